@@ -1,0 +1,86 @@
+"""`dogsnap evaluate`: how good an exported version is, measured on photos it has not seen."""
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("version", default=Path("models/inception_v3/2"), type=click.Path(path_type=Path))
+@click.option(
+    "--data",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="folder with images/<wnid>-<Name>/ and, if there is one, the list",
+)
+@click.option(
+    "--list",
+    "list_name",
+    default="test_list",
+    show_default=True,
+    help="the list to report on; without that file: every photo below images",
+)
+@click.option(
+    "--not-dogs",
+    type=click.Path(path_type=Path),
+    help="folder of photos without a dog: the half that training did not see",
+)
+@click.option("--limit", type=int, help="at most so many photos, evenly spread")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="write every score here")
+@click.option("--picture", type=click.Path(path_type=Path), help="write a PNG: confusion heat map and reliability plot")
+def evaluate(
+    version: Path,
+    data: Path,
+    list_name: str,
+    not_dogs: Path | None,
+    limit: int | None,
+    json_file: Path | None,
+    picture: Path | None,
+) -> None:
+    """Report the scores of VERSION (a version directory, like models/inception_v3/2) on the photos in DATA."""
+    try:
+        scores = _evaluate(version, data, list_name, not_dogs, limit, picture)
+    except (OSError, ValueError) as error:
+        raise click.ClickException(str(error).splitlines()[0]) from error
+    if json_file:
+        json_file.write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _evaluate(
+    version: Path, data: Path, list_name: str, not_dogs: Path | None, limit: int | None, picture: Path | None
+) -> dict:
+    import numpy as np
+
+    from backend.modeling import dataset, evaluation, pictures, scoring
+
+    exported = scoring.ExportedVersion.load(version)
+    labels, decision = exported.description["labels"], exported.description["decision"]
+    examples = _examples(data, list_name, labels, limit)
+    breeds = np.array([example.breed for example in examples])
+    probabilities, dog = scoring.answers(exported, [example.path for example in examples])
+    scores = evaluation.report(probabilities, breeds, labels, decision["confident_threshold"])
+    scores["dogs"] = evaluation.dog_report(dog, decision["dog_threshold"], shows_dog=True)
+    click.echo(f"{version} on {len(examples)} photos of {data}\n{evaluation.as_text(scores)}")
+    click.echo(f"called a dog                {scores['dogs']['called_dog']:.2%}")
+    if not_dogs:
+        _, dog = scoring.answers(exported, dataset.every_second_photo(not_dogs, 1))
+        scores["not_dogs"] = evaluation.dog_report(dog, decision["dog_threshold"], shows_dog=False)
+        click.echo(
+            f"called no dog               {scores['not_dogs']['called_no_dog']:.2%} of {len(dog)} photos without one"
+        )
+    if picture:
+        pictures.draw(probabilities, breeds, labels, picture)
+    return scores
+
+
+def _examples(data: Path, list_name: str, labels: list[dict], limit: int | None) -> list:
+    from backend.modeling import dataset
+
+    listed = (data / f"{list_name}.txt").is_file()
+    examples = dataset.read_list(data, list_name) if listed else dataset.read_folders(data, labels)
+    if listed:
+        dataset.check_folders(dataset.breed_folders(data), labels)
+    examples = dataset.readable(examples, click.echo)
+    step = max(1, -(-len(examples) // limit)) if limit else 1
+    return examples[::step]

@@ -1,0 +1,55 @@
+"""Recipes: what is trained, in which order and how fast, as data. A recipe's docstring-like `note` is its lab note.
+
+It runs nothing; `training.py` reads these.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One part of a training: which layers learn, for how long, how fast.
+
+    `from_block`: the last layer of the backbone that stays as it is; None trains every layer.
+    `rate`: peak learning rate of SGD with Nesterov momentum, reached after `warmup` steps, then falling as a half cosine.
+    `drift_every`: steps between two updates of the stored batch statistics; 0 leaves them.
+    """
+
+    name: str
+    from_block: str | None
+    epochs: float
+    rate: float
+    warmup: int = 100
+    drift_every: int = 0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides a training's outcome but the photos and the starting weights."""
+
+    architecture: str
+    size: tuple[int, int]
+    stages: tuple[Stage, ...]
+    batch: int = 32
+    head_views: int = 1
+    head_epochs: int = 40
+    dropout: float = 0.2
+    label_smoothing: float = 0.1
+    clip_norm: float = 2.0
+    average: float = 0.998
+    validation_per_breed: int = 10
+    chunk: int = 120
+    seed: int = 20
+    note: str = ""
+
+
+RECIPES = {
+    "inception_v3": Recipe(
+        architecture="inception_v3",
+        size=(299, 299),
+        stages=(
+            Stage("upper", from_block="mixed8", epochs=3, rate=0.01),
+            Stage("all", from_block=None, epochs=3, rate=0.004, drift_every=60),
+        ),
+    ),
+}

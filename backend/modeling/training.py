@@ -1,0 +1,241 @@
+"""Trains a recipe: head on cached features, then stage by stage, with checkpoints that an interrupted run resumes from.
+
+It decides nothing about the network's answers (temperature and thresholds are `evaluation.py`) and exports nothing.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from backend.modeling.architectures import ARCHITECTURES, feature_extractor, load_imagenet_weights
+from backend.modeling.augmentation import augment
+from backend.modeling.dataset import Example
+from backend.modeling.recipes import Recipe, Stage
+from backend.serving.preprocessing import decode, resize
+
+Report = Callable[[str], None]
+
+
+def train(
+    recipe: Recipe,
+    training: list[Example],
+    validation: list[Example],
+    classes: int,
+    weights: str,
+    folder: Path,
+    report: Report,
+) -> keras.Model:
+    """Train `recipe` and return the model in float32, its weights averaged over the last steps.
+
+    `folder` keeps a file per finished stage and the checkpoint of the running one: called again with the same folder it goes
+    on where it stopped. Raises ValueError when `folder` belongs to another recipe or the weights do not fit.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    _remember(recipe, classes, folder)
+    keras.utils.set_random_seed(recipe.seed)
+    model = ARCHITECTURES[recipe.architecture](classes, recipe.size, recipe.dropout)
+    head = folder / "head.weights.h5"
+    if head.is_file():
+        model.load_weights(head)
+    else:
+        load_imagenet_weights(model, weights)
+        fit_head(model, recipe, training, validation, report)
+        _save_weights(model, head)
+    for stage in recipe.stages:
+        _run_stage(model, recipe, stage, training, validation, folder, report)
+    return _in_float32(model, recipe, classes)
+
+
+def fastest_precision() -> str:
+    """`mixed_bfloat16` where the processor or a GPU multiplies bfloat16 natively (twice as fast on AMX), else `float32`."""
+    if tf.config.list_physical_devices("GPU"):
+        return "mixed_bfloat16"
+    cpu = Path("/proc/cpuinfo")
+    flags = cpu.read_text() if cpu.is_file() else ""
+    return "mixed_bfloat16" if "amx_bf16" in flags else "float32"
+
+
+def _remember(recipe: Recipe, classes: int, folder: Path) -> None:
+    """Write down what this folder trains; a folder of something else is refused rather than mixed up."""
+    told = json.dumps({"recipe": asdict(recipe), "classes": classes}, indent=1)
+    file = folder / "run.json"
+    if file.is_file() and file.read_text() != told:
+        raise ValueError(f"{folder} holds another training (see {file}); give another --work folder, or remove it")
+    file.write_text(told)
+
+
+def _save_weights(model: keras.Model, path: Path) -> None:
+    """Replace the file only once the new one is whole: a full disk or a kill leaves the old."""
+    temporary = path.with_name("partial." + path.name)
+    model.save_weights(temporary)
+    temporary.replace(path)
+
+
+def training_batches(examples: list[Example], recipe: Recipe, seed: int) -> tf.data.Dataset:
+    """Endless augmented batches: (image float32 (n, h, w, 3) in [0, 1], {"breeds": int32 (n,)}), every photo once a round."""
+    dataset = _files(examples).shuffle(len(examples), seed=seed).repeat()
+    dataset = dataset.map(
+        lambda path, breed: (augment(decode(tf.io.read_file(path)), recipe.size), {"breeds": breed}),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+    return dataset.batch(recipe.batch, drop_remainder=True).prefetch(2)
+
+
+def plain_batches(examples: list[Example], size: tuple[int, int], batch: int) -> tf.data.Dataset:
+    """The photos as they are served, in order: (image float32 (n, h, w, 3) in [0, 1], {"breeds": int32 (n,)})."""
+    dataset = _files(examples).map(
+        lambda path, breed: (resize(decode(tf.io.read_file(path)), size), {"breeds": breed}),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+    return dataset.batch(batch).prefetch(2)
+
+
+def _files(examples: list[Example]) -> tf.data.Dataset:
+    paths = [str(example.path) for example in examples]
+    breeds = np.array([example.breed for example in examples], np.int32)
+    return tf.data.Dataset.from_tensor_slices((paths, breeds))
+
+
+def fit_head(
+    model: keras.Model, recipe: Recipe, training: list[Example], validation: list[Example], report: Report
+) -> None:
+    """Fit the breed head on pooled features of augmented views that are computed once: minutes instead of hours."""
+    steps = max(1, recipe.head_views * len(training) // recipe.batch)
+    report(f"head: features of {steps * recipe.batch} views")
+    extractor = feature_extractor(model)
+    features, breeds = _features(extractor, training_batches(training, recipe, recipe.seed).take(steps), steps)
+    held_out = _features(extractor, plain_batches(validation, recipe.size, recipe.batch), None)
+    head = keras.Sequential([keras.Input(features.shape[1:]), keras.layers.Dense(model.get_layer("breeds").units)])
+    head.compile(keras.optimizers.AdamW(1e-3, weight_decay=1e-2), _loss(recipe), metrics=["accuracy"])
+    history = head.fit(
+        features, _one_hot(breeds, head), recipe.batch * 4, recipe.head_epochs, verbose=0,
+        validation_data=(held_out[0], _one_hot(held_out[1], head)),
+    )  # fmt: skip
+    model.get_layer("breeds").set_weights(head.layers[-1].get_weights())
+    report(f"head: validation top-1 {history.history['val_accuracy'][-1]:.4f}")
+
+
+def _features(extractor: keras.Model, batches: tf.data.Dataset, steps: int | None) -> tuple[np.ndarray, np.ndarray]:
+    breeds = []
+
+    def images(image, target):
+        breeds.append(target["breeds"])
+        return image
+
+    progress = keras.utils.Progbar(steps)
+    parts = []
+    for image, target in batches:
+        parts.append(np.asarray(extractor.predict_on_batch(images(image, target))))
+        progress.add(1)
+    return np.concatenate(parts), np.concatenate(breeds)
+
+
+def _one_hot(breeds: np.ndarray, model: keras.Model) -> np.ndarray:
+    return keras.utils.to_categorical(breeds, model.output_shape[-1])
+
+
+def _loss(recipe: Recipe) -> keras.losses.Loss:
+    return keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=recipe.label_smoothing)
+
+
+def _run_stage(
+    model: keras.Model,
+    recipe: Recipe,
+    stage: Stage,
+    training: list[Example],
+    validation: list[Example],
+    folder: Path,
+    report: Report,
+) -> None:
+    done = folder / f"{stage.name}.weights.h5"
+    if done.is_file():
+        model.load_weights(done)
+        report(f"{stage.name}: done before, taken from {done}")
+        return
+    steps = max(1, round(stage.epochs * len(training) / recipe.batch))
+    chunk = min(recipe.chunk, steps)
+    learner = breed_learner(model, stage)
+    learner.compile(_optimizer(recipe, stage, steps), _loss(recipe), metrics=["accuracy"])
+    report(f"{stage.name}: {steps} steps of {recipe.batch} photos, {len(learner.trainable_weights)} tensors learn")
+    batches = training_batches(training, recipe, recipe.seed + len(stage.name)).map(_as_one_hot(learner))
+    held_out = plain_batches(validation, recipe.size, recipe.batch).map(_as_one_hot(learner))
+    learner.fit(
+        batches, epochs=-(-steps // chunk), steps_per_epoch=chunk, validation_data=held_out,
+        validation_freq=3, shuffle=False, callbacks=_callbacks(model, stage, folder, batches),
+    )  # fmt: skip
+    _save_weights(model, done)
+    report(f"{stage.name}: averaged weights: validation top-1 {learner.evaluate(held_out, verbose=0)[1]:.4f}")
+
+
+def breed_learner(model: keras.Model, stage: Stage) -> keras.Model:
+    """The part of the model that a stage trains: images -> breed logits, with the layers up to `from_block` held fast."""
+    backbone = model.get_layer("backbone")
+    names = [layer.name for layer in backbone.layers]
+    held = names.index(stage.from_block) + 1 if stage.from_block else 0
+    for place, layer in enumerate(backbone.layers):
+        layer.trainable = place >= held
+    return keras.Model(model.input, model.output["breeds"])
+
+
+def _as_one_hot(learner: keras.Model) -> Callable:
+    classes = learner.output_shape[-1]
+    return lambda image, target: (image, tf.one_hot(target["breeds"], classes))
+
+
+def _optimizer(recipe: Recipe, stage: Stage, steps: int) -> keras.optimizers.Optimizer:
+    """SGD 0.9 Nesterov; the norm is clipped because a fresh kernel's first gradients are a hundred times the usual."""
+    warmup = min(stage.warmup, steps // 4)
+    rate = keras.optimizers.schedules.CosineDecay(
+        stage.rate / 20, steps - warmup, alpha=0.01, warmup_target=stage.rate, warmup_steps=warmup
+    )
+    return keras.optimizers.SGD(
+        rate, momentum=0.9, nesterov=True, global_clipnorm=recipe.clip_norm, use_ema=True, ema_momentum=recipe.average
+    )
+
+
+def _callbacks(
+    model: keras.Model, stage: Stage, folder: Path, batches: tf.data.Dataset
+) -> list[keras.callbacks.Callback]:
+    callbacks = [
+        keras.callbacks.BackupAndRestore(folder / f"{stage.name}-checkpoint"),
+        keras.callbacks.TerminateOnNaN(),
+    ]
+    if stage.drift_every:
+        callbacks.append(StatisticsDrift(model.get_layer("backbone"), batches, stage.drift_every))
+    return callbacks
+
+
+class StatisticsDrift(keras.callbacks.Callback):
+    """Moves the stored batch statistics a hundredth of the way to the dogs' own every so many steps.
+
+    Training with the batches' own statistics breaks the fitted upper layers (see `architectures.inception_v3`); never moving
+    them would leave a third of the network's tensors as they came. Slowly, the weights follow.
+    """
+
+    def __init__(self, backbone: keras.Model, batches: tf.data.Dataset, every: int) -> None:
+        super().__init__()
+        self._every = every
+        self._photos = iter(batches)
+        self._forward = tf.function(lambda image: backbone(image * 2.0 - 1.0, training=True))
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        """Let one batch through in training mode; only the statistics change."""
+        if (batch + 1) % self._every == 0:
+            self._forward(next(self._photos)[0])
+
+
+def _in_float32(model: keras.Model, recipe: Recipe, classes: int) -> keras.Model:
+    """The same weights in a network that computes in float32, whatever it was trained in."""
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("float32")
+    try:
+        final = ARCHITECTURES[recipe.architecture](classes, recipe.size, recipe.dropout)
+    finally:
+        keras.config.set_dtype_policy(policy)
+    final.set_weights(model.get_weights())
+    return final

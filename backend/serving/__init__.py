@@ -1,0 +1,1 @@
+"""The room behind the doors: from a checked request to named breeds. Knows neither Flask nor gRPC."""
