@@ -1,0 +1,41 @@
+"""Augmentation: what comes out is a photo of the right size, in range, and never twice the same."""
+
+import numpy as np
+import tensorflow as tf
+from photos import striped
+
+from backend.modeling.augmentation import augment
+
+
+def _views(count: int, image: np.ndarray) -> np.ndarray:
+    dataset = tf.data.Dataset.from_tensors(image).repeat(count).map(lambda photo: augment(photo, (48, 40)))
+    return np.stack(list(dataset.as_numpy_iterator()))
+
+
+def test_every_view_has_the_networks_size_and_range() -> None:
+    views = _views(60, np.asarray(striped((200, 60, 50), 1)))
+    assert views.shape == (60, 48, 40, 3)
+    assert views.dtype == np.float32
+    assert views.min() >= 0.0
+    assert views.max() <= 1.0
+    assert np.isfinite(views).all()
+
+
+def test_views_of_one_photo_differ() -> None:
+    views = _views(20, np.asarray(striped((200, 60, 50), 1)))
+    gaps = np.abs(views[1:] - views[:-1]).mean((1, 2, 3))
+    assert (gaps > 0.02).all()
+
+
+def test_a_photo_is_mirrored_about_every_second_time() -> None:
+    halves = np.zeros((64, 64, 3), np.uint8)
+    halves[:, 32:] = 255
+    views = _views(200, halves)
+    brighter_right = views[:, :, 20:].mean((1, 2, 3)) > views[:, :, :20].mean((1, 2, 3))
+    assert 0.3 < brighter_right.mean() < 0.7
+
+
+def test_the_breed_stays_visible_in_nearly_every_view() -> None:
+    views = _views(100, np.asarray(striped((220, 30, 30), 2)))
+    redder = (views[..., 0].mean((1, 2)) - views[..., 2].mean((1, 2))) > 0.01
+    assert redder.mean() > 0.9

@@ -1,0 +1,77 @@
+"""The judge: known answers give known scores."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from backend.modeling import evaluation, pictures
+
+LABELS = [
+    {"id": f"n{i}", "name": name, "name_zh": name}
+    for i, name in enumerate(("akita", "beagle", "collie", "dhole", "eskimo", "foxhound"))
+]
+
+
+def _logits(photos: int, strength: float, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Logits whose softmax at temperature 1 is exactly calibrated: breeds are drawn from it, then scaled by `strength`."""
+    generator = np.random.default_rng(seed)
+    logits = generator.normal(0, 2, (photos, len(LABELS)))
+    breeds = np.array([generator.choice(len(LABELS), p=row) for row in evaluation.softmax(logits)])
+    return logits * strength, breeds
+
+
+def test_temperature_scaling_finds_the_factor_by_which_logits_are_too_bold() -> None:
+    logits, breeds = _logits(4000, strength=2.5)
+    assert evaluation.fit_temperature(logits, breeds) == pytest.approx(2.5, rel=0.07)
+
+
+def test_calibration_lowers_the_calibration_error_of_bold_logits() -> None:
+    logits, breeds = _logits(4000, strength=2.5)
+    before = evaluation.calibration_error(evaluation.softmax(logits), breeds)
+    after = evaluation.calibration_error(
+        evaluation.softmax(logits / evaluation.fit_temperature(logits, breeds)), breeds
+    )
+    assert before > 0.1
+    assert after < 0.03
+
+
+def test_calibration_error_of_one_bin_is_the_gap_between_said_and_right() -> None:
+    probabilities = np.array([[0.8, 0.2]] * 10)
+    breeds = np.array([0] * 5 + [1] * 5)
+    assert evaluation.calibration_error(probabilities, breeds) == pytest.approx(0.3)
+
+
+def test_the_confident_threshold_is_the_lowest_with_the_asked_precision() -> None:
+    probabilities = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
+    breeds = np.array([0, 0, 0, 1])
+    assert evaluation.confident_threshold(probabilities, breeds, 1.0) == 0.7
+    assert evaluation.confident_threshold(probabilities, breeds, 0.75) == 0.6
+    assert evaluation.confident_threshold(probabilities, np.array([1, 1, 1, 1]), 0.9) == 1.0
+
+
+def test_the_dog_threshold_keeps_the_asked_share_of_dogs() -> None:
+    logits, breeds = _logits(1000, strength=1)
+    dog = np.linspace(-3, 9, 1000)
+    chosen = evaluation.calibrate(logits, breeds, dog)
+    kept = (evaluation.sigmoid(dog) >= chosen.dog_threshold).mean()
+    assert kept == pytest.approx(evaluation.KEPT_DOGS, abs=0.002)
+
+
+def test_the_report_counts_right_answers_and_names_the_confused() -> None:
+    probabilities = np.full((4, 6), 0.02)
+    probabilities[[0, 1, 2, 3], [0, 1, 2, 0]] = 0.9
+    scores = evaluation.report(probabilities, np.array([0, 1, 2, 3]), LABELS, confident=0.5)
+    assert scores["top1"] == 0.75
+    assert scores["top5"] == 1.0
+    assert scores["recall"] == {"n0": 1.0, "n1": 1.0, "n2": 1.0, "n3": 0.0}
+    assert scores["confused"] == [{"is": "dhole", "taken_for": "akita", "times": 1}]
+    assert (scores["confident_share"], scores["confident_precision"]) == (1.0, 0.75)
+    assert "dhole taken for akita (1)" in evaluation.as_text(scores)
+
+
+def test_the_picture_is_a_png_with_both_plots(tmp_path: Path) -> None:
+    logits, breeds = _logits(200, strength=1)
+    pictures.draw(evaluation.softmax(logits), breeds, LABELS, tmp_path / "scores.png")
+    assert (tmp_path / "scores.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert (tmp_path / "scores.png").stat().st_size > 20_000

@@ -1,0 +1,186 @@
+"""Training, whole and small: a tiny network learns three breeds by the real code, resumes, and is stored."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from photos import make_data_set
+from tiny_network import tiny
+
+from backend.modeling import architectures, dataset, finishing, training
+from backend.modeling.architectures import (
+    STORED_WEIGHTS,
+    inception_v3,
+    load_imagenet_weights,
+    load_stored_weights,
+)
+from backend.modeling.recipes import RECIPES, Stage
+
+SIZE = (16, 16)
+RECIPE = dataclasses.replace(
+    RECIPES["inception_v3"],
+    architecture="tiny",
+    size=SIZE,
+    stages=(Stage("all", from_block=None, epochs=30, rate=0.1, warmup=5, drift_every=5),),
+    batch=8,
+    head_epochs=5,
+    dropout=0.0,
+    average=0.9,
+    validation_per_breed=4,
+    chunk=20,
+)
+
+
+@dataclasses.dataclass
+class Run:
+    """One training of the module, and what it left behind."""
+
+    folder: Path
+    starting: Path
+    training: list
+    validation: list
+    model: keras.Model
+    said: list[str]
+
+
+def _starting_weights(folder: Path) -> Path:
+    """Random weights with a hole at the start of one kernel, as a file that stands in for ImageNet's."""
+    backbone = tiny(3, SIZE).get_layer("backbone")
+    kernel = next(w for w in backbone.weights if w.name == "kernel" and w.shape[0] == 3)
+    holed = kernel.numpy().reshape(-1)
+    holed[: holed.size // 2] = 0
+    kernel.assign(holed.reshape(kernel.shape))
+    backbone.save_weights(folder / "start.weights.h5")
+    return folder / "start.weights.h5"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tiny_architecture() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(architectures.ARCHITECTURES, "tiny", tiny)
+        yield
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("training")
+    keras.utils.set_random_seed(5)
+    data = make_data_set(folder / "dogs")
+    examples = dataset.read_list(data, "train_list")
+    fitted, validation = dataset.split_validation(examples, RECIPE.validation_per_breed, RECIPE.seed)
+    starting, said = _starting_weights(folder), []
+    model = training.train(RECIPE, fitted, validation, 3, str(starting), folder / "work", said.append)
+    return Run(folder, starting, fitted, validation, model, said)
+
+
+def _loss(model: keras.Model, run: Run) -> float:
+    breeds, logits, _ = finishing.raw_answers(model, run.training, RECIPE)
+    return float(tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(breeds, logits)))
+
+
+def test_the_loss_falls(run: Run) -> None:
+    start = tiny(3, SIZE)
+    load_imagenet_weights(start, str(run.starting))
+    assert _loss(run.model, run) < 0.5 * _loss(start, run)
+
+
+def test_no_tensor_of_the_backbone_stays_as_it_came(run: Run) -> None:
+    start = tiny(3, SIZE)
+    load_imagenet_weights(start, str(run.starting))
+    came = start.get_layer("backbone").weights
+    went = run.model.get_layer("backbone").weights
+    same = [a.path for a, b in zip(came, went, strict=True) if np.array_equal(a.numpy(), b.numpy())]
+    assert same == []
+
+
+def test_a_second_call_takes_the_finished_stages_and_trains_nothing(run: Run) -> None:
+    said: list[str] = []
+    again = training.train(RECIPE, run.training, run.validation, 3, "no such file", run.folder / "work", said.append)
+    assert said == [f"all: done before, taken from {run.folder / 'work' / 'all.weights.h5'}"]
+    for ours, theirs in zip(run.model.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_work_folder_of_another_recipe_is_refused_and_left_alone(run: Run) -> None:
+    other = dataclasses.replace(RECIPE, batch=4)
+    before = (run.folder / "work" / "run.json").read_text()
+    with pytest.raises(ValueError, match="holds another training"):
+        training.train(other, run.training, run.validation, 3, str(run.starting), run.folder / "work", print)
+    assert (run.folder / "work" / "run.json").read_text() == before
+
+
+def test_wrong_weights_are_one_sentence(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "wrong.weights.h5").write_bytes(b"not hdf5")
+    model = tiny(3, SIZE)
+    with pytest.raises(ValueError, match="does not fit the network"):
+        load_imagenet_weights(model, str(tmp_path / "wrong.weights.h5"))
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        load_imagenet_weights(model, str(tmp_path / "none.weights.h5"))
+
+
+def test_a_hole_in_a_kernel_is_filled_and_the_rest_stays(run: Run) -> None:
+    plain, filled = tiny(3, SIZE), tiny(3, SIZE)
+    plain.get_layer("backbone").load_weights(run.starting)
+    load_imagenet_weights(filled, str(run.starting))
+    pairs = zip(plain.get_layer("backbone").weights, filled.get_layer("backbone").weights, strict=True)
+    changed = [(a.numpy().ravel(), b.numpy().ravel()) for a, b in pairs if not np.array_equal(a.numpy(), b.numpy())]
+    assert len(changed) == 1
+    holed, full = changed[0]
+    half = holed.size // 2
+    assert np.count_nonzero(full) == full.size
+    np.testing.assert_array_equal(full[half:], holed[half:])
+
+
+def test_what_is_stored_loads_again_with_the_same_answers_and_describes_itself(run: Run, tmp_path: Path) -> None:
+    labels = dataset.labels_of(dataset.breed_folders(run.folder / "dogs"), None)
+    no_dogs = [example.path for example in run.training if example.breed == 2]
+    dogs = [example for example in run.training if example.breed != 2]
+    scores = finishing.finish(
+        run.model, RECIPE, labels, dogs, run.validation, no_dogs, tmp_path / "out", lambda text: None
+    )
+    assert json.loads((tmp_path / "out" / "labels.json").read_text()) == labels
+    assert json.loads((tmp_path / "out" / "scores.json").read_text()) == scores
+    assert scores["validation"]["photos"] == 12
+    again = tiny(3, SIZE)
+    load_stored_weights(again, tmp_path / "out" / STORED_WEIGHTS)
+    ours, theirs = (finishing.raw_answers(model, run.validation, RECIPE) for model in (run.model, again))
+    np.testing.assert_allclose(ours[1], theirs[1], atol=0.05)
+    assert not list((tmp_path / "out").glob("*partial*"))
+
+
+def test_an_interrupted_stage_goes_on_from_its_newest_checkpoint(run: Run, tmp_path: Path) -> None:
+    class Stopped(Exception):
+        pass
+
+    class StopAfter(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+            epochs.append(epoch)
+            if epoch == 2 and epochs == [0, 1, 2]:
+                raise Stopped
+
+    epochs: list[int] = []
+    original = training._callbacks
+    recipe = dataclasses.replace(RECIPE, stages=(dataclasses.replace(RECIPE.stages[0], drift_every=0),), chunk=15)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "_callbacks", lambda *given: [*original(*given), StopAfter()])
+        arguments = (recipe, run.training, run.validation, 3, str(run.starting), tmp_path / "work", lambda text: None)
+        with pytest.raises(Stopped):
+            training.train(*arguments)
+        training.train(*arguments)
+    assert epochs[3] == 2, f"resumed at chunk {epochs[3]}, not where it stopped: {epochs}"
+    assert (tmp_path / "work" / "all.weights.h5").is_file()
+
+
+def test_the_real_network_has_breed_and_dog_logits_and_holds_its_lower_blocks_when_told() -> None:
+    model = inception_v3(120, (75, 75))
+    answer = model(np.zeros((2, 75, 75, 3), np.float32))
+    assert answer["breeds"].shape == (2, 120)
+    assert answer["dog"].shape == (2, 1)
+    everything = len(training.breed_learner(model, Stage("all", None, 1, 0.1)).trainable_weights)
+    upper = len(training.breed_learner(model, Stage("upper", "mixed8", 1, 0.1)).trainable_weights)
+    assert (everything, upper) == (190, 38)

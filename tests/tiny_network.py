@@ -1,0 +1,30 @@
+"""A network of the same shape as the real one, small enough to train within seconds: backbone, features, breeds, dog.
+
+It is no stand-in for TensorFlow: it is trained, stored and exported by the real code.
+"""
+
+import keras
+
+
+def tiny(classes: int, size: tuple[int, int] = (16, 16), dropout: float = 0.0) -> keras.Model:
+    """The interface of `architectures.inception_v3`, with two convolutions behind it and 16 features."""
+    image = keras.Input((*size, 3), name="image")
+    scaled = keras.layers.Rescaling(2.0, offset=-1.0)(image)
+    features = keras.layers.GlobalAveragePooling2D(name="features", dtype="float32")(
+        _backbone(size)(scaled, training=False)
+    )
+    dropped = keras.layers.Dropout(dropout, name="dropout", dtype="float32")(features)
+    breeds = keras.layers.Dense(classes, name="breeds", dtype="float32")(dropped)
+    dog = keras.layers.Dense(1, name="dog", dtype="float32")(features)
+    return keras.Model(image, {"breeds": breeds, "dog": dog}, name="tiny")
+
+
+def _backbone(size: tuple[int, int]) -> keras.Model:
+    layers = [keras.Input((*size, 3))]
+    for filters in (8, 16):
+        layers += [
+            keras.layers.Conv2D(filters, 3, 2, "same", use_bias=False),
+            keras.layers.BatchNormalization(scale=False),
+            keras.layers.ReLU(),
+        ]
+    return keras.Sequential(layers, name="backbone")
