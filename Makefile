@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 NPM := $(shell command -v npm || echo $(BIN)/npm)
 NODE := $(shell command -v node || echo $(BIN)/node)
 WEB := backend/web
+MODEL := models/inception_v3
 
 .PHONY: help setup run test lint format bench lock clean
 
@@ -24,6 +25,30 @@ $(VENV)/.installed-test: $(VENV)/.installed tests/requirements.txt
 	@echo "dogsnap: installing what the tests need ..."
 	$(BIN)/pip install --disable-pip-version-check --quiet --progress-bar on --require-hashes -r tests/requirements.txt
 	@touch $@
+
+$(WEB)/node_modules/.package-lock.json: $(VENV)/.installed $(WEB)/package.json $(WEB)/package-lock.json
+	@echo "dogsnap: installing the mini program's engine ..."
+	@PATH="$$PATH:$(abspath $(BIN))" $(NPM) ci --prefix $(WEB) --no-fund --no-audit --loglevel error
+	@touch $@
+
+$(WEB)/dist/index.html: $(WEB)/node_modules/.package-lock.json $(shell find miniprogram $(WEB)/runtime $(WEB)/compiler $(WEB)/build.mjs -type f 2>/dev/null)
+	@echo "dogsnap: building the mini program for the browser ..."
+	@PATH="$$PATH:$(abspath $(BIN))" $(NODE) $(WEB)/build.mjs
+
+# Both versions come from the stored weights; what decides them is the weights and the code that exports, merges and preprocesses.
+$(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL)/*.h5) $(addprefix backend/,modeling/architectures.py modeling/export.py modeling/layers.py modeling/merge.py serving/preprocessing.py)
+	@echo "dogsnap: building versions 1 and 2 of the model from the stored weights ..."
+	@rm -rf $(MODEL)/1 $(MODEL)/2
+	@$(BIN)/dogsnap export inception_v3
+	@$(BIN)/dogsnap merge $(MODEL)/1
+
+setup: $(VENV)/.installed $(WEB)/dist/index.html $(MODEL)/2/saved_model.pb ## environment, mini program and model versions
+
+run: setup ## set up, then serve on http://localhost:8501
+	@$(BIN)/dogsnap serve
+
+test: setup $(VENV)/.installed-test lint ## set up, then everything that proves it
+	@$(BIN)/python -m pytest
 
 lock: ## lock the dependencies again, with hashes
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links pyproject.toml -o backend/requirements.txt
