@@ -1,0 +1,130 @@
+"""The app's own API under /api: a photo in, breeds out; the breeds and the models to look up.
+
+It does not look at the photo: the predictor does.
+"""
+
+from typing import Any
+
+from flask import Blueprint, Response, g, request
+
+from backend.doors.http import check_form_size, json_response, parse_json, read_body
+from backend.errors import InvalidArgument, Unavailable
+from backend.serving.base64_text import decode_base64
+from backend.serving.labels import Classification
+from backend.serving.predictor import Predictor
+from backend.serving.repository import ModelSpec, Repository
+from backend.settings import Settings
+
+DOOR = "api"
+BREEDS_FILE = "breeds.json"
+FIELDS = "image, top_k, model, version, label"
+
+
+def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
+    door = Blueprint("app_api", __name__, url_prefix="/api")
+
+    @door.post("/classify")
+    def classify() -> Response:
+        photo, fields = _photo_and_fields(settings)
+        result = predictor.classify(photo, _spec(fields, predictor), _number(fields, "top_k"), DOOR)
+        return json_response({**answer(result), "request_id": g.request_id})
+
+    @door.get("/breeds")
+    def breeds() -> Response:
+        file = settings.models / BREEDS_FILE
+        if not file.is_file():
+            raise Unavailable(f"the breeds are not there: expected {BREEDS_FILE} in the models folder")
+        response = Response(file.read_bytes(), mimetype="application/json", headers={"Cache-Control": "no-cache"})
+        response.add_etag()
+        return response.make_conditional(request)
+
+    @door.get("/models")
+    def models() -> Response:
+        repository = predictor.repository
+        return json_response({"models": [describe(repository, name) for name in repository.models()]})
+
+    return door
+
+
+def answer(result: Classification) -> dict[str, Any]:
+    """The JSON form of a classification, without the request id."""
+    return {
+        "model": {"name": result.servable.name, "version": result.servable.version},
+        "dog": result.dog,
+        "confident": result.confident,
+        "breeds": [
+            {"id": breed.id, "name": breed.name, "name_zh": breed.name_zh, "probability": breed.probability}
+            for breed in result.breeds
+        ],
+    }
+
+
+def describe(repository: Repository, name: str) -> dict[str, Any]:
+    """A model's versions with their states, its labels, and the version that answers by default."""
+    labels, pending = repository.labels(name)
+    return {
+        "name": name,
+        "default_version": repository.default_version(name),
+        "versions": [
+            {"version": each.version, "state": each.state, "error": each.error, "load_seconds": each.load_seconds}
+            for each in repository.status(ModelSpec(name))
+        ],
+        "labels": labels,
+        "pending_labels": pending,
+    }
+
+
+def _photo_and_fields(settings: Settings) -> tuple[bytes, dict[str, Any]]:
+    """The photo's bytes and the other fields, from JSON, a raw image, or a multipart form with the field `image`."""
+    kind = request.mimetype
+    if kind.startswith("image/") or kind == "application/octet-stream":
+        return _body(settings), request.args.to_dict()
+    if kind == "multipart/form-data":
+        return _from_form(settings), {**request.args.to_dict(), **request.form.to_dict()}
+    fields = parse_json(_body(settings))
+    return _from_text(fields), fields
+
+
+def _body(settings: Settings) -> bytes:
+    return read_body(settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
+
+
+def _from_form(settings: Settings) -> bytes:
+    check_form_size(settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
+    files = request.files.getlist("image")
+    if not files and "image" in request.form:
+        return decode_base64(request.form["image"])
+    if len(files) != 1:
+        raise InvalidArgument(f"expected one file in the form's field image, received {len(files)}")
+    return files[0].read()
+
+
+def _from_text(fields: dict[str, Any]) -> bytes:
+    text = fields.get("image")
+    if not isinstance(text, str):
+        received = "nothing" if text is None else f"a {type(text).__name__}"
+        raise InvalidArgument(f'expected "image": the photo as base64 text, received {received}; fields are {FIELDS}')
+    return decode_base64(text)
+
+
+def _spec(fields: dict[str, Any], predictor: Predictor) -> ModelSpec:
+    name = _text(fields, "model") or predictor.default_model()
+    return ModelSpec(name, _number(fields, "version"), _text(fields, "label") or None)
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    value = fields.get(name)
+    if value is not None and not isinstance(value, str):
+        raise InvalidArgument(f"{name} is {value!r}; expected a string")
+    return value or ""
+
+
+def _number(fields: dict[str, Any], name: str) -> int | None:
+    value = fields.get(name)
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value[:19])
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidArgument(f"{name} is {value!r}; expected a whole number")
+    return value

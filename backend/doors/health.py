@@ -1,0 +1,33 @@
+"""Whether the server lives and is ready, and its metrics.
+
+It does not run a model: /readyz asks the repository.
+"""
+
+from flask import Blueprint, Response
+
+from backend.doors.http import json_response
+from backend.errors import Unavailable
+from backend.serving import metrics
+from backend.serving.predictor import Predictor
+
+
+def blueprint(predictor: Predictor) -> Blueprint:
+    door = Blueprint("health", __name__)
+
+    @door.get("/healthz")
+    def healthz() -> Response:
+        return json_response({"status": "alive"})
+
+    @door.get("/readyz")
+    def readyz() -> Response:
+        reason = predictor.repository.not_ready()
+        if reason:
+            raise Unavailable(f"not ready: {reason}")
+        return json_response({"status": "ready"})
+
+    @door.get("/metrics")
+    @door.get("/monitoring/prometheus/metrics")
+    def prometheus() -> Response:
+        return Response(predictor.metrics.text(), content_type=metrics.CONTENT_TYPE)
+
+    return door

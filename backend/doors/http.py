@@ -1,0 +1,185 @@
+"""What the HTTP doors share: reading bodies within limits, JSON in and out, request ids, and the one error body.
+
+It knows no route and no protocol.
+"""
+
+import gzip
+import io
+import logging
+import re
+import uuid
+import zlib
+from typing import Any
+
+import orjson
+from flask import Flask, Request, Response, g, request
+from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+
+from backend.errors import DogsnapError, Internal, InvalidArgument, TooLarge
+from backend.settings import MEBIBYTE, Settings
+
+log = logging.getLogger("dogsnap.http")
+access = logging.getLogger("dogsnap.access")
+
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+GZIP_FROM_BYTES = 1024  # smaller replies fit one network packet anyway
+GZIP_LEVEL = 4  # of 9: floats shrink little, so more work gains little
+# A browser that is cut off while sending sees a network error instead of the 413, so this much is read and thrown away.
+DRAIN_BYTES = 32 * MEBIBYTE
+CHUNK = 64 * 1024
+
+
+class MemoryRequest(Request):
+    """Keeps uploaded files in memory: werkzeug would write those above 500 kB to a temporary file."""
+
+    def _get_file_stream(self, total_content_length, content_type, filename=None, content_length=None):
+        return io.BytesIO()
+
+
+def prepare(app: Flask, settings: Settings) -> None:
+    """Give `app` request ids, the error body, gzip replies, and CORS if it is enabled."""
+    app.request_class = MemoryRequest
+    app.before_request(_take_request_id)
+    app.after_request(_compress)
+    app.after_request(_add_request_id)
+    if settings.enable_cors:
+        app.after_request(_allow_other_hosts)
+    if settings.access_log:
+        app.after_request(_log_access)
+    app.register_error_handler(DogsnapError, error_response)
+    app.register_error_handler(HTTPException, _http_exception)
+    app.register_error_handler(Exception, _unexpected)
+
+
+def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Strict JSON: NaN and infinities, which JSON does not know, are written as null."""
+    body = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+    return Response(body, status, headers, mimetype="application/json")
+
+
+def error_response(error: DogsnapError) -> Response:
+    """The one error body: {"error": sentence, "request_id": id}."""
+    if isinstance(error, TooLarge):
+        _drain()
+    body = {"error": error.message, "request_id": g.request_id}
+    response = json_response(body, error.http_status)
+    if hasattr(error, "retry_after"):
+        response.headers["Retry-After"] = str(error.retry_after)
+    return response
+
+
+def _http_exception(error: HTTPException) -> Response:
+    if error.code is None or error.code < 400:  # a redirect
+        return error.get_response()
+    body = {"error": f"{error.name}: {request.method} {request.path}", "request_id": g.request_id}
+    response = json_response(body, error.code)
+    for name, value in error.get_headers():
+        if name not in ("Content-Type", "Content-Length"):
+            response.headers[name] = value
+    return response
+
+
+def _unexpected(error: Exception) -> Response:
+    log.exception("request %s failed", g.request_id, exc_info=error)
+    return error_response(Internal("the server failed on this request; its log has the reason under the request id"))
+
+
+def read_body(max_mebibytes: int, variable: str) -> bytes:
+    """The request's body, inflated if it came gzipped. Raises TooLarge naming the limit and its setting.
+
+    A body that does not inflate counts as empty, as in TensorFlow Serving.
+    """
+    limit = max_mebibytes * MEBIBYTE
+    if (request.content_length or 0) > limit:
+        raise too_large(f"{request.content_length / MEBIBYTE:.1f} MiB", max_mebibytes, variable)
+    request.max_content_length = None
+    body = request.environ["wsgi.input"].read(limit + 1) if _is_chunked() else request.get_data(cache=False)
+    if request.headers.get("Content-Encoding", "").lower() == "gzip":
+        body = _inflate(body, limit)
+    if len(body) > limit:
+        raise too_large(f"more than {max_mebibytes} MiB", max_mebibytes, variable)
+    return body
+
+
+def check_form_size(max_mebibytes: int, variable: str) -> None:
+    """Call before the first look at request.form or request.files. Raises TooLarge naming the limit."""
+    limit = max_mebibytes * MEBIBYTE
+    if (request.content_length or 0) > limit:
+        raise too_large(f"{request.content_length / MEBIBYTE:.1f} MiB", max_mebibytes, variable)
+    request.max_content_length = request.max_form_memory_size = limit
+    try:
+        request.form.to_dict()
+    except RequestEntityTooLarge:  # without a length in its header, a body shows its size only when it is read
+        raise too_large(f"more than {max_mebibytes} MiB", max_mebibytes, variable) from None
+
+
+def too_large(received: str, max_mebibytes: int, variable: str) -> TooLarge:
+    return TooLarge(f"the body is {received}; at most {max_mebibytes} MiB are taken ({variable}); send less at once")
+
+
+def _is_chunked() -> bool:
+    return "chunked" in request.headers.get("Transfer-Encoding", "").lower()
+
+
+def _inflate(body: bytes, limit: int) -> bytes:
+    inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        inflated = inflater.decompress(body, limit + 1)
+    except zlib.error:
+        return b""
+    return inflated if inflater.eof or len(inflated) > limit else b""
+
+
+def _drain() -> None:
+    stream, left = request.environ["wsgi.input"], DRAIN_BYTES
+    while left > 0:
+        read = len(stream.read(min(CHUNK, left)))
+        if not read:
+            return
+        left -= read
+
+
+def parse_json(body: bytes) -> dict[str, Any]:
+    """A body that must be one JSON object. Raises InvalidArgument."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidArgument(
+            f"expected a JSON object as body, received {len(body)} bytes that are no JSON: {error}"
+        ) from None
+    if not isinstance(value, dict):
+        raise InvalidArgument(f"expected a JSON object as body, received a JSON {type(value).__name__}")
+    return value
+
+
+def _take_request_id() -> None:
+    received = request.headers.get("X-Request-Id", "")
+    g.request_id = received if REQUEST_ID.fullmatch(received) else uuid.uuid4().hex
+
+
+def _add_request_id(response: Response) -> Response:
+    response.headers["X-Request-Id"] = g.request_id
+    return response
+
+
+def _compress(response: Response) -> Response:
+    if response.is_streamed or response.direct_passthrough or "Content-Encoding" in response.headers:
+        return response
+    response.vary.add("Accept-Encoding")
+    if "gzip" not in request.accept_encodings or len(response.get_data()) < GZIP_FROM_BYTES:
+        return response
+    response.set_data(gzip.compress(response.get_data(), GZIP_LEVEL, mtime=0))
+    response.headers["Content-Encoding"] = "gzip"
+    return response
+
+
+def _allow_other_hosts(response: Response) -> Response:
+    response.headers["Access-Control-Allow-Origin"] = "*"
+    response.headers["Access-Control-Allow-Methods"] = "POST, GET"
+    response.headers["Access-Control-Allow-Headers"] = "Content-Type"
+    return response
+
+
+def _log_access(response: Response) -> Response:
+    access.info("%s %s %s %d", g.request_id, request.method, request.path, response.status_code)
+    return response

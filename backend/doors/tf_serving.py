@@ -1,0 +1,150 @@
+"""TensorFlow Serving's REST API under /v1/models: predict, classify, regress, metadata and status.
+
+It translates; values are checked and run by the predictor. What is added to the original: the answering version in the
+response header X-Dogsnap-Model-Version, strict JSON, status by label, and errors that list the expected names.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from flask import Blueprint, Response, request
+from google.protobuf import json_format
+
+from backend.doors.http import json_response, read_body
+from backend.errors import InvalidArgument
+from backend.serving import tensors
+from backend.serving.examples import examples_from_body
+from backend.serving.json_text import parse_lenient_json
+from backend.serving.predictor import Prediction, Predictor
+from backend.serving.repository import ModelSpec, VersionStatus
+from backend.serving.servable import ServableId
+from backend.settings import Settings
+
+DOOR = "rest"
+WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
+POST_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}:(?P<method>classify|regress|predict)", re.IGNORECASE)
+GET_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}(?P<metadata>/metadata)?", re.IGNORECASE)
+MAX_INT64 = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Path:
+    """What a path of this API names; `method` is predict, classify, regress, metadata or status."""
+
+    spec: ModelSpec
+    method: str
+
+
+def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
+    door = Blueprint("tf_serving", __name__)
+    methods = ["GET", "POST", "PUT", "DELETE", "PATCH"]
+
+    @door.route("/<any(v1, V1):prefix>/", methods=methods, defaults={"rest": ""})
+    @door.route("/<any(v1, V1):prefix>/<path:rest>", methods=methods)
+    def handle(prefix: str, rest: str) -> Response:
+        path = parse_path(request.method, request.environ.get("RAW_URI", request.full_path).partition("?")[0])
+        if path.method == "status":
+            return _status(predictor, path.spec)
+        if path.method == "metadata":
+            return _metadata(predictor, path.spec)
+        body = read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB")
+        if path.method == "predict":
+            return _predict(predictor, path.spec, body)
+        return _examples(predictor, path, body)
+
+    return door
+
+
+def parse_path(method: str, raw_path: str) -> Path:
+    """Raises InvalidArgument for a path that is none of this API's. Names are percent-decoded after matching."""
+    match = {"POST": POST_PATH, "GET": GET_PATH}[method].fullmatch(raw_path) if method in ("POST", "GET") else None
+    if match is None:
+        raise InvalidArgument(f"Malformed request: {method} {raw_path}")
+    found = match.groupdict()
+    label = None if found["label"] is None else unquote(found["label"])
+    kind = found.get("method", "metadata" if found.get("metadata") else "status").lower()
+    return Path(ModelSpec(unquote(found["name"]), _version(found["version"]), label), kind)
+
+
+def _version(digits: str | None) -> int | None:
+    if digits is None:
+        return None
+    if len(digits.lstrip("0")) > 19 or int(digits) > MAX_INT64:
+        raise InvalidArgument(f"Failed to convert version: {digits} to numeric.")
+    return int(digits)
+
+
+# -- predict -----------------------------------------------------------------------------------------------------------
+
+
+def _predict(predictor: Predictor, spec: ModelSpec, body: bytes) -> Response:
+    fields = parse_lenient_json(body)
+    prediction = predictor.predict(
+        spec, lambda signature: tensors.from_body(fields, signature), signature_name(fields), door=DOOR
+    )
+    return json_response(_shaped(fields, prediction), headers=version_header(prediction.servable))
+
+
+def _shaped(fields: dict[str, Any], prediction: Prediction) -> dict[str, Any]:
+    """Rows answer rows, columns answer columns."""
+    if "instances" in fields:
+        return {"predictions": tensors.to_rows(prediction.outputs)}
+    return {"outputs": tensors.to_columns(prediction.outputs)}
+
+
+def signature_name(fields: dict[str, Any]) -> str:
+    name = fields.get("signature_name", "")
+    if not isinstance(name, str):
+        raise InvalidArgument(
+            f"JSON Value: {tensors.show(fields)} not formatted correctly. 'signature_name' key must be a string value."
+        )
+    return name
+
+
+def version_header(servable: ServableId) -> dict[str, str]:
+    """The header that names the version that answered, which the bodies of this API have no place for."""
+    return {"X-Dogsnap-Model-Version": str(servable.version)}
+
+
+# -- classify, regress -------------------------------------------------------------------------------------------------
+
+
+def _examples(predictor: Predictor, path: Path, body: bytes) -> Response:
+    fields = parse_lenient_json(body)
+    name = signature_name(fields)
+    result = predictor.predict_examples(path.spec, path.method, examples_from_body(fields, path.method), name, DOOR)
+    return json_response({"results": result.rows()}, headers=version_header(result.servable))
+
+
+# -- status, metadata --------------------------------------------------------------------------------------------------
+
+
+def _status(predictor: Predictor, spec: ModelSpec) -> Response:
+    return json_response(
+        {"model_version_status": [_version_status(each) for each in predictor.repository.status(spec)]}
+    )
+
+
+def _version_status(status: VersionStatus) -> dict[str, Any]:
+    code = "UNKNOWN" if status.error else "OK"
+    return {
+        "version": str(status.version),
+        "state": str(status.state),
+        "status": {"error_code": code, "error_message": status.error},
+    }
+
+
+def _metadata(predictor: Predictor, spec: ModelSpec) -> Response:
+    with predictor.repository.acquire(spec) as servable:
+        definitions = {name: _to_json(each) for name, each in servable.signature_defs.items()}
+        model_spec = {"name": servable.id.name, "signature_name": "", "version": str(servable.id.version)}
+        answer = {"model_spec": model_spec, "metadata": {"signature_def": {"signature_def": definitions}}}
+        return json_response(answer, headers=version_header(servable.id))
+
+
+def _to_json(message: Any) -> dict[str, Any]:
+    return json_format.MessageToDict(
+        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )

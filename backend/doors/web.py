@@ -1,0 +1,38 @@
+"""The mini program in the browser: static files built into backend/web/dist, served at /.
+
+It does not build them: `make setup` does.
+"""
+
+from pathlib import Path
+
+from flask import Blueprint, Response, send_from_directory
+
+from backend.errors import Unavailable
+
+DIST = Path(__file__).parent.parent / "web" / "dist"
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+
+
+def blueprint(dist: Path = DIST) -> Blueprint:
+    door = Blueprint("web", __name__)
+
+    @door.get("/")
+    @door.get("/<path:name>")
+    def file(name: str = "index.html") -> Response:
+        if not (dist / "index.html").is_file():
+            raise Unavailable(
+                "the app has not been built: run `make setup`, or build it with `node backend/web/build.mjs`"
+            )
+        response = send_from_directory(dist, name)
+        response.headers.update(HEADERS)
+        return response
+
+    return door

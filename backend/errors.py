@@ -1,0 +1,91 @@
+"""The errors of every door: small types with a canonical status, which HTTP and gRPC doors translate.
+
+It does not log and does not know any web framework.
+"""
+
+
+class DogsnapError(Exception):
+    """An error whose sentence is meant for the caller: what was expected, what was received, what to do.
+
+    `code` is the canonical status name gRPC and TensorFlow Serving share; `http_status` is what TensorFlow Serving's
+    HTTP server answers for that code, unless HTTP has a more exact number (413, 415).
+    """
+
+    code = "UNKNOWN"
+    http_status = 500
+
+    def __init__(self, message: str):
+        super().__init__(message)
+        self.message = message
+
+
+class InvalidArgument(DogsnapError):
+    """The request itself is wrong and will stay wrong."""
+
+    code = "INVALID_ARGUMENT"
+    http_status = 400
+
+
+class FailedPrecondition(DogsnapError):
+    """The request is well formed, but what it asks of the server does not fit the server's state."""
+
+    code = "FAILED_PRECONDITION"
+    http_status = 400
+
+
+class TooLarge(InvalidArgument):
+    """The request passes a limit; the sentence names the limit and its setting."""
+
+    http_status = 413
+
+
+class UnsupportedPhoto(InvalidArgument):
+    """The bytes are no photo that can be read."""
+
+    http_status = 415
+
+
+class NotFound(DogsnapError):
+    """The named model, version, label or path does not exist."""
+
+    code = "NOT_FOUND"
+    http_status = 404
+
+
+class MethodNotAllowed(DogsnapError):
+    """The path exists, but not for this HTTP method."""
+
+    code = "UNIMPLEMENTED"
+    http_status = 405
+
+
+class Unimplemented(DogsnapError):
+    """The request is right, but this server does not do it."""
+
+    code = "UNIMPLEMENTED"
+    http_status = 501
+
+
+class DeadlineExceeded(DogsnapError):
+    """The answer was not ready in time."""
+
+    code = "DEADLINE_EXCEEDED"
+    http_status = 504
+
+
+class Unavailable(DogsnapError):
+    """The server cannot answer now, but the same request may succeed after `retry_after` seconds."""
+
+    code = "UNAVAILABLE"
+    http_status = 503
+
+    def __init__(self, message: str, retry_after: int = 1):
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Internal(DogsnapError):
+    """A fault of the server; the details are in its log, never in the answer."""
+
+    code = "INTERNAL"
+    http_status = 500

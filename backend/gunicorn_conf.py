@@ -1,0 +1,38 @@
+"""gunicorn's configuration, from our settings: one worker, many threads, TensorFlow loaded after the fork.
+
+It does not create the application: `commands/serve.py` does.
+"""
+
+from typing import Any
+
+from backend.settings import Settings
+
+# Threads beyond those that can hold a running or waiting request, so that health checks and metrics answer at full load.
+SPARE_THREADS = 8
+KEEPALIVE_SECONDS = 75  # longer than the usual 60 s of proxies, so that the proxy closes first and loses no request
+WORKER_TIMEOUT_SECONDS = 120  # importing TensorFlow on a cold, busy machine takes longer than gunicorn's usual 30
+
+
+def gunicorn_options(settings: Settings) -> dict[str, Any]:
+    """Options by gunicorn's names."""
+    return {
+        "bind": f"{settings.host}:{settings.port}",
+        "workers": 1,  # one process holds one copy of each model
+        "worker_class": "gthread",
+        "threads": settings.run_threads + settings.queue_size + SPARE_THREADS,
+        "timeout": WORKER_TIMEOUT_SECONDS,
+        "graceful_timeout": settings.drain_seconds,
+        "keepalive": KEEPALIVE_SECONDS,
+        "limit_request_line": 8190,
+        "preload_app": False,  # TensorFlow does not survive a fork
+        "control_socket_disable": True,
+        "loglevel": "warning",
+        "worker_exit": _close,
+    }
+
+
+def _close(server: Any, worker: Any) -> None:
+    """The last step of a worker that drained: stop the room behind the doors."""
+    close = getattr(worker.app, "close", None)
+    if close is not None:
+        close()

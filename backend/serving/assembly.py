@@ -1,0 +1,51 @@
+"""Puts the room together from the settings: repository, executor, metrics, predictor.
+
+It does not start anything.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from backend.serving.executor import BoundedExecutor
+from backend.serving.metrics import Metrics
+from backend.serving.photo import PhotoLimits
+from backend.serving.predictor import Predictor
+from backend.serving.repository import ModelConfig, ModelSpec, Repository, configs_in_file, configs_in_folder
+from backend.settings import Settings
+
+
+def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predictor:
+    """A predictor over the configured models, none of which is loaded yet; `only` leaves out all that would not answer it."""
+    metrics = Metrics()
+    return Predictor(
+        repository=Repository(
+            lambda: _narrowed(configured_models(settings), only),
+            metrics,
+            settings.retry_seconds,
+            run_warm_up=settings.warm_up,
+        ),
+        executor=BoundedExecutor(settings.run_threads, settings.queue_size),
+        metrics=metrics,
+        photo_limits=PhotoLimits(settings.max_photo_pixels, settings.max_photos),
+        deadline_seconds=settings.deadline_ms / 1000,
+        default_model=settings.default_model,
+    )
+
+
+def configured_models(settings: Settings) -> Iterable[ModelConfig]:
+    """From the configuration file if there is one, else every model folder."""
+    if settings.model_config_file:
+        return configs_in_file(Path(settings.model_config_file))
+    return configs_in_folder(settings.models)
+
+
+def _narrowed(configs: Iterable[ModelConfig], only: ModelSpec | None) -> list[ModelConfig]:
+    if only is None:
+        return list(configs)
+    kept = [config for config in configs if config.name == only.name]
+    for config in kept:
+        if only.version is not None:
+            config.model_version_policy.specific.versions[:] = [only.version]
+        elif only.label is None:
+            config.model_version_policy.latest.num_versions = 1
+    return kept

@@ -1,0 +1,36 @@
+"""Base64 text in every form that clients send it, to bytes and back.
+
+It does not look at what the bytes are.
+"""
+
+import base64
+import binascii
+import re
+
+from backend.errors import InvalidArgument
+
+DATA_PREFIX = re.compile(r"data:[^,]{0,256},", re.IGNORECASE)
+TO_STANDARD = str.maketrans("-_", "+/", " \t\r\n\f\v")
+EXPECTED = "expected base64 text (standard or web-safe alphabet, padded or not, line breaks and a data: prefix allowed)"
+
+
+def decode_base64(text: str) -> bytes:
+    """Either alphabet, padded or not, with line breaks, with a data: prefix. Raises InvalidArgument."""
+    prefix = DATA_PREFIX.match(text, text.find("data:") if text[:64].lstrip().startswith("data:") else 0)
+    standard = (text[prefix.end() :] if prefix else text).translate(TO_STANDARD).rstrip("=")
+    try:
+        return base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidArgument(f"Unable to base64 decode: {EXPECTED}, received {_fault(standard)}") from None
+
+
+def to_web_safe_base64(contents: bytes) -> bytes:
+    """The one form that TensorFlow's own decode_base64 takes: web-safe alphabet, no padding."""
+    return base64.urlsafe_b64encode(contents).rstrip(b"=")
+
+
+def _fault(standard: str) -> str:
+    wrong = re.search(r"[^A-Za-z0-9+/]", standard)
+    if wrong:
+        return f"the character {wrong[0]!r}"
+    return f"{len(standard)} characters, a number that no bytes encode to"

@@ -1,0 +1,50 @@
+"""Runs requests in a bounded number of threads, with a bounded queue before them and a deadline for each.
+
+It does not know what it runs.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotDone
+from typing import TypeVar
+
+from backend.errors import DeadlineExceeded, Unavailable
+
+Result = TypeVar("Result")
+
+
+class BoundedExecutor:
+    """At most `threads` requests run, at most `queue_size` wait; one more is refused at once instead of piling up."""
+
+    def __init__(self, threads: int, queue_size: int):
+        self.capacity = threads + queue_size
+        self._places = threading.BoundedSemaphore(self.capacity)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="run")
+
+    def run(self, work: Callable[[], Result], deadline: float) -> Result:
+        """Run `work` and give its result; `deadline` is a time of time.monotonic().
+
+        Raises Unavailable when the queue is full and DeadlineExceeded when the result is not there in time. Work that
+        has begun goes on to its end in its thread and keeps its place until then: TensorFlow cannot be interrupted.
+        """
+        if not self._places.acquire(blocking=False):
+            raise Unavailable(f"the server is full: {self.capacity} requests are running or waiting; try again later")
+        future = self._pool.submit(work)
+        future.add_done_callback(lambda _: self._places.release())
+        return _result_by(future, deadline)
+
+    def close(self) -> None:
+        """Let running work end and refuse new work."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _result_by(future: Future, deadline: float) -> Result:
+    try:
+        return future.result(timeout=max(0.0, deadline - time.monotonic()))
+    except NotDone:
+        if future.done():  # the work itself raised a TimeoutError
+            raise
+        future.cancel()
+        raise DeadlineExceeded("the answer was not ready before the request's deadline; try again later") from None

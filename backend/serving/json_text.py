@@ -1,0 +1,84 @@
+"""JSON text as TensorFlow Serving reads it: with NaN and Infinity, and whatever follows the document ignored.
+
+It only reads; answers are strict JSON.
+"""
+
+import json
+import re
+from typing import Any
+
+import orjson
+
+from backend.errors import InvalidArgument
+from backend.serving.tensors import show
+
+# The parser's own words -> the words of the parser in TensorFlow Serving, on which clients may rely.
+PARSER_WORDS = (
+    ("Expecting ',' delimiter", "Missing a comma or } after an object member."),
+    ("Expecting ':' delimiter", "Missing a colon after a name of object member."),
+    ("Expecting property name", "Missing a name for object member."),
+    ("Unterminated string", "Missing a closing quotation mark in string."),
+    ("Invalid control character", "Invalid encoding in string."),
+    ("Invalid \\", "Invalid escape character in string."),
+    ("Expecting value", "Invalid value."),
+)
+TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+MAX_DEPTH = 100  # levels; a tensor has fewer, and deeper values can only stand under keys that are ignored
+
+
+def parse_lenient_json(body: bytes) -> dict[str, Any]:
+    """The JSON object at the start of `body`. Raises InvalidArgument in TensorFlow Serving's words."""
+    if not body.strip():
+        raise InvalidArgument("JSON Parse error: The document is empty")
+    value = _parse(body)
+    if not isinstance(value, dict):
+        raise InvalidArgument(f"JSON Value: {show(value)} Is not object")
+    return value
+
+
+def _parse(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        pass  # it is strict and shallow; the slower parser decides
+    text = _text(body)
+    try:
+        return _decode(text)
+    except RecursionError:
+        return _decode(without_deep_values(text))
+
+
+def _decode(text: str) -> Any:
+    start = len(text) - len(text.lstrip())
+    try:
+        return json.JSONDecoder(strict=False).raw_decode(text, start)[0]
+    except json.JSONDecodeError as error:
+        raise InvalidArgument(f"JSON Parse error: {_words(error.msg)} at offset: {error.pos}") from None
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"JSON Parse error: Invalid encoding in string. at offset: {error.start}") from None
+
+
+def _words(message: str) -> str:
+    return next((words for start, words in PARSER_WORDS if message.startswith(start)), message)
+
+
+def without_deep_values(text: str) -> str:
+    """Replace lists and objects nested deeper than MAX_DEPTH by null, without recursion."""
+    depth, start, kept_from, parts = 0, 0, 0, []
+    for token in TOKENS.finditer(text):
+        if token[0] in "[{":
+            depth += 1
+            start = token.start() if depth == MAX_DEPTH + 1 else start
+        elif token[0] in "]}":
+            depth -= 1
+            if depth == MAX_DEPTH:
+                parts += [text[kept_from:start], "null"]
+                kept_from = token.end()
+            if depth == 0:
+                break
+    return "".join([*parts, text[kept_from:]])

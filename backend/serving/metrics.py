@@ -1,0 +1,84 @@
+"""Counts requests and times them per model, version, door and outcome, in Prometheus' form.
+
+It serves nothing: a door reads `Metrics.text`.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from backend.errors import DogsnapError
+from backend.serving.servable import ServableId
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+# Seconds; from a trivial model's call to the default deadline.
+LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+WHICH = ("model", "version", "door")
+
+
+class RequestRecord:
+    """Learns during a request which version answers it."""
+
+    def __init__(self) -> None:
+        # A request that never reached a version is counted without one: the names people send are unbounded.
+        self.model, self.version = "", ""
+
+    def answered_by(self, servable: ServableId) -> None:
+        self.model, self.version = servable.name, str(servable.version)
+
+
+class Metrics:
+    """One registry per server, so that tests can run several in a process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        self._requests = Counter(
+            "dogsnap_requests",
+            "requests by outcome: OK or a canonical error code",
+            (*WHICH, "outcome"),
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "dogsnap_request_seconds",
+            "time from a parsed request to its answer",
+            WHICH,
+            buckets=LATENCY_BUCKETS,
+            registry=self.registry,
+        )
+        self._available = Gauge(
+            "dogsnap_version_available", "1 while a version answers", ("model", "version"), registry=self.registry
+        )
+        self._load_seconds = Gauge(
+            "dogsnap_load_seconds", "how long loading and warming up took", ("model", "version"), registry=self.registry
+        )
+
+    @contextmanager
+    def request(self, door: str) -> Iterator[RequestRecord]:
+        """Count and time what happens inside, whatever its end."""
+        record, started, outcome = RequestRecord(), time.perf_counter(), "INTERNAL"
+        try:
+            yield record
+            outcome = "OK"
+        except DogsnapError as error:
+            outcome = error.code
+            raise
+        finally:
+            labels = (record.model, record.version, door)
+            self._requests.labels(*labels, outcome).inc()
+            self._seconds.labels(*labels).observe(time.perf_counter() - started)
+
+    def loaded(self, servable: ServableId, seconds: float) -> None:
+        self._available.labels(servable.name, servable.version).set(1)
+        self._load_seconds.labels(servable.name, servable.version).set(seconds)
+
+    def unloaded(self, servable: ServableId) -> None:
+        self._available.labels(servable.name, servable.version).set(0)
+
+    def text(self) -> bytes:
+        """The whole registry in Prometheus' text format."""
+        return generate_latest(self.registry)

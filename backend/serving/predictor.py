@@ -1,0 +1,175 @@
+"""The straight way of a request: resolve the version, check the values, run the network, name the result.
+
+It does not parse any protocol: the doors bring arrays or photo bytes, and take arrays or breeds home.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from backend.errors import InvalidArgument, UnsupportedPhoto
+from backend.serving import photo
+from backend.serving.examples import ClassifyResult, RegressResult, check_signature, classify_result, regress_result
+from backend.serving.executor import BoundedExecutor
+from backend.serving.labels import Classification, checked_top_k, name_breeds
+from backend.serving.metrics import Metrics
+from backend.serving.photo import PhotoLimits
+from backend.serving.repository import ModelSpec, Repository
+from backend.serving.servable import DEFAULT_SIGNATURE, ServableId, Signature
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Outputs by alias, and which version and signature gave them."""
+
+    outputs: dict[str, np.ndarray]
+    servable: ServableId
+    signature: Signature
+
+
+class Predictor:
+    """Every door's way to the models of one repository. Thread-safe."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        executor: BoundedExecutor,
+        metrics: Metrics,
+        photo_limits: PhotoLimits = PhotoLimits(),  # noqa: B008 (frozen)
+        deadline_seconds: float = 30.0,
+        default_model: str = "",
+    ):
+        self.repository = repository
+        self.metrics = metrics
+        self.photo_limits = photo_limits
+        self.deadline_seconds = deadline_seconds
+        self._default_model = default_model
+        self._executor = executor
+
+    def default_model(self) -> str:
+        """The model that answers when none is named: the configured one, or the only one there is."""
+        names = self.repository.models()
+        return names[0] if len(names) == 1 else self._default_model
+
+    def predict(
+        self,
+        spec: ModelSpec,
+        inputs: Arrays | Callable[[Signature], Arrays],
+        signature_name: str = DEFAULT_SIGNATURE,
+        output_filter: Sequence[str] = (),
+        door: str = "",
+        timeout: float | None = None,
+    ) -> Prediction:
+        """Run a signature on arrays (alias -> array of the declared dtype; strings as object arrays of bytes).
+
+        `inputs` may be a function that makes the arrays once the signature is known, for doors whose text has no types.
+        `timeout` in seconds, at most the server's own deadline. Raises the types of `backend.errors`.
+        """
+        deadline = self._deadline(timeout)
+        with self.metrics.request(door) as request, self.repository.acquire(spec) as servable:
+            request.answered_by(servable.id)
+            signature = servable.signature(signature_name)
+            arrays = inputs(signature) if callable(inputs) else inputs
+            check_inputs(signature, arrays)
+            check_output_filter(signature, output_filter)
+            outputs = self._executor.run(lambda: servable.run(signature, arrays), deadline)
+            wanted = output_filter or outputs
+            return Prediction({alias: outputs[alias] for alias in wanted}, servable.id, signature)
+
+    def predict_examples(
+        self,
+        spec: ModelSpec,
+        method: str,
+        examples: Sequence[bytes],
+        signature_name: str = DEFAULT_SIGNATURE,
+        door: str = "",
+        timeout: float | None = None,
+    ) -> ClassifyResult | RegressResult:
+        """Run a "classify" or "regress" signature on serialized tf.Examples. Raises the types of `backend.errors`."""
+
+        def inputs(signature: Signature) -> Arrays:
+            return {check_signature(signature, method): np.array(examples, dtype=object)}
+
+        prediction = self.predict(spec, inputs, signature_name, door=door, timeout=timeout)
+        shape = classify_result if method == "classify" else regress_result
+        return shape(prediction.servable, prediction.outputs, len(examples))
+
+    def classify(
+        self,
+        contents: bytes,
+        spec: ModelSpec,
+        top_k: int | None = None,
+        door: str = "",
+        timeout: float | None = None,
+    ) -> Classification:
+        """Name the breed in a photo (the bytes of its file). Raises the types of `backend.errors`."""
+        deadline = self._deadline(timeout)
+        with self.metrics.request(door) as request:
+            checked = photo.check(contents, self.photo_limits)
+            with self.repository.acquire(spec) as servable:
+                request.answered_by(servable.id)
+                count = checked_top_k(servable, top_k)
+                outputs = self._executor.run(lambda: _score(servable, checked), deadline)
+                return name_breeds(servable, outputs, row=0, top_k=count)
+
+    def close(self) -> None:
+        """Let running requests end, then let go of every model."""
+        self._executor.close()
+        self.repository.close()
+
+    def _deadline(self, timeout: float | None) -> float:
+        return time.monotonic() + min(self.deadline_seconds, self.deadline_seconds if timeout is None else timeout)
+
+
+def _score(servable, checked: photo.Photo) -> dict[str, np.ndarray]:
+    """The only value here is the photo, so whatever the graph refuses is the photo."""
+    try:
+        return servable.score_photos([checked.upright()])
+    except UnsupportedPhoto:
+        raise
+    except InvalidArgument as error:
+        raise UnsupportedPhoto(f"the photo is damaged or cut off: {photo.EXPECTED}; decoding says: {error}") from error
+
+
+def check_inputs(signature: Signature, inputs: Arrays) -> None:
+    """Raises InvalidArgument, naming the alias, unless every input is there with its declared dtype and shape."""
+    _check_names(signature, inputs)
+    for alias, spec in signature.inputs.items():
+        received = np.asarray(inputs[alias])
+        dtype = tf.string if received.dtype.kind in "OSU" else tf.as_dtype(received.dtype)
+        if dtype != spec.dtype:
+            raise InvalidArgument(f'input "{alias}": expected {spec.dtype.name} values, received {dtype.name}')
+        if not spec.shape.is_compatible_with(received.shape):
+            raise InvalidArgument(f'input "{alias}": expected shape {spec.shape}, received {received.shape}')
+
+
+def _check_names(signature: Signature, inputs: Arrays) -> None:
+    expected, received = set(signature.inputs), set(inputs)
+    if expected != received:
+        raise InvalidArgument(
+            f"input size does not match signature: {len(received)}!={len(expected)} "
+            f"len({_names(received)}) != len({_names(expected)}). "
+            f"Sent extra: {_names(received - expected)}. Missing but required: {_names(expected - received)}."
+        )
+
+
+def check_output_filter(signature: Signature, output_filter: Sequence[str]) -> None:
+    """Raises InvalidArgument for an output that the signature does not have, or that is asked for twice."""
+    for alias in output_filter:
+        if alias not in signature.outputs:
+            raise InvalidArgument(
+                f"output tensor alias not found in signature: {alias} "
+                f"Outputs expected to be in the set {_names(signature.outputs)}."
+            )
+    repeated = {alias for alias in output_filter if list(output_filter).count(alias) > 1}
+    if repeated:
+        raise InvalidArgument(f"duplicate output tensor alias: {min(repeated)}")
+
+
+def _names(aliases) -> str:
+    return "{" + ",".join(sorted(aliases)) + "}"

@@ -1,0 +1,428 @@
+"""The repository of loaded versions: watches the model folders, loads beside, switches, unloads after the last request.
+
+It does not run a model and does not know any door.
+"""
+
+import gc
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from google.protobuf import text_format
+from tensorflow_serving.config import model_server_config_pb2
+
+from backend.errors import DogsnapError, InvalidArgument, NotFound, Unavailable
+from backend.serving.metrics import Metrics
+from backend.serving.servable import Servable, ServableId
+from backend.serving.versions import aspired_versions, fingerprint, is_complete, version_folders
+from backend.serving.warmup import warm_up
+
+log = logging.getLogger("dogsnap.repository")
+
+ModelConfig = model_server_config_pb2.ModelConfig
+# A folder untouched for this long when the server starts is taken as complete without looking twice.
+SETTLED_SECONDS = 2.0
+
+
+class State(StrEnum):
+    """The states of TensorFlow Serving's GetModelStatus."""
+
+    START = "START"
+    LOADING = "LOADING"
+    AVAILABLE = "AVAILABLE"
+    UNLOADING = "UNLOADING"
+    END = "END"
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """Which model a request means: by version, by label, or the model's default version."""
+
+    name: str
+    version: int | None = None
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise InvalidArgument("ModelSpec has no name specified.")
+        if self.version is not None and self.label is not None:
+            raise InvalidArgument(f"expected a version or a label, received both: {self.version} and {self.label}")
+
+
+@dataclass
+class Version:
+    """One version folder and what became of it; guarded by the repository's lock."""
+
+    id: ServableId
+    path: Path
+    state: State = State.START
+    error: str = ""
+    servable: Servable | None = None
+    in_use: int = 0
+    fingerprint: tuple = ()
+    failed_at: float = 0.0
+    load_seconds: float = 0.0
+
+
+@dataclass
+class Model:
+    """A configured model, its versions by number, and its labels: where each points, and where it is to point."""
+
+    config: ModelConfig
+    versions: dict[int, Version] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)
+    pending_labels: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    def available(self) -> list[int]:
+        """The numbers of the versions that answer, largest first."""
+        return sorted((n for n, v in self.versions.items() if v.state == State.AVAILABLE), reverse=True)
+
+    def is_loading(self) -> bool:
+        return any(version.state in (State.START, State.LOADING) for version in self.versions.values())
+
+
+@dataclass(frozen=True)
+class VersionStatus:
+    """What a status request learns of one version; `error` is empty unless its load failed."""
+
+    version: int
+    state: State
+    error: str
+    load_seconds: float
+
+
+class Repository:
+    """The versions of some models. Thread-safe; `acquire` is the only way to a servable."""
+
+    def __init__(
+        self,
+        configs: Callable[[], Iterable[ModelConfig]],
+        metrics: Metrics | None = None,
+        retry_seconds: float = 60.0,
+        run_warm_up: bool = True,
+    ):
+        """`configs` is asked at every look, so that a folder or a file behind it may change while the server runs."""
+        self._configs = configs
+        self._metrics = metrics or Metrics()
+        self._retry_seconds = retry_seconds
+        self._run_warm_up = run_warm_up
+        self._models: dict[str, Model] = {}
+        self._lock = threading.RLock()
+        self._looking = threading.Lock()
+        self._wake = threading.Event()
+        self._closed = False
+        self._watcher: threading.Thread | None = None
+        self._seen: dict[Path, tuple] = {}
+        self._started = False
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def acquire(self, spec: ModelSpec) -> Iterator[Servable]:
+        """The servable that answers `spec`, held loaded until the block ends.
+
+        Raises NotFound or InvalidArgument (no such model, version, label) and Unavailable while it is still loading.
+        """
+        version = self._hold(spec)
+        try:
+            yield version.servable
+        finally:
+            self._release(version)
+
+    def _hold(self, spec: ModelSpec) -> Version:
+        with self._lock:
+            version = self._resolve(spec)
+            version.in_use += 1
+            return version
+
+    def _release(self, version: Version) -> None:
+        with self._lock:
+            version.in_use -= 1
+            if version.in_use == 0 and version.state == State.UNLOADING:
+                self._wake.set()
+
+    def _resolve(self, spec: ModelSpec) -> Version:
+        model = self._model(spec.name)
+        number = spec.version
+        if spec.label is not None:
+            number = self._labelled(model, spec.label)
+        if number is None:
+            return self._latest(model)
+        return self._exactly(model, number)
+
+    def _model(self, name: str) -> Model:
+        if name in self._models:
+            return self._models[name]
+        if not self._started:
+            raise Unavailable(f"the server is still starting, {name} may be served in a moment; try again")
+        served = ", ".join(sorted(self._models)) or "none"
+        raise NotFound(f"Servable not found for request: Latest({name}); models served here: {served}")
+
+    def _labelled(self, model: Model, label: str) -> int:
+        if label in model.labels:
+            return model.labels[label]
+        if label in model.pending_labels:
+            raise Unavailable(
+                f"label {label} of {model.name} waits for version {model.pending_labels[label]}, "
+                "which is not available yet; try again"
+            )
+        known = ", ".join(sorted({*model.labels, *model.pending_labels})) or "none"
+        raise InvalidArgument(f"Unrecognized servable version label: {label}; labels of {model.name}: {known}")
+
+    def _latest(self, model: Model) -> Version:
+        available = model.available()
+        if available:
+            return model.versions[available[0]]
+        if model.is_loading() or not self._started:
+            raise Unavailable(f"{model.name} is still loading; try again")
+        raise NotFound(f"Servable not found for request: Latest({model.name}); none of its versions is available")
+
+    def _exactly(self, model: Model, number: int) -> Version:
+        version = model.versions.get(number)
+        if version and version.state == State.AVAILABLE:
+            return version
+        if version and version.state in (State.START, State.LOADING):
+            raise Unavailable(f"{version.id} is still loading; try again")
+        there = ", ".join(map(str, model.available())) or "none"
+        why = f"; it failed to load: {version.error}" if version and version.error else ""
+        raise NotFound(
+            f"Servable not found for request: Specific({model.name}, {number}){why}; available versions: {there}"
+        )
+
+    # -- status --------------------------------------------------------------------------------------------------------
+
+    def models(self) -> list[str]:
+        """The names of the configured models."""
+        with self._lock:
+            return sorted(self._models)
+
+    def status(self, spec: ModelSpec) -> list[VersionStatus]:
+        """The states of a model's versions, largest first; of one version if `spec` names it. Raises NotFound."""
+        with self._lock:
+            model = self._models.get(spec.name)
+            if model is None:
+                raise NotFound(f"Could not find any versions of model {spec.name}")
+            number = self._labelled(model, spec.label) if spec.label is not None else spec.version
+            if number is not None and number not in model.versions:
+                raise NotFound(f"Could not find version {number} of model {spec.name}")
+            numbers = sorted(model.versions, reverse=True) if number is None else [number]
+            return [_status(model.versions[each]) for each in numbers]
+
+    def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
+        """A model's labels: those that answer, and those that wait for their version."""
+        with self._lock:
+            model = self._models[name]
+            return dict(model.labels), dict(model.pending_labels)
+
+    def default_version(self, name: str) -> int | None:
+        """The version that answers when a request names none."""
+        with self._lock:
+            available = self._models[name].available()
+            return available[0] if available else None
+
+    def not_ready(self) -> str:
+        """Why the server is not ready, or "" once every configured model answers and the first look is over."""
+        with self._lock:
+            if not self._started:
+                return "the models are still loading"
+            if not self._models:
+                return "no model was found: expected a folder of model folders, each with a numeric folder per version"
+            silent = [name for name, model in self._models.items() if not model.available()]
+            return f"no version available of: {', '.join(sorted(silent))}" if silent else ""
+
+    # -- watching ------------------------------------------------------------------------------------------------------
+
+    def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
+        """Look in a thread of its own, every `poll_seconds`; 0 looks until ready and then no more."""
+        self._watcher = threading.Thread(target=self._watch, args=(poll_seconds, on_ready), name="watch", daemon=True)
+        self._watcher.start()
+
+    def _watch(self, poll_seconds: float, on_ready: Callable[[], None]) -> None:
+        announced = False
+        while not self._closed:
+            self._look_safely()
+            if not announced and not self.not_ready():
+                announced = True
+                on_ready()
+            if announced and not poll_seconds:
+                return
+            self._wake.wait(poll_seconds or 1.0)
+            self._wake.clear()
+
+    def _look_safely(self) -> None:
+        try:
+            self.look()
+        except Exception:
+            log.exception("looking at the model folders failed; the loaded versions go on answering")
+
+    def look(self, trust: bool = False) -> None:
+        """Compare folders and configuration with what is loaded, and load and unload what differs.
+
+        `trust` takes a folder as complete without having seen it unchanged twice, for callers that look only once.
+        """
+        with self._looking:
+            self._configure(list(self._configs()))
+            unsettled = False
+            for model in list(self._models.values()):
+                unsettled |= self._look_at(model, trust)
+            self._finish_unloads()
+            self._started = self._started or not unsettled
+
+    def _configure(self, configs: list[ModelConfig]) -> None:
+        with self._lock:
+            for config in configs:
+                model = self._models.setdefault(config.name, Model(config))
+                if model.config != config or not model.versions:
+                    model.config = config
+                    self._plan_labels(model)
+            for name in set(self._models) - {config.name for config in configs}:
+                self._retire(self._models[name], self._models[name].available())
+
+    def _plan_labels(self, model: Model) -> None:
+        wanted = dict(model.config.version_labels)
+        model.labels = {label: number for label, number in model.labels.items() if label in wanted}
+        model.pending_labels = {label: number for label, number in wanted.items() if model.labels.get(label) != number}
+
+    def _look_at(self, model: Model, trust: bool) -> bool:
+        """Returns whether a folder is there that may still be changing."""
+        folders = version_folders(Path(model.config.base_path))
+        aspired = aspired_versions(model.config.model_version_policy, folders)
+        unsettled = False
+        for number in sorted(aspired, reverse=True):
+            version = self._track(model, number, folders[number])
+            if self._wants_load(version):
+                if trust or self._is_settled(version.path):
+                    self._load(model, version)
+                else:
+                    unsettled |= is_complete(version.path)
+        with self._lock:
+            self._retire(model, [n for n in model.available() if n not in aspired], keep_one=bool(aspired))
+            self._forget(model, folders)
+        return unsettled
+
+    def _track(self, model: Model, number: int, path: Path) -> Version:
+        with self._lock:
+            if number not in model.versions:
+                model.versions[number] = Version(ServableId(model.name, number), path)
+            return model.versions[number]
+
+    def _wants_load(self, version: Version) -> bool:
+        if version.state == State.START:
+            return True
+        if version.state != State.END:
+            return False
+        retry = time.monotonic() - version.failed_at >= self._retry_seconds
+        return not version.error or retry or fingerprint(version.path) != version.fingerprint
+
+    def _is_settled(self, path: Path) -> bool:
+        """Complete, and the same at two looks in a row: nobody is still copying."""
+        if not is_complete(path):
+            self._seen.pop(path, None)
+            return False
+        now = fingerprint(path)
+        untouched = not self._started and time.time() - max(entry[-1] for entry in now) / 1e9 > SETTLED_SECONDS
+        settled = untouched or self._seen.get(path) == now
+        self._seen[path] = now
+        return settled
+
+    def _load(self, model: Model, version: Version) -> None:
+        with self._lock:
+            version.state, version.error = State.LOADING, ""
+            version.fingerprint = fingerprint(version.path)
+        started = time.monotonic()
+        try:
+            servable = Servable.load(version.id, version.path)
+            records = warm_up(servable) if self._run_warm_up else 0
+        except Exception as error:  # a damaged folder can raise anything; the other versions go on answering
+            self._failed(version, error)
+            return
+        with self._lock:
+            version.load_seconds = time.monotonic() - started
+            version.servable, version.state = servable, State.AVAILABLE
+            self._apply_labels(model)
+        self._metrics.loaded(version.id, version.load_seconds)
+        log.info("loaded %s in %.1f s (%d warm-up records)", version.id, version.load_seconds, records)
+
+    def _failed(self, version: Version, error: Exception) -> None:
+        with self._lock:
+            version.state, version.failed_at = State.END, time.monotonic()
+            version.error = error.message if isinstance(error, DogsnapError) else f"{type(error).__name__}: {error}"
+        log.error("%s failed to load, tried again in %g s: %s", version.id, self._retry_seconds, version.error)
+
+    def _apply_labels(self, model: Model) -> None:
+        for label, number in list(model.pending_labels.items()):
+            if number in model.available():
+                log.info("label %s of %s: %s -> %d", label, model.name, model.labels.get(label), number)
+                model.labels[label] = model.pending_labels.pop(label)
+
+    def _retire(self, model: Model, numbers: list[int], keep_one: bool = False) -> None:
+        """No new request gets these versions; with `keep_one` the last available one stays until another is there."""
+        if keep_one and set(numbers) == set(model.available()):
+            numbers = numbers[1:]
+        for number in numbers:
+            model.versions[number].state = State.UNLOADING
+
+    def _forget(self, model: Model, folders: dict[int, Path]) -> None:
+        for number in [
+            n for n, v in model.versions.items() if n not in folders and v.state in (State.START, State.END)
+        ]:
+            del model.versions[number]
+
+    def _finish_unloads(self) -> None:
+        with self._lock:
+            idle = [
+                version
+                for model in self._models.values()
+                for version in model.versions.values()
+                if version.state == State.UNLOADING and version.in_use == 0
+            ]
+            for version in idle:
+                version.servable, version.state = None, State.END
+        for version in idle:
+            self._metrics.unloaded(version.id)
+            log.info("unloaded %s", version.id)
+        if idle:
+            gc.collect()  # a SavedModel's functions refer to each other in circles
+
+    def close(self) -> None:
+        """Stop watching. Loaded versions go with the process."""
+        self._closed = True
+        self._wake.set()
+        if self._watcher is not None:
+            self._watcher.join(timeout=5.0)
+
+
+def _status(version: Version) -> VersionStatus:
+    return VersionStatus(version.id.version, version.state, version.error, version.load_seconds)
+
+
+def configs_in_folder(models: Path) -> list[ModelConfig]:
+    """Every model folder in `models`: one with at least one numeric folder in it. All its versions are served."""
+    if not models.is_dir():
+        return []
+    return [_all_versions(child) for child in sorted(models.iterdir()) if child.is_dir() and version_folders(child)]
+
+
+def _all_versions(base_path: Path) -> ModelConfig:
+    config = ModelConfig(name=base_path.name, base_path=str(base_path.resolve()), model_platform="tensorflow")
+    config.model_version_policy.all.SetInParent()
+    return config
+
+
+def configs_in_file(file: Path) -> list[ModelConfig]:
+    """The models of a model_config_list in protobuf's text format. Raises InvalidArgument with the parser's words."""
+    server_config = model_server_config_pb2.ModelServerConfig()
+    try:
+        text_format.Parse(file.read_text(encoding="utf-8"), server_config)
+    except (text_format.ParseError, OSError, UnicodeDecodeError) as error:
+        raise InvalidArgument(f"{file}: expected a model_config_list in protobuf's text format: {error}") from error
+    return list(server_config.model_config_list.config)

@@ -1,0 +1,209 @@
+"""One loaded version of a model: its signatures, its self-description, and the call that runs it.
+
+It does not know where versions come from or which one answers a request: that is `repository.py`.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+
+from backend.errors import DogsnapError, FailedPrecondition, Internal, InvalidArgument, Unavailable
+from backend.serving import preprocessing
+from backend.serving.base64_text import to_web_safe_base64
+
+DEFAULT_SIGNATURE = "serving_default"
+DESCRIPTION_FILE = Path("assets.extra") / "dogsnap.json"
+# A kernel that fails with one of these was given bad input: the graph has nothing else to fail on.
+INPUT_ERRORS = (
+    tf.errors.InvalidArgumentError,
+    tf.errors.OutOfRangeError,
+    tf.errors.DataLossError,
+    tf.errors.FailedPreconditionError,
+    tf.errors.UnimplementedError,
+    tf.errors.NotFoundError,
+)
+
+
+@dataclass(frozen=True, order=True)
+class ServableId:
+    """A model's name and the number of one of its versions."""
+
+    name: str
+    version: int
+
+    def __str__(self) -> str:
+        return f"{self.name} version {self.version}"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What one entry of a SavedModel takes and gives, by alias; `method` is e.g. tensorflow/serving/predict."""
+
+    name: str
+    method: str
+    inputs: Mapping[str, tf.TensorSpec]
+    outputs: Mapping[str, tf.TensorSpec]
+
+
+class UnknownSignature(FailedPrecondition):
+    """`name` was asked for, `known` are there."""
+
+    def __init__(self, name: str, known: Sequence[str]):
+        there = ", ".join(f'"{each}"' for each in known)
+        super().__init__(f'Serving signature name: "{name}" not found in signature def; this version has: {there}')
+        self.name = name
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a version says about itself in assets.extra/dogsnap.json; empty for a SavedModel without that file.
+
+    `labels`: one {"id", "name", "name_zh"} per class, in class order. `input_size`: (height, width) of the network.
+    `decision`: the thresholds in [0, 1] of the answers "dog" and "confident".
+    """
+
+    labels: tuple[Mapping[str, str], ...] = ()
+    input_size: tuple[int, int] | None = None
+    decision: Mapping[str, float] = field(default_factory=dict)
+    raw: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> "Description":
+        file = path / DESCRIPTION_FILE
+        if not file.exists():
+            return cls()
+        raw = json.loads(file.read_text(encoding="utf-8"))
+        size = raw.get("input_size")
+        return cls(tuple(raw.get("labels", ())), tuple(size) if size else None, raw.get("decision", {}), raw)
+
+
+class Servable:
+    """A SavedModel in memory. One copy serves all threads: running a signature changes nothing in it."""
+
+    def __init__(self, identity: ServableId, path: Path, loaded: Any, signature_defs: Mapping[str, Any]):
+        self.id = identity
+        self.path = path
+        self.description = Description.read(path)
+        self.signature_defs = signature_defs
+        self._loaded = loaded
+        self._functions = dict(loaded.signatures)
+        self.signatures = {name: _signature(name, signature_defs[name]) for name in self._functions}
+
+    @classmethod
+    def load(cls, identity: ServableId, path: Path) -> "Servable":
+        """Load `path`; whatever TensorFlow raises for a damaged folder comes through."""
+        meta_graph = _serving_graph(path)
+        loaded = tf.saved_model.load(str(path), tags=list(meta_graph.meta_info_def.tags))
+        return cls(identity, path, loaded, dict(meta_graph.signature_def))
+
+    def signature(self, name: str = "") -> Signature:
+        """The signature of that name, the default one for "". Raises UnknownSignature listing what there is."""
+        name = name or DEFAULT_SIGNATURE
+        if name not in self.signatures:
+            raise UnknownSignature(name, list(self.signatures))
+        return self.signatures[name]
+
+    def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Run one signature on `inputs` (alias -> array of the declared dtype) and give every output.
+
+        Strings are object arrays of bytes on both sides. Raises InvalidArgument with the failing operation's sentence
+        when the graph cannot take these values.
+        """
+        tensors = {alias: tf.constant(value, signature.inputs[alias].dtype) for alias, value in inputs.items()}
+        try:
+            outputs = self._functions[signature.name](**tensors)
+            return {alias: _to_numpy(value) for alias, value in outputs.items()}
+        except tf.errors.OpError as error:
+            raise _translated(error) from error
+
+    def photo_signature(self) -> Signature:
+        """The signature that names breeds: "scores" if the version has it, since it alone can say "no dog"."""
+        for name in ("scores", "image_bytes", DEFAULT_SIGNATURE):
+            if name in self.signatures and len(self.signatures[name].inputs) == 1:
+                return self.signatures[name]
+        raise FailedPrecondition(
+            f"{self.id} cannot take a photo: expected a signature with one input named scores, image_bytes or "
+            f"{DEFAULT_SIGNATURE}, it has: {', '.join(self.signatures)}; call it by its tensors under /v1/models/"
+        )
+
+    def score_photos(self, photos: Sequence[bytes]) -> dict[str, np.ndarray]:
+        """Run the network on photos (bytes that `photo.prepare` gave): `prediction` (n, classes), and `dog` (n) if known.
+
+        What the signature takes decides what it gets: the file's bytes, base64 text, or the decoded and resized image.
+        """
+        signature = self.photo_signature()
+        ((alias, spec),) = signature.inputs.items()
+        return self.run(signature, {alias: self._feed(alias, spec, photos)})
+
+    def _feed(self, alias: str, spec: tf.TensorSpec, photos: Sequence[bytes]) -> Any:
+        if spec.dtype == tf.string:
+            return list(photos) if alias.endswith("_bytes") else [to_web_safe_base64(photo) for photo in photos]
+        size = self.description.input_size or tuple(spec.shape[1:3])
+        try:
+            return _photos_to_images(size)(tf.constant(list(photos)))
+        except tf.errors.OpError as error:
+            raise _translated(error) from error
+
+
+_IMAGE_FUNCTIONS: dict[tuple[int, int], Any] = {}
+
+
+def _photos_to_images(size: tuple[int, int]) -> Any:
+    """The shared preprocessing as one graph, since op by op it would hold Python's lock between the operations."""
+    if size not in _IMAGE_FUNCTIONS:
+        _IMAGE_FUNCTIONS[size] = tf.function(
+            lambda contents: preprocessing.photos_to_images(contents, size),
+            input_signature=[tf.TensorSpec([None], tf.string)],
+        )
+    return _IMAGE_FUNCTIONS[size]
+
+
+def read_signature_defs(path: Path) -> dict[str, meta_graph_pb2.SignatureDef]:
+    """The signatures of a SavedModel without loading its variables."""
+    return dict(_serving_graph(path).signature_def)
+
+
+def _serving_graph(path: Path) -> meta_graph_pb2.MetaGraphDef:
+    graphs = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs
+    if not graphs:
+        raise ValueError(f"{path / 'saved_model.pb'} holds no graph")
+    return next((graph for graph in graphs if list(graph.meta_info_def.tags) == ["serve"]), graphs[0])
+
+
+def _signature(name: str, definition: meta_graph_pb2.SignatureDef) -> Signature:
+    return Signature(name, definition.method_name, _specs(definition.inputs), _specs(definition.outputs))
+
+
+def _specs(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, tf.TensorSpec]:
+    return {
+        alias: tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), alias)
+        for alias, info in sorted(infos.items())
+    }
+
+
+def _to_numpy(tensor: tf.Tensor) -> np.ndarray:
+    """A string scalar comes as bare bytes from TensorFlow; everything here is an array."""
+    return np.asarray(tensor.numpy(), dtype=object if tensor.dtype == tf.string else None)
+
+
+def _translated(error: tf.errors.OpError) -> DogsnapError:
+    if isinstance(error, INPUT_ERRORS):
+        return InvalidArgument(kernel_sentence(error.message))
+    if isinstance(error, tf.errors.ResourceExhaustedError):
+        return Unavailable("the server has no memory left for this request; send fewer or smaller inputs, or try again")
+    return Internal(kernel_sentence(error.message))
+
+
+def kernel_sentence(message: str) -> str:
+    """The operation's own sentence, without the trace of where the graph was built that TensorFlow puts around it."""
+    paragraphs = [part for part in re.split(r"\n\s*\n", message.strip()) if not part.startswith("Detected at node")]
+    paragraphs = [part for part in paragraphs if part != "Graph execution error:"]
+    sentence = paragraphs[-1] if paragraphs else message
+    return re.sub(r"\s+", " ", re.sub(r"\s*\[Op:[^\]]*\]", "", sentence)).strip()

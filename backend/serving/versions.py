@@ -1,0 +1,54 @@
+"""Version folders on disk: which there are, which are wanted by a policy, and whether one is complete.
+
+It does not load anything.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from tensorflow_serving.config import file_system_storage_path_source_pb2
+
+VersionPolicy = file_system_storage_path_source_pb2.FileSystemStoragePathSourceConfig.ServableVersionPolicy
+SHARD = re.compile(r"variables\.data-(\d{5})-of-(\d{5})")
+
+
+def version_folders(base_path: Path) -> dict[int, Path]:
+    """The folders whose name is a number, by that number (leading zeros count for nothing: 007 is 7)."""
+    if not base_path.is_dir():
+        return {}
+    return {
+        int(child.name): child
+        for child in sorted(base_path.iterdir())
+        if re.fullmatch(r"\d{1,18}", child.name) and child.is_dir()
+    }
+
+
+def aspired_versions(policy: VersionPolicy, numbers: Iterable[int]) -> set[int]:
+    """The versions a policy wants of those there are. Without a policy: all, since comparing versions is what is done here."""
+    numbers = sorted(numbers, reverse=True)
+    kind = policy.WhichOneof("policy_choice")
+    if kind == "latest":
+        return set(numbers[: policy.latest.num_versions or 1])
+    if kind == "specific":
+        return set(numbers) & set(policy.specific.versions)
+    return set(numbers)
+
+
+def is_complete(path: Path) -> bool:
+    """Whether the graph and every shard of the variables are there."""
+    if not (path / "saved_model.pb").is_file():
+        return False
+    variables = path / "variables"
+    shards = [SHARD.fullmatch(file.name) for file in variables.glob("variables.data-*")] if variables.is_dir() else []
+    counts = {int(shard[2]) for shard in shards if shard}
+    if not counts:
+        return not (variables / "variables.index").exists()
+    return (variables / "variables.index").is_file() and len(shards) == max(counts)
+
+
+def fingerprint(path: Path) -> tuple:
+    """Name, size and times of every file: equal for two looks between which nothing was written."""
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    stats = [(file.relative_to(path).as_posix(), file.stat()) for file in files]
+    return tuple((name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for name, stat in stats)

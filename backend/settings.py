@@ -1,0 +1,127 @@
+"""The one table of settings: name, default, type and help; flags, environment and README come from it.
+
+It does not act on any setting.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+PREFIX = "DOGSNAP_"
+# Read by the tests alone; listed so that a server started with it in the environment is not refused.
+OTHER_VARIABLES = {"DOGSNAP_TEST_DATA": "folder with stanford_dogs/ full_frame_dogs/ not_dogs/, for the tests"}
+MEBIBYTE = 2**20
+MODELS = Path("models")
+
+
+def setting(default: Any, text: str) -> Any:
+    """One row of the table; its name and type are those of the field it is assigned to."""
+    return dataclasses.field(default=default, metadata={"help": text})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that can be set, by flag (--max-body-mb) or environment (DOGSNAP_MAX_BODY_MB)."""
+
+    host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 for every interface")
+    port: int = setting(8501, "port of the HTTP doors")
+    grpc_port: int = setting(8500, "port of the gRPC door; 0 leaves it closed")
+    models: Path = setting(MODELS, "folder of model folders, each with one numeric folder per version")  # noqa: RUF009 (a Path does not change)
+    model_config_file: str = setting("", "TensorFlow Serving's model_config_list as text; replaces --models")
+    default_model: str = setting("inception_v3", "model that answers when a request names none")
+    poll_seconds: float = setting(1.0, "how often the model folders are looked at; 0 looks once")
+    retry_seconds: float = setting(60.0, "how long after a failed load the same version is tried again")
+    warm_up: bool = setting(True, "run the warm-up records of a version before it answers")
+    run_threads: int = setting(8, "requests that run in TensorFlow at the same time")
+    queue_size: int = setting(64, "requests that may wait for a run thread; one more is answered 503")
+    deadline_ms: int = setting(30_000, "a request without an answer after this time is answered 504")
+    max_body_mb: int = setting(16, "largest body with a photo, in MiB")
+    max_tensor_body_mb: int = setting(100, "largest body with tensors (under /v1/ and POST /), also after gzip, in MiB")
+    max_photo_pixels: int = setting(50_000_000, "largest photo, in pixels")
+    max_photos: int = setting(32, "most photos in one request")
+    enable_cors: bool = setting(False, "let pages of other hosts call this server from a browser")
+    access_log: bool = setting(False, "log one line per request")
+    drain_seconds: int = setting(30, "after SIGTERM, how long running requests may take to finish")
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] = os.environ, **flags: Any) -> "Settings":
+        """Flags win over the environment, the environment over defaults. Raises click.UsageError on an unknown name."""
+        refuse_unknown_variables(environ)
+        values = {row.name: environ[variable(row.name)] for row in table() if variable(row.name) in environ}
+        return cls(**{name: parse(name, value) for name, value in {**values, **flags}.items()})
+
+
+def table() -> tuple[dataclasses.Field, ...]:
+    """The rows: each has `.name`, `.default`, `.type` and `.metadata["help"]`."""
+    return dataclasses.fields(Settings)
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting: max_body_mb -> DOGSNAP_MAX_BODY_MB."""
+    return PREFIX + name.upper()
+
+
+def flag(name: str) -> str:
+    """The flag of a setting: max_body_mb -> --max-body-mb."""
+    return "--" + name.replace("_", "-")
+
+
+def parse(name: str, value: Any) -> Any:
+    """Convert a text to the setting's type; a value of that type passes. Raises click.BadParameter naming the setting."""
+    kind = next(row.type for row in table() if row.name == name)
+    return click.types.convert_type(_click_type(kind)).convert(value, param=_Named(name), ctx=None)
+
+
+def refuse_unknown_variables(environ: Mapping[str, str]) -> None:
+    """A misspelt DOGSNAP_ variable would be ignored in silence otherwise."""
+    known = {variable(row.name) for row in table()} | set(OTHER_VARIABLES)
+    unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
+    if unknown:
+        raise click.UsageError(
+            f"unknown setting in the environment: {', '.join(unknown)}; known: {', '.join(sorted(known))}"
+        )
+
+
+def options(*names: str) -> Callable[[Callable], Callable]:
+    """Decorate a click command with the flags of these settings (of all, without names).
+
+    The command receives only the flags that were given; `Settings.from_environment(**flags)` fills in the rest.
+    """
+    rows = [row for row in table() if not names or row.name in names]
+
+    def decorate(command: Callable) -> Callable:
+        for row in reversed(rows):
+            command = _option(row)(command)
+        return command
+
+    return decorate
+
+
+def given(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags a user really gave, of those a command with `options` received."""
+    return {name: value for name, value in flags.items() if value is not None}
+
+
+def _option(row: dataclasses.Field) -> Callable[[Callable], Callable]:
+    shown = f"{row.metadata['help']}  [{variable(row.name)}; default: {row.default}]"
+    if row.type is bool:
+        return click.option(f"{flag(row.name)}/--no-{row.name.replace('_', '-')}", default=None, help=shown)
+    return click.option(flag(row.name), type=_click_type(row.type), default=None, help=shown)
+
+
+def _click_type(kind: type) -> Any:
+    return click.Path(path_type=Path) if kind is Path else kind
+
+
+class _Named(click.Option):
+    """Gives click's conversion errors the names a user knows."""
+
+    def __init__(self, name: str):
+        super().__init__([flag(name)])
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        return f"{self.opts[0]} ({PREFIX}{self.name.upper()})"

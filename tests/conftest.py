@@ -1,0 +1,114 @@
+"""Fixtures for all tests: data folders, tiny real models, and a real server process to come in by the front door."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import pytest
+import requests
+
+START_SECONDS = 120  # importing TensorFlow on a busy machine takes its time
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder with stanford_dogs/, full_frame_dogs/ and not_dogs/."""
+    folder = os.environ.get("DOGSNAP_TEST_DATA")
+    if not folder:
+        pytest.skip(
+            "DOGSNAP_TEST_DATA is not set: the folder with stanford_dogs/, full_frame_dogs/ and not_dogs/ is missing"
+        )
+    return Path(folder)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """A `dogsnap serve` process on free ports: `url`, `grpc_port`, `log()`, `stop()`; use it as a context manager."""
+
+    def __init__(self, models: Path, log_file: Path, *flags: str, environ: dict[str, str] | None = None):
+        self.port, self.grpc_port = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._log_file = log_file
+        command = [Path(sys.executable).with_name("dogsnap"), "serve", "--models", models, *flags]
+        command += ["--port", str(self.port), "--grpc-port", str(self.grpc_port)]
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
+        with log_file.open("wb") as log:
+            self.process = subprocess.Popen(
+                [str(part) for part in command], stdout=log, stderr=subprocess.STDOUT, env={**clean, **(environ or {})}
+            )
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def log(self) -> str:
+        return self._log_file.read_text(encoding="utf-8", errors="replace")
+
+    def wait_until_ready(self, path: str = "/readyz", seconds: float = START_SECONDS) -> "Server":
+        """Wait for a 200 of `path`; fails with the log if the process ends or the time is over."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.process.poll() is None:
+            if self._answers(path):
+                return self
+            time.sleep(0.1)
+        self.stop()
+        pytest.fail(f"the server was not ready after {seconds} s; its log:\n{self.log()}")
+
+    def _answers(self, path: str) -> bool:
+        try:
+            with requests.get(self.url + path, timeout=5) as response:
+                return response.status_code == 200
+        except requests.ConnectionError:
+            return False
+
+    def stop(self, timeout: float = 60) -> int:
+        """SIGTERM and wait; gives the exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout)
+
+
+@pytest.fixture(scope="session")
+def start_server(tmp_path_factory):
+    """A function that starts a `Server` for a folder of models; all are stopped at the end of the session."""
+    started = []
+
+    def start(models: Path, *flags: str, environ: dict[str, str] | None = None, wait: bool = True) -> Server:
+        log_file = tmp_path_factory.mktemp("server") / "log.txt"
+        server = Server(models, log_file, *flags, environ=environ)
+        started.append(server)
+        return server.wait_until_ready() if wait else server
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def colour_models(tmp_path_factory) -> Path:
+    """A models folder whose inception_v3 tells red, green and blue apart: version 1 takes images, version 2 base64 text."""
+    import tiny_models
+
+    models = tmp_path_factory.mktemp("colour_models")
+    for number in (1, 2):
+        tiny_models.colours(models / "inception_v3" / str(number), number)
+    return models
+
+
+@pytest.fixture(scope="session")
+def colour_server(start_server, colour_models) -> Server:
+    """A server of `colour_models`, shared by the tests of a session."""
+    return start_server(colour_models)
