@@ -1,0 +1,48 @@
+/**
+ * Builds the mini program and its runtime into a static folder: node build.mjs [SOURCE [TARGET]].
+ * It serves nothing; the backend hands the folder out at "/".
+ */
+import fs from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import esbuild from 'esbuild'
+import { bundleScripts } from './compiler/scripts.mjs'
+import { readProgram } from './compiler/source.mjs'
+import { compileTemplates } from './compiler/templates.mjs'
+import { compileStyles } from './compiler/wxss.mjs'
+import { BUILTINS } from './runtime/builtins/index.js'
+
+const HERE = path.dirname(fileURLToPath(import.meta.url))
+const SOURCE = path.join(HERE, '../../miniprogram')
+const TARGET = path.join(HERE, 'dist')
+
+/** Browsers from 2021 on; older ones have no :where() and no AbortSignal.timeout either. */
+const BROWSERS = 'es2021'
+
+/** Throws when any template draws a remark from the compiler; otherwise writes the folder anew. */
+export function build(source = SOURCE, target = TARGET) {
+  const { script, css } = compile(readProgram(source))
+  fs.rmSync(target, { recursive: true, force: true })
+  fs.mkdirSync(target, { recursive: true })
+  fs.writeFileSync(path.join(target, 'app.js'), esbuild.transformSync(script, { minify: true, target: BROWSERS }).code)
+  fs.writeFileSync(path.join(target, 'app.css'), esbuild.transformSync(css, { minify: true, loader: 'css' }).code)
+  bundle('runtime/main.js', path.join(target, 'runtime.js'))
+  bundle('runtime/runtime.css', path.join(target, 'runtime.css'))
+  fs.copyFileSync(path.join(HERE, 'runtime/index.html'), path.join(target, 'index.html'))
+}
+
+/** The program as one script that starts itself (once the runtime's script has run), and one style sheet. */
+export function compile(program) {
+  const templates = compileTemplates(program, BUILTINS)
+  if (templates.problems.length) throw new Error('Templates with problems:\n' + templates.problems.join('\n'))
+  const { css, scopes } = compileStyles(program, Object.keys(BUILTINS))
+  const { app, units } = program
+  const data = JSON.stringify({ app, units, scopes }).slice(1, -1)
+  return { css, script: `miniProgram.run({${data},templates:${templates.code},scripts:${bundleScripts(program)}})` }
+}
+
+function bundle(entry, outfile) {
+  esbuild.buildSync({ entryPoints: [path.join(HERE, entry)], outfile, bundle: true, minify: true, format: 'iife', target: BROWSERS, legalComments: 'none', define: { 'process.env.NODE_ENV': '"production"' } })
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1]).href) build(...process.argv.slice(2))

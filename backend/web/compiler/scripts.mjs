@@ -1,0 +1,17 @@
+/**
+ * Puts the mini program's CommonJS files into one object of functions, by path.
+ * It resolves no require: the runtime's module loader does, as WeChat's does.
+ */
+
+/** What a module may use without requiring it, besides the language itself. The runtime passes them in this order. */
+export const MODULE_GLOBALS = ['require', 'module', 'exports', 'wx', 'App', 'Page', 'Component', 'Behavior', 'getApp', 'getCurrentPages']
+
+/**
+ * @param {import('./source.mjs').Program} program
+ * @returns {string}  a JavaScript expression
+ */
+export function bundleScripts(program) {
+  const scripts = [...program.files].filter(([file]) => file.endsWith('.js'))
+  const entries = scripts.map(([file, text]) => `${JSON.stringify(file)}:function(${MODULE_GLOBALS}){'use strict';${text}\n}`)
+  return `{${entries.join(',\n')}}`
+}

@@ -1,0 +1,39 @@
+/**
+ * Where glass-easel puts its elements: the DOM of this window, with WeChat's element names (wx-view, wx-button, ...).
+ * It knows no page and no component.
+ */
+import { glassEasel } from 'glass-easel-miniprogram-adapter'
+
+/** In the templates of built-in components, <html-img> is the browser's own <img>. */
+const NATIVE_PREFIX = 'html-'
+
+/** @param {string[]} builtinTags */
+export function createBackend(builtinTags) {
+  const backend = new glassEasel.CurrentWindowBackendContext()
+  backend.document = {
+    createElement: (tag) => createElement(tag, builtinTags),
+    createTextNode: (text) => document.createTextNode(text),
+    createDocumentFragment: () => document.createDocumentFragment(),
+  }
+  backend.onEvent((target, type, detail, options) => glassEasel.triggerEvent(target, type, detail, options))
+  return backend
+}
+
+function createElement(tag, builtinTags) {
+  const element = document.createElement(elementName(tag, builtinTags))
+  // A content security policy without 'unsafe-inline' forbids style attributes but allows the same text by script.
+  element.setAttribute = (name, value) => {
+    if (name === 'style') element.style.cssText = rpxToCss(String(value))
+    else Element.prototype.setAttribute.call(element, name, value)
+  }
+  return element
+}
+
+function elementName(tag, builtinTags) {
+  if (tag.startsWith(NATIVE_PREFIX)) return tag.slice(NATIVE_PREFIX.length)
+  return builtinTags.includes(tag) ? 'wx-' + tag : tag
+}
+
+function rpxToCss(style) {
+  return style.replace(/(-?[\d.]+)rpx\b/g, 'calc(var(--rpx) * $1)')
+}

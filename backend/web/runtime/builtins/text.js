@@ -1,0 +1,5 @@
+/** <text>: inline text. */
+export const text = {
+  template: '<slot />',
+  properties: { userSelect: Boolean },
+}

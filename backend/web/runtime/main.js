@@ -1,0 +1,37 @@
+/**
+ * Starts a compiled mini program in this window: makes wx, the engine and the router, and lets them know each other.
+ * app.js, which build.mjs writes, calls miniProgram.run(program).
+ */
+import { glassEasel } from 'glass-easel-miniprogram-adapter'
+import { createEngine } from './engine.js'
+import { acceptPhotos } from './incoming.js'
+import { followVisibility } from './lifecycle.js'
+import { Router } from './router.js'
+import { offerShare } from './share.js'
+import { createWx } from './wx/index.js'
+
+function run(program) {
+  let app = {}
+  let router
+  const report = (error) => console.error(error)
+  glassEasel.addGlobalErrorListener(report)
+
+  const wx = createWx(() => router)
+  const engine = createEngine(program, {
+    wx,
+    App: (definition) => { app = definition },
+    getApp: () => app,
+    getCurrentPages: () => router.pages(),
+  })
+  router = new Router({ engine, mount: document.getElementById('app'), app: program.app, units: program.units, report })
+
+  engine.runApp()
+  app.onLaunch?.({ path: program.app.pages[0], query: {} })
+  app.onShow?.({ path: program.app.pages[0], query: {} })
+  router.start()
+  followVisibility({ app: () => app, router })
+  acceptPhotos({ app: () => app, router, materials: program.app.supportedMaterials ?? [] })
+  offerShare({ router, wx })
+}
+
+globalThis.miniProgram = { run }

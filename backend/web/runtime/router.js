@@ -1,0 +1,189 @@
+/**
+ * The stack of pages, kept in step with the browser's history: back button, deep links and reload work.
+ * It knows the engine only as something that makes a page.
+ *
+ * Every history entry holds the whole stack ({key, url} each), so that a reload can rebuild it; pages below the top
+ * are made when they are first seen again.
+ */
+import { createFrame } from './frame.js'
+import { join } from './modules.js'
+
+/** WeChat's own limit: navigateTo fails beyond it. */
+const MAX_PAGES = 10
+
+export class Router {
+  /**
+   * @param {{engine: any, mount: HTMLElement, app: any, units: any, report: (error: unknown) => void}} options
+   *   report: told of errors in the pages' own callbacks, which must not stop a route
+   */
+  constructor({ engine, mount, app, units, report }) {
+    Object.assign(this, { engine, mount, app, units, report })
+    this.stack = []
+  }
+
+  /** Opens what the address asks for: the stack of before a reload, a deep link, or the first page. */
+  start() {
+    window.addEventListener('popstate', (event) => this.follow(event.state))
+    const saved = history.state?.stack?.filter(({ url }) => this.isPage(url))
+    this.rebuild(saved?.length ? saved : [this.entryFor(this.addressed() ?? this.homeUrl())])
+    this.save('replaceState')
+  }
+
+  pages() {
+    return this.stack.filter((entry) => entry.page).map((entry) => entry.page)
+  }
+
+  get top() {
+    return this.stack[this.stack.length - 1]
+  }
+
+  navigateTo(url) {
+    if (this.stack.length >= MAX_PAGES) throw new Error(`page stack is full (${MAX_PAGES} pages)`)
+    const entry = this.entryFor(this.absolute(url))
+    this.hide(this.top)
+    this.stack.push(entry)
+    this.reveal(entry)
+    this.save('pushState')
+  }
+
+  redirectTo(url) {
+    const entry = this.entryFor(this.absolute(url))
+    this.discard(this.stack.pop())
+    this.stack.push(entry)
+    this.reveal(entry)
+    this.save('replaceState')
+  }
+
+  reLaunch(url) {
+    const entry = this.entryFor(this.absolute(url))
+    this.rebuild([entry])
+    this.save('pushState')
+  }
+
+  setTitle(title) {
+    this.top.frame.setTitle(title)
+    document.title = title
+  }
+
+  /** Resolves when the page below is in view. */
+  navigateBack(delta) {
+    const steps = Math.min(delta, this.stack.length - 1)
+    if (steps < 1) throw new Error('cannot navigate back at first page.')
+    return new Promise((resolve) => {
+      window.addEventListener('popstate', resolve, { once: true })
+      history.go(-steps)
+    })
+  }
+
+  /** The browser moved through its history, or somebody edited the address. */
+  follow(state) {
+    if (state?.stack) return this.rebuild(state.stack)
+    const url = this.addressed() ?? this.homeUrl()
+    this.rebuild([...this.stack, this.entryFor(url)])
+    this.save('replaceState')
+  }
+
+  /** Makes the stack equal to `wanted`; pages that stay are not touched. */
+  rebuild(wanted) {
+    const before = this.top
+    let kept = 0
+    while (kept < this.stack.length && kept < wanted.length && this.stack[kept].key === wanted[kept].key) kept++
+    while (this.stack.length > kept) this.discard(this.stack.pop())
+    this.stack.push(...wanted.slice(kept).map(({ key, url }) => ({ key, url })))
+    if (this.top !== before) {
+      if (before?.page) this.hide(before)
+      this.reveal(this.top)
+    }
+  }
+
+  reveal(entry) {
+    if (entry.page) return this.show(entry)
+    this.create(entry)
+    this.show(entry)
+    this.call(entry, 'onReady')
+  }
+
+  create(entry) {
+    const { path, query } = parseUrl(entry.url)
+    const { navigationBarTitleText: title = '' } = { ...this.app.window, ...this.units[path].config }
+    entry.frame = createFrame({
+      title,
+      canGoBack: this.stack.length > 1,
+      isHome: path === this.app.pages[0],
+      goBack: () => this.navigateBack(1),
+      goHome: () => this.redirectTo(this.homeUrl()),
+    })
+    this.mount.append(entry.frame.element)
+    entry.root = this.engine.createPage(path)
+    entry.page = Object.assign(entry.root.get(), { route: path, options: query })
+    this.call(entry, 'onLoad', query)
+    entry.root.attach(entry.frame.element, entry.frame.placeholder)
+    entry.element = entry.frame.element.lastElementChild
+    entry.element.setAttribute('is', path)
+  }
+
+  show(entry) {
+    entry.frame.element.hidden = false
+    document.title = entry.frame.element.querySelector('h1').textContent || document.title
+    entry.root.getComponent().triggerPageLifetime('show', [])
+    this.call(entry, 'onShow')
+  }
+
+  hide(entry) {
+    entry.frame.element.hidden = true
+    entry.root.getComponent().triggerPageLifetime('hide', [])
+    this.call(entry, 'onHide')
+  }
+
+  discard(entry) {
+    if (!entry.page) return
+    this.call(entry, 'onUnload')
+    entry.root.release()
+    entry.frame.element.remove()
+  }
+
+  /** A page's callback that throws is reported, and the route goes on, as in WeChat. */
+  call(entry, name, ...args) {
+    try {
+      Promise.resolve(entry.page[name]?.(...args)).catch(this.report)
+    } catch (error) {
+      this.report(error)
+    }
+  }
+
+  save(method) {
+    const stack = this.stack.map(({ key, url }) => ({ key, url }))
+    history[method]({ stack }, '', '#' + this.top.url)
+  }
+
+  entryFor(url) {
+    if (!this.isPage(url)) throw new Error(`page "${parseUrl(url).path}" is not found`)
+    return { key: crypto.getRandomValues(new Uint32Array(1))[0].toString(36), url }
+  }
+
+  isPage(url) {
+    return Boolean(this.units[parseUrl(url).path]?.isPage)
+  }
+
+  /** The page named in the address, or null. */
+  addressed() {
+    const url = location.hash.slice(1)
+    return url && this.isPage(url) ? url : null
+  }
+
+  homeUrl() {
+    return '/' + this.app.pages[0]
+  }
+
+  absolute(url) {
+    if (url.startsWith('/')) return url
+    const folder = parseUrl(this.top.url).path.split('/').slice(0, -1).join('/')
+    return '/' + join(folder, url)
+  }
+}
+
+/** "/pages/breed/breed?id=n02" -> {path: "pages/breed/breed", query: {id: "n02"}} */
+export function parseUrl(url) {
+  const [path, query = ''] = url.split('?')
+  return { path: path.replace(/^\//, ''), query: Object.fromEntries(new URLSearchParams(query)) }
+}

@@ -1,0 +1,49 @@
+/**
+ * What WeChat does with onShareAppMessage, done by a browser: its share sheet where it has one, else the clipboard,
+ * else (plain http) a dialog with the link to copy by hand.
+ */
+import { SHARE_EVENT } from './builtins/button.js'
+import { read } from './wx/file_store.js'
+import { showModal } from './wx/dialogs.js'
+
+/** @param {{router: import('./router.js').Router, wx: any}} options */
+export function offerShare({ router, wx }) {
+  document.addEventListener(SHARE_EVENT, async () => {
+    const { page, url } = router.top
+    const card = { title: document.title, path: url, ...(await resolveCard(page.onShareAppMessage?.({ from: 'button' }))) }
+    await share({ title: card.title, url: linkTo(card.path), picture: card.imageUrl, wx })
+  })
+}
+
+/** WeChat lets a page answer with {promise} while it is still drawing. */
+async function resolveCard(card = {}) {
+  const { promise, ...ready } = card
+  return promise ? { ...ready, ...(await promise) } : ready
+}
+
+function linkTo(path) {
+  return `${location.origin}${location.pathname}#${path}`
+}
+
+async function share({ title, url, picture, wx }) {
+  if (navigator.share && await shareSheet({ title, url, picture })) return
+  if (navigator.clipboard && await copy(`${title} ${url}`)) wx.showToast({ title: '链接已复制 Link copied' })
+  else await showModal({ title, body: linkField(url), showCancel: false, confirmText: '好 OK' })
+}
+
+/** @returns {Promise<boolean>}  true when the sheet was shown, also when the user then closed it */
+async function shareSheet({ title, url, picture }) {
+  const files = picture ? [new File([await read(picture)], 'dogsnap.jpg', { type: 'image/jpeg' })] : []
+  const data = navigator.canShare?.({ files }) && files.length ? { title, url, files } : { title, url }
+  return navigator.share(data).then(() => true, (error) => error.name === 'AbortError')
+}
+
+function copy(text) {
+  return navigator.clipboard.writeText(text).then(() => true, () => false)
+}
+
+function linkField(url) {
+  const field = Object.assign(document.createElement('input'), { className: 'wx-modal-link', readOnly: true, value: url, ariaLabel: url })
+  field.addEventListener('focus', () => field.select())
+  return field
+}

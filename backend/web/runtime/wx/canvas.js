@@ -1,0 +1,49 @@
+/** Drawing: finding a page's canvas, and making a file of what was drawn. Other queries are not offered. */
+import { api } from './api.js'
+import { addTemporary, urlOf } from './file_store.js'
+
+/** @param {() => import('../router.js').Router} router */
+export function canvas(router) {
+  return {
+    createSelectorQuery: () => selectorQuery(router().top.root.getComponent().getShadowRoot()),
+    canvasToTempFilePath: api('canvasToTempFilePath', async ({ canvas, fileType = 'png', quality = 1 }) => {
+      const type = fileType === 'jpg' ? 'image/jpeg' : 'image/png'
+      const blob = await new Promise((resolve) => { canvas.toBlob(resolve, type, quality) })
+      return { tempFilePath: addTemporary(blob) }
+    }),
+  }
+}
+
+/** @param {{querySelector: (selector: string) => {$$: HTMLElement} | null}} page  glass-easel's tree: ids are not in the DOM */
+function selectorQuery(page) {
+  const results = []
+  const query = {
+    select: (selector) => ({
+      fields() {
+        results.push(nodeOf(page.querySelector(selector)?.$$))
+        return query
+      },
+    }),
+    exec: (callback) => { queueMicrotask(() => callback(results)) },
+  }
+  return query
+}
+
+function nodeOf(element) {
+  if (!element) return null
+  const { width, height } = element.getBoundingClientRect()
+  const node = element.querySelector('canvas')
+  if (node) node.createImage ??= createImage
+  return { node, width, height }
+}
+
+/** Like `new Image()`, but its src may also be one of the mini program's files. */
+function createImage() {
+  const image = new Image()
+  const native = Object.getOwnPropertyDescriptor(HTMLImageElement.prototype, 'src')
+  Object.defineProperty(image, 'src', {
+    get: () => native.get.call(image),
+    set: (path) => { urlOf(path).then((url) => native.set.call(image, url), (error) => image.onerror?.(error)) },
+  })
+  return image
+}

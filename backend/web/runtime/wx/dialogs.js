@@ -1,0 +1,54 @@
+/** Toasts and modal dialogs, drawn by the page (window.confirm would stop everything and speak the browser's language). */
+import { api } from './api.js'
+
+const DEFAULT_TOAST_MS = 1500
+let toast
+
+export const dialogs = {
+  showToast: api('showToast', ({ title, duration = DEFAULT_TOAST_MS }) => showToast(title, duration)),
+  showModal: api('showModal', (options) => showModal(options)),
+}
+
+function showToast(title, duration) {
+  toast?.remove()
+  toast = Object.assign(document.createElement('div'), { className: 'wx-toast', textContent: title, role: 'status' })
+  document.body.append(toast)
+  const mine = toast
+  setTimeout(() => mine.remove(), duration)
+}
+
+/**
+ * @param {{title?: string, content?: string, showCancel?: boolean, confirmText?: string, cancelText?: string,
+ *   confirmColor?: string, body?: Node}} options
+ *   body: further content, for the runtime's own dialogs
+ * @returns {Promise<{confirm: boolean, cancel: boolean}>}
+ */
+export function showModal({ title = '', content = '', showCancel = true, confirmText = '确定', cancelText = '取消', confirmColor = '', body }) {
+  const dialog = Object.assign(document.createElement('dialog'), { className: 'wx-modal' })
+  dialog.setAttribute('aria-label', title || content)
+  const buttons = element('div', 'wx-modal-buttons')
+  if (showCancel) buttons.append(answerButton(dialog, cancelText, 'cancel'))
+  const confirmButton = answerButton(dialog, confirmText, 'confirm')
+  confirmButton.style.color = confirmColor
+  buttons.append(confirmButton)
+  dialog.append(element('h2', '', title), element('p', '', content), ...(body ? [body] : []), buttons)
+  document.body.append(dialog)
+  dialog.showModal()
+  return new Promise((resolve) => {
+    dialog.addEventListener('close', () => {
+      dialog.remove()
+      const confirm = dialog.returnValue === 'confirm'
+      resolve({ confirm, cancel: !confirm })
+    })
+  })
+}
+
+function answerButton(dialog, label, value) {
+  const button = element('button', `wx-modal-${value}`, label)
+  button.addEventListener('click', () => dialog.close(value))
+  return button
+}
+
+function element(tag, className, text = '') {
+  return Object.assign(document.createElement(tag), { className, textContent: text })
+}

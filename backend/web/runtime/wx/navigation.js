@@ -1,0 +1,23 @@
+/** Routes and the navigation bar, handed to the router. Tabs and animations are not offered. */
+import { api } from './api.js'
+
+/** @param {() => import('../router.js').Router} router */
+export function navigation(router) {
+  return {
+    navigateTo: api('navigateTo', ({ url }) => router().navigateTo(url)),
+    redirectTo: api('redirectTo', ({ url }) => router().redirectTo(url)),
+    reLaunch: api('reLaunch', ({ url }) => router().reLaunch(url)),
+    navigateBack: api('navigateBack', ({ delta = 1 }) => router().navigateBack(delta)),
+    setNavigationBarTitle: api('setNavigationBarTitle', ({ title }) => router().setTitle(title)),
+    setNavigationBarColor: api('setNavigationBarColor', paintAround),
+  }
+}
+
+/** The bar, the browser's own bar on a phone, and what is left and right of the app on a desktop. */
+function paintAround({ frontColor, backgroundColor }) {
+  const root = document.documentElement
+  root.style.setProperty('--nav-front', frontColor)
+  root.style.setProperty('--nav-back', backgroundColor)
+  root.dataset.theme = frontColor === '#ffffff' ? 'dark' : 'light'
+  document.querySelector('meta[name=theme-color]').content = backgroundColor
+}

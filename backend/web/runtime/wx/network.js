@@ -1,0 +1,39 @@
+/**
+ * wx.request on fetch. As in WeChat, every status code is a success, and the answer's text is parsed when it is JSON;
+ * only a lost connection, a time-out and abort() fail.
+ */
+import { callBack, failure } from './api.js'
+
+const DEFAULT_TIMEOUT_MS = 60_000
+
+export const network = {
+  request(options) {
+    const controller = new AbortController()
+    const outcome = send(options, controller).catch((error) => { throw failure('request', error) })
+    callBack(outcome.then((result) => ({ ...result, errMsg: 'request:ok' })), options)
+    return { abort: () => controller.abort(new Error('abort')) }
+  },
+}
+
+async function send({ url, data, method = 'GET', header = {}, timeout = DEFAULT_TIMEOUT_MS }, controller) {
+  const timer = setTimeout(() => controller.abort(new Error('timeout')), timeout)
+  try {
+    const response = await fetch(url, {
+      method,
+      headers: { 'content-type': 'application/json', ...header },
+      body: data === undefined ? undefined : JSON.stringify(data),
+      signal: controller.signal,
+    })
+    return { statusCode: response.status, header: Object.fromEntries(response.headers), data: parse(await response.text()) }
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function parse(text) {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}

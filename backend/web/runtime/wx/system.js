@@ -1,0 +1,23 @@
+/** What wx tells about the machine: language, theme, size of the window; and when they change. */
+
+const dark = () => matchMedia('(prefers-color-scheme: dark)')
+const themeListeners = new Set()
+
+/** navigator.language as WeChat writes it: "zh_CN", "en", ... */
+function language() {
+  return navigator.language.startsWith('zh') ? navigator.language.replace('-', '_') : navigator.language.split('-')[0]
+}
+
+export const system = {
+  getAppBaseInfo: () => ({ SDKVersion: '3.8.12', language: language(), theme: dark().matches ? 'dark' : 'light' }),
+  getDeviceInfo: () => ({ platform: 'web', brand: '', model: '', system: navigator.userAgent }),
+  getWindowInfo: () => ({ windowWidth: innerWidth, windowHeight: innerHeight, pixelRatio: devicePixelRatio }),
+  onThemeChange(listener) {
+    if (themeListeners.size === 0) dark().addEventListener('change', tellTheme)
+    themeListeners.add(listener)
+  },
+}
+
+function tellTheme(event) {
+  for (const listener of themeListeners) listener({ theme: event.matches ? 'dark' : 'light' })
+}

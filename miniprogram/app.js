@@ -1,0 +1,14 @@
+/** Starts the app: follows the phone's theme, and takes in photos that come from a chat. It holds no state. */
+const appearance = require('./services/appearance')
+const snaps = require('./services/snaps')
+
+App({
+  onLaunch() {
+    appearance.followPhone()
+  },
+
+  onShow(options) {
+    const photo = (options.forwardMaterials || []).find(({ type }) => type.startsWith('image'))
+    if (photo) snaps.forward(photo.path)
+  },
+})

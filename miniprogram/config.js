@@ -1,0 +1,10 @@
+/**
+ * Where the backend is. The only file that knows a host: before publishing, put yours here and list it in the mini
+ * program's console (https, registered domain). In DevTools switch on "do not verify domain" and any address will do.
+ */
+const BACKEND = 'http://127.0.0.1:8501'
+
+/** In a browser the backend itself hands out this app, so the address of the page is the right one. */
+const inBrowser = wx.getDeviceInfo().platform === /** @type {string} */ ('web')
+
+module.exports = { baseUrl: inBrowser ? '' : BACKEND }

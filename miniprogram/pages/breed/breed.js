@@ -1,0 +1,112 @@
+/** What to know about one breed. Its states: loading, shown, unknown (no such breed), failed (no connection and nothing kept). */
+const appearance = require('../../services/appearance')
+const breeds = require('../../services/breeds')
+const routes = require('../../services/routes')
+const wording = require('../../services/wording')
+
+const SIZES = ['toy', 'small', 'medium', 'large', 'giant']
+
+Page({
+  data: {
+    theme: '',
+    language: '',
+    /** @type {any} */
+    text: {},
+    /** @type {'loading' | 'shown' | 'unknown' | 'failed'} */
+    state: 'loading',
+    /** @type {any} */
+    breed: {},
+  },
+
+  breedId: '',
+  /** @type {import('../../services/breeds').Breed[]} */
+  all: [],
+
+  onLoad({ id }) {
+    this.breedId = id || ''
+    this.dress()
+    return this.load()
+  },
+
+  onShow() {
+    this.dress()
+  },
+
+  dress() {
+    if (appearance.dress(this, 'breed') && this.data.state === 'shown') this.show()
+  },
+
+  async load() {
+    this.setData({ state: 'loading' })
+    try {
+      this.all = await breeds.all()
+      this.show()
+    } catch (failure) {
+      this.setData({ state: 'failed' })
+    }
+  },
+
+  show() {
+    const breed = this.all.find(({ id }) => id === this.breedId)
+    if (!breed) return this.setData({ state: 'unknown' })
+    const view = toView(breed, this.all, /** @type {any} */ (this.data))
+    this.setData({ state: 'shown', breed: view })
+    wx.setNavigationBarTitle({ title: view.name })
+  },
+
+  onRetry() {
+    return this.load()
+  },
+
+  onBack() {
+    routes.back()
+  },
+
+  onLookAlike({ currentTarget }) {
+    routes.go(routes.breed(currentTarget.dataset.id))
+  },
+
+  onShareAppMessage() {
+    return { title: wording.fill(this.data.text.shareTitle, this.data.breed), path: routes.breed(this.breedId) }
+  },
+})
+
+/**
+ * @param {import('../../services/breeds').Breed} breed
+ * @param {import('../../services/breeds').Breed[]} all
+ * @param {{text: any, language: 'zh' | 'en'}} dress
+ */
+function toView(breed, all, { text, language }) {
+  const { main, second } = wording.names(breed, language)
+  const others = language === 'zh' ? breed.other_names_zh : breed.other_names
+  return {
+    name: main,
+    second,
+    others: (others || []).join(language === 'zh' ? '、' : ', '),
+    wild: breed.wild,
+    sizes: SIZES.map((size) => ({ size, current: size === breed.size })),
+    sizeName: text.sizes[breed.size],
+    facts: facts(breed, text, language),
+    temperament: breed.temperament[language],
+    passages: passages(breed, text, language),
+    lookAlikes: all.filter(({ id }) => breed.look_alikes.includes(id)).map((other) => ({ id: other.id, name: wording.names(other, language).main })),
+  }
+}
+
+/** What is known, as label and value; what is not known is left out. */
+function facts(breed, text, language) {
+  return [
+    { label: text.origin, value: breed.origin && breed.origin[language] },
+    { label: text.weight, value: breed.weight_kg && wording.fill(text.kg, { range: wording.range(breed.weight_kg) }) },
+    { label: text.height, value: breed.height_cm && wording.fill(text.cm, { range: wording.range(breed.height_cm) }) },
+    { label: text.life, value: breed.life_span_years && wording.fill(text.years, { range: wording.range(breed.life_span_years) }) },
+  ].filter(({ value }) => value)
+}
+
+function passages(breed, text, language) {
+  return [
+    { title: '', body: breed.description && breed.description[language] },
+    { title: text.coat, body: breed.coat && breed.coat[language] },
+    { title: text.care, body: breed.care && breed.care[language] },
+  ].filter(({ body }) => body)
+}

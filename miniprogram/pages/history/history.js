@@ -1,0 +1,96 @@
+/** The dogs snapped before, by day. Opening one shows its result page; deleting asks first. */
+const appearance = require('../../services/appearance')
+const history = require('../../services/history')
+const routes = require('../../services/routes')
+const wording = require('../../services/wording')
+
+/** Colour of the word "delete" in WeChat's own dialog, by theme; the same as --danger in app.wxss. */
+const DANGER = { light: '#a8321f', dark: '#f19c8c' }
+
+Page({
+  data: {
+    theme: '',
+    language: '',
+    /** @type {any} */
+    text: {},
+    /** @type {{day: string, items: {id: string, photo: string, name: string, second: string, percent: string, removeLabel: string}[]}[]} */
+    days: [],
+    count: 0,
+  },
+
+  onLoad() {
+    this.dress()
+  },
+
+  onShow() {
+    this.dress()
+    this.show()
+  },
+
+  dress() {
+    if (appearance.dress(this, 'history')) this.show()
+  },
+
+  show() {
+    const { text, language } = /** @type {any} */ (this.data)
+    const entries = history.list()
+    const now = Date.now()
+    this.setData({ count: entries.length, days: byDay(entries.map((entry) => toItem(entry, now, text, language))) })
+  },
+
+  onOpen({ currentTarget }) {
+    routes.go(routes.result(currentTarget.dataset.id))
+  },
+
+  onSnap() {
+    routes.back()
+  },
+
+  async onRemove({ currentTarget }) {
+    const { text } = this.data
+    if (!(await this.confirmed(text.removeTitle, text.removeContent))) return
+    history.remove(currentTarget.dataset.id)
+    this.show()
+  },
+
+  async onClear() {
+    const { text, count } = this.data
+    if (!(await this.confirmed(wording.fill(text.clearTitle, { count }), text.clearContent))) return
+    history.clear()
+    this.show()
+  },
+
+  /** @returns {Promise<boolean>} */
+  async confirmed(title, content) {
+    const { confirm: confirmText, cancel: cancelText } = this.data.text
+    const { confirm } = await wx.showModal({ title, content, confirmText, cancelText, confirmColor: DANGER[this.data.theme] })
+    return confirm
+  },
+})
+
+/** @param {import('../../services/history').Entry} entry */
+function toItem({ id, time, photo, outcome }, now, text, language) {
+  const [best] = outcome.breeds
+  const { main, second } = wording.names(best, language)
+  const name = outcome.state === 'unsure' ? wording.fill(text.unsure, { name: main }) : main
+  return {
+    day: wording.day(time, now, text),
+    id,
+    photo,
+    name,
+    second,
+    percent: wording.percent(best.probability),
+    removeLabel: wording.fill(text.remove, { name: main }),
+  }
+}
+
+/** Items come newest first, so those of one day follow each other. */
+function byDay(items) {
+  const days = []
+  for (const item of items) {
+    const last = days[days.length - 1]
+    if (last && last.day === item.day) last.items.push(item)
+    else days.push({ day: item.day, items: [item] })
+  }
+  return days
+}

@@ -1,0 +1,78 @@
+/** The first page: one tap to the camera or the album, and the latest snaps. It waits for nothing from the server. */
+const appearance = require('../../services/appearance')
+const history = require('../../services/history')
+const photo = require('../../services/photo')
+const routes = require('../../services/routes')
+const snaps = require('../../services/snaps')
+const wording = require('../../services/wording')
+
+/** As many as fit beside each other on the smallest phone. */
+const RECENT = 4
+
+Page({
+  data: {
+    theme: '',
+    language: '',
+    text: {},
+    /** @type {{id: string, photo: string, name: string}[]} */
+    recent: [],
+    /** A browser takes photos by drag and drop too; phones have nothing to drag. */
+    canDrop: wx.getDeviceInfo().platform === /** @type {string} */ ('web'),
+  },
+
+  onLoad() {
+    this.dress()
+  },
+
+  onShow() {
+    this.dress()
+    this.showRecent()
+    const forwarded = snaps.takeForwarded()
+    if (forwarded) this.snap(forwarded)
+  },
+
+  dress() {
+    appearance.dress(this, 'home')
+  },
+
+  showRecent() {
+    const language = appearance.language()
+    const recent = history.list().slice(0, RECENT)
+    this.setData({ recent: recent.map(({ id, photo, outcome }) => ({ id, photo, name: wording.names(outcome.breeds[0], language).main })) })
+  },
+
+  onCamera() {
+    return this.choose('camera')
+  },
+
+  onAlbum() {
+    return this.choose('album')
+  },
+
+  /** @param {'camera' | 'album'} source */
+  async choose(source) {
+    const path = await photo.choose([source])
+    if (path) this.snap(path)
+  },
+
+  /** @param {string} path */
+  snap(path) {
+    routes.go(routes.result(snaps.open(path)))
+  },
+
+  onRecent({ currentTarget }) {
+    routes.go(routes.result(currentTarget.dataset.id))
+  },
+
+  onHistory() {
+    routes.go(routes.HISTORY)
+  },
+
+  onSettings() {
+    routes.go(routes.SETTINGS)
+  },
+
+  onShareAppMessage() {
+    return { title: this.data.text.headline, path: routes.HOME }
+  },
+})

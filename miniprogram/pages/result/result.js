@@ -1,0 +1,189 @@
+/**
+ * One photo and its answer. The page is in exactly one state - working, shown, unsure, noDog or failed - and result.wxml
+ * has one branch for each. It sends its photo once, when it opens; coming back from the background does not send again.
+ */
+const appearance = require('../../services/appearance')
+const breeds = require('../../services/breeds')
+const card = require('../../services/card')
+const history = require('../../services/history')
+const photo = require('../../services/photo')
+const { Failure } = require('../../services/request')
+const routes = require('../../services/routes')
+const snaps = require('../../services/snaps')
+const wording = require('../../services/wording')
+
+/** Rows of an answer; the page keeps room for as many while it waits. */
+const ROWS = 3
+
+/** Asking again with the same photo could end otherwise. */
+const WORTH_A_RETRY = ['offline', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unexpected']
+
+const WITH_ANSWER = ['shown', 'unsure']
+
+Page({
+  data: {
+    theme: '',
+    language: '',
+    /** @type {any} */
+    text: {},
+    /** @type {'working' | 'shown' | 'unsure' | 'noDog' | 'failed'} */
+    state: 'working',
+    stage: 'shrinking',
+    photo: '',
+    photoHidden: false,
+    placeholders: Array.from({ length: ROWS }, (_, index) => index),
+    /** @type {{id: string, name: string, second: string, percent: string, width: number, label: string}[]} */
+    rows: [],
+    answeredBy: '',
+    failure: { sentence: '', reference: '', retry: false },
+  },
+
+  /** @type {string} of the snap this page shows */
+  snapId: '',
+  /** @type {import('../../services/classifier').Outcome | null} */
+  outcome: null,
+  /** @type {any} what went wrong, to be told again in another language */
+  problem: null,
+  /** Stops the snap under way; replaced when one starts. */
+  stop() {},
+
+  onLoad({ id }) {
+    this.snapId = id || ''
+    const kept = history.find(this.snapId)
+    const path = kept ? kept.photo : snaps.photoOf(this.snapId)
+    this.setData({ photo: path || '' })
+    this.dress()
+    if (kept) this.answer(kept.outcome)
+    else if (path) this.start()
+    else this.fail(new Failure('photoGone'))
+  },
+
+  onShow() {
+    this.dress()
+  },
+
+  onUnload() {
+    this.stop()
+  },
+
+  dress() {
+    if (!appearance.dress(this, 'result')) return
+    if (this.outcome) this.showOutcome()
+    if (this.problem) this.showProblem()
+  },
+
+  start() {
+    this.problem = null
+    this.setData({ state: 'working', stage: 'shrinking' })
+    this.stop = snaps.run(this.data.photo, (news) => this.hear(news))
+  },
+
+  /** @param {Parameters<Parameters<typeof snaps.run>[1]>[0]} news */
+  hear({ stage, outcome, photo: small, failure }) {
+    if (stage) this.setData({ stage })
+    if (failure) this.fail(failure)
+    if (outcome) {
+      this.answer(outcome)
+      this.keep(outcome, small)
+    }
+  },
+
+  /** @param {import('../../services/classifier').Outcome} outcome */
+  answer(outcome) {
+    this.outcome = outcome
+    this.showOutcome()
+    this.setData({ state: outcome.state })
+  },
+
+  showOutcome() {
+    const { text, language } = /** @type {any} */ (this.data)
+    const { breeds: guesses, model } = this.outcome
+    this.setData({
+      rows: guesses.slice(0, ROWS).map((guess) => toRow(guess, language, text)),
+      answeredBy: wording.fill(text.answeredBy, model),
+    })
+  },
+
+  /** History keeps dogs; a photo without one is not worth remembering. */
+  keep(outcome, small) {
+    if (!WITH_ANSWER.includes(outcome.state)) return
+    history.add(this.snapId, outcome, small).catch((error) => console.warn('not kept in history:', error.errMsg))
+    breeds.all().catch(() => {}) // so that the breed opens at once, also offline
+  },
+
+  fail(problem) {
+    this.problem = problem
+    this.showProblem()
+    this.setData({ state: 'failed' })
+  },
+
+  showProblem() {
+    const { text } = this.data
+    const { kind, retryAfter, requestId } = asFailure(this.problem)
+    const sentence = kind === 'busy' && retryAfter ? wording.fill(text.failures.busyFor, { seconds: retryAfter }) : text.failures[kind]
+    const reference = requestId ? wording.fill(text.requestId, { id: requestId }) : ''
+    this.setData({ failure: { sentence, reference, retry: WORTH_A_RETRY.includes(kind) } })
+  },
+
+  onPhotoError() {
+    this.setData({ photoHidden: true })
+  },
+
+  onCancel() {
+    this.stop()
+    routes.back()
+  },
+
+  onRetry() {
+    this.start()
+  },
+
+  async onAgain() {
+    const path = await photo.choose(['camera', 'album'])
+    if (path) routes.replace(routes.result(snaps.open(path)))
+  },
+
+  onBreed({ currentTarget }) {
+    routes.go(routes.breed(currentTarget.dataset.id))
+  },
+
+  /** @returns {Promise<string>} temporary file */
+  drawCard() {
+    const { rows: [best], text, photo: path } = this.data
+    const subtitle = best.second || text.note
+    return card.draw('#card', { photo: path, title: best.name, subtitle, percent: best.percent, app: appearance.texts().card.app })
+  },
+
+  async onSave() {
+    const { text } = this.data
+    try {
+      await wx.saveImageToPhotosAlbum({ filePath: await this.drawCard() })
+      wx.showToast({ title: text.saved, icon: 'none' })
+    } catch (refused) {
+      wx.showToast({ title: text.saveFailed, icon: 'none' })
+    }
+  },
+
+  /** The link leads to the breed: the photo is on this phone only, and goes along as the card's picture. */
+  onShareAppMessage() {
+    if (this.data.state !== 'shown') return { title: appearance.texts().pages.home.headline, path: routes.HOME }
+    const { rows: [best], text } = this.data
+    const share = { title: wording.fill(text.shareTitle, best), path: routes.breed(best.id) }
+    return Object.assign({ promise: this.drawCard().then((imageUrl) => Object.assign({ imageUrl }, share)) }, share)
+  },
+})
+
+/** @param {import('../../services/classifier').Guess} guess */
+function toRow(guess, language, text) {
+  const { main, second } = wording.names(guess, language)
+  const percent = wording.percent(guess.probability)
+  const label = wording.fill(text.rowLabel, { name: main, percent })
+  return { id: guess.id, name: main, second, percent, width: Math.round(guess.probability * 100), label }
+}
+
+/** What the services do not foresee is told as "unexpected", and printed for whoever looks into it. */
+function asFailure(problem) {
+  if (problem instanceof Failure) return problem
+  console.error(problem)
+  return { kind: 'unexpected', retryAfter: 0, requestId: '' }
+}

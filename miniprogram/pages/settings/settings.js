@@ -1,0 +1,108 @@
+/** Language, theme, the model version that answers, and what happens to photos. Choices take effect at once. */
+const appearance = require('../../services/appearance')
+const models = require('../../services/models')
+const settings = require('../../services/settings')
+const wording = require('../../services/wording')
+
+const LANGUAGES = ['phone', 'zh', 'en']
+const THEMES = ['phone', 'light', 'dark']
+
+Page({
+  data: {
+    theme: '',
+    language: '',
+    /** @type {any} */
+    text: {},
+    /** @type {{key: string, title: string, name: 'language' | 'theme', options: Option[]}[]} */
+    groups: [],
+    /** @type {Option[]} */
+    modelOptions: [],
+    /** @type {'loading' | 'shown' | 'failed'} */
+    modelState: 'loading',
+  },
+
+  /** @type {import('../../services/models').Model[]} */
+  models: [],
+
+  onLoad() {
+    this.dress()
+    return this.loadModels()
+  },
+
+  onShow() {
+    this.dress()
+  },
+
+  dress() {
+    appearance.dress(this, 'settings')
+    this.show()
+  },
+
+  show() {
+    const { text } = this.data
+    const { language, theme, model } = settings.get()
+    this.setData({
+      groups: [
+        { key: 'language', name: 'language', title: text.language, options: toOptions(LANGUAGES, text.languages, language) },
+        { key: 'theme', name: 'theme', title: text.theme, options: toOptions(THEMES, text.themes, theme) },
+      ],
+      modelOptions: modelOptions(this.models, model, text),
+    })
+  },
+
+  async loadModels() {
+    this.setData({ modelState: 'loading' })
+    try {
+      this.models = await models.all()
+      this.setData({ modelState: 'shown' })
+    } catch (failure) {
+      this.setData({ modelState: 'failed' })
+    }
+    this.show()
+  },
+
+  onOption({ currentTarget }) {
+    const { name, value } = currentTarget.dataset
+    settings.change({ [name]: value })
+    this.dress()
+  },
+
+  onModel({ currentTarget }) {
+    settings.change({ model: currentTarget.dataset.value })
+    this.show()
+  },
+})
+
+/** @typedef {{key: string, label: string, value: any, chosen: boolean}} Option */
+
+/** @returns {Option[]} */
+function toOptions(values, labels, chosen) {
+  return values.map((value) => ({ key: value, label: labels[value], value, chosen: value === chosen }))
+}
+
+/**
+ * The server's default, then everything that can be pinned. A pinned version the server no longer has stays in the list:
+ * it is what the app would ask for.
+ * @returns {Option[]}
+ */
+function modelOptions(all, chosen, text) {
+  const offered = models.choices(all)
+  const known = !chosen || offered.some((choice) => sameChoice(choice, chosen))
+  const option = (choice, label) => ({ key: label, label, value: choice, chosen: sameChoice(choice, chosen) })
+  return [
+    option(null, text.modelDefault),
+    ...offered.map((choice) => option(choice, describe(choice, all, text))),
+    ...(known ? [] : [option(chosen, wording.fill(text.modelGone, { choice: describe(chosen, all, text) }))]),
+  ]
+}
+
+function sameChoice(one, other) {
+  if (!one || !other) return one === other
+  return one.model === other.model && one.version === other.version && one.label === other.label
+}
+
+function describe({ model, version, label }, all, text) {
+  if (!label) return wording.fill(text.modelVersion, { model, version })
+  const known = all.find(({ name }) => name === model)
+  return wording.fill(text.modelLabel, { model, label, version: known && known.labels[label] ? known.labels[label] : '?' })
+}

@@ -1,0 +1,57 @@
+/**
+ * Language and theme: which ones are in force, and how a page puts them on. It holds no texts (see i18n/) and no
+ * colours but those of the navigation bar, which WXSS cannot reach.
+ */
+const settings = require('./settings')
+const zh = require('../i18n/zh')
+const en = require('../i18n/en')
+
+/** @typedef {typeof zh} Texts */
+
+/** Front may only be pure black or white: WeChat takes nothing else. */
+const BAR = {
+  light: { frontColor: '#000000', backgroundColor: '#f6f3ee' },
+  dark: { frontColor: '#ffffff', backgroundColor: '#14191a' },
+}
+
+/** @returns {'zh' | 'en'} */
+function language() {
+  const { language: chosen } = settings.get()
+  if (chosen !== 'phone') return chosen
+  return wx.getAppBaseInfo().language.startsWith('zh') ? 'zh' : 'en'
+}
+
+/** @returns {'light' | 'dark'} */
+function theme() {
+  const { theme: chosen } = settings.get()
+  if (chosen !== 'phone') return chosen
+  return wx.getAppBaseInfo().theme === 'dark' ? 'dark' : 'light'
+}
+
+/** @returns {Texts} */
+function texts() {
+  return language() === 'zh' ? zh : en
+}
+
+/**
+ * Puts language and theme on a page: its data get `text` (the page's own texts), `theme` and `language`.
+ * @param {any} page
+ * @param {keyof Texts['pages']} name
+ * @returns {boolean}  whether anything changed since the last time
+ */
+function dress(page, name) {
+  const wanted = { theme: theme(), language: language() }
+  if (page.data.theme === wanted.theme && page.data.language === wanted.language) return false
+  const text = texts().pages[name]
+  page.setData(Object.assign({ text }, wanted))
+  wx.setNavigationBarTitle({ title: text.title })
+  wx.setNavigationBarColor(BAR[wanted.theme])
+  return true
+}
+
+/** Dresses every open page anew when the phone goes dark or light. */
+function followPhone() {
+  wx.onThemeChange(() => getCurrentPages().forEach((page) => /** @type {any} */ (page).dress()))
+}
+
+module.exports = { language, theme, texts, dress, followPhone }

@@ -1,0 +1,39 @@
+/** Asks the backend which dog a photo shows. What the user gets to see of the answer is the result page's business. */
+const request = require('./request')
+const settings = require('./settings')
+
+const TOP_K = 5
+
+/** The server's own deadline is shorter; this one is for a network that went quiet. */
+const TIMEOUT_MS = 30 * 1000
+
+/**
+ * @typedef {{id: string, name: string, name_zh: string, probability: number}} Guess
+ * @typedef {object} Outcome
+ * @property {'shown' | 'unsure' | 'noDog'} state
+ * @property {Guess[]} breeds  most likely first
+ * @property {{name: string, version: number}} model  which one really answered
+ */
+
+/**
+ * @param {string} image  base64
+ * @returns {{outcome: Promise<Outcome>, cancel: () => void}}  outcome rejects with a Failure
+ */
+function classify(image) {
+  const data = Object.assign({ image, top_k: TOP_K }, settings.get().model)
+  const { answer, cancel } = request.send('/api/classify', { method: 'POST', data, timeoutMs: TIMEOUT_MS })
+  return { outcome: answer.then(toOutcome), cancel }
+}
+
+/** @returns {Outcome} */
+function toOutcome(answer) {
+  if (!answer || !Array.isArray(answer.breeds) || !answer.model) throw new request.Failure('unreadable')
+  return { state: stateOf(answer), breeds: answer.breeds, model: answer.model }
+}
+
+function stateOf({ dog, confident }) {
+  if (!dog) return 'noDog'
+  return confident ? 'shown' : 'unsure'
+}
+
+module.exports = { classify }

@@ -1,0 +1,59 @@
+/**
+ * The last snaps with their photos, newest first, on this phone only. It never talks to a server.
+ *
+ * @typedef {object} Entry
+ * @property {string} id  of the snap
+ * @property {number} time  milliseconds since 1970
+ * @property {string} photo  file under USER_DATA_PATH
+ * @property {import('./classifier').Outcome} outcome
+ */
+
+const KEY = 'history'
+const MOST = 100
+
+/** @returns {Entry[]} */
+function list() {
+  return wx.getStorageSync(KEY) || []
+}
+
+/** @returns {Entry | undefined} */
+function find(id) {
+  return list().find((entry) => entry.id === id)
+}
+
+/**
+ * Keeps a snap; the oldest beyond a hundred go.
+ * @param {string} id
+ * @param {import('./classifier').Outcome} outcome
+ * @param {string} photo  temporary file, copied
+ */
+async function add(id, outcome, photo) {
+  const kept = `${wx.env.USER_DATA_PATH}/${id}.jpg`
+  await copy(photo, kept)
+  const entries = [{ id, time: Date.now(), photo: kept, outcome }].concat(list())
+  wx.setStorageSync(KEY, entries.slice(0, MOST))
+  entries.slice(MOST).forEach(removePhoto)
+}
+
+function remove(id) {
+  const entries = list()
+  wx.setStorageSync(KEY, entries.filter((entry) => entry.id !== id))
+  entries.filter((entry) => entry.id === id).forEach(removePhoto)
+}
+
+function clear() {
+  const entries = list()
+  wx.removeStorageSync(KEY)
+  entries.forEach(removePhoto)
+}
+
+function copy(srcPath, destPath) {
+  return new Promise((success, fail) => wx.getFileSystemManager().copyFile({ srcPath, destPath, success, fail }))
+}
+
+/** A photo that is gone already is as good as removed. */
+function removePhoto({ photo }) {
+  wx.getFileSystemManager().unlink({ filePath: photo, fail: () => {} })
+}
+
+module.exports = { list, find, add, remove, clear }

@@ -1,0 +1,71 @@
+/**
+ * One request to the backend. wx.request calls `success` for every status code, so statuses become failures here; which
+ * sentence a failure is told with is the pages' business.
+ */
+const { baseUrl } = require('../config')
+
+/**
+ * @typedef {'offline' | 'timeout' | 'cancelled' | 'refused' | 'noModel' | 'tooLarge' | 'notPhoto' | 'busy' | 'slow'
+ *   | 'server' | 'unreadable' | 'photoGone'} FailureKind
+ */
+
+/** Why there is no answer: `kind` for the texts, the rest to be shown beside them. */
+class Failure extends Error {
+  /**
+   * @param {FailureKind} kind
+   * @param {{retryAfter?: number, requestId?: string}} [details]  retryAfter in seconds
+   */
+  constructor(kind, details = {}) {
+    super(kind)
+    this.kind = kind
+    this.retryAfter = details.retryAfter || 0
+    this.requestId = details.requestId || ''
+  }
+}
+
+/** @type {Record<number, FailureKind>} */
+const KIND_BY_STATUS = { 400: 'refused', 404: 'noModel', 413: 'tooLarge', 415: 'notPhoto', 429: 'busy', 503: 'busy', 504: 'slow' }
+
+/**
+ * @param {string} path
+ * @param {{method?: 'GET' | 'POST', data?: object, timeoutMs: number}} options
+ * @returns {{answer: Promise<any>, cancel: () => void}}  answer rejects with a Failure
+ */
+function send(path, { method = 'GET', data, timeoutMs }) {
+  /** @type {WechatMiniprogram.RequestTask} */
+  let task
+  const answer = new Promise((resolve, reject) => {
+    task = wx.request({
+      url: baseUrl + path,
+      method,
+      data,
+      timeout: timeoutMs,
+      success: (response) => (response.statusCode === 200 ? resolve(response.data) : reject(refusal(response))),
+      fail: ({ errMsg }) => reject(new Failure(lostConnection(errMsg))),
+    })
+  })
+  return { answer, cancel: () => task.abort() }
+}
+
+/** @param {{statusCode: number, data: any, header: any}} response */
+function refusal({ statusCode, data, header }) {
+  const details = { retryAfter: Number(headerValue(header, 'retry-after')), requestId: data && data.request_id }
+  return new Failure(KIND_BY_STATUS[statusCode] || 'server', details)
+}
+
+/** Phones write header names each in their own way. */
+function headerValue(header, name) {
+  const key = Object.keys(header || {}).find((candidate) => candidate.toLowerCase() === name)
+  return key ? header[key] : undefined
+}
+
+/**
+ * @param {string} errMsg  "request:fail abort", "request:fail timeout", or one of many words for "no connection"
+ * @returns {FailureKind}
+ */
+function lostConnection(errMsg) {
+  if (/abort/.test(errMsg)) return 'cancelled'
+  return /timeout|timed out/i.test(errMsg) ? 'timeout' : 'offline'
+}
+
+module.exports = { send, Failure }

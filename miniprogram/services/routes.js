@@ -1,0 +1,26 @@
+/** The addresses of the pages, and how to get there. No page writes another page's address. */
+
+/** WeChat opens at most ten pages on top of each other; from here on a page replaces the one before. */
+const DEEP = 9
+
+const result = (id) => `/pages/result/result?id=${id}`
+const breed = (id) => `/pages/breed/breed?id=${id}`
+const HISTORY = '/pages/history/history'
+const SETTINGS = '/pages/settings/settings'
+const HOME = '/pages/home/home'
+
+function go(url) {
+  return getCurrentPages().length < DEEP ? wx.navigateTo({ url }) : wx.redirectTo({ url })
+}
+
+/** In place of the page in view: going back does not return to it. */
+function replace(url) {
+  return wx.redirectTo({ url })
+}
+
+/** One page back, or home when this page was opened by a link. */
+function back() {
+  return getCurrentPages().length > 1 ? wx.navigateBack() : replace(HOME)
+}
+
+module.exports = { HISTORY, SETTINGS, HOME, result, breed, go, replace, back }

@@ -1,0 +1,26 @@
+/** The user's choices, kept on the phone. What they mean is decided by the services that ask for them. */
+
+const KEY = 'settings'
+
+/**
+ * @typedef {{model: string, version?: number, label?: string}} ModelChoice
+ * @typedef {object} Settings
+ * @property {'phone' | 'zh' | 'en'} language
+ * @property {'phone' | 'light' | 'dark'} theme
+ * @property {ModelChoice | null} model  null: whatever the server answers with by default
+ */
+
+/** @type {Settings} */
+const DEFAULTS = { language: 'phone', theme: 'phone', model: null }
+
+/** @returns {Settings} */
+function get() {
+  return Object.assign({}, DEFAULTS, wx.getStorageSync(KEY))
+}
+
+/** @param {Partial<Settings>} changes */
+function change(changes) {
+  wx.setStorageSync(KEY, Object.assign(get(), changes))
+}
+
+module.exports = { get, change }

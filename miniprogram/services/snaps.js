@@ -1,0 +1,68 @@
+/**
+ * Snaps: a photo on its way to an answer. Each has an id of its own, so that an answer can only ever reach the page
+ * that shows its photo. Answers are kept by history.js, not here.
+ */
+const classifier = require('./classifier')
+const photo = require('./photo')
+
+/** @type {Map<string, string>} snap id -> photo, for photos of this session */
+const photos = new Map()
+
+/** A photo opened with the app from outside, until the home page takes it. */
+let forwarded = ''
+
+/**
+ * @param {string} path
+ * @returns {string}  id of a new snap
+ */
+function open(path) {
+  const id = Date.now().toString(36) + '-' + photos.size
+  photos.set(id, path)
+  return id
+}
+
+/** @returns {string | undefined} */
+function photoOf(id) {
+  return photos.get(id)
+}
+
+function forward(path) {
+  forwarded = path
+}
+
+/** The forwarded photo, once. */
+function takeForwarded() {
+  const path = forwarded
+  forwarded = ''
+  return path
+}
+
+/**
+ * Shrinks, sends, and tells of each step: {stage}, then {outcome, photo} or {failure}. After stop() it says nothing more.
+ * @param {string} path
+ * @param {(news: {stage?: 'shrinking' | 'asking', outcome?: classifier.Outcome, photo?: string, failure?: any}) => void} tell
+ * @returns {() => void}  stop
+ */
+function run(path, tell) {
+  let stopped = false
+  let cancelRequest = () => {}
+  const say = (news) => { if (!stopped) tell(news) }
+
+  async function go() {
+    say({ stage: 'shrinking' })
+    const small = await photo.prepare(path)
+    if (stopped) return
+    say({ stage: 'asking' })
+    const { outcome, cancel } = classifier.classify(small.base64)
+    cancelRequest = cancel
+    say({ outcome: await outcome, photo: small.path })
+  }
+
+  go().catch((failure) => say({ failure }))
+  return () => {
+    stopped = true
+    cancelRequest()
+  }
+}
+
+module.exports = { open, photoOf, forward, takeForwarded, run }

@@ -1,0 +1,49 @@
+/** Numbers, names and days as the user reads them, in either language. Sentences are in i18n/. */
+
+/**
+ * @param {number} probability  0 to 1
+ * @returns {string}  never "100%" and never "0%": the model is not that sure of anything
+ */
+function percent(probability) {
+  if (probability >= 0.995) return '>99%'
+  return probability < 0.01 ? '<1%' : Math.round(probability * 100) + '%'
+}
+
+/**
+ * @param {{name: string, name_zh: string}} breed
+ * @param {'zh' | 'en'} language
+ * @returns {{main: string, second: string}}  second: the English name under a Chinese one, else empty
+ */
+function names({ name, name_zh: chinese }, language) {
+  const english = name.charAt(0).toUpperCase() + name.slice(1)
+  return language === 'zh' && chinese ? { main: chinese, second: english } : { main: english, second: '' }
+}
+
+/** Fills "{name}" places in a sentence. */
+function fill(sentence, values) {
+  return sentence.replace(/\{(\w+)\}/g, (_, name) => String(values[name]))
+}
+
+/**
+ * @param {number} time
+ * @param {number} now  both in milliseconds since 1970
+ * @param {{today: string, yesterday: string, date: string, months: string[]}} text
+ */
+function day(time, now, text) {
+  const days = Math.round((midnight(now) - midnight(time)) / (24 * 3600 * 1000))
+  if (days <= 0) return text.today
+  if (days === 1) return text.yesterday
+  const date = new Date(time)
+  return fill(text.date, { year: date.getFullYear(), month: text.months[date.getMonth()], day: date.getDate() })
+}
+
+function midnight(time) {
+  return new Date(time).setHours(0, 0, 0, 0)
+}
+
+/** [25, 34] -> "25–34"; [30, 30] -> "30" */
+function range([low, high]) {
+  return low === high ? String(low) : `${low}–${high}`
+}
+
+module.exports = { percent, names, fill, day, range }
