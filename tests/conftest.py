@@ -71,7 +71,7 @@ class Server:
         try:
             with requests.get(self.url + path, timeout=5) as response:
                 return response.status_code == 200
-        except requests.ConnectionError:
+        except requests.RequestException:
             return False
 
     def stop(self, timeout: float = 60) -> int:

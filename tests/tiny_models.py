@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from backend.serving import preprocessing
 
@@ -38,16 +39,6 @@ def half_plus(number: float, folder: Path) -> Path:
     @tf.function(input_signature=[tf.TensorSpec(None, tf.float32, "x")])
     def serving_default(x):
         return {"y": x / 2 + number}
-
-    return save(folder, serving_default=serving_default)
-
-
-def identity(dtype: tf.DType, folder: Path) -> Path:
-    """Gives back what it is given."""
-
-    @tf.function(input_signature=[tf.TensorSpec(None, dtype, "x")])
-    def serving_default(x):
-        return {"y": tf.identity(x)}
 
     return save(folder, serving_default=serving_default)
 
@@ -97,3 +88,166 @@ def describe(folder: Path) -> None:
     }
     (folder / "assets.extra").mkdir(exist_ok=True)
     (folder / "assets.extra" / "dogsnap.json").write_text(json.dumps(description, ensure_ascii=False), encoding="utf-8")
+
+
+def several(folder: Path) -> Path:
+    """Two inputs, `a` (n) float32 and `b` (n) int32; two outputs, `sum` (n) and `product` (n)."""
+
+    @tf.function(input_signature=[spec(tf.float32, None, name="a"), spec(tf.int32, None, name="b")])
+    def serving_default(a, b):
+        b = tf.cast(b, tf.float32)
+        return {"sum": a + b, "product": a * b}
+
+    return save(folder, serving_default=serving_default)
+
+
+def texts(folder: Path) -> Path:
+    """Strings in, and out both as text and as bytes; `one_each` has one output each."""
+
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.string, "bin")])
+    def serving_default(bin):
+        return {"text": tf.identity(bin), "tensor_bytes": tf.identity(bin)}
+
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.string, "bin")])
+    def as_bytes(bin):
+        return {"str_tensor_bytes": tf.identity(bin)}
+
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.string, "bin")])
+    def as_text(bin):
+        return {"text": tf.identity(bin)}
+
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.string, "bin")])
+    def shape(bin):
+        return {"shape": tf.shape(bin)}
+
+    return save(folder, serving_default=serving_default, as_bytes=as_bytes, as_text=as_text, shape=shape)
+
+
+TYPES = (
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint32",
+    "uint64",
+    "bool",
+    "string",
+    "half",
+    "complex64",
+)
+
+
+def all_types(folder: Path) -> Path:
+    """One signature per dtype, named after it, that gives back what it is given."""
+
+    def identity(name: str) -> Callable:
+        @tf.function(input_signature=[tf.TensorSpec(None, getattr(tf, name), "x")])
+        def same(x):
+            return {"y": tf.identity(x)}
+
+        return same
+
+    return save(folder, **{name: identity(name) for name in TYPES})
+
+
+def odd_outputs(folder: Path) -> Path:
+    """Outputs that the row form cannot hold, numbers that strict JSON cannot hold, and a kernel that fails."""
+    x = tf.TensorSpec(None, tf.float32, "x")
+
+    @tf.function(input_signature=[x])
+    def scalar(x):
+        return {"y": tf.reduce_sum(x)}
+
+    @tf.function(input_signature=[x])
+    def uneven(x):
+        return {"a": x, "b": tf.concat([x, x], axis=0)}
+
+    @tf.function(input_signature=[x])
+    def not_finite(x):
+        return {"y": tf.stack([x / 0.0, -x / 0.0, x - x / 0.0 + x / 0.0, x], axis=-1)}
+
+    @tf.function(input_signature=[x])
+    def empty(x):
+        return {"y": x[:0]}
+
+    @tf.function(input_signature=[x])
+    def complex_number(x):
+        return {"y": tf.complex(x, x)}
+
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.string, "png")])
+    def decode_png(png):
+        return {"y": tf.io.decode_png(png)}
+
+    return save(
+        folder,
+        scalar=scalar,
+        uneven=uneven,
+        not_finite=not_finite,
+        empty=empty,
+        complex_number=complex_number,
+        decode_png=decode_png,
+    )
+
+
+def half_plus_two_of_examples(folder: Path) -> Path:
+    """TensorFlow Serving's saved_model_half_plus_two: x / 2 + 2 by predict, and by classify and regress from tf.Examples."""
+
+    def values(serialized: tf.Tensor) -> tf.Tensor:
+        return tf.io.parse_example(serialized, {"x": tf.io.FixedLenFeature([1], tf.float32)})["x"] / 2 + 2
+
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.float32, "x")])
+    def serving_default(x):
+        return {"y": x / 2 + 2}
+
+    @tf.function(input_signature=[spec(tf.string, None, name="inputs")])
+    def regress_x_to_y(inputs):
+        return {"outputs": values(inputs)}
+
+    @tf.function(input_signature=[spec(tf.string, None, name="inputs")])
+    def classify_x_to_y(inputs):
+        return {"scores": values(inputs)}
+
+    @tf.function(input_signature=[spec(tf.string, None, name="inputs")])
+    def classify_with_labels(inputs):
+        scores = tf.concat([values(inputs), -values(inputs)], axis=1)
+        return {"scores": scores, "classes": tf.repeat(tf.constant([["plus", "minus"]]), tf.shape(scores)[0], axis=0)}
+
+    signatures = {
+        "serving_default": serving_default,
+        "regress_x_to_y": regress_x_to_y,
+        "classify_x_to_y": classify_x_to_y,
+        "classify_with_labels": classify_with_labels,
+    }
+    save(folder, **signatures)
+    set_methods(folder, regress_x_to_y="regress", classify_x_to_y="classify", classify_with_labels="classify")
+    return folder
+
+
+def set_methods(folder: Path, **methods: str) -> None:
+    """Give signatures another method than predict, which TensorFlow 2 writes for all."""
+    file = folder / "saved_model.pb"
+    model = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+    for name, method in methods.items():
+        model.meta_graphs[0].signature_def[name].method_name = f"tensorflow/serving/{method}"
+    file.write_bytes(model.SerializeToString())
+
+
+def sleeper(folder: Path) -> Path:
+    """y = x after x seconds, without using the processor meanwhile; the inputs of one request add up."""
+
+    @tf.function(input_signature=[spec(tf.float32, None)])
+    def serving_default(x):
+        microseconds = tf.cast(
+            tf.reduce_sum(x) * 5e5, tf.int64
+        )  # the data set sleeps before its value and before its end
+        types, shapes = [tf.float32], [tf.TensorShape([None])]
+        one = tf.raw_ops.TensorDataset(components=[x], output_shapes=shapes)
+        slow = tf.raw_ops.SleepDataset(
+            input_dataset=one, sleep_microseconds=microseconds, output_types=types, output_shapes=shapes
+        )
+        return {"y": tf.raw_ops.DatasetToSingleElement(dataset=slow, output_types=types, output_shapes=shapes)[0]}
+
+    return save(folder, serving_default=serving_default)

@@ -39,11 +39,13 @@ class Path:
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     door = Blueprint("tf_serving", __name__)
-    methods = ["GET", "POST", "PUT", "DELETE", "PATCH"]
+    options = {"methods": ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"], "provide_automatic_options": False}
 
-    @door.route("/<any(v1, V1):prefix>/", methods=methods, defaults={"rest": ""})
-    @door.route("/<any(v1, V1):prefix>/<path:rest>", methods=methods)
+    @door.route("/<any(v1, V1):prefix>/", defaults={"rest": ""}, **options)
+    @door.route("/<any(v1, V1):prefix>/<path:rest>", **options)
     def handle(prefix: str, rest: str) -> Response:
+        if request.method == "OPTIONS" and settings.enable_cors:
+            return _preflight()
         path = parse_path(request.method, request.environ.get("RAW_URI", request.full_path).partition("?")[0])
         if path.method == "status":
             return _status(predictor, path.spec)
@@ -55,6 +57,12 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         return _examples(predictor, path, body)
 
     return door
+
+
+def _preflight() -> Response:
+    """The headers that allow other hosts are added to every reply; here only a browser's question is told from a stray one."""
+    asked = re.match(r"https?://", request.headers.get("Origin", ""))
+    return Response(status=200 if asked else 400, mimetype="application/json")
 
 
 def parse_path(method: str, raw_path: str) -> Path:

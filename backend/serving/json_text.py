@@ -23,6 +23,7 @@ PARSER_WORDS = (
     ("Expecting value", "Invalid value."),
 )
 TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+SHORT_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|\bInf\b', re.DOTALL)
 MAX_DEPTH = 100  # levels; a tensor has fewer, and deeper values can only stand under keys that are ignored
 
 
@@ -41,7 +42,7 @@ def _parse(body: bytes) -> Any:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
         pass  # it is strict and shallow; the slower parser decides
-    text = _text(body)
+    text = _with_long_infinities(_text(body))
     try:
         return _decode(text)
     except RecursionError:
@@ -61,6 +62,13 @@ def _text(body: bytes) -> str:
         return body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidArgument(f"JSON Parse error: Invalid encoding in string. at offset: {error.start}") from None
+
+
+def _with_long_infinities(text: str) -> str:
+    """Inf is accepted for Infinity outside of strings."""
+    return (
+        SHORT_INFINITY.sub(lambda found: "Infinity" if found[0] == "Inf" else found[0], text) if "Inf" in text else text
+    )
 
 
 def _words(message: str) -> str:

@@ -12,6 +12,7 @@ import pillow_heif
 from PIL import ExifTags, Image
 
 from backend.errors import InvalidArgument, TooLarge, UnsupportedPhoto
+from backend.serving.base64_text import decode_base64
 
 pillow_heif.register_heif_opener()
 # Pillow's own limit warns on standard error and refuses late; `check` refuses by pixel count before anything is decoded.
@@ -100,6 +101,21 @@ def check_count(photos: Sequence[object], limits: PhotoLimits) -> None:
             f"the request has {len(photos)} photos; at most {limits.max_photos} are taken (DOGSNAP_MAX_PHOTOS); "
             "send several requests"
         )
+
+
+def check_values(values: Sequence[bytes], is_text: bool, limits: PhotoLimits) -> None:
+    """Hold the limits against photos that are the values of a tensor: bytes of files, or (`is_text`) base64 text.
+
+    What is no readable photo is left to the graph, whose own sentence the sender of a tensor expects. Raises TooLarge.
+    """
+    check_count(values, limits)
+    for value in values:
+        try:
+            check(decode_base64(value.decode("latin-1")) if is_text else value, limits)
+        except TooLarge:
+            raise
+        except InvalidArgument:
+            continue
 
 
 def _open(contents: bytes) -> Image.Image:

@@ -18,7 +18,7 @@ from backend.serving.labels import Classification, checked_top_k, name_breeds
 from backend.serving.metrics import Metrics
 from backend.serving.photo import PhotoLimits
 from backend.serving.repository import ModelSpec, Repository
-from backend.serving.servable import DEFAULT_SIGNATURE, ServableId, Signature
+from backend.serving.servable import BYTES_SUFFIX, DEFAULT_SIGNATURE, Servable, ServableId, Signature
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -76,6 +76,7 @@ class Predictor:
             signature = servable.signature(signature_name)
             arrays = inputs(signature) if callable(inputs) else inputs
             check_inputs(signature, arrays)
+            self._check_photos(servable, signature, arrays)
             check_output_filter(signature, output_filter)
             outputs = self._executor.run(lambda: servable.run(signature, arrays), deadline)
             wanted = output_filter or outputs
@@ -117,6 +118,15 @@ class Predictor:
                 outputs = self._executor.run(lambda: _score(servable, checked), deadline)
                 return name_breeds(servable, outputs, row=0, top_k=count)
 
+    def _check_photos(self, servable: Servable, signature: Signature, arrays: Arrays) -> None:
+        """The limits of the photo room hold, too, for photos that come as tensors to a version that names breeds."""
+        if not servable.description.labels:
+            return
+        for alias, spec in signature.inputs.items():
+            if spec.dtype == tf.string:
+                is_text = not alias.endswith(BYTES_SUFFIX)
+                photo.check_values(np.asarray(arrays[alias]).ravel().tolist(), is_text, self.photo_limits)
+
     def close(self) -> None:
         """Let running requests end, then let go of every model."""
         self._executor.close()
@@ -126,7 +136,7 @@ class Predictor:
         return time.monotonic() + min(self.deadline_seconds, self.deadline_seconds if timeout is None else timeout)
 
 
-def _score(servable, checked: photo.Photo) -> dict[str, np.ndarray]:
+def _score(servable: Servable, checked: photo.Photo) -> dict[str, np.ndarray]:
     """The only value here is the photo, so whatever the graph refuses is the photo."""
     try:
         return servable.score_photos([checked.upright()])

@@ -19,6 +19,9 @@ from backend.serving import preprocessing
 from backend.serving.base64_text import to_web_safe_base64
 
 DEFAULT_SIGNATURE = "serving_default"
+BYTES_SUFFIX = (
+    "_bytes"  # an alias that ends so carries bytes, by the convention of Cloud ML Engine and TensorFlow Serving
+)
 DESCRIPTION_FILE = Path("assets.extra") / "dogsnap.json"
 # A kernel that fails with one of these was given bad input: the graph has nothing else to fail on.
 INPUT_ERRORS = (
@@ -119,7 +122,7 @@ class Servable:
         tensors = {alias: tf.constant(value, signature.inputs[alias].dtype) for alias, value in inputs.items()}
         try:
             outputs = self._functions[signature.name](**tensors)
-            return {alias: _to_numpy(value) for alias, value in outputs.items()}
+            return {alias: _to_numpy(outputs[alias]) for alias in signature.outputs}
         except tf.errors.OpError as error:
             raise _translated(error) from error
 
@@ -144,7 +147,7 @@ class Servable:
 
     def _feed(self, alias: str, spec: tf.TensorSpec, photos: Sequence[bytes]) -> Any:
         if spec.dtype == tf.string:
-            return list(photos) if alias.endswith("_bytes") else [to_web_safe_base64(photo) for photo in photos]
+            return list(photos) if alias.endswith(BYTES_SUFFIX) else [to_web_safe_base64(photo) for photo in photos]
         size = self.description.input_size or tuple(spec.shape[1:3])
         try:
             return _photos_to_images(size)(tf.constant(list(photos)))
@@ -201,9 +204,11 @@ def _translated(error: tf.errors.OpError) -> DogsnapError:
     return Internal(kernel_sentence(error.message))
 
 
+# Lines that TensorFlow puts around an operation's sentence: where the graph was built, which is of no use to a caller.
+TRACE_LINE = re.compile(r"Graph execution error:|Detected at node |\s*File \"|<stack traces unavailable>|\s*$")
+
+
 def kernel_sentence(message: str) -> str:
-    """The operation's own sentence, without the trace of where the graph was built that TensorFlow puts around it."""
-    paragraphs = [part for part in re.split(r"\n\s*\n", message.strip()) if not part.startswith("Detected at node")]
-    paragraphs = [part for part in paragraphs if part != "Graph execution error:"]
-    sentence = paragraphs[-1] if paragraphs else message
-    return re.sub(r"\s+", " ", re.sub(r"\s*\[Op:[^\]]*\]", "", sentence)).strip()
+    """The operation's own sentence, without the trace around it."""
+    lines = [line for line in message.splitlines() if not TRACE_LINE.match(line)]
+    return re.sub(r"\s+", " ", re.sub(r"\[Op:[^\]]*\]", "", " ".join(lines))).strip()

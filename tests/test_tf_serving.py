@@ -1,0 +1,145 @@
+"""TensorFlow Serving's REST contract, over HTTP, against a real server process with small real SavedModels."""
+
+import gzip
+import json
+import socket
+from typing import Any
+
+import pytest
+import requests
+from contract_table import CASES, Case, make_models
+
+
+@pytest.fixture(scope="module")
+def server(start_server, tmp_path_factory):
+    models = tmp_path_factory.mktemp("contract_models")
+    return start_server(models, "--model-config-file", str(make_models(models)))
+
+
+def raw(
+    server: Any, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
+) -> requests.Response:
+    """A request whose path is sent exactly as written."""
+    request = requests.Request(method, server.url, data=body, headers=headers).prepare()
+    request.url = server.url + path
+    with requests.Session() as session:
+        return session.send(request, timeout=60)
+
+
+def ask(server: Any, case: Case) -> requests.Response:
+    body = case.body if isinstance(case.body, bytes) else b"" if case.body is None else json.dumps(case.body).encode()
+    return raw(server, case.method, f"/v1/models/{case.path}", body)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_rest_door_answers_as_tensorflow_serving_does(server, case):
+    response = ask(server, case)
+    assert response.headers["Content-Type"] == "application/json"
+    assert response.status_code == case.status, response.text
+    if case.status == 200:
+        assert json.loads(response.text, parse_constant=pytest.fail) == case.answer
+    else:
+        assert case.error in response.json()["error"]
+        assert response.json()["request_id"] == response.headers["X-Request-Id"]
+
+
+def test_the_path_is_read_without_regard_to_capitals(server):
+    response = raw(server, "POST", "/V1/Models/half_plus_two/Versions/123:Predict", b'{"instances": [1.0]}')
+    assert response.json() == {"predictions": [2.5]}
+
+
+def test_a_header_names_the_version_that_answered(server):
+    for path in ("half_plus_two:predict", "half_plus_two/labels/some_label:predict"):
+        response = raw(server, "POST", f"/v1/models/{path}", b'{"instances": [1.0]}')
+        assert response.headers["X-Dogsnap-Model-Version"] == "123"
+
+
+def test_metadata_has_the_signatures_as_tensorflow_serving_writes_them(server):
+    answer = raw(server, "GET", "/v1/models/several/versions/1/metadata").json()
+    assert answer["model_spec"] == {"name": "several", "signature_name": "", "version": "1"}
+    definition = answer["metadata"]["signature_def"]["signature_def"]["serving_default"]
+    assert definition["method_name"] == "tensorflow/serving/predict"
+    assert definition["defaults"] == {}
+    assert definition["inputs"]["a"] == {
+        "dtype": "DT_FLOAT",
+        "tensor_shape": {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False},
+        "name": "serving_default_a:0",
+    }
+    assert set(definition["outputs"]) == {"sum", "product"}
+
+
+def test_a_gzipped_request_is_inflated(server):
+    body = gzip.compress(b'{"instances": [1.0, 2.0]}')
+    response = raw(server, "POST", "/v1/models/half_plus_two:predict", body, {"Content-Encoding": "gzip"})
+    assert response.json() == {"predictions": [2.5, 3.0]}
+
+
+def test_a_body_that_does_not_inflate_counts_as_empty(server):
+    response = raw(server, "POST", "/v1/models/half_plus_two:predict", b"no gzip", {"Content-Encoding": "gzip"})
+    assert (response.status_code, response.json()["error"]) == (400, "JSON Parse error: The document is empty")
+
+
+def test_a_body_that_inflates_beyond_the_limit_is_refused_with_413(server):
+    body = gzip.compress(b'{"instances": [' + b" " * (101 * 2**20) + b"1.0]}", compresslevel=1)
+    response = raw(server, "POST", "/v1/models/half_plus_two:predict", body, {"Content-Encoding": "gzip"})
+    assert response.status_code == 413
+    assert "DOGSNAP_MAX_TENSOR_BODY_MB" in response.json()["error"]
+
+
+def test_a_long_reply_is_gzipped_for_who_accepts_it(server):
+    body = json.dumps({"instances": [float(number) for number in range(1000)]}).encode()
+    zipped = raw(server, "POST", "/v1/models/half_plus_two:predict", body, {"Accept-Encoding": "gzip"})
+    plain = raw(server, "POST", "/v1/models/half_plus_two:predict", body, {"Accept-Encoding": "identity"})
+    assert zipped.headers["Content-Encoding"] == "gzip"
+    assert "Content-Encoding" not in plain.headers
+    assert int(zipped.headers["Content-Length"]) < int(plain.headers["Content-Length"])
+    assert zipped.json() == plain.json()
+
+
+def test_a_chunked_request_is_read_whole(server):
+    response = requests.post(
+        f"{server.url}/v1/models/half_plus_two:predict", data=iter([b'{"instances"', b": [1.0]}"]), timeout=60
+    )
+    assert response.json() == {"predictions": [2.5]}
+
+
+def test_without_cors_no_other_host_is_allowed_and_options_is_malformed(server):
+    response = raw(server, "OPTIONS", "/v1/models/half_plus_two:predict", headers={"Origin": "http://example.com"})
+    assert response.status_code == 400
+    assert "Access-Control-Allow-Origin" not in response.headers
+
+
+@pytest.fixture(scope="module")
+def cors_server(start_server, tmp_path_factory):
+    models = tmp_path_factory.mktemp("cors_models")
+    import tiny_models
+
+    tiny_models.half_plus(2, models / "half_plus_two" / "1")
+    return start_server(models, "--enable-cors")
+
+
+def test_cors_adds_its_headers_to_every_reply(cors_server):
+    for body in (b'{"instances": [1.0]}', b"broken"):
+        response = raw(cors_server, "POST", "/v1/models/half_plus_two:predict", body)
+        assert response.headers["Access-Control-Allow-Origin"] == "*"
+        assert response.headers["Access-Control-Allow-Methods"] == "POST, GET"
+        assert response.headers["Access-Control-Allow-Headers"] == "Content-Type"
+
+
+def test_cors_answers_a_preflight_with_an_origin_and_refuses_one_without(cors_server):
+    with_origin = raw(
+        cors_server, "OPTIONS", "/v1/models/half_plus_two:predict", headers={"Origin": "https://example.com"}
+    )
+    without = raw(cors_server, "OPTIONS", "/v1/models/half_plus_two:predict")
+    assert (with_origin.status_code, with_origin.content) == (200, b"")
+    assert (without.status_code, without.content) == (400, b"")
+
+
+def test_a_head_request_is_malformed(server):
+    assert raw(server, "HEAD", "/v1/models/half_plus_two").status_code == 400
+
+
+def test_health_answers_while_a_client_sends_its_body_slowly(server):
+    with socket.create_connection(("127.0.0.1", server.port)) as slow:
+        slow.sendall(b"POST /v1/models/half_plus_two:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        assert requests.get(f"{server.url}/healthz", timeout=5).status_code == 200
