@@ -64,8 +64,10 @@ def train(
         raise click.ClickException(f"no recipe {recipe_name!r}; there are: {', '.join(RECIPES)}")
     recipe = RECIPES[recipe_name]
     try:
-        labels = dataset.labels_of(dataset.breed_folders(data), breeds)
+        folders = dataset.breed_folders(data)
+        labels = dataset.labels_of(folders, breeds)
         examples = dataset.readable(dataset.read_list(data, "train_list"), click.echo)
+        dataset.check_taught(folders, examples)
         fitted, validation = dataset.split_validation(examples, recipe.validation_per_breed, recipe.seed)
         keras.config.set_dtype_policy(training.fastest_precision() if precision == "auto" else precision)
         work = work or Path(".dogsnap") / recipe_name

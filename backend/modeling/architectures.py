@@ -4,6 +4,7 @@ It does not train them, and knows nothing of files but the two weights formats t
 """
 
 import os
+import shutil
 import zlib
 from pathlib import Path
 
@@ -88,6 +89,7 @@ def _refill_missing(kernel: np.ndarray, seed_text: str) -> np.ndarray:
 def save_stored_weights(model: keras.Model, architecture: str, path: Path) -> None:
     """Write every weight as float16, half the size; `load_stored_weights` casts back. The file is replaced in one step."""
     half = _stored_form(architecture, model)
+    require_room(path.parent, 4 * model.count_params())
     temporary = path.with_name(".partial." + path.name)
     half.save_weights(temporary)
     os.replace(temporary, path)
@@ -96,6 +98,18 @@ def save_stored_weights(model: keras.Model, architecture: str, path: Path) -> No
 def load_stored_weights(model: keras.Model, path: Path) -> None:
     """Read a file of `save_stored_weights` into a float32 model. Raises ValueError in one sentence when it does not fit."""
     _load_weights_file(model, path)
+
+
+def require_room(folder: Path, size: int) -> None:
+    """Raises OSError unless `size` bytes, and a megabyte for the file's own structure, fit on the disk below `folder`.
+
+    Asked before HDF5 writes: its library ends the whole process, without a word, when a write fails halfway.
+    """
+    size, free = size + 1_000_000, shutil.disk_usage(folder).free
+    if free < size:
+        raise OSError(
+            f"no room below {folder}: {size / 1e6:.1f} MB are needed, {free / 1e6:.1f} MB are free; free some and go on"
+        )
 
 
 def _stored_form(architecture: str, model: keras.Model) -> keras.Model:

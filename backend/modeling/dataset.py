@@ -79,6 +79,15 @@ def read_list(data: Path, name: str) -> list[Example]:
     return examples
 
 
+def check_taught(folders: list[str], training: list[Example]) -> None:
+    """Refuse class folders of which no photo is listed for training: their class could never be answered."""
+    taught = {example.breed for example in training}
+    if untaught := [folder for index, folder in enumerate(folders) if index not in taught]:
+        raise DatasetError(
+            f"class folder {untaught[0]} has no photo in train_list.txt; list its photos, or remove the folder"
+        )
+
+
 def read_folders(data: Path, labels: list[dict]) -> list[Example]:
     """Every photo below `images/<wnid>-<Name>/`, for folders without a list; the order of `labels` gives the breed's place."""
     place = {label["id"]: index for index, label in enumerate(labels)}

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from backend.modeling.architectures import ARCHITECTURES, feature_extractor, load_imagenet_weights
+from backend.modeling.architectures import ARCHITECTURES, feature_extractor, load_imagenet_weights, require_room
 from backend.modeling.augmentation import augment
 from backend.modeling.dataset import Example
 from backend.modeling.recipes import Recipe, Stage
@@ -71,6 +71,7 @@ def _remember(recipe: Recipe, classes: int, folder: Path) -> None:
 
 def _save_weights(model: keras.Model, path: Path) -> None:
     """Replace the file only once the new one is whole: a full disk or a kill leaves the old."""
+    require_room(path.parent, 5 * model.count_params())
     temporary = path.with_name("partial." + path.name)
     model.save_weights(temporary)
     temporary.replace(path)
@@ -202,6 +203,7 @@ def _callbacks(
     model: keras.Model, stage: Stage, folder: Path, batches: tf.data.Dataset
 ) -> list[keras.callbacks.Callback]:
     callbacks = [
+        keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: require_room(folder, 16 * model.count_params())),
         keras.callbacks.BackupAndRestore(folder / f"{stage.name}-checkpoint"),
         keras.callbacks.TerminateOnNaN(),
     ]

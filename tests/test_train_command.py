@@ -1,0 +1,129 @@
+"""`dogsnap train` and its bad days: wrong names, wrong folders, wrong weights, a full disk."""
+
+import dataclasses
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import keras
+import pytest
+from click.testing import CliRunner, Result
+from photos import make_data_set
+from tiny_network import tiny
+
+from backend.commands.train import train
+from backend.modeling import architectures, recipes
+from backend.modeling.architectures import STORED_WEIGHTS
+from backend.modeling.recipes import RECIPES, Stage
+
+TINY = dataclasses.replace(
+    RECIPES["inception_v3"],
+    architecture="tiny",
+    size=(16, 16),
+    stages=(Stage("all", from_block=None, epochs=2, rate=0.05, warmup=2),),
+    batch=8,
+    head_epochs=2,
+    validation_per_breed=3,
+    chunk=8,
+)
+
+
+@pytest.fixture(autouse=True)
+def _tiny_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(architectures.ARCHITECTURES, "tiny", tiny)
+    monkeypatch.setitem(recipes.RECIPES, "tiny", TINY)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return make_data_set(tmp_path / "dogs", per_breed=8)
+
+
+def _weights(folder: Path) -> str:
+    path = folder / "start.weights.h5"
+    tiny(3).get_layer("backbone").save_weights(path)
+    return str(path)
+
+
+def _train(data: Path, *more: str) -> Result:
+    folder = data.parent
+    arguments = ["--data", data, "--recipe", "tiny", "--out", folder / "out", "--work", folder / "work", *more]
+    result = CliRunner().invoke(train, [str(argument) for argument in arguments])
+    keras.config.set_dtype_policy("float32")
+    return result
+
+
+def _failed_with_one_sentence(result: Result, words: str) -> None:
+    errors = [line for line in result.output.splitlines() if line.startswith("Error: ")]
+    assert result.exit_code == 1, result.output
+    assert len(errors) == 1
+    assert words in errors[0]
+    assert "Traceback" not in result.output
+
+
+@contextmanager
+def _small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """A real file system of `size` mounted at `folder`."""
+    folder.mkdir()
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True, check=False
+    )
+    if mount.returncode:
+        pytest.skip("mounting a small file system needs root: the full disk cannot be provoked here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_photos_become_artefacts_and_a_bad_photo_is_named_and_skipped(data: Path) -> None:
+    bad = data / "images" / "n00000001-red_hound" / "n00000001_1.jpg"
+    bad.write_bytes(bad.read_bytes()[:200])
+    result = _train(
+        data, "--weights", _weights(data.parent), "--not-dogs", str(data / "images" / "n00000003-blue_spaniel")
+    )
+    assert result.exit_code == 0, result.output
+    assert f"skipped {bad}" in result.output
+    made = sorted(path.name for path in (data.parent / "out").iterdir())
+    assert made == sorted([STORED_WEIGHTS, "labels.json", "recipe.json", "scores.json"])
+    scores = json.loads((data.parent / "out" / "scores.json").read_text())
+    assert scores["validation"]["photos"] == 9
+    assert set(scores["calibration"]) == {"temperature", "dog_threshold", "confident_threshold"}
+
+
+def test_an_unknown_recipe_lists_the_known_ones(data: Path) -> None:
+    result = CliRunner().invoke(train, ["--data", str(data), "--recipe", "resnet"])
+    _failed_with_one_sentence(result, "no recipe 'resnet'; there are: inception_v3")
+
+
+def test_a_folder_that_is_no_data_set_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "dogs").mkdir()
+    _failed_with_one_sentence(_train(tmp_path / "dogs"), "expected the Stanford Dogs layout")
+
+
+def test_wrong_weights_are_one_sentence(data: Path) -> None:
+    wrong = data.parent / "wrong.weights.h5"
+    wrong.write_bytes(b"no weights")
+    _failed_with_one_sentence(_train(data, "--weights", str(wrong)), f"weights file {wrong} does not fit")
+    _failed_with_one_sentence(_train(data, "--weights", "none.h5"), "none.h5 does not exist")
+
+
+def test_a_class_folder_too_many_is_named_when_its_photos_are_listed_nowhere(data: Path) -> None:
+    (data / "images" / "n00000009-cat").mkdir()
+    _failed_with_one_sentence(_train(data, "--weights", _weights(data.parent)), "n00000009-cat")
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_the_artefacts_and_checkpoints_of_before(data: Path) -> None:
+    weights = _weights(data.parent)
+    with _small_disk(data.parent / "disk", "8m") as disk:
+        there = ["--weights", weights, "--out", str(disk / "out"), "--work", str(disk / "work")]
+        assert _train(data, *there).exit_code == 0
+        (disk / "filler").write_bytes(bytes(shutil.disk_usage(disk).free))
+        before = {path: path.read_bytes() for path in disk.rglob("*") if path.is_file()}
+        _failed_with_one_sentence(_train(data, *there), "no room below")
+        (disk / "work" / "all.weights.h5").unlink()
+        _failed_with_one_sentence(_train(data, *there), "no room below")
+        assert {path: path.read_bytes() for path in disk.rglob("*.h5")}.items() <= before.items()
