@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -57,7 +58,7 @@ def _train(data: Path, *more: str) -> Result:
 
 
 def _failed_with_one_sentence(result: Result, words: str) -> None:
-    errors = [line for line in result.output.splitlines() if line.startswith("Error: ")]
+    errors = re.findall(r"Error: (.*)", result.output)  # a progress bar may stand before it on the line
     assert result.exit_code == 1, result.output
     assert len(errors) == 1
     assert words in errors[0]
