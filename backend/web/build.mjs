@@ -29,6 +29,15 @@ export function build(source = SOURCE, target = TARGET) {
   bundle('runtime/main.js', path.join(target, 'runtime.js'))
   bundle('runtime/runtime.css', path.join(target, 'runtime.css'))
   fs.copyFileSync(path.join(HERE, 'runtime/index.html'), path.join(target, 'index.html'))
+  fs.writeFileSync(path.join(target, 'licenses.txt'), licenses())
+}
+
+/** What ships inside runtime.js under licences that ask for their text to go along. */
+const BUNDLED = ['glass-easel', 'glass-easel-miniprogram-adapter']
+
+function licenses() {
+  const text = (name) => fs.readFileSync(path.join(HERE, 'node_modules', name, 'LICENSE'), 'utf8')
+  return BUNDLED.map((name) => `${name}\n\n${text(name)}`).join('\n\n')
 }
 
 /** The program as one script that starts itself (once the runtime's script has run), and one style sheet. */
@@ -42,7 +51,7 @@ export function compile(program) {
 }
 
 function bundle(entry, outfile) {
-  esbuild.buildSync({ entryPoints: [path.join(HERE, entry)], outfile, bundle: true, minify: true, format: 'iife', target: BROWSERS, legalComments: 'none', define: { 'process.env.NODE_ENV': '"production"' } })
+  esbuild.buildSync({ entryPoints: [path.join(HERE, entry)], outfile, bundle: true, minify: true, format: 'iife', target: BROWSERS, legalComments: 'none' })
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) build(...process.argv.slice(2))

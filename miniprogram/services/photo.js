@@ -49,14 +49,14 @@ async function uprightSize(path) {
     const { width, height, orientation } = await wx.getImageInfo({ src: path })
     if (orientation && orientation !== 'up') return null
     const scale = Math.min(1, LONGEST_SIDE / Math.max(width, height))
-    return { compressedWidth: Math.max(1, Math.round(width * scale)), compressedHeight: Math.max(1, Math.round(height * scale)) }
+    return { width: Math.max(1, Math.round(width * scale)), height: Math.max(1, Math.round(height * scale)) }
   } catch (undecodable) {
     return null
   }
 }
 
-async function shrink(src, size, quality) {
-  const { tempFilePath } = await wx.compressImage(Object.assign({ src, quality }, size))
+async function shrink(src, { width, height }, quality) {
+  const { tempFilePath } = await wx.compressImage({ src, quality, compressedWidth: width, compressedHeight: height })
   return { path: tempFilePath, base64: await readBase64(tempFilePath) }
 }
 

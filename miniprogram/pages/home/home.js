@@ -13,6 +13,7 @@ Page({
   data: {
     theme: '',
     language: '',
+    /** @type {any} */
     text: {},
     /** @type {{id: string, photo: string, name: string}[]} */
     recent: [],

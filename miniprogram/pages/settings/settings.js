@@ -101,6 +101,7 @@ function sameChoice(one, other) {
   return one.model === other.model && one.version === other.version && one.label === other.label
 }
 
+/** @param {import('../../services/settings').ModelChoice} choice */
 function describe({ model, version, label }, all, text) {
   if (!label) return wording.fill(text.modelVersion, { model, version })
   const known = all.find(({ name }) => name === model)

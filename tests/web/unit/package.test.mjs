@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict'
+import fs from 'node:fs'
+import path from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import zlib from 'node:zlib'
+import { program } from './phone.mjs'
+
+const WEB = path.join(path.dirname(fileURLToPath(import.meta.url)), '../../../backend/web')
+const dist = (file) => fs.readFileSync(path.join(WEB, 'dist', file))
+const json = (file) => JSON.parse(fs.readFileSync(path.join(WEB, file), 'utf8'))
+
+/** A quarter of WeChat's limit of 2 MB. */
+const MOST_PACKAGE_BYTES = 500_000
+const MOST_WEB_BYTES_GZIPPED = 100 * 1024
+
+test('the whole package has less than 500 kB', () => {
+  const bytes = [...program.files.values()].reduce((sum, text) => sum + Buffer.byteLength(text), 0)
+  console.log(`package: ${bytes} bytes in ${program.files.size} files`)
+  assert.ok(bytes < MOST_PACKAGE_BYTES, `${bytes} bytes`)
+})
+
+test('engine, runtime and app together have at most 100 KB gzipped', () => {
+  const sizes = ['index.html', 'runtime.js', 'runtime.css', 'app.js', 'app.css'].map((file) => [file, zlib.gzipSync(dist(file)).length])
+  const bytes = sizes.reduce((sum, [, size]) => sum + size, 0)
+  console.log(`gzipped: ${bytes} bytes (${sizes.map((pair) => pair.join(' ')).join(', ')})`)
+  assert.ok(bytes <= MOST_WEB_BYTES_GZIPPED, `${bytes} bytes`)
+})
+
+test('the licences of what is bundled go along', () => {
+  assert.match(dist('licenses.txt').toString(), /glass-easel[\s\S]*Permission is hereby granted/)
+})
+
+test('the three parts of the engine have one version', () => {
+  const { dependencies } = json('package.json')
+  const engine = ['glass-easel', 'glass-easel-miniprogram-adapter', 'glass-easel-template-compiler'].map((name) => dependencies[name])
+  assert.deepEqual(engine, ['0.12.1', '0.12.1', '0.12.1'])
+})
+
+for (const lock of ['package-lock.json', 'check_wechat/package-lock.json']) {
+  test(`${lock} holds a hash for every package and the address of none`, () => {
+    const packages = Object.entries(json(lock).packages).filter(([name]) => name)
+    assert.ok(packages.length > 0)
+    for (const [name, { integrity, resolved }] of packages) {
+      assert.match(integrity, /^sha512-/, name)
+      assert.equal(resolved, undefined, name)
+    }
+  })
+}
+
+test('only config.js knows a host', () => {
+  for (const [file, text] of program.files) {
+    const hosts = text.replaceAll('http://www.w3.org/2000/svg', '').match(/https?:\/\/\S+/g) ?? []
+    if (file !== 'config.js') assert.deepEqual(hosts, [], file)
+  }
+})

@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict'
+import { beforeEach, test } from 'node:test'
+import { answerBody, GUESSES, Phone, settle, tap } from './phone.mjs'
+
+let phone
+beforeEach(() => { phone = new Phone() })
+
+const OUTCOME = { state: 'shown', breeds: GUESSES, model: { name: 'inception_v3', version: 2 } }
+const BREEDS = [
+  breed('n01', 'golden retriever', '金毛寻回犬', { look_alikes: ['n02'] }),
+  breed('n02', 'Labrador retriever', '拉布拉多寻回犬', { weight_kg: null, origin: null }),
+]
+
+function breed(id, name, chinese, changes) {
+  return {
+    id, name, name_zh: chinese, other_names: ['Goldie'], other_names_zh: ['金毛', '黄金猎犬'], wild: false,
+    origin: { en: 'Scotland', zh: '苏格兰' }, size: 'large', weight_kg: [25, 34], height_cm: [51, 61], life_span_years: [10, 12],
+    temperament: { en: ['gentle'], zh: ['温和'] }, coat: { en: 'Golden.', zh: '金色。' }, care: { en: 'Brush.', zh: '梳毛。' },
+    description: { en: 'A dog.', zh: '一种狗。' }, look_alikes: [], ...changes,
+  }
+}
+
+async function remember(id) {
+  await phone.service('history').add(id, OUTCOME, 'tmp/dog.jpg')
+}
+
+// --- home
+
+test('one tap takes a photo and opens its result', async () => {
+  const page = phone.open('home')
+  await page.onCamera()
+  assert.deepEqual(phone.chooseOptions.sourceType, ['camera'])
+  assert.match(phone.routes.at(-1), /^navigateTo \/pages\/result\/result\?id=/)
+  await page.onAlbum()
+  assert.deepEqual(phone.chooseOptions.sourceType, ['album'])
+})
+
+test('a cancelled choice stays on the page', async () => {
+  phone.chosen = Object.assign(new Error(), { errMsg: 'chooseMedia:fail cancel' })
+  await phone.open('home').onCamera()
+  assert.deepEqual(phone.routes, [])
+})
+
+test('a photo from a chat opens its result, once', () => {
+  phone.load('app.js')
+  phone.app.onShow({ scene: 1173, forwardMaterials: [{ type: 'image/jpeg', path: 'tmp/chat.jpg' }] })
+  const page = phone.open('home')
+  page.onShow()
+  assert.equal(phone.routes.filter((route) => route.includes('/result/')).length, 1)
+})
+
+test('the latest snaps are offered, and at most four', async () => {
+  for (const id of ['a', 'b', 'c', 'd', 'e']) await remember(id)
+  assert.deepEqual(phone.open('home').data.recent.map(({ id }) => id), ['e', 'd', 'c', 'b'])
+})
+
+// --- breed
+
+test('a breed shows its facts in the language of the app, and leaves out what is not known', async () => {
+  const page = phone.open('breed', { id: 'n01' })
+  await settle()
+  await phone.requests[0].answer(200, { breeds: BREEDS })
+  assert.equal(page.data.state, 'shown')
+  assert.equal(phone.title, '金毛寻回犬')
+  assert.deepEqual(page.data.breed.facts.map(({ value }) => value), ['苏格兰', '25–34 公斤', '51–61 厘米', '10–12 年'])
+  assert.deepEqual(page.data.breed.lookAlikes, [{ id: 'n02', name: '拉布拉多寻回犬' }])
+  const other = phone.open('breed', { id: 'n02' })
+  await settle()
+  assert.deepEqual(other.data.breed.facts.map(({ value }) => value), ['51–61 厘米', '10–12 年'])
+})
+
+test('breeds are kept for reading without a connection', async () => {
+  phone.open('breed', { id: 'n01' })
+  await phone.requests[0].answer(200, { breeds: BREEDS })
+  const offline = new Phone()
+  offline.storage = phone.storage
+  const page = offline.open('breed', { id: 'n01' })
+  await settle()
+  await offline.requests[0].lose('request:fail ')
+  assert.equal(page.data.state, 'shown')
+})
+
+test('without a connection and without kept breeds the page says so, and a retry helps', async () => {
+  const page = phone.open('breed', { id: 'n01' })
+  await phone.requests[0].lose('request:fail ')
+  assert.equal(page.data.state, 'failed')
+  page.onRetry()
+  await phone.requests[1].answer(200, { breeds: BREEDS })
+  assert.equal(page.data.state, 'shown')
+})
+
+test('a breed nobody knows is told as unknown', async () => {
+  const page = phone.open('breed', { id: 'n99' })
+  await phone.requests[0].answer(200, { breeds: BREEDS })
+  assert.equal(page.data.state, 'unknown')
+})
+
+test('a look-alike opens as a page of its own until ten pages are open, then in place of this one', async () => {
+  const page = phone.open('breed', { id: 'n01' })
+  page.onLookAlike(tap({ id: 'n02' }))
+  assert.equal(phone.routes.at(-1), 'navigateTo /pages/breed/breed?id=n02')
+  phone.pages = Array(10).fill(page)
+  page.onLookAlike(tap({ id: 'n02' }))
+  assert.equal(phone.routes.at(-1), 'redirectTo /pages/breed/breed?id=n02')
+})
+
+// --- history
+
+test('history holds a hundred: the oldest goes, and its photo with it', async () => {
+  for (let number = 0; number < 101; number++) await remember(`snap${number}`)
+  const ids = phone.service('history').list().map(({ id }) => id)
+  assert.equal(ids.length, 100)
+  assert.deepEqual([ids[0], ids.at(-1)], ['snap100', 'snap1'])
+  assert.equal('usr/snap0.jpg' in phone.files, false)
+  assert.equal('usr/snap1.jpg' in phone.files, true)
+})
+
+test('history is shown by day, newest first', async (t) => {
+  t.mock.timers.enable({ apis: ['Date'], now: new Date(2025, 4, 3, 12) })
+  await remember('old')
+  t.mock.timers.setTime(new Date(2025, 4, 9, 23, 50).getTime())
+  await remember('yesterday')
+  t.mock.timers.setTime(new Date(2025, 4, 10, 0, 10).getTime())
+  await remember('today')
+  const { days } = phone.open('history').data
+  assert.deepEqual(days.map(({ day, items }) => [day, ...items.map(({ id }) => id)]), [['今天', 'today'], ['昨天', 'yesterday'], ['2025年5月3日', 'old']])
+})
+
+test('deleting one asks first, and removes its photo', async () => {
+  await remember('a')
+  await remember('b')
+  const page = phone.open('history')
+  phone.answerModal = false
+  await page.onRemove(tap({ id: 'a' }))
+  assert.equal(page.data.count, 2)
+  phone.answerModal = true
+  await page.onRemove(tap({ id: 'a' }))
+  assert.equal(page.data.count, 1)
+  assert.deepEqual(Object.keys(phone.files).filter((file) => file.startsWith('usr/')), ['usr/b.jpg'])
+})
+
+test('deleting all leaves nothing behind', async () => {
+  await remember('a')
+  await remember('b')
+  const page = phone.open('history')
+  await page.onClear()
+  assert.match(phone.modals[0].title, /2/)
+  assert.equal(page.data.count, 0)
+  assert.deepEqual(Object.keys(phone.files).filter((file) => file.startsWith('usr/')), [])
+})
+
+test('an unsure answer is named as such in the history', async () => {
+  await phone.service('history').add('a', { ...OUTCOME, state: 'unsure' }, 'tmp/dog.jpg')
+  assert.match(phone.open('history').data.days[0].items[0].name, /不太确定/)
+})
+
+// --- settings
+
+const MODELS = [{ name: 'inception_v3', versions: [{ version: 1, state: 'AVAILABLE' }, { version: 2, state: 'AVAILABLE' }, { version: 3, state: 'LOADING' }], labels: { stable: 2 }, default_version: 2 }]
+
+async function settingsPage() {
+  const page = phone.open('settings')
+  await phone.requests[0].answer(200, { models: MODELS })
+  return page
+}
+
+test('language and theme take effect at once, and stay', async () => {
+  const page = await settingsPage()
+  page.onOption(tap({ name: 'language', value: 'en' }))
+  page.onOption(tap({ name: 'theme', value: 'dark' }))
+  assert.equal(phone.title, 'Settings')
+  assert.equal(page.data.theme, 'dark')
+  assert.equal(phone.bar.frontColor, '#ffffff')
+  assert.deepEqual(page.data.groups[0].options.map(({ chosen }) => chosen), [false, false, true])
+  assert.deepEqual(phone.service('settings').get(), { language: 'en', theme: 'dark', model: null })
+})
+
+test('the model list comes from the server: its default, labels, and the versions that are loaded', async () => {
+  const page = await settingsPage()
+  assert.deepEqual(page.data.modelOptions.map(({ value }) => value), [
+    null, { model: 'inception_v3', label: 'stable' }, { model: 'inception_v3', version: 1 }, { model: 'inception_v3', version: 2 },
+  ])
+  assert.equal(page.data.modelOptions[0].chosen, true)
+  page.onModel(tap({ value: { model: 'inception_v3', version: 1 } }))
+  assert.deepEqual(page.data.modelOptions.map(({ chosen }) => chosen), [false, false, true, false])
+})
+
+test('a pinned version the server has lost stays in the list, told as not available', async () => {
+  phone.service('settings').change({ model: { model: 'inception_v3', version: 7 } })
+  const last = (await settingsPage()).data.modelOptions.at(-1)
+  assert.equal(last.chosen, true)
+  assert.match(last.label, /第 7 版（现在不可用）/)
+})
+
+test('without a connection the settings work but for the model list, which can be asked for again', async () => {
+  const page = phone.open('settings')
+  await phone.requests[0].lose('request:fail ')
+  assert.equal(page.data.modelState, 'failed')
+  assert.equal(page.data.groups.length, 2)
+  page.loadModels()
+  await phone.requests[1].answer(200, { models: MODELS })
+  assert.equal(page.data.modelState, 'shown')
+})
+
+// --- appearance
+
+test('every page follows the phone into the dark, unless a theme was chosen', async () => {
+  phone.load('app.js')
+  phone.app.onLaunch()
+  const pages = [phone.open('home'), phone.open('history')]
+  phone.theme = 'dark'
+  phone.themeListeners.forEach((listener) => listener({ theme: 'dark' }))
+  assert.deepEqual(pages.map(({ data }) => data.theme), ['dark', 'dark'])
+  phone.service('settings').change({ theme: 'light' })
+  pages.forEach((page) => page.onShow())
+  assert.deepEqual(pages.map(({ data }) => data.theme), ['light', 'light'])
+})
+
+test('a phone in a language the app does not speak gets English', () => {
+  phone.language = 'fr'
+  assert.equal(phone.open('home').data.text.title, 'dogsnap')
+})
+
+test('an answer fetches the breeds, so that they can be read offline later', async () => {
+  phone.snap()
+  await settle()
+  await phone.requests[0].answer(200, answerBody())
+  assert.deepEqual(phone.requests.map(({ url }) => new URL(url).pathname), ['/api/classify', '/api/breeds'])
+})

@@ -1,0 +1,134 @@
+/**
+ * A phone for unit tests: a small fake `wx`, and the mini program's own files running on it, loaded by the runtime's
+ * module loader. It draws nothing; tests read a page's data and answer its requests by hand.
+ */
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { readProgram } from '../../../backend/web/compiler/source.mjs'
+import { MODULE_GLOBALS } from '../../../backend/web/compiler/scripts.mjs'
+import { createLoader } from '../../../backend/web/runtime/modules.js'
+
+export const program = readProgram(path.join(path.dirname(fileURLToPath(import.meta.url)), '../../../miniprogram'))
+const scripts = Object.fromEntries([...program.files].filter(([file]) => file.endsWith('.js')).map(([file, text]) => [file, new Function(...MODULE_GLOBALS, `'use strict';${text}`)]))
+
+export const GUESSES = [
+  { id: 'n01', name: 'golden retriever', name_zh: '金毛寻回犬', probability: 0.93 },
+  { id: 'n02', name: 'Labrador retriever', name_zh: '拉布拉多寻回犬', probability: 0.03 },
+  { id: 'n03', name: 'bloodhound', name_zh: '寻血猎犬', probability: 0.02 },
+  { id: 'n04', name: 'redbone', name_zh: '红骨猎浣熊犬', probability: 0.01 },
+]
+
+/** The server's answer to a photo of a golden retriever, unless told otherwise. */
+export function answerBody(changes = {}) {
+  return { model: { name: 'inception_v3', version: 2 }, dog: true, confident: true, breeds: GUESSES, request_id: 'r1', ...changes }
+}
+
+/** A phone in Chinese, in light colours, with nothing stored. */
+export class Phone {
+  constructor() {
+    this.language = 'zh_CN'
+    this.theme = 'light'
+    this.platform = 'ios'
+    this.storage = {}
+    this.files = { 'tmp/dog.jpg': 'dog' }
+    this.requests = []
+    this.routes = []
+    this.pages = []
+    this.modals = []
+    this.answerModal = true
+    this.chosen = 'tmp/dog.jpg'
+    this.picture = { width: 4000, height: 3000, orientation: 'up' }
+    this.bytesAt = () => 30_000
+    this.compressions = []
+    this.themeListeners = []
+    this.wx = fakeWx(this)
+    this.load = createLoader(scripts, () => [this.wx, (app) => { this.app = app }, (page) => { this.definition = page }, () => {}, () => {}, () => this.app, () => this.pages])
+  }
+
+  service(name) {
+    return this.load(`services/${name}.js`)
+  }
+
+  /** Opens a page as a route would: onLoad, onShow. */
+  open(name, query = {}) {
+    delete this.definition
+    const definition = this.pageDefinition(name)
+    const page = { ...definition, data: structuredClone(definition.data), setData(changes) { Object.assign(this.data, structuredClone(changes)) } }
+    this.pages.push(page)
+    page.onLoad(query)
+    page.onShow()
+    return page
+  }
+
+  pageDefinition(name) {
+    this.definitions ??= {}
+    if (!this.definitions[name]) {
+      this.load(`pages/${name}/${name}.js`)
+      this.definitions[name] = this.definition
+    }
+    return this.definitions[name]
+  }
+
+  /** A result page for a new photo, as the home page opens it. */
+  snap(photo = 'tmp/dog.jpg') {
+    return this.open('result', { id: this.service('snaps').open(photo) })
+  }
+}
+
+/** Lets everything that is waiting on promises run. */
+export async function settle() {
+  for (let turn = 0; turn < 20; turn++) await Promise.resolve()
+}
+
+export const tap = (dataset = {}) => ({ currentTarget: { dataset } })
+
+function fakeWx(phone) {
+  const fileManager = {
+    readFile: ({ filePath, success, fail }) => (filePath in phone.files ? success({ data: phone.files[filePath] }) : fail({ errMsg: 'readFile:fail no such file' })),
+    copyFile: ({ srcPath, destPath, success, fail }) => (srcPath in phone.files ? success(phone.files[destPath] = phone.files[srcPath]) : fail({ errMsg: 'copyFile:fail no such file' })),
+    unlink: ({ filePath }) => { delete phone.files[filePath] },
+  }
+  const route = (kind) => async ({ url } = {}) => { phone.routes.push(url ? `${kind} ${url}` : kind) }
+  return {
+    env: { USER_DATA_PATH: 'usr' },
+    getAppBaseInfo: () => ({ language: phone.language, theme: phone.theme }),
+    getDeviceInfo: () => ({ platform: phone.platform }),
+    onThemeChange: (listener) => phone.themeListeners.push(listener),
+    getStorageSync: (key) => (key in phone.storage ? structuredClone(phone.storage[key]) : ''),
+    setStorageSync: (key, value) => { phone.storage[key] = structuredClone(value) },
+    removeStorageSync: (key) => { delete phone.storage[key] },
+    getFileSystemManager: () => fileManager,
+    chooseMedia: async (options) => {
+      phone.chooseOptions = options
+      if (phone.chosen instanceof Error) throw phone.chosen
+      return { tempFiles: [{ tempFilePath: phone.chosen }] }
+    },
+    getImageInfo: async () => {
+      if (phone.picture instanceof Error) throw phone.picture
+      return phone.picture
+    },
+    compressImage: async (options) => {
+      phone.compressions.push(options)
+      const tempFilePath = `tmp/small-${phone.compressions.length}.jpg`
+      phone.files[tempFilePath] = 'A'.repeat(phone.bytesAt(options.quality) * 4 / 3)
+      return { tempFilePath }
+    },
+    request: (options) => {
+      const request = { ...options, aborted: false }
+      request.answer = (statusCode, data, header = {}) => { options.success({ statusCode, data, header }); return settle() }
+      request.lose = (errMsg) => { options.fail({ errMsg }); return settle() }
+      phone.requests.push(request)
+      return { abort: () => { request.aborted = true; options.fail({ errMsg: 'request:fail abort' }) } }
+    },
+    navigateTo: route('navigateTo'),
+    redirectTo: route('redirectTo'),
+    navigateBack: route('navigateBack'),
+    setNavigationBarTitle: ({ title }) => { phone.title = title },
+    setNavigationBarColor: (colours) => { phone.bar = colours },
+    showToast: ({ title }) => { phone.toast = title },
+    showModal: async (options) => {
+      phone.modals.push(options)
+      return { confirm: phone.answerModal }
+    },
+  }
+}

@@ -1,0 +1,224 @@
+import assert from 'node:assert/strict'
+import { beforeEach, test } from 'node:test'
+import { answerBody, GUESSES, Phone, settle, tap } from './phone.mjs'
+
+let phone
+beforeEach(() => { phone = new Phone() })
+
+/** A result page whose photo is on its way to the server, and that request. */
+async function asking() {
+  const page = phone.snap()
+  await settle()
+  return { page, request: phone.requests.at(-1) }
+}
+
+async function answered(changes) {
+  const { page, request } = await asking()
+  await request.answer(200, answerBody(changes))
+  return page
+}
+
+test('a sure answer is shown with the breeds, their names in both languages and percentages', async () => {
+  const page = await answered()
+  assert.equal(page.data.state, 'shown')
+  assert.deepEqual(page.data.rows.map(({ name, second, percent, width }) => [name, second, percent, width]), [
+    ['金毛寻回犬', 'Golden retriever', '93%', 93],
+    ['拉布拉多寻回犬', 'Labrador retriever', '3%', 3],
+    ['寻血猎犬', 'Bloodhound', '2%', 2],
+  ])
+  assert.match(page.data.answeredBy, /inception_v3.*2/)
+})
+
+test('while it waits the page keeps room for as many rows as the answer has', async () => {
+  const { page, request } = await asking()
+  assert.equal(page.data.state, 'working')
+  const room = page.data.placeholders.length
+  await request.answer(200, answerBody())
+  assert.equal(page.data.rows.length, room)
+})
+
+test('an answer without confidence is told as not sure', async () => {
+  assert.equal((await answered({ confident: false })).data.state, 'unsure')
+})
+
+test('no dog is told as no dog, whatever breeds come along, and not kept', async () => {
+  const page = await answered({ dog: false, confident: true })
+  assert.equal(page.data.state, 'noDog')
+  assert.deepEqual(phone.service('history').list(), [])
+})
+
+test('the photo is sent once: coming back from the background does not send again', async () => {
+  const { page } = await asking()
+  page.onShow()
+  page.onShow()
+  await settle()
+  assert.equal(phone.requests.filter(({ url }) => url.endsWith('/api/classify')).length, 1)
+})
+
+test('the server is asked for the version pinned in the settings', async () => {
+  phone.service('settings').change({ model: { model: 'inception_v3', version: 1 } })
+  const { request } = await asking()
+  assert.equal(request.method, 'POST')
+  assert.deepEqual(Object.keys(request.data), ['image', 'top_k', 'model', 'version'])
+  assert.equal(request.data.version, 1)
+})
+
+const FAILURES = [
+  { status: 400, sentence: /看不懂这次请求/, retry: false },
+  { status: 404, sentence: /模型版本/, retry: false },
+  { status: 413, sentence: /太大/, retry: false },
+  { status: 415, sentence: /不是能识别的照片/, retry: false },
+  { status: 429, sentence: /人太多/, retry: true },
+  { status: 503, sentence: /人太多/, retry: true },
+  { status: 504, sentence: /没来得及/, retry: true },
+  { status: 500, sentence: /出了点问题/, retry: true },
+]
+for (const { status, sentence, retry } of FAILURES) {
+  test(`a ${status} is told in words, ${retry ? 'with' : 'without'} a retry`, async () => {
+    const { page, request } = await asking()
+    await request.answer(status, { error: 'An English sentence.', request_id: 'abc' })
+    assert.equal(page.data.state, 'failed')
+    assert.match(page.data.failure.sentence, sentence)
+    assert.equal(page.data.failure.retry, retry)
+    assert.match(page.data.failure.reference, /abc/)
+  })
+}
+
+test('a busy server that says how long is believed', async () => {
+  const { page, request } = await asking()
+  await request.answer(503, { error: 'busy' }, { 'Retry-After': '7' })
+  assert.match(page.data.failure.sentence, /7 秒/)
+})
+
+for (const [errMsg, sentence] of [['request:fail ', /连不上/], ['request:fail timeout', /没有回音/], ['request:fail interrupted', /连不上/]]) {
+  test(`"${errMsg}" is told in words and can be retried`, async () => {
+    const { page, request } = await asking()
+    await request.lose(errMsg)
+    assert.match(page.data.failure.sentence, sentence)
+    assert.equal(page.data.failure.retry, true)
+  })
+}
+
+test('a 200 that is not an answer is a failure', async () => {
+  const { page, request } = await asking()
+  await request.answer(200, '<html>a captive portal</html>')
+  assert.equal(page.data.state, 'failed')
+  assert.match(page.data.failure.sentence, /看不懂/)
+})
+
+test('after a failure, a retry sends the same photo again and shows the answer', async () => {
+  const { page, request } = await asking()
+  await request.lose('request:fail ')
+  page.onRetry()
+  assert.equal(page.data.state, 'working')
+  await settle()
+  await phone.requests.at(-1).answer(200, answerBody())
+  assert.equal(page.data.state, 'shown')
+})
+
+test('cancel aborts the request, goes back, and a late answer is not heard', async () => {
+  const { page, request } = await asking()
+  page.onCancel()
+  page.onUnload()
+  await request.answer(200, answerBody())
+  assert.equal(request.aborted, true)
+  assert.notEqual(page.data.state, 'shown')
+  assert.notEqual(page.data.state, 'failed')
+  assert.match(phone.routes.at(-1), /navigateBack|home/)
+})
+
+test('cancel while the photo is still being prepared sends nothing', async () => {
+  const page = phone.snap()
+  page.onCancel()
+  await settle()
+  assert.deepEqual(phone.requests, [])
+})
+
+test('leaving the page stops its snap: nothing of it reaches the history', async () => {
+  const { page, request } = await asking()
+  page.onUnload()
+  await request.answer(200, answerBody())
+  assert.deepEqual(phone.service('history').list(), [])
+})
+
+test('an answer never appears under another photo than its own', async () => {
+  const first = await asking()
+  phone.files['tmp/other.jpg'] = 'other'
+  const second = phone.snap('tmp/other.jpg')
+  await settle()
+  await first.request.answer(200, answerBody())
+  assert.equal(second.data.photo, 'tmp/other.jpg')
+  assert.equal(second.data.state, 'working')
+  await phone.requests[1].answer(200, answerBody({ breeds: [...GUESSES].reverse() }))
+  assert.equal(first.page.data.rows[0].id, 'n01')
+  assert.equal(second.data.rows[0].id, 'n04')
+})
+
+test('a kept snap opens with its own photo and asks the server nothing', async () => {
+  const { snapId } = await answered()
+  phone.requests.length = 0
+  const page = phone.open('result', { id: snapId })
+  await settle()
+  assert.equal(page.data.state, 'shown')
+  assert.equal(page.data.photo, `usr/${snapId}.jpg`)
+  assert.deepEqual(phone.requests, [])
+})
+
+test('a snap that is neither kept nor of this session says that its photo is gone', () => {
+  const page = phone.open('result', { id: 'of-yesterday' })
+  assert.equal(page.data.state, 'failed')
+  assert.match(page.data.failure.sentence, /已经不在/)
+  assert.equal(page.data.failure.retry, false)
+})
+
+test('a history that cannot be written does not take the answer away', async (t) => {
+  t.mock.method(console, 'warn', () => {})
+  const { page, request } = await asking()
+  for (const file of Object.keys(phone.files)) delete phone.files[file]
+  await request.answer(200, answerBody())
+  assert.equal(page.data.state, 'shown')
+})
+
+test('a change of language rewords the answer, and a failure too', async () => {
+  const page = await answered()
+  const lost = await asking()
+  await lost.request.lose('request:fail ')
+  phone.service('settings').change({ language: 'en' })
+  page.onShow()
+  lost.page.onShow()
+  assert.deepEqual([page.data.rows[0].name, page.data.rows[0].second], ['Golden retriever', ''])
+  assert.match(lost.page.data.failure.sentence, /cannot be reached/)
+})
+
+test('a photo the phone cannot draw gives way to a sentence, and the answer stays', async () => {
+  const page = await answered()
+  page.onPhotoError()
+  assert.equal(page.data.photoHidden, true)
+  assert.equal(page.data.state, 'shown')
+})
+
+test('a row leads to its breed, and "again" replaces the page by one for the new photo', async () => {
+  const page = await answered()
+  page.onBreed(tap({ id: 'n02' }))
+  assert.equal(phone.routes.at(-1), 'navigateTo /pages/breed/breed?id=n02')
+  await page.onAgain()
+  assert.match(phone.routes.at(-1), /^redirectTo \/pages\/result\/result\?id=/)
+})
+
+test('only a sure answer is shared, as a link to the breed', async () => {
+  const { page } = await asking()
+  assert.equal(page.onShareAppMessage().path, '/pages/home/home')
+  const shown = await answered()
+  shown.drawCard = async () => 'tmp/card.jpg'
+  const { title, path, promise } = shown.onShareAppMessage()
+  assert.equal(title, '这是金毛寻回犬（93%）')
+  assert.equal(path, '/pages/breed/breed?id=n01')
+  assert.equal((await promise).imageUrl, 'tmp/card.jpg')
+})
+
+test('a refused save says what to check', async () => {
+  const page = await answered()
+  page.drawCard = async () => { throw new Error('no album') }
+  await page.onSave()
+  assert.match(phone.toast, /相册权限/)
+})
