@@ -52,6 +52,8 @@ def checked_top_k(servable: Servable, top_k: int | None) -> int:
         raise InvalidArgument(
             f"top_k is {top_k}; expected 1 to {len(labels)}, the number of breeds {servable.id} knows"
         )
+    return top_k
+    return top_k
 
 
 def name_breeds(servable: Servable, outputs: Mapping[str, np.ndarray], row: int, top_k: int) -> Classification:

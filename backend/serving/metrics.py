@@ -57,6 +57,13 @@ class Metrics:
             "dogsnap_load_seconds", "how long loading and warming up took", ("model", "version"), registry=self.registry
         )
 
+        self._routed = Counter(
+            "dogsnap_routed_requests",
+            "requests that named no version, by the label they named ('' for none) and the version they got",
+            ("model", "label", "version"),
+            registry=self.registry,
+        )
+
     @contextmanager
     def request(self, door: str) -> Iterator[RequestRecord]:
         """Count and time what happens inside, whatever its end."""
@@ -71,6 +78,10 @@ class Metrics:
             labels = (record.model, record.version, door)
             self._requests.labels(*labels, outcome).inc()
             self._seconds.labels(*labels).observe(time.perf_counter() - started)
+
+    def routed(self, servable: ServableId, label: str) -> None:
+        """A label, or the default (""), sent a request to this version. Only labels that exist come here."""
+        self._routed.labels(servable.name, label, servable.version).inc()
 
     def loaded(self, servable: ServableId, seconds: float) -> None:
         self._available.labels(servable.name, servable.version).set(1)

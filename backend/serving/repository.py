@@ -19,6 +19,8 @@ from tensorflow_serving.config import model_server_config_pb2
 from backend.errors import DogsnapError, InvalidArgument, NotFound, Unavailable
 from backend.serving.metrics import Metrics
 from backend.serving.servable import Servable, ServableId
+from backend.serving.switches import CONFIGURATION, WATCHER, Subject, SwitchLog, Who
+from backend.serving.traffic import Choices
 from backend.serving.versions import aspired_versions, fingerprint, is_complete, version_folders
 from backend.serving.warmup import warm_up
 
@@ -41,11 +43,15 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """Which model a request means: by version, by label, or the model's default version."""
+    """Which model a request means: by version, by label, or the model's default version.
+
+    `key` tells callers apart where a label or the default is split: the same key is always on the same side.
+    """
 
     name: str
     version: int | None = None
     label: str | None = None
+    key: str = ""
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -71,12 +77,13 @@ class Version:
 
 @dataclass
 class Model:
-    """A configured model, its versions by number, and its labels: where each points, and where it is to point."""
+    """A configured model, its versions by number, its labels (where each points, where it is to point), and people's choices."""
 
     config: ModelConfig
     versions: dict[int, Version] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
     pending_labels: dict[str, int] = field(default_factory=dict)
+    choices: Choices = field(default_factory=Choices)
 
     @property
     def name(self) -> str:
@@ -85,6 +92,29 @@ class Model:
     def available(self) -> list[int]:
         """The numbers of the versions that answer, largest first."""
         return sorted((n for n, v in self.versions.items() if v.state == State.AVAILABLE), reverse=True)
+
+    def answers(self, number: int | None) -> bool:
+        return number in self.versions and self.versions[number].state == State.AVAILABLE
+
+    def default(self) -> int | None:
+        """The version that answers when none is named: the chosen one, or the largest while that is not there."""
+        if self.answers(self.choices.default):
+            return self.choices.default
+        return next(iter(self.available()), None)
+
+    def wanted(self, label: str) -> int | None:
+        """Where a label is to point, though it may still have to wait for that version."""
+        return self.pending_labels.get(label, self.labels.get(label))
+
+    def want(self, label: str, number: int | None) -> None:
+        """Point a label to a version now, or as soon as that version answers; None takes the label away."""
+        self.pending_labels.pop(label, None)
+        if number is None:
+            self.labels.pop(label, None)
+        elif self.answers(number):
+            self.labels[label] = number
+        elif self.labels.get(label) != number:
+            self.pending_labels[label] = number
 
     def is_loading(self) -> bool:
         return any(version.state in (State.START, State.LOADING) for version in self.versions.values())
@@ -109,10 +139,12 @@ class Repository:
         metrics: Metrics | None = None,
         retry_seconds: float = 60.0,
         run_warm_up: bool = True,
+        switches: SwitchLog | None = None,
     ):
         """`configs` is asked at every look, so that a folder or a file behind it may change while the server runs."""
         self._configs = configs
         self._metrics = metrics or Metrics()
+        self.switches = switches or SwitchLog()
         self._retry_seconds = retry_seconds
         self._run_warm_up = run_warm_up
         self._models: dict[str, Model] = {}
@@ -133,6 +165,8 @@ class Repository:
         Raises NotFound or InvalidArgument (no such model, version, label) and Unavailable while it is still loading.
         """
         version = self._hold(spec)
+        if spec.version is None:
+            self._metrics.routed(version.id, spec.label or "")
         try:
             yield version.servable
         finally:
@@ -152,12 +186,11 @@ class Repository:
 
     def _resolve(self, spec: ModelSpec) -> Version:
         model = self._model(spec.name)
-        number = spec.version
-        if spec.label is not None:
-            number = self._labelled(model, spec.label)
-        if number is None:
-            return self._latest(model)
-        return self._exactly(model, number)
+        number = spec.version if spec.label is None else self._labelled(model, spec.label)
+        split = model.choices.splits.get(spec.label or "") if spec.version is None else None
+        if split and model.answers(split.version) and split.takes(model.name, spec.key):
+            number = split.version
+        return self._default(model) if number is None else self._exactly(model, number)
 
     def _model(self, name: str) -> Model:
         if name in self._models:
@@ -178,10 +211,11 @@ class Repository:
         known = ", ".join(sorted({*model.labels, *model.pending_labels})) or "none"
         raise InvalidArgument(f"Unrecognized servable version label: {label}; labels of {model.name}: {known}")
 
-    def _latest(self, model: Model) -> Version:
-        available = model.available()
-        if available:
-            return model.versions[available[0]]
+    def _default(self, model: Model) -> Version:
+        number = model.default()
+        chosen_is_coming = model.choices.default not in (None, number) and not self._started
+        if number is not None and not chosen_is_coming:
+            return model.versions[number]
         if model.is_loading() or not self._started:
             raise Unavailable(f"{model.name} is still loading; try again")
         raise NotFound(f"Servable not found for request: Latest({model.name}); none of its versions is available")
@@ -226,8 +260,20 @@ class Repository:
     def default_version(self, name: str) -> int | None:
         """The version that answers when a request names none."""
         with self._lock:
-            available = self._models[name].available()
-            return available[0] if available else None
+            return self._models[name].default()
+
+    @contextmanager
+    def switching(self, name: str) -> Iterator[Model]:
+        """A model that nobody else reads or changes until the block ends: a request sees all of a switch or nothing of it.
+
+        Raises NotFound.
+        """
+        with self._lock:
+            yield self._model(name)
+
+    def look_soon(self) -> None:
+        """Have the folders looked at now, since what is wanted of them has changed."""
+        self._wake.set()
 
     def not_ready(self) -> str:
         """Why the server is not ready, or "" once every configured model answers and the first look is over."""
@@ -242,7 +288,7 @@ class Repository:
     # -- watching ------------------------------------------------------------------------------------------------------
 
     def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
-        """Look in a thread of its own, every `poll_seconds`; 0 looks until ready and then no more."""
+        """Look in a thread of its own, every `poll_seconds`; 0 looks until ready and then only when told to."""
         self._watcher = threading.Thread(target=self._watch, args=(poll_seconds, on_ready), name="watch", daemon=True)
         self._watcher.start()
 
@@ -253,9 +299,7 @@ class Repository:
             if not announced and not self.not_ready():
                 announced = True
                 on_ready()
-            if announced and not poll_seconds:
-                return
-            self._wake.wait(poll_seconds or 1.0)
+            self._wake.wait(poll_seconds or (None if announced else 1.0))
             self._wake.clear()
 
     def _look_safely(self) -> None:
@@ -280,22 +324,42 @@ class Repository:
     def _configure(self, configs: list[ModelConfig]) -> None:
         with self._lock:
             for config in configs:
-                model = self._models.setdefault(config.name, Model(config))
-                if model.config != config or not model.versions:
-                    model.config = config
-                    self._plan_labels(model)
+                model = self._models.get(config.name)
+                if model is None:
+                    model = self._models[config.name] = self._restored(config)
+                    self._configure_labels(model, self.switches.configured_labels(model.name))
+                elif model.config != config:
+                    before, model.config = dict(model.config.version_labels), config
+                    self._configure_labels(model, before)
             for name in set(self._models) - {config.name for config in configs}:
                 self._retire(self._models[name], self._models[name].available())
 
-    def _plan_labels(self, model: Model) -> None:
-        wanted = dict(model.config.version_labels)
-        model.labels = {label: number for label, number in model.labels.items() if label in wanted}
-        model.pending_labels = {label: number for label, number in wanted.items() if model.labels.get(label) != number}
+    def _restored(self, config: ModelConfig) -> Model:
+        """A model as the log of switches left it, which is as the configuration says unless there is a file of them."""
+        model = Model(config)
+        for subject, value in self.switches.chosen(model.name).items():
+            if subject.kind == "label":
+                model.want(subject.name, value)
+            else:
+                model.choices.choose(subject.kind, subject.name, value)
+        return model
+
+    def _configure_labels(self, model: Model, before: dict[str, int]) -> None:
+        """Follow the configuration where it changed, and leave alone what people switched since."""
+        after = dict(model.config.version_labels)
+        for label in sorted({*before, *after}):
+            if before.get(label) != after.get(label):
+                self._move(model, label, after.get(label), CONFIGURATION)
+
+    def _move(self, model: Model, label: str, number: int | None, by: Who) -> None:
+        before = model.wanted(label)
+        model.want(label, number)
+        self.switches.add(by, Subject(model.name, "label", label), before, number)
 
     def _look_at(self, model: Model, trust: bool) -> bool:
         """Returns whether a folder is there that may still be changing."""
         folders = version_folders(Path(model.config.base_path))
-        aspired = aspired_versions(model.config.model_version_policy, folders)
+        aspired = model.choices.aspired(aspired_versions(model.config.model_version_policy, folders), folders)
         unsettled = False
         for number in sorted(aspired, reverse=True):
             version = self._track(model, number, folders[number])
@@ -347,7 +411,8 @@ class Repository:
             return
         with self._lock:
             version.load_seconds = time.monotonic() - started
-            version.servable, version.state = servable, State.AVAILABLE
+            with self._default_noted(model):
+                version.servable, version.state = servable, State.AVAILABLE
             self._apply_labels(model)
         self._metrics.loaded(version.id, version.load_seconds)
         log.info("loaded %s in %.1f s (%d warm-up records)", version.id, version.load_seconds, records)
@@ -360,16 +425,27 @@ class Repository:
 
     def _apply_labels(self, model: Model) -> None:
         for label, number in list(model.pending_labels.items()):
-            if number in model.available():
-                log.info("label %s of %s: %s -> %d", label, model.name, model.labels.get(label), number)
-                model.labels[label] = model.pending_labels.pop(label)
+            if model.answers(number):
+                before = model.labels.get(label)
+                model.want(label, number)
+                if self._started:
+                    self.switches.add(WATCHER, Subject(model.name, "label", label), before, number)
+
+    @contextmanager
+    def _default_noted(self, model: Model) -> Iterator[None]:
+        """A version that comes or goes may change which one answers by default: that is a switch, too."""
+        before = model.default()
+        yield
+        if self._started and model.default() != before:
+            self.switches.add(WATCHER, Subject(model.name, "default"), before, model.default())
 
     def _retire(self, model: Model, numbers: list[int], keep_one: bool = False) -> None:
         """No new request gets these versions; with `keep_one` the last available one stays until another is there."""
         if keep_one and set(numbers) == set(model.available()):
             numbers = numbers[1:]
-        for number in numbers:
-            model.versions[number].state = State.UNLOADING
+        with self._default_noted(model):
+            for number in numbers:
+                model.versions[number].state = State.UNLOADING
 
     def _forget(self, model: Model, folders: dict[int, Path]) -> None:
         for number in [

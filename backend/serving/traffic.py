@@ -1,0 +1,77 @@
+"""Which version of a model gets a request that names none, or names a label: the default, splits and shadows that were chosen.
+
+It holds the choices and the arithmetic of a split; the repository applies them, the switchboard changes them.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+BUCKETS = 2**32
+
+
+@dataclass(frozen=True)
+class Split:
+    """`share` in (0, 1] of the requests goes to `version`."""
+
+    version: int
+    share: float
+
+    def takes(self, model: str, key: str) -> bool:
+        """Whether the request with this key is in the share: the same key always is or never is, at this or a larger share.
+
+        The version is hashed in as well, so that it is not the same people who get every new version first.
+        """
+        digest = hashlib.blake2b(f"{model}/{self.version}/{key}".encode(), digest_size=4).digest()
+        return int.from_bytes(digest) < self.share * BUCKETS
+
+    def to_json(self) -> dict[str, Any]:
+        return {"version": self.version, "share": self.share}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any] | None) -> "Split | None":
+        return None if value is None else cls(value["version"], value["share"])
+
+
+@dataclass
+class Choices:
+    """What people chose for a model, over its configuration and its folders; guarded by the repository's lock.
+
+    `default`: the version that answers when none is named, None for the largest; `shadow`: the version that sees photos
+    without answering; `splits`: by label, "" for the default; `loads`: versions told to be loaded (True) or not (False).
+    """
+
+    default: int | None = None
+    shadow: int | None = None
+    splits: dict[str, Split] = field(default_factory=dict)
+    loads: dict[int, bool] = field(default_factory=dict)
+
+    def value(self, kind: str, name: str) -> Any:
+        """A choice as the log of switches writes it, by the kind and name of its subject."""
+        if kind == "split":
+            split = self.splits.get(name)
+            return split and split.to_json()
+        return self.loads.get(int(name)) if kind == "load" else getattr(self, kind)
+
+    def choose(self, kind: str, name: str, value: Any) -> None:
+        """The counterpart of `value`; None takes a choice back."""
+        if kind == "split":
+            _put(self.splits, name, Split.from_json(value))
+        elif kind == "load":
+            _put(self.loads, int(name), value)
+        else:
+            setattr(self, kind, value)
+
+    def aspired(self, by_policy: Iterable[int], there: Iterable[int]) -> set[int]:
+        """The versions to hold loaded: those the policy wants, as far as nobody told otherwise."""
+        told = {number for number, wanted in self.loads.items() if wanted}
+        kept_out = {number for number, wanted in self.loads.items() if not wanted}
+        return ((set(by_policy) | told) & set(there)) - kept_out
+
+
+def _put(mapping: dict, key: Any, value: Any) -> None:
+    if value is None:
+        mapping.pop(key, None)
+    else:
+        mapping[key] = value
