@@ -66,6 +66,13 @@ class Unimplemented(DogsnapError):
     http_status = 501
 
 
+class Cancelled(DogsnapError):
+    """The client is gone before the answer was there."""
+
+    code = "CANCELLED"
+    http_status = 499
+
+
 class DeadlineExceeded(DogsnapError):
     """The answer was not ready in time."""
 

@@ -6,13 +6,15 @@ It does not know what it runs.
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDone
 from typing import TypeVar
 
-from backend.errors import DeadlineExceeded, Unavailable
+from backend.errors import Cancelled, DeadlineExceeded, Unavailable
 
 Result = TypeVar("Result")
+# Takes a function that is to be called when the client is gone; gives False if it is gone already.
+WhenGone = Callable[[Callable[[], object]], bool]
 
 
 class BoundedExecutor:
@@ -23,16 +25,19 @@ class BoundedExecutor:
         self._places = threading.BoundedSemaphore(self.capacity)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="run")
 
-    def run(self, work: Callable[[], Result], deadline: float) -> Result:
+    def run(self, work: Callable[[], Result], deadline: float, when_gone: WhenGone | None = None) -> Result:
         """Run `work` and give its result; `deadline` is a time of time.monotonic().
 
-        Raises Unavailable when the queue is full and DeadlineExceeded when the result is not there in time. Work that
-        has begun goes on to its end in its thread and keeps its place until then: TensorFlow cannot be interrupted.
+        Raises Unavailable when the queue is full, DeadlineExceeded when the result is not there in time, and Cancelled
+        when the client left the queue. Work that has begun goes on to its end in its thread and keeps its place until
+        then: TensorFlow cannot be interrupted.
         """
         if not self._places.acquire(blocking=False):
             raise Unavailable(f"the server is full: {self.capacity} requests are running or waiting; try again later")
         future = self._pool.submit(work)
         future.add_done_callback(lambda _: self._places.release())
+        if when_gone is not None and not when_gone(future.cancel):
+            future.cancel()
         return _result_by(future, deadline)
 
     def close(self) -> None:
@@ -43,6 +48,8 @@ class BoundedExecutor:
 def _result_by(future: Future, deadline: float) -> Result:
     try:
         return future.result(timeout=max(0.0, deadline - time.monotonic()))
+    except CancelledError:
+        raise Cancelled("the request left the queue: its client is gone, or the server stops") from None
     except NotDone:
         if future.done():  # the work itself raised a TimeoutError
             raise

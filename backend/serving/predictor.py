@@ -13,7 +13,7 @@ import tensorflow as tf
 from backend.errors import InvalidArgument, UnsupportedPhoto
 from backend.serving import photo
 from backend.serving.examples import ClassifyResult, RegressResult, check_signature, classify_result, regress_result
-from backend.serving.executor import BoundedExecutor
+from backend.serving.executor import BoundedExecutor, WhenGone
 from backend.serving.labels import Classification, checked_top_k, name_breeds
 from backend.serving.metrics import Metrics
 from backend.serving.photo import PhotoLimits
@@ -30,6 +30,14 @@ class Prediction:
     outputs: dict[str, np.ndarray]
     servable: ServableId
     signature: Signature
+
+
+@dataclass(frozen=True)
+class Task:
+    """A signature to run on tf.Examples; `method` is "classify" or "regress"."""
+
+    method: str
+    signature_name: str = DEFAULT_SIGNATURE
 
 
 class Predictor:
@@ -64,6 +72,7 @@ class Predictor:
         output_filter: Sequence[str] = (),
         door: str = "",
         timeout: float | None = None,
+        when_gone: WhenGone | None = None,
     ) -> Prediction:
         """Run a signature on arrays (alias -> array of the declared dtype; strings as object arrays of bytes).
 
@@ -73,14 +82,22 @@ class Predictor:
         deadline = self._deadline(timeout)
         with self.metrics.request(door) as request, self.repository.acquire(spec) as servable:
             request.answered_by(servable.id)
-            signature = servable.signature(signature_name)
-            arrays = inputs(signature) if callable(inputs) else inputs
-            check_inputs(signature, arrays)
-            self._check_photos(servable, signature, arrays)
-            check_output_filter(signature, output_filter)
-            outputs = self._executor.run(lambda: servable.run(signature, arrays), deadline)
-            wanted = output_filter or outputs
-            return Prediction({alias: outputs[alias] for alias in wanted}, servable.id, signature)
+            return self._run(servable, inputs, signature_name, output_filter, deadline, when_gone)
+
+    def infer(
+        self,
+        spec: ModelSpec,
+        tasks: Sequence[Task],
+        examples: Sequence[bytes],
+        door: str = "",
+        timeout: float | None = None,
+        when_gone: WhenGone | None = None,
+    ) -> list[ClassifyResult | RegressResult]:
+        """Run each task on the same serialized tf.Examples, all by one version. Raises the types of `backend.errors`."""
+        deadline = self._deadline(timeout)
+        with self.metrics.request(door) as request, self.repository.acquire(spec) as servable:
+            request.answered_by(servable.id)
+            return [self._infer(servable, task, examples, deadline, when_gone) for task in tasks]
 
     def predict_examples(
         self,
@@ -91,14 +108,41 @@ class Predictor:
         door: str = "",
         timeout: float | None = None,
     ) -> ClassifyResult | RegressResult:
-        """Run a "classify" or "regress" signature on serialized tf.Examples. Raises the types of `backend.errors`."""
+        """Run one task on serialized tf.Examples. Raises the types of `backend.errors`."""
+        return self.infer(spec, [Task(method, signature_name)], examples, door, timeout)[0]
 
+    def _infer(
+        self,
+        servable: Servable,
+        task: Task,
+        examples: Sequence[bytes],
+        deadline: float,
+        when_gone: WhenGone | None,
+    ) -> ClassifyResult | RegressResult:
         def inputs(signature: Signature) -> Arrays:
-            return {check_signature(signature, method): np.array(examples, dtype=object)}
+            return {check_signature(signature, task.method): np.array(examples, dtype=object)}
 
-        prediction = self.predict(spec, inputs, signature_name, door=door, timeout=timeout)
-        shape = classify_result if method == "classify" else regress_result
-        return shape(prediction.servable, prediction.outputs, len(examples))
+        prediction = self._run(servable, inputs, task.signature_name, (), deadline, when_gone)
+        shape = classify_result if task.method == "classify" else regress_result
+        return shape(servable.id, prediction.outputs, len(examples))
+
+    def _run(
+        self,
+        servable: Servable,
+        inputs: Arrays | Callable[[Signature], Arrays],
+        signature_name: str,
+        output_filter: Sequence[str],
+        deadline: float,
+        when_gone: WhenGone | None,
+    ) -> Prediction:
+        signature = servable.signature(signature_name)
+        arrays = inputs(signature) if callable(inputs) else inputs
+        check_inputs(signature, arrays)
+        self._check_photos(servable, signature, arrays)
+        check_output_filter(signature, output_filter)
+        outputs = self._executor.run(lambda: servable.run(signature, arrays), deadline, when_gone)
+        wanted = output_filter or outputs
+        return Prediction({alias: outputs[alias] for alias in wanted}, servable.id, signature)
 
     def classify(
         self,
