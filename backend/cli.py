@@ -13,6 +13,8 @@ COMMANDS = {
     "predict": "name the breed in a photo, without a server",
     "train": "train a network by a recipe",
     "evaluate": "measure an exported version on photos it has not seen",
+    "export": "build a version from the stored weights",
+    "merge": "make a version that takes photos from one that takes images",
 }
 
 

@@ -44,3 +44,61 @@ def freeze(signature: tf.types.experimental.ConcreteFunction) -> tf.types.experi
         return dict(zip(outputs, results, strict=True))
 
     return network.get_concrete_function(*[tf.TensorSpec(specs[name].shape, specs[name].dtype, name) for name in names])
+
+
+def _with_constants(
+    signature: tf.types.experimental.ConcreteFunction, specs: dict[str, tf.TensorSpec], names: list[str]
+) -> tf.types.experimental.ConcreteFunction:
+    """The signature with constants for variables; its inputs in the order of `names`, its outputs by sorted name."""
+
+    @tf.function(autograph=False)
+    def by_place(*inputs: tf.Tensor) -> list[tf.Tensor]:
+        answer = signature(**dict(zip(names, inputs, strict=True)))
+        return [answer[output] for output in sorted(answer)]
+
+    placed = by_place.get_concrete_function(*[tf.TensorSpec(specs[name].shape, specs[name].dtype) for name in names])
+    frozen = convert_variables_to_constants_v2(placed, lower_control_flow=False)
+    if left := [tensor for tensor in frozen.inputs if tensor.dtype == tf.resource]:
+        raise FreezingError(
+            f"the signature holds {len(left)} resources other than variables (lookup tables, say), which cannot become "
+            "constants; export it without them"
+        )
+    return frozen
+
+
+def _folded(frozen: tf.types.experimental.ConcreteFunction) -> tf.compat.v1.GraphDef:
+    """The graph after TensorFlow's own constant folding and pruning: what does not depend on the input is computed now."""
+    meta_graph = tf.compat.v1.train.export_meta_graph(graph_def=frozen.graph.as_graph_def(), graph=frozen.graph)
+    kept = meta_graph_pb2.CollectionDef()
+    kept.node_list.value.extend(tensor.name for tensor in [*frozen.inputs, *frozen.outputs])
+    meta_graph.collection_def["train_op"].CopyFrom(kept)  # the name under which the optimizer looks for what must stay
+    config = config_pb2.ConfigProto()
+    rewrites = config.graph_options.rewrite_options
+    rewrites.min_graph_nodes = -1  # small graphs too
+    rewrites.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.TWO
+    rewrites.optimizers.extend(["pruning", "constfold", "dependency"])
+    return tf_optimizer.OptimizeGraph(config, meta_graph)
+
+
+def _without_large_constants(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict[str, tf.Tensor]]:
+    """Take the large constants out: the graph that now needs them as inputs, and their values by tensor name."""
+    rest, constants = tf.compat.v1.GraphDef(), {}
+    rest.library.CopyFrom(graph_def.library)
+    rest.versions.CopyFrom(graph_def.versions)
+    given = {node.name for node in graph_def.node if node.op in ("Const", "Placeholder")}
+    for node in graph_def.node:
+        if node.op == "Const" and node.attr["value"].tensor.ByteSize() >= SHARED_BYTES:
+            constants[f"{node.name}:0"] = tf.constant(tf.make_ndarray(node.attr["value"].tensor))
+            continue
+        kept = rest.node.add()
+        kept.CopyFrom(node)
+        kept.attr.pop("_output_shapes", None)  # of the graph before folding
+        # Nothing has to wait for a value that is there from the start, and import_graph_def could not replace such an edge.
+        kept.input[:] = [name for name in node.input if name[0] != "^" or name[1:] not in given]
+    size = sum(value.dtype.size * value.shape.num_elements() for value in constants.values() if value.dtype.size)
+    if size > MAX_CONSTANT_BYTES:
+        raise FreezingError(
+            f"the constants take {size / 1e9:.1f} GB; a SavedModel without variables can hold "
+            f"{MAX_CONSTANT_BYTES / 1e9:.1f} GB; serve the unmerged version"
+        )
+    return rest, constants

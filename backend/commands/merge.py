@@ -1,0 +1,95 @@
+"""`dogsnap merge`: a version that takes photos, made from a version that takes images."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.command()
+@click.argument("source", metavar="SOURCE_VERSION_DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--decode",
+    type=click.Choice(["base64", "bytes"]),
+    default="base64",
+    show_default=True,
+    help="what comes in: base64 text, or the bytes of image files",
+)
+@click.option("--encode", type=click.Choice(["png"]), help="the image output leaves as PNG files, named output_bytes")
+@click.option("--signature", help="signature of the source to merge in front of")
+@click.option("--input", help="its image input, where it has several")
+@click.option("--output", help="its output for --encode, --softmax or --labels, where it has several")
+@click.option("--size", type=int, nargs=2, help="HEIGHT WIDTH, where the source leaves them open")
+@click.option(
+    "--mean",
+    default="0",
+    show_default=True,
+    help="taken off an image in [0, 1]: a number, or one a channel: 0.5,0.5,0.5",
+)
+@click.option(
+    "--deviation", default="1", show_default=True, help="and divided by; --mean 0.5 --deviation 0.5 gives [-1, 1]"
+)
+@click.option(
+    "--output-range",
+    type=float,
+    nargs=2,
+    default=(0.0, 1.0),
+    show_default=True,
+    help="numbers that become black and white with --encode",
+)
+@click.option("--softmax", is_flag=True, help="the class output holds logits: answer with probabilities")
+@click.option(
+    "--labels",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="names of the classes, one a line, or labels.json; our own exports bring theirs",
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="waiting requests share a run of at most so many images",
+)
+@click.option("--dry-run", is_flag=True, help="only say where decoding would be merged in")
+def merge(
+    source: Path,
+    size: tuple[int, int] | None,
+    mean: str,
+    deviation: str,
+    labels: Path | None,
+    dry_run: bool,
+    **chosen: Any,
+) -> None:
+    """Merge decoding into SOURCE_VERSION_DIR (like models/inception_v3/1) and write the next version number beside it."""
+    from backend.modeling import merge as merging
+    from backend.modeling.freezing import FreezingError
+
+    try:
+        options = merging.Options(
+            size=size, mean=_numbers(mean), deviation=_numbers(deviation), labels=_names(labels), **chosen
+        )
+        if dry_run:
+            loaded, _ = merging.load(source)
+            click.echo(f"would merge in front of {merging.find_place(loaded.signatures, options)}")
+            return
+        folder = merging.merge(source, options, click.echo)
+    except (merging.MergeError, FreezingError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"wrote {folder}")
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r}: expected a number, or one a channel with commas between") from error
+
+
+def _names(file: Path | None) -> list[str]:
+    if file is None:
+        return []
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".json":
+        return [label["name"] if isinstance(label, dict) else str(label) for label in json.loads(text)]
+    return text.splitlines()

@@ -1,0 +1,128 @@
+"""Layers that merging puts in front of a network and behind it: base64 and image bytes in; softmax, names and PNG out.
+
+It decodes and resizes nothing itself (`serving/preprocessing.py` does, for training as well), and reads no file.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from backend.serving.preprocessing import decode_base64, photos_to_images
+
+# Widths of one pixel that a network can take: grey, colour.
+CHANNELS = (1, 3)
+
+
+@dataclass(frozen=True)
+class ImageInput:
+    """What a network wants to be fed.
+
+    `size`: (height, width). `channels`: 1 (grey) or 3. `channels_first`: (n, c, h, w) in place of (n, h, w, c).
+    `mean`, `deviation`: one number, or one per channel; an image in [0, 1] becomes (image - mean) / deviation, so that
+    0.5 and 0.5 give [-1, 1]. They are of no use to an integer `dtype`, which gets [0, 255].
+    """
+
+    size: tuple[int, int]
+    channels: int = 3
+    channels_first: bool = False
+    dtype: tf.DType = tf.float32
+    mean: Sequence[float] = (0.0,)
+    deviation: Sequence[float] = (1.0,)
+
+
+def images_from_bytes(contents: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
+    """Photos as the bytes of their files -> the network's input: string (n,) -> `wanted.dtype` (n, h, w, c) or (n, c, h, w)."""
+    return fit(photos_to_images(contents, wanted.size), wanted)
+
+
+def images_from_base64(text: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
+    """Photos as base64 text, in either alphabet and padded or not -> the network's input."""
+    return images_from_bytes(decode_base64(text), wanted)
+
+
+def fit(images: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
+    """Colour images float32 (n, h, w, 3) in [0, 1] -> the channels, values, type and order the network wants."""
+    if wanted.channels == 1:
+        images = tf.image.rgb_to_grayscale(images)
+    images = normalise(images, wanted)
+    return tf.transpose(images, (0, 3, 1, 2)) if wanted.channels_first else images
+
+
+def normalise(images: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
+    """[0, 1] -> (images - mean) / deviation, or [0, 255] for an integer type."""
+    if wanted.dtype.is_integer:
+        return tf.cast(tf.round(images * 255.0), wanted.dtype)
+    if tuple(wanted.mean) != (0.0,) or tuple(wanted.deviation) != (1.0,):
+        images = (images - tf.constant(wanted.mean, tf.float32)) / tf.constant(wanted.deviation, tf.float32)
+    return tf.cast(images, wanted.dtype)
+
+
+def softmax(logits: tf.Tensor) -> tf.Tensor:
+    """Logits (n, classes) -> probabilities float32 (n, classes)."""
+    return tf.nn.softmax(tf.cast(logits, tf.float32))
+
+
+def top_k(probabilities: tf.Tensor, names: Sequence[str], k: int) -> dict[str, tf.Tensor]:
+    """The k most probable classes: (n, classes) -> `labels` string (n, k), `probabilities` float32 (n, k), falling."""
+    best = tf.math.top_k(tf.cast(probabilities, tf.float32), k)
+    return {"labels": tf.gather(tf.constant(list(names)), best.indices), "probabilities": best.values}
+
+
+def png_bytes(images: tf.Tensor, low: float = 0.0, high: float = 1.0) -> tf.Tensor:
+    """Images (n, h, w, 1, 3 or 4) -> the bytes of PNG files, string (n,). Numbers from `low` to `high`; uint8 goes as it is."""
+    if not images.dtype.is_integer:
+        scaled = (tf.cast(images, tf.float32) - low) / (high - low)
+        images = tf.round(tf.clip_by_value(scaled, 0.0, 1.0) * 255.0)
+    return tf.io.encode_png(tf.cast(images, tf.uint8))
+
+
+def one_by_one(
+    network: Callable[[tf.Tensor], dict[str, tf.Tensor]], outputs: Mapping[str, tf.TensorSpec], batch_of_one: bool
+) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
+    """Let a network that takes a single image, (h, w, c) or (1, h, w, c), take a vector of them.
+
+    `outputs`: what the network gives for that single image.
+    """
+    start = 1 if batch_of_one else 0
+
+    def each(image: tf.Tensor) -> dict[str, tf.Tensor]:
+        answer = network(image[tf.newaxis] if batch_of_one else image)
+        return {name: value[0] if batch_of_one else value for name, value in answer.items()}
+
+    kinds = {name: tf.TensorSpec(spec.shape[start:], spec.dtype) for name, spec in outputs.items()}
+    return lambda images: tf.map_fn(each, images, fn_output_signature=kinds)
+
+
+def batched(
+    network: tf.types.experimental.ConcreteFunction, largest: int
+) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
+    """Let requests that arrive while the network is busy share its next run, at most `largest` images at once.
+
+    No request waits for others to come. A request of its own of more than 1024 images is refused by TensorFlow.
+    The batcher has a name of its own, since TensorFlow shares batchers of one name among all models of a process.
+    """
+    names = sorted(network.structured_outputs)
+    name = f"dogsnap-{uuid.uuid4().hex}"
+
+    def shared(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        answers = tf.raw_ops.BatchFunction(
+            in_tensors=[images],
+            captured_tensors=network.captured_inputs,
+            f=network,
+            Tout=[tensor.dtype for tensor in network.outputs],
+            num_batch_threads=1,
+            max_batch_size=1024,
+            allowed_batch_sizes=list(range(1, largest + 1)),
+            batch_timeout_micros=0,
+            max_enqueued_batches=1024,
+            enable_large_batch_splitting=True,
+            shared_name=name,
+        )
+        return {
+            each: tf.ensure_shape(answer, tensor.shape)
+            for each, answer, tensor in zip(names, answers, network.outputs, strict=True)
+        }
+
+    return shared

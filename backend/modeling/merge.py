@@ -1,0 +1,373 @@
+"""Merges decoding into a SavedModel: photos as base64 text or bytes in, frozen network, its answers out, as a new version.
+
+It leaves the original version as it is, and does not train or change what the network computes.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from backend.modeling import layers
+from backend.modeling.export import DESCRIPTION, write_version
+from backend.modeling.freezing import freeze
+
+Function = tf.types.experimental.ConcreteFunction
+Tensors = dict[str, tf.Tensor]
+Specs = Mapping[str, tf.TensorSpec]
+
+DEFAULT_SIGNATURE = "serving_default"
+IMAGE_TYPES = (tf.float32, tf.float16, tf.bfloat16, tf.float64, tf.uint8)
+PNG_CHANNELS = (1, 3, 4)
+TOP_K = 5
+
+
+class MergeError(ValueError):
+    """The version cannot be merged as asked; the message lists what could be chosen."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to merge. None leaves the choice to `find_place`, which refuses when there is more than one.
+
+    `decode`: "base64" or "bytes". `encode`: "png" turns the image output into PNG files. `signature`, `input`, `output`: names
+    in the source. `size`: (height, width), where the source leaves it open. `mean`, `deviation`: see layers.ImageInput.
+    `output_range`: the numbers that become black and white in a PNG. `softmax`: the class output holds logits.
+    `labels`: names of the classes, in class order. `batch`: at most so many images of waiting requests share a run; 0: none.
+    """
+
+    decode: str = "base64"
+    encode: str | None = None
+    signature: str | None = None
+    input: str | None = None
+    output: str | None = None
+    size: tuple[int, int] | None = None
+    mean: Sequence[float] = (0.0,)
+    deviation: Sequence[float] = (1.0,)
+    output_range: tuple[float, float] = (0.0, 1.0)
+    softmax: bool = False
+    labels: Sequence[str] = ()
+    batch: int = 0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How an image lies in a tensor. `batch`: "many", "one" for (1, h, w, c), "none" for (h, w, c)."""
+
+    batch: str
+    height: int | None
+    width: int | None
+    channels: int
+    channels_first: bool
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where decoding is merged in: an image input of a signature of the source."""
+
+    signature: str
+    input: str
+    spec: tf.TensorSpec
+    layout: Layout
+
+    def __str__(self) -> str:
+        return f'input "{self.input}" ({_kind(self.spec)}) of signature "{self.signature}"'
+
+
+def merge(source: Path, options: Options, report: Callable[[str], None] = lambda _: None) -> Path:
+    """Write the version after `source` that takes photos in place of images; returns its folder.
+
+    `source`: a version directory with a SavedModel. Signatures of the new version, where the source's `serving_default` takes
+    `image` and gives `prediction`, a signature `scores` gives more, and the labels are known:
+      decode base64   serving_default  image string (n), base64 text           -> prediction
+                      image_bytes      image_bytes string (n), bytes of files  -> prediction
+                      scores           image_bytes                             -> prediction and what else it gives
+                      labels           image                                   -> labels string (n, k), probabilities (n, k)
+      decode bytes    the same without image_bytes, each of input_bytes string (n)
+    With encode png the image output becomes output_bytes string (n). All share one frozen network.
+    Raises MergeError or FreezingError in a sentence; the folder of versions is then as it was.
+    """
+    loaded, description = load(source)
+    place = find_place(loaded.signatures, options)
+    report(f"decoding {options.decode} in front of {place}")
+    wanted = image_input(place, options, description)
+    richest = richest_signature(loaded.signatures, place, wanted)
+    names = [label["name"] for label in description.get("labels", ())] or list(options.labels)
+    merger = Merger(loaded.signatures[place.signature], loaded.signatures[richest], place, wanted, names, options)
+    signatures = merger.signatures(richest)
+    if description:
+        origin = f"{source.resolve().parent.name}/{source.resolve().name}"
+        description["source"] = {"merged_from": origin, "decode": options.decode}
+    return write_version(
+        source.resolve().parent, tf.Module(), signatures, description or None, merger.warmup(signatures)
+    )
+
+
+def load(source: Path) -> tuple[object, dict]:
+    """Load a version directory: the SavedModel, and its self-description or {}. Raises MergeError when it is none."""
+    if not (source / "saved_model.pb").is_file():
+        raise MergeError(f"{source} holds no saved_model.pb; expected a version directory like models/inception_v3/1")
+    file = source / "assets.extra" / DESCRIPTION
+    description = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return tf.saved_model.load(str(source)), description
+
+
+def find_place(signatures: Mapping[str, Function], options: Options = Options()) -> Place:
+    """The one image input that decoding can be merged in front of.
+
+    Looks into `options.signature`, else serving_default, else the only signature with an image input. Raises MergeError,
+    with the candidates and the option that chooses, when there is none or more than one.
+    """
+    places = [place for name in signatures for place in _places(name, signatures[name], options)]
+    if options.signature is not None:
+        _check_choice("signature", options.signature, signatures)
+        places = [place for place in places if place.signature == options.signature]
+    elif any(place.signature == DEFAULT_SIGNATURE for place in places):
+        places = [place for place in places if place.signature == DEFAULT_SIGNATURE]
+    if options.input is not None:
+        places = [place for place in places if place.input == options.input]
+    if len(places) == 1:
+        return places[0]
+    if not places:
+        raise MergeError(_nothing_found(signatures, options))
+    option = "--signature" if len({place.signature for place in places}) > 1 else "--input"
+    listed = "; ".join(str(place) for place in places)
+    raise MergeError(f"there are {len(places)} image inputs to merge in front of: {listed}; choose one with {option}")
+
+
+def _check_choice(option: str, chosen: str, there: Mapping | Sequence[str]) -> None:
+    if chosen not in there:
+        raise MergeError(f'--{option} names "{chosen}"; there is: {", ".join(there)}')
+
+
+def _places(name: str, signature: Function, options: Options) -> list[Place]:
+    specs = _inputs(signature)
+    found = {alias: layout_of(spec, named=alias == options.input) for alias, spec in specs.items()}
+    return [Place(name, alias, specs[alias], layout) for alias, layout in found.items() if layout]
+
+
+def _inputs(signature: Function) -> Specs:
+    return signature.structured_input_signature[1]
+
+
+def _nothing_found(signatures: Mapping[str, Function], options: Options) -> str:
+    inputs = [
+        f'"{alias}" ({_kind(spec)}) of "{name}"'
+        for name, signature in signatures.items()
+        for alias, spec in _inputs(signature).items()
+    ]
+    wish = f'"{options.input}" is no image input' if options.input else "there is no image input"
+    return (
+        f"{wish}: expected numbers (n, height, width, 1 or 3) or (n, 1 or 3, height, width), found: "
+        f"{'; '.join(inputs) or 'no inputs'}"
+    )
+
+
+def _kind(spec: tf.TensorSpec) -> str:
+    if spec.shape.rank is None:
+        return f"{spec.dtype.name} of unknown shape"
+    return f"{spec.dtype.name} ({', '.join('-1' if size is None else str(size) for size in spec.shape)})"
+
+
+def layout_of(spec: tf.TensorSpec, channels: Sequence[int] = layers.CHANNELS, named: bool = False) -> Layout | None:
+    """How an image lies in a tensor of `spec`; None where it holds no image.
+
+    `named`: somebody says it is one, so that an unknown shape counts as (n, ?, ?, 3).
+    """
+    if spec.dtype not in IMAGE_TYPES:
+        return None
+    if spec.shape.rank is None:
+        return Layout("many", None, None, 3, False) if named else None
+    sizes = spec.shape.as_list()
+    if len(sizes) == 3 and None not in sizes:
+        batch, image = "none", sizes
+    elif len(sizes) == 4 and sizes[0] in (None, 1):
+        batch, image = "one" if sizes[0] else "many", sizes[1:]
+    else:
+        return None
+    if image[2] in channels:
+        return Layout(batch, image[0], image[1], image[2], False)
+    return Layout(batch, image[1], image[2], image[0], True) if image[0] in channels else None
+
+
+def image_input(place: Place, options: Options, description: Mapping) -> layers.ImageInput:
+    """What the layers in front have to make of a photo. Raises MergeError where the size stays open."""
+    fixed = (place.layout.height, place.layout.width)
+    size = fixed if None not in fixed else options.size or description.get("input_size")
+    if size is None:
+        raise MergeError(f"{place} leaves the size of the image open; give it with --size HEIGHT WIDTH")
+    if options.size and tuple(options.size) != tuple(size):
+        raise MergeError(f"--size is {options.size[0]} {options.size[1]}; {place} takes {size[0]} {size[1]} alone")
+    return layers.ImageInput(
+        size=tuple(size),
+        channels=place.layout.channels,
+        channels_first=place.layout.channels_first,
+        dtype=place.spec.dtype,
+        mean=options.mean,
+        deviation=options.deviation,
+    )
+
+
+def richest_signature(signatures: Mapping[str, Function], place: Place, wanted: layers.ImageInput) -> str:
+    """The signature that gives all that the place's gives, and most beyond, for the same input; mostly the place's own.
+
+    One network then answers for both. That they are one network is tried on a random image, not believed by their names.
+    """
+    main = signatures[place.signature]
+    wider = [name for name in signatures if name != place.signature and _contains(signatures[name], main)]
+    if not wider or len(_inputs(main)) != 1:
+        return place.signature
+    best = max(wider, key=lambda name: len(signatures[name].structured_outputs))
+    photo = tf.io.encode_jpeg(tf.cast(tf.random.uniform((*wanted.size, 3), maxval=256, dtype=tf.int32), tf.uint8))
+    image = layers.images_from_bytes(photo[tf.newaxis], wanted)
+    fed = {place.input: image[0] if place.layout.batch == "none" else image}
+    one, other = main(**fed), signatures[best](**fed)
+    same = all(np.allclose(value, other[name], atol=1e-5) for name, value in one.items() if value.dtype != tf.string)
+    return best if same else place.signature
+
+
+def _contains(signature: Function, other: Function) -> bool:
+    outputs, fewer = signature.structured_outputs, other.structured_outputs
+    same_inputs = {name: _kind(spec) for name, spec in _inputs(signature).items()} == {
+        name: _kind(spec) for name, spec in _inputs(other).items()
+    }
+    return same_inputs and all(name in outputs and _kind(outputs[name]) == _kind(fewer[name]) for name in fewer)
+
+
+class Merger:
+    """Puts the layers around one frozen network and makes signatures of them."""
+
+    def __init__(
+        self,
+        main: Function,
+        richest: Function,
+        place: Place,
+        wanted: layers.ImageInput,
+        names: Sequence[str],
+        options: Options,
+    ):
+        self.place, self.wanted, self.options = place, wanted, options
+        self.names = list(names)
+        self.outputs = richest.structured_outputs
+        self.main_outputs = list(main.structured_outputs)
+        self.further_inputs = {name: spec for name, spec in _inputs(richest).items() if name != place.input}
+        self.classes = self._class_output()
+        self.image_output = self._image_output() if options.encode else None
+        self.frozen = freeze(richest)
+        self.network = self._network()
+
+    def signatures(self, richest: str) -> dict[str, Function]:
+        """Every signature of the merged version by name; see `merge`."""
+        alias = self.place.input
+        raw = alias if alias.endswith("_bytes") else f"{alias}_bytes"
+        made = {}
+        if self.options.decode == "bytes":
+            raw = text = "input_bytes"
+        else:
+            text = alias
+            made[raw] = self._signature(raw, layers.images_from_bytes, self._main)
+        front = layers.images_from_bytes if self.options.decode == "bytes" else layers.images_from_base64
+        made[DEFAULT_SIGNATURE] = self._signature(text, front, self._main)
+        if richest != self.place.signature:
+            made[richest] = self._signature(raw, layers.images_from_bytes, self._all)
+        if self.names:
+            made["labels"] = self._signature(text, front, self._named)
+        return made
+
+    def warmup(self, signatures: Mapping[str, Function]) -> dict[str, dict[str, np.ndarray]]:
+        """One request per signature: a grey photo of the network's size, and zeros for further inputs."""
+        photo = tf.io.encode_jpeg(tf.fill((*self.wanted.size, 3), tf.constant(128, tf.uint8)))
+        text = tf.io.encode_base64(photo)
+        requests = {}
+        for name, signature in signatures.items():
+            requests[name] = {
+                alias: np.zeros([size or 1 for size in spec.shape], spec.dtype.as_numpy_dtype)
+                if spec.dtype != tf.string
+                else np.array([(photo if alias.endswith("_bytes") else text).numpy()])
+                for alias, spec in _inputs(signature).items()
+            }
+        return requests
+
+    def _network(self) -> Callable[..., Tensors]:
+        order = sorted([self.place.input, *self.further_inputs])
+
+        def run(images: tf.Tensor, **further: tf.Tensor) -> Tensors:
+            fed = {self.place.input: images, **further}
+            return self.frozen(*[fed[name] for name in order])
+
+        if self.place.layout.batch != "many":
+            return self._each(run)
+        if self.options.batch:
+            if self.further_inputs:
+                raise MergeError(
+                    f"--batch needs a network that takes images alone, not also {', '.join(self.further_inputs)}"
+                )
+            return layers.batched(self.frozen, self.options.batch)
+        return run
+
+    def _each(self, run: Callable[..., Tensors]) -> Callable[..., Tensors]:
+        batch_of_one = self.place.layout.batch == "one"
+
+        def every(images: tf.Tensor, **further: tf.Tensor) -> Tensors:
+            return layers.one_by_one(lambda image: run(image, **further), self.outputs, batch_of_one)(images)
+
+        return every
+
+    def _signature(self, alias: str, front: Callable, answer: Callable[[Tensors], Tensors]) -> Function:
+        @tf.function(autograph=False)
+        def signature(**inputs: tf.Tensor) -> Tensors:
+            images = front(inputs.pop(alias), self.wanted)
+            return answer(self.network(images, **inputs))
+
+        specs = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in self.further_inputs.items()}
+        return signature.get_concrete_function(**{alias: tf.TensorSpec((None,), tf.string, alias)}, **specs)
+
+    def _all(self, answers: Tensors) -> Tensors:
+        answers = dict(answers)
+        if self.options.softmax:
+            answers[self.classes] = layers.softmax(answers[self.classes])
+        if self.image_output:
+            images = answers.pop(self.image_output)
+            if layout_of(self.outputs[self.image_output], PNG_CHANNELS).channels_first:
+                images = tf.transpose(images, (0, 2, 3, 1))
+            answers["output_bytes"] = layers.png_bytes(images, *self.options.output_range)
+        return answers
+
+    def _main(self, answers: Tensors) -> Tensors:
+        answers = self._all(answers)
+        kept = {"output_bytes" if name == self.image_output else name for name in self.main_outputs}
+        return {name: answers[name] for name in kept}
+
+    def _named(self, answers: Tensors) -> Tensors:
+        return layers.top_k(self._all(answers)[self.classes], self.names, min(TOP_K, len(self.names)))
+
+    def _class_output(self) -> str | None:
+        """The output with a number per class, where labels or softmax need it."""
+        if not (self.names or self.options.softmax):
+            return None
+        rows = 2 if self.place.layout.batch != "none" else 1
+        fitting = [
+            name
+            for name in self.main_outputs
+            if self.outputs[name].dtype.is_floating
+            and self.outputs[name].shape.rank == rows
+            and self.outputs[name].shape[-1] in ((len(self.names),) if self.names else (None, *range(2, 10**6)))
+        ]
+        return self._only(fitting, f"numbers per class ({len(self.names) or 'any'} classes)")
+
+    def _image_output(self) -> str:
+        fitting = [name for name in self.main_outputs if layout_of(self.outputs[name], PNG_CHANNELS)]
+        return self._only(fitting, "images (n, height, width, 1, 3 or 4)")
+
+    def _only(self, fitting: Sequence[str], what: str) -> str:
+        if self.options.output is not None:
+            _check_choice("output", self.options.output, fitting)
+            return self.options.output
+        if len(fitting) == 1:
+            return fitting[0]
+        there = "; ".join(f'"{name}" ({_kind(self.outputs[name])})' for name in self.main_outputs)
+        found = "none" if not fitting else ", ".join(fitting)
+        raise MergeError(f"expected one output with {what}, found {found} among: {there}; choose with --output")
