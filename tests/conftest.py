@@ -36,11 +36,13 @@ def free_port() -> int:
 class Server:
     """A `dogsnap serve` process on free ports: `url`, `grpc_port`, `log()`, `stop()`; use it as a context manager."""
 
-    def __init__(self, models: Path, log_file: Path, *flags: str, environ: dict[str, str] | None = None):
+    def __init__(
+        self, models: Path, log_file: Path, *flags: str, environ: dict[str, str] | None = None, prefix: tuple = ()
+    ):
         self.port, self.grpc_port = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._log_file = log_file
-        command = [Path(sys.executable).with_name("dogsnap"), "serve", "--models", models, *flags]
+        command = [*prefix, Path(sys.executable).with_name("dogsnap"), "serve", "--models", models, *flags]
         command += ["--port", str(self.port), "--grpc-port", str(self.grpc_port)]
         clean = {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
         with log_file.open("wb") as log:
@@ -86,9 +88,12 @@ def start_server(tmp_path_factory):
     """A function that starts a `Server` for a folder of models; all are stopped at the end of the session."""
     started = []
 
-    def start(models: Path, *flags: str, environ: dict[str, str] | None = None, wait: bool = True) -> Server:
+    def start(
+        models: Path, *flags: str, environ: dict[str, str] | None = None, wait: bool = True, prefix: tuple = ()
+    ) -> Server:
+        """`prefix`: a command before the server's, e.g. one that limits what it may do."""
         log_file = tmp_path_factory.mktemp("server") / "log.txt"
-        server = Server(models, log_file, *flags, environ=environ)
+        server = Server(models, log_file, *flags, environ=environ, prefix=prefix)
         started.append(server)
         return server.wait_until_ready() if wait else server
 

@@ -25,13 +25,14 @@ def blueprint(dist: Path = DIST) -> Blueprint:
     door = Blueprint("web", __name__)
 
     @door.get("/")
-    @door.get("/<path:name>")
-    def file(name: str = "index.html") -> Response:
+    @door.get("/<name>")
+    @door.get("/<any(assets):folder>/<path:name>")
+    def page(name: str = "index.html", folder: str = "") -> Response:
         if not (dist / "index.html").is_file():
             raise Unavailable(
                 "the app has not been built: run `make setup`, or build it with `node backend/web/build.mjs`"
             )
-        response = send_from_directory(dist, name)
+        response = send_from_directory(dist / folder, name)
         response.headers.update(HEADERS)
         return response
 

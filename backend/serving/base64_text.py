@@ -9,14 +9,14 @@ import re
 
 from backend.errors import InvalidArgument
 
-DATA_PREFIX = re.compile(r"data:[^,]{0,256},", re.IGNORECASE)
+DATA_PREFIX = re.compile(r"\s*data:[^,]{0,256},", re.IGNORECASE)
 TO_STANDARD = str.maketrans("-_", "+/", " \t\r\n\f\v")
 EXPECTED = "expected base64 text (standard or web-safe alphabet, padded or not, line breaks and a data: prefix allowed)"
 
 
 def decode_base64(text: str) -> bytes:
     """Either alphabet, padded or not, with line breaks, with a data: prefix. Raises InvalidArgument."""
-    prefix = DATA_PREFIX.match(text, text.find("data:") if text[:64].lstrip().startswith("data:") else 0)
+    prefix = DATA_PREFIX.match(text)
     standard = (text[prefix.end() :] if prefix else text).translate(TO_STANDARD).rstrip("=")
     try:
         return base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)

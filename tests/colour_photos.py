@@ -1,0 +1,109 @@
+"""Photos of one colour in every kind, mode and damage that phones and programs produce, made on the spot."""
+
+import io
+import struct
+import zlib
+
+import numpy as np
+import pillow_heif
+from PIL import Image
+
+RED, GREEN, BLUE = (230, 20, 20), (20, 200, 20), (20, 20, 230)
+SIZE = (64, 48)
+
+
+def encode(image: Image.Image, kind: str, **options) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def plain(colour=RED, size=SIZE, mode="RGB") -> Image.Image:
+    return Image.new("RGB", size, colour).convert(mode)
+
+
+def see_through(colour=RED, mode="RGBA") -> Image.Image:
+    """Half covered by the colour; the rest is transparent over another colour, which must not be seen."""
+    image = Image.new("RGBA", SIZE, (*BLUE, 0))
+    image.paste((*colour, 255), (0, 0, SIZE[0], SIZE[1] * 3 // 4))
+    return image if mode == "RGBA" else image.convert(mode)
+
+
+def heic(image: Image.Image) -> bytes:
+    buffer = io.BytesIO()
+    pillow_heif.from_pillow(image).save(buffer, quality=90)
+    return buffer.getvalue()
+
+
+def png_16_bit(pixels: np.ndarray) -> bytes:
+    """A PNG of 16 bits a channel, which Pillow does not write for colours: `pixels` uint16 (h, w, 3)."""
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in pixels)
+    header = struct.pack(">IIBBBBB", pixels.shape[1], pixels.shape[0], 16, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(rows)) + _chunk(b"IEND", b"")
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def huge_png(width: int, height: int) -> bytes:
+    """A small file whose header promises very many pixels."""
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + _chunk(b"IHDR", header)
+        + _chunk(b"IDAT", zlib.compress(b"\0" * 1000))
+        + _chunk(b"IEND", b"")
+    )
+
+
+def frames() -> dict:
+    return {"save_all": True, "append_images": [plain(BLUE)], "duration": 100}
+
+
+def every_kind() -> dict[str, bytes]:
+    """Red photos by a name for the kind."""
+    return {
+        "jpeg": encode(plain(), "JPEG"),
+        "progressive jpeg": encode(plain(), "JPEG", progressive=True),
+        "large jpeg": encode(plain(size=(2100, 1500)), "JPEG"),
+        "cmyk jpeg": encode(plain(mode="CMYK"), "JPEG"),
+        "jpeg with a second picture": encode(plain(), "MPO", save_all=True, append_images=[plain(BLUE)]),
+        "png": encode(plain(), "PNG"),
+        "large png": encode(plain(size=(2100, 1500)), "PNG"),
+        "palette png": encode(plain(mode="P"), "PNG"),
+        "palette png with a transparent colour": encode(see_through().quantize(8), "PNG"),
+        "png with alpha": encode(see_through(), "PNG"),
+        "png with a transparent colour": encode(plain(), "PNG", transparency=BLUE),
+        "16-bit png": png_16_bit(np.full((48, 64, 3), (60000, 5000, 5000), np.uint16)),
+        "gif": encode(plain(), "GIF"),
+        "animated gif": encode(plain(), "GIF", **frames()),
+        "bmp": encode(plain(), "BMP"),
+        "palette bmp": encode(plain(mode="P"), "BMP"),
+        "webp": encode(plain(), "WEBP"),
+        "lossless webp with alpha": encode(see_through(), "WEBP", lossless=True),
+        "animated webp": encode(plain(), "WEBP", **frames()),
+        "avif": encode(plain(), "AVIF"),
+        "heic": heic(plain()),
+        "heic with alpha": heic(see_through()),
+        "one pixel": encode(plain(size=(1, 1)), "PNG"),
+    }
+
+
+def every_grey() -> dict[str, bytes]:
+    """Photos without colour, of brightness 128 of 255, by a name for the kind."""
+    grey = plain((128, 128, 128))
+    return {
+        "grey jpeg": encode(grey.convert("L"), "JPEG"),
+        "grey png": encode(grey.convert("L"), "PNG"),
+        "grey png with alpha": encode(grey.convert("LA"), "PNG"),
+        "16-bit grey png": encode(Image.fromarray(np.full((48, 64), 128 * 257, np.uint16)), "PNG"),
+        "large 16-bit grey png": encode(Image.fromarray(np.full((1500, 2100), 128 * 257, np.uint16)), "PNG"),
+    }
+
+
+def with_orientation(image: Image.Image, orientation: int, kind: str = "JPEG", **options) -> bytes:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    exif[0x010F] = "a maker"
+    return encode(image, kind, exif=exif, **options)

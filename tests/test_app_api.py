@@ -1,0 +1,279 @@
+"""The app's own API, over HTTP: a photo in any form goes in, named breeds come out, and bad input is told why."""
+
+import base64
+import concurrent.futures
+import json
+
+import colour_photos
+import pytest
+import requests
+from colour_photos import BLUE, GREEN, RED, encode, huge_png, plain
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+PHOTOS = {
+    "red dog": encode(plain(RED), "JPEG"),
+    "green dog": encode(plain(GREEN), "PNG"),
+    "blue dog": encode(plain(BLUE), "WEBP"),
+}
+
+
+def classify(server, fields=None, **options) -> requests.Response:
+    return requests.post(f"{server.url}/api/classify", json=fields, timeout=60, **options)
+
+
+def text(photo: bytes) -> str:
+    return base64.b64encode(photo).decode()
+
+
+def refusal(response: requests.Response) -> tuple[int, str]:
+    body = response.json()
+    assert set(body) == {"error", "request_id"}
+    assert body["request_id"] == response.headers["X-Request-Id"]
+    return response.status_code, body["error"]
+
+
+@pytest.mark.parametrize("version", [1, 2, None])
+@pytest.mark.parametrize("name", PHOTOS)
+def test_a_photo_is_named_by_every_version(colour_server, name, version):
+    response = classify(colour_server, {"image": text(PHOTOS[name]), "version": version})
+    answer = response.json()
+    assert response.status_code == 200
+    assert answer["model"] == {"name": "inception_v3", "version": version or 2}
+    assert answer["dog"] is True
+    assert answer["confident"] is True
+    assert answer["breeds"][0]["name"] == name
+    assert answer["breeds"][0]["name_zh"] == {"red dog": "红犬", "green dog": "绿犬", "blue dog": "蓝犬"}[name]
+    probabilities = [breed["probability"] for breed in answer["breeds"]]
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert sum(probabilities) == pytest.approx(1, abs=1e-5)
+    assert answer["request_id"] == response.headers["X-Request-Id"]
+
+
+def test_version_1_and_2_answer_side_by_side_at_the_same_time(colour_server):
+    def ask(number: int) -> tuple[int, str]:
+        version, name = 1 + number % 2, list(PHOTOS)[number % 3]
+        answer = classify(colour_server, {"image": text(PHOTOS[name]), "version": version}).json()
+        return (answer["model"]["version"], answer["breeds"][0]["name"]) == (version, name)
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(ask, range(48)))
+
+
+@pytest.mark.parametrize("kind", colour_photos.every_kind())
+@pytest.mark.parametrize("version", [1, 2])
+def test_every_kind_of_photo_is_named(colour_server, kind, version):
+    photo = colour_photos.every_kind()[kind]
+    answer = classify(colour_server, {"image": text(photo), "version": version}).json()
+    assert answer["breeds"][0]["name"] == "red dog"
+
+
+def test_a_photo_comes_as_raw_body_with_the_fields_in_the_query(colour_server):
+    response = requests.post(
+        f"{colour_server.url}/api/classify?version=1&top_k=2",
+        data=PHOTOS["green dog"],
+        headers={"Content-Type": "image/png"},
+        timeout=60,
+    )
+    assert response.json()["model"]["version"] == 1
+    assert response.json()["breeds"][0]["id"] == "c2"
+    assert len(response.json()["breeds"]) == 2
+
+
+def test_a_photo_comes_in_a_form_with_the_fields_in_query_or_form(colour_server):
+    response = requests.post(
+        f"{colour_server.url}/api/classify?version=1",
+        files={"image": ("a.jpg", PHOTOS["red dog"])},
+        data={"top_k": "1"},
+        timeout=60,
+    )
+    assert response.json()["model"]["version"] == 1
+    assert [breed["id"] for breed in response.json()["breeds"]] == ["c1"]
+
+
+def test_a_form_may_carry_the_photo_as_text(colour_server):
+    response = requests.post(
+        f"{colour_server.url}/api/classify",
+        data={"top_k": "1"},
+        files={"image": (None, text(PHOTOS["red dog"]))},
+        timeout=60,
+    )
+    assert response.json()["breeds"][0]["id"] == "c1"
+
+
+def test_a_dark_photo_shows_no_dog(colour_server):
+    answer = classify(colour_server, {"image": text(encode(plain((2, 2, 2)), "JPEG"))}).json()
+    assert answer["dog"] is False
+    assert answer["confident"] is False
+
+
+def test_the_request_id_of_the_client_is_kept_if_it_is_sane(colour_server):
+    kept = classify(colour_server, {"image": text(PHOTOS["red dog"])}, headers={"X-Request-Id": "my-id.7"})
+    made = classify(colour_server, {"image": text(PHOTOS["red dog"])}, headers={"X-Request-Id": "a b<script>"})
+    assert kept.json()["request_id"] == "my-id.7"
+    assert len(made.json()["request_id"]) == 32
+
+
+RED_TEXT = text(PHOTOS["red dog"])
+REFUSED = {
+    "no image": ({}, 400, 'expected "image": the photo as base64 text, received nothing'),
+    "an image that is a number": ({"image": 5}, 400, "received a int"),
+    "an empty image": ({"image": ""}, 400, "the photo is empty"),
+    "no base64": ({"image": "!!"}, 400, "Unable to base64 decode"),
+    "no photo": (
+        {"image": text(b"hello, this is text")},
+        415,
+        "expected a JPEG, PNG, GIF, BMP, WebP, HEIC or AVIF photo",
+    ),
+    "encoded twice": ({"image": text(RED_TEXT.encode())}, 415, "encoded twice"),
+    "a truncated JPEG": (
+        {"image": text(encode(Image.effect_noise((200, 200), 80), "JPEG")[:5000])},
+        415,
+        "damaged or cut off",
+    ),
+    "too many pixels": ({"image": text(huge_png(12000, 7000))}, 413, "84.0 megapixels (12000 x 7000); at most 50"),
+    "an unknown model": ({"image": RED_TEXT, "model": "nope"}, 404, "models served here: inception_v3"),
+    "an unknown version": ({"image": RED_TEXT, "version": 9}, 404, "available versions: 2, 1"),
+    "an unknown label": ({"image": RED_TEXT, "label": "x"}, 400, "Unrecognized servable version label: x"),
+    "a version and a label": ({"image": RED_TEXT, "version": 1, "label": "x"}, 400, "received both"),
+    "a version that is text": ({"image": RED_TEXT, "version": "new"}, 400, "version is 'new'; expected a whole number"),
+    "a version that is a boolean": ({"image": RED_TEXT, "version": True}, 400, "expected a whole number"),
+    "a model that is a number": ({"image": RED_TEXT, "model": 1}, 400, "model is 1; expected a string"),
+    "top_k of 0": ({"image": RED_TEXT, "top_k": 0}, 400, "top_k is 0; expected 1 to 3"),
+    "top_k of 4": ({"image": RED_TEXT, "top_k": 4}, 400, "top_k is 4; expected 1 to 3"),
+    "top_k of 1.5": ({"image": RED_TEXT, "top_k": 1.5}, 400, "expected a whole number"),
+    "a list": ([1], 400, "expected a JSON object"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_wrong_request_is_refused_saying_why(colour_server, case, version):
+    fields, status, sentence = REFUSED[case]
+    if isinstance(fields, dict):
+        fields = fields if {"version", "label"} & set(fields) else {**fields, "version": version}
+    code, error = refusal(classify(colour_server, fields))
+    assert code == status
+    assert sentence in error
+
+
+def test_what_is_no_json_is_refused(colour_server):
+    code, error = refusal(requests.post(f"{colour_server.url}/api/classify", data=b"{", timeout=60))
+    assert code == 400
+    assert "expected a JSON object as body, received 1 bytes" in error
+
+
+def test_a_form_without_a_photo_is_refused(colour_server):
+    response = requests.post(f"{colour_server.url}/api/classify", files={"photo": ("a.jpg", b"x")}, timeout=60)
+    assert refusal(response) == (400, "expected one file in the form's field image, received 0")
+
+
+def test_a_body_above_the_limit_is_refused_with_413_after_it_was_read(colour_server):
+    body = b'{"image": "' + b"A" * (17 * 2**20) + b'"}'
+    code, error = refusal(requests.post(f"{colour_server.url}/api/classify", data=body, timeout=60))
+    assert code == 413
+    assert "at most 16 MiB are taken (DOGSNAP_MAX_BODY_MB)" in error
+    form = requests.post(f"{colour_server.url}/api/classify", files={"image": ("a.jpg", body)}, timeout=60)
+    assert refusal(form)[0] == 413
+
+
+def test_a_chunked_body_above_the_limit_is_refused_with_413(colour_server):
+    chunks = iter([b"A" * 2**20] * 18)
+    response = requests.post(
+        f"{colour_server.url}/api/classify", data=chunks, headers={"Content-Type": "image/jpeg"}, timeout=60
+    )
+    assert refusal(response)[0] == 413
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_damage_to_a_photo_makes_the_server_fail(colour_server, data):
+    kinds = colour_photos.every_kind()
+    photo = bytearray(kinds[data.draw(st.sampled_from(sorted(set(kinds) - {"large png", "large jpeg"})))])
+    for _ in range(data.draw(st.integers(1, 8))):
+        photo[data.draw(st.integers(0, len(photo) - 1))] = data.draw(st.integers(0, 255))
+    photo = photo[: data.draw(st.integers(len(photo) // 2, len(photo)))]
+    for version in (1, 2):
+        response = requests.post(
+            f"{colour_server.url}/api/classify?version={version}",
+            data=bytes(photo),
+            headers={"Content-Type": "image/jpeg"},
+            timeout=60,
+        )
+        assert response.status_code in (200, 400, 413, 415), response.text
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    fields=st.dictionaries(
+        st.sampled_from(["image", "top_k", "model", "version", "label", "other"]),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just(RED_TEXT),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+            max_leaves=5,
+        ),
+    )
+)
+def test_no_json_makes_the_server_fail(colour_server, fields):
+    body = json.dumps(fields, allow_nan=True).encode()
+    response = requests.post(f"{colour_server.url}/api/classify", data=body, timeout=60)
+    assert response.status_code in (200, 400, 404, 415), response.text
+
+
+def test_the_models_are_listed_with_versions_states_and_labels(colour_server):
+    (model,) = requests.get(f"{colour_server.url}/api/models", timeout=60).json()["models"]
+    assert model["name"] == "inception_v3"
+    assert model["default_version"] == 2
+    assert [(each["version"], each["state"], each["error"]) for each in model["versions"]] == [
+        (2, "AVAILABLE", ""),
+        (1, "AVAILABLE", ""),
+    ]
+    assert model["labels"] == model["pending_labels"] == {}
+
+
+@pytest.fixture(scope="module")
+def breeds_server(start_server, tmp_path_factory):
+    """A server with breeds and two models, of which one has no labels; it may write no file above 200 kB."""
+    import tiny_models
+
+    models = tmp_path_factory.mktemp("models")
+    tiny_models.colours(models / "inception_v3" / "1", 1)
+    tiny_models.half_plus(2, models / "half_plus_two" / "1")
+    (models / "breeds.json").write_text('{"breeds": [{"id": "c1", "name_zh": "红犬"}]}', encoding="utf-8")
+    return start_server(models, prefix=("prlimit", "--fsize=200000"))
+
+
+def test_the_breeds_are_sent_as_they_are_stored_and_not_twice(breeds_server):
+    first = requests.get(f"{breeds_server.url}/api/breeds", timeout=60)
+    assert first.json() == {"breeds": [{"id": "c1", "name_zh": "红犬"}]}
+    again = requests.get(
+        f"{breeds_server.url}/api/breeds", headers={"If-None-Match": first.headers["ETag"]}, timeout=60
+    )
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_without_breeds_the_answer_says_what_is_missing(colour_server):
+    code, error = refusal(requests.get(f"{colour_server.url}/api/breeds", timeout=60))
+    assert code == 503
+    assert "breeds.json" in error
+
+
+def test_a_model_without_labels_cannot_name_breeds(breeds_server):
+    code, error = refusal(classify(breeds_server, {"image": RED_TEXT, "model": "half_plus_two"}))
+    assert code == 400
+    assert "half_plus_two version 1 cannot name breeds: expected labels in its assets.extra/dogsnap.json" in error
+
+
+def test_an_unknown_path_and_a_wrong_method_are_told_in_the_one_error_body(colour_server):
+    assert refusal(requests.get(f"{colour_server.url}/api/nope", timeout=60))[0] == 404
+    assert refusal(requests.get(f"{colour_server.url}/api/classify", timeout=60))[0] == 405
+    assert refusal(requests.delete(f"{colour_server.url}/healthz", timeout=60))[0] == 405
+
+
+def test_a_large_photo_in_a_form_is_not_written_to_a_file(breeds_server):
+    """Web frameworks put a form's file above 500 kB into a temporary one; this server could not."""
+    photo = encode(plain(RED, (1000, 900)), "BMP")
+    response = requests.post(f"{breeds_server.url}/api/classify", files={"image": ("holiday.bmp", photo)}, timeout=60)
+    assert response.json()["breeds"][0]["id"] == "c1"
+    assert "holiday" not in breeds_server.log()

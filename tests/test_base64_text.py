@@ -1,0 +1,49 @@
+"""Base64 text in every form that clients send."""
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backend.errors import InvalidArgument
+from backend.serving.base64_text import decode_base64, to_web_safe_base64
+
+BYTES = bytes(range(256))
+STANDARD = base64.b64encode(BYTES).decode()
+FORMS = {
+    "standard": STANDARD,
+    "without padding": STANDARD.rstrip("="),
+    "web-safe": base64.urlsafe_b64encode(BYTES).decode(),
+    "web-safe without padding": base64.urlsafe_b64encode(BYTES).decode().rstrip("="),
+    "line breaks": base64.encodebytes(BYTES).decode(),
+    "Windows line breaks": base64.encodebytes(BYTES).decode().replace("\n", "\r\n"),
+    "a data: prefix": f"data:image/jpeg;base64,{STANDARD}",
+    "a data: prefix with parameters, in capitals": f"  DATA:image/jpeg;name=a.jpg;base64,\n{STANDARD}\n",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_base64_is_read(form):
+    assert decode_base64(FORMS[form]) == BYTES
+
+
+@given(st.binary(max_size=50))
+def test_what_is_written_is_read_back(contents):
+    assert decode_base64(to_web_safe_base64(contents).decode()) == contents
+    assert decode_base64(base64.b64encode(contents).decode()) == contents
+
+
+@pytest.mark.parametrize(
+    ("text", "received"), [("ab!d", "the character '!'"), ("狗", "the character '狗'"), ("abcde", "5 characters")]
+)
+def test_what_is_no_base64_is_refused_naming_the_fault(text, received):
+    with pytest.raises(InvalidArgument, match="Unable to base64 decode: expected base64 text") as error:
+        decode_base64(text)
+    assert received in error.value.message
+
+
+def test_the_refusal_does_not_repeat_the_text():
+    with pytest.raises(InvalidArgument) as error:
+        decode_base64(STANDARD + "!")
+    assert STANDARD[:20] not in error.value.message
