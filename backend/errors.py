@@ -52,6 +52,27 @@ class NotFound(DogsnapError):
     http_status = 404
 
 
+class Aborted(DogsnapError):
+    """What the request builds on was changed by somebody else meanwhile; look again before trying again."""
+
+    code = "ABORTED"
+    http_status = 409
+
+
+class Unauthenticated(DogsnapError):
+    """The request does not show who sends it, and has to."""
+
+    code = "UNAUTHENTICATED"
+    http_status = 401
+
+
+class PermissionDenied(DogsnapError):
+    """Whoever sends this request, from where it comes, may not."""
+
+    code = "PERMISSION_DENIED"
+    http_status = 403
+
+
 class MethodNotAllowed(DogsnapError):
     """The path exists, but not for this HTTP method."""
 

@@ -81,16 +81,21 @@ class Switch:
         return cls(line["id"], line["at"], Who(**line["by"]), subject, line["from"], line["to"], line["undoes"])
 
     def __str__(self) -> str:
-        return f"{self.subject}: {shown(self.before)} -> {shown(self.after)}"
+        kind = self.subject.kind
+        return f"{self.subject}: {shown(self.before, kind)} -> {shown(self.after, kind)}"
 
 
-def shown(value: Any) -> str:
-    """A subject's value for a reader: a version, a split, whether a version is loaded, or "none"."""
+# What it means that nobody chose anything.
+UNCHOSEN = {"default": "the largest", "load": "as the policy says"}
+
+
+def shown(value: Any, kind: str = "") -> str:
+    """A subject's value for a reader: a version, a split, or whether a version is loaded."""
     if isinstance(value, bool):
         return "loaded" if value else "unloaded"
     if isinstance(value, dict):
         return f"{100 * value['share']:g} % to {value['version']}"
-    return "none" if value is None else str(value)
+    return UNCHOSEN.get(kind, "none") if value is None else str(value)
 
 
 class SwitchLog:

@@ -1,0 +1,410 @@
+"""Switching in the room, without a server: labels, default, splits, loading, the log, and undoing, on real small versions."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import tiny_models
+from google.protobuf import text_format
+
+from backend.errors import Aborted, DogsnapError, FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from backend.serving.repository import ModelConfig, ModelSpec, Repository, State, configs_in_folder
+from backend.serving.switchboard import Switchboard, checked_who
+from backend.serving.switches import CONFIGURATION, WATCHER, Subject, SwitchLog, Who
+from backend.serving.traffic import Split
+
+ALICE = Who("alice", "127.0.0.1")
+LABELLED = "version_labels {{ key: 'stable' value: {stable} }} version_labels {{ key: 'canary' value: 2 }}"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """Versions 1, 2 and 3 of a model `half`, to copy from: y = x / 2 + version."""
+    folder = tmp_path_factory.mktemp("made")
+    for number in (1, 2, 3):
+        tiny_models.half_plus(number, folder / str(number))
+    return folder
+
+
+class Room:
+    """A repository over a folder of its own, and its switchboard."""
+
+    def __init__(self, made: Path, models: Path, switch_file: Path | None = None):
+        self.made, self.models = made, models
+        self.config_text = ""
+        self.repository = Repository(self._configs, switches=SwitchLog(switch_file), retry_seconds=1e9)
+        self.board = Switchboard(self.repository)
+
+    def _configs(self) -> list[ModelConfig]:
+        configs = configs_in_folder(self.models)
+        for config in configs:
+            text_format.Merge(self.config_text, config)
+        return configs
+
+    def with_versions(self, *numbers: int) -> "Room":
+        for folder in self.models.glob("half/*"):
+            shutil.rmtree(folder)
+        for number in numbers:
+            shutil.copytree(self.made / str(number), self.models / "half" / str(number))
+        self.repository.look(trust=True)
+        return self
+
+    def answers(self, version: int | None = None, label: str | None = None, key: str = "") -> int:
+        with self.repository.acquire(ModelSpec("half", version, label, key)) as servable:
+            return servable.id.version
+
+    def states(self) -> dict[int, State]:
+        return {each.version: each.state for each in self.repository.status(ModelSpec("half"))}
+
+    def log(self) -> list[str]:
+        return [f"{each.by.name}: {each}" for each in reversed(self.board.switches.switches())]
+
+
+@pytest.fixture
+def room(made, tmp_path) -> Room:
+    return Room(made, tmp_path / "models").with_versions(1, 2)
+
+
+def test_a_label_is_set_moved_and_removed(room):
+    room.board.label("half", "stable", 1, ALICE)
+    assert room.answers(label="stable") == 1
+    room.board.label("half", "stable", 2, ALICE)
+    assert room.answers(label="stable") == 2
+    room.board.label("half", "stable", None, ALICE)
+    with pytest.raises(InvalidArgument, match="Unrecognized servable version label: stable"):
+        room.answers(label="stable")
+
+
+def test_every_switch_is_in_the_log_with_who_when_from_and_to(room):
+    room.board.label("half", "stable", 1, ALICE)
+    switch = room.board.label("half", "stable", 2, checked_who("bob", "10.0.0.7"))
+    assert switch.to_json() == {
+        "id": 2,
+        "at": switch.at,
+        "by": {"name": "bob", "address": "10.0.0.7"},
+        "model": "half",
+        "kind": "label",
+        "name": "stable",
+        "from": 1,
+        "to": 2,
+        "undoes": None,
+    }
+    assert room.board.switches.switches()[0] == switch
+    assert switch.at.endswith("Z")
+
+
+def test_a_switch_to_what_is_so_already_is_no_switch(room):
+    room.board.label("half", "stable", 1, ALICE)
+    assert room.board.label("half", "stable", 1, ALICE) is None
+    assert len(room.log()) == 1
+
+
+def test_a_label_for_a_version_that_is_not_there_waits_for_it(room):
+    room.board.label("half", "canary", 3, ALICE)
+    with pytest.raises(Unavailable, match="waits for version 3"):
+        room.answers(label="canary")
+    room.with_versions(1, 2, 3)
+    assert room.answers(label="canary") == 3
+
+
+def test_a_label_that_moves_to_a_version_that_is_not_there_answers_from_the_old_one_until_then(room):
+    room.board.label("half", "stable", 2, ALICE)
+    room.board.label("half", "stable", 3, ALICE)
+    assert room.answers(label="stable") == 2
+    room.with_versions(1, 2, 3)
+    assert room.answers(label="stable") == 3
+    assert "watcher: label stable of half: 2 -> 3" in room.log()
+
+
+def test_a_label_is_moved_only_from_where_it_was_expected(room):
+    room.board.label("half", "stable", 1, ALICE, expected=None)
+    with pytest.raises(Aborted, match="was expected at 2, but it is at 1"):
+        room.board.label("half", "stable", 2, ALICE, expected=2)
+    assert room.answers(label="stable") == 1
+
+
+@pytest.mark.parametrize("label", ["", "a b", "-x", "x" * 65, "a/b", "é"])
+def test_a_label_with_odd_characters_is_refused(room, label):
+    with pytest.raises(InvalidArgument, match="expected 1 to 64 of the characters"):
+        room.board.label("half", label, 1, ALICE)
+
+
+def test_the_default_is_chosen_and_given_back(room):
+    room.board.default("half", 1, ALICE)
+    assert room.answers() == 1
+    room.with_versions(1, 2, 3)
+    assert room.answers() == 1
+    room.board.default("half", None, ALICE)
+    assert room.answers() == 3
+
+
+def test_a_chosen_default_that_is_gone_leaves_the_answer_to_the_largest(room):
+    room.with_versions(1, 2, 3)
+    room.board.default("half", 2, ALICE)
+    room.with_versions(1, 3)
+    assert room.answers() == 3
+    assert room.log()[-1] == "watcher: default of half: 2 -> 3"
+
+
+def test_a_default_that_is_not_available_is_refused(room):
+    with pytest.raises(FailedPrecondition, match="version 9 of half is not available; available: 1, 2"):
+        room.board.default("half", 9, ALICE)
+
+
+def test_a_new_version_that_takes_over_the_default_is_a_switch_that_can_be_undone(room):
+    room.with_versions(1, 2, 3)
+    assert room.log() == ["watcher: default of half: 2 -> 3"]
+    room.board.undo(ALICE)
+    assert room.answers() == 2
+
+
+def test_undo_goes_back_step_by_step(room):
+    room.board.label("half", "stable", 1, ALICE)
+    room.board.label("half", "stable", 2, ALICE)
+    room.board.default("half", 1, ALICE)
+    assert str(room.board.undo(ALICE)) == "default of half: 1 -> the largest"
+    assert str(room.board.undo(ALICE)) == "label stable of half: 2 -> 1"
+    assert str(room.board.undo(ALICE)) == "label stable of half: 1 -> none"
+    with pytest.raises(FailedPrecondition, match="no switch to undo"):
+        room.board.undo(ALICE)
+
+
+def test_undo_of_a_waiting_label_leaves_it_where_it_is(room):
+    room.board.label("half", "stable", 2, ALICE)
+    room.board.label("half", "stable", 3, ALICE)
+    room.board.undo(ALICE)
+    room.with_versions(1, 2, 3)
+    assert room.answers(label="stable") == 2
+
+
+def test_an_undo_can_be_undone_by_its_number(room):
+    room.board.label("half", "stable", 1, ALICE)
+    room.board.label("half", "stable", 2, ALICE)
+    undo = room.board.undo(ALICE)
+    assert undo.undoes == 2
+    room.board.undo(ALICE, number=undo.id)
+    assert room.answers(label="stable") == 2
+
+
+def test_undo_of_a_switch_that_something_followed_is_refused(room):
+    first = room.board.label("half", "stable", 1, ALICE)
+    room.board.label("half", "stable", 2, ALICE)
+    with pytest.raises(Aborted, match="not in force any more"):
+        room.board.undo(ALICE, number=first.id)
+    with pytest.raises(NotFound, match="no switch 77"):
+        room.board.undo(ALICE, number=77)
+
+
+def test_undo_back_to_a_version_that_is_gone_is_refused(room):
+    room.board.label("half", "stable", 1, ALICE)
+    room.board.label("half", "stable", 2, ALICE)
+    room.with_versions(2)
+    with pytest.raises(FailedPrecondition, match="version 1 is not available"):
+        room.board.undo(ALICE)
+    assert room.answers(label="stable") == 2
+
+
+def test_a_version_is_unloaded_kept_out_and_loaded_again(room):
+    room.board.load("half", 1, False, ALICE)
+    for _ in range(2):
+        room.repository.look(trust=True)
+    assert room.states() == {2: State.AVAILABLE, 1: State.END}
+    room.board.load("half", 1, True, ALICE)
+    room.repository.look(trust=True)
+    assert room.answers(version=1) == 1
+
+
+def test_unloading_is_undone(room):
+    room.board.load("half", 1, False, ALICE)
+    room.repository.look(trust=True)
+    room.board.undo(ALICE)
+    room.repository.look(trust=True)
+    assert room.answers(version=1) == 1
+
+
+def test_a_version_outside_the_policy_is_loaded_when_told_to(room):
+    room.config_text = "model_version_policy { latest { num_versions: 1 } }"
+    room.with_versions(1, 2)
+    assert room.states()[1] == State.END
+    room.board.load("half", 1, True, ALICE)
+    room.repository.look(trust=True)
+    assert room.answers(version=1) == 1
+
+
+def test_a_version_that_failed_is_tried_again_at_once_when_told_to(room):
+    (room.models / "half" / "3").mkdir()
+    (room.models / "half" / "3" / "saved_model.pb").write_bytes(b"no model")
+    room.repository.look(trust=True)
+    assert room.states()[3] == State.END
+    loads = []
+    room.repository._load = lambda model, version: loads.append(version.id.version)
+    room.repository.look(trust=True)
+    assert loads == []
+    room.board.load("half", 3, True, ALICE)
+    room.repository.look(trust=True)
+    assert loads == [3]
+
+
+@pytest.mark.parametrize(
+    ("use", "sentence"),
+    [
+        (lambda board: board.label("half", "stable", 1, ALICE), "label stable"),
+        (lambda board: board.default("half", 1, ALICE), "the default"),
+        (lambda board: board.shadow("half", 1, ALICE), "the shadow"),
+        (lambda board: board.split("half", "", Split(1, 0.5), ALICE), "split of the default"),
+    ],
+)
+def test_a_version_in_use_is_not_unloaded(room, use, sentence):
+    use(room.board)
+    with pytest.raises(FailedPrecondition, match=sentence):
+        room.board.load("half", 1, False, ALICE)
+
+
+def test_the_last_version_is_not_unloaded(room):
+    room.with_versions(2)
+    with pytest.raises(FailedPrecondition, match="the last one available"):
+        room.board.load("half", 2, False, ALICE)
+
+
+def test_a_version_or_model_that_does_not_exist_is_named(room):
+    with pytest.raises(NotFound, match="half has no version 9"):
+        room.board.load("half", 9, True, ALICE)
+    with pytest.raises(NotFound, match="models served here: half"):
+        room.board.default("third", 1, ALICE)
+    with pytest.raises(NotFound, match="half has no label gone"):
+        room.board.label("half", "gone", None, ALICE)
+
+
+def test_a_split_sends_about_its_share_and_the_same_key_always_to_the_same_side(room):
+    room.board.label("half", "stable", 1, ALICE)
+    room.board.split("half", "stable", Split(2, 0.05), ALICE)
+    keys = [f"client {number}" for number in range(4000)]
+    taken = {key for key in keys if room.answers(label="stable", key=key) == 2}
+    assert 0.035 < len(taken) / len(keys) < 0.065  # four standard deviations of a fair 5 %
+    assert taken == {key for key in keys if room.answers(label="stable", key=key) == 2}
+    room.board.split("half", "stable", Split(2, 0.2), ALICE)
+    assert taken < {key for key in keys if room.answers(label="stable", key=key) == 2}
+    room.board.split("half", "stable", Split(2, 1.0), ALICE)
+    assert all(room.answers(label="stable", key=key) == 2 for key in keys[:100])
+
+
+def test_a_split_does_not_touch_who_names_a_version_or_another_label(room):
+    room.board.label("half", "stable", 1, ALICE)
+    room.board.split("half", "stable", Split(2, 1.0), ALICE)
+    room.board.label("half", "other", 1, ALICE)
+    assert (room.answers(version=1), room.answers(label="other"), room.answers(label="stable")) == (1, 1, 2)
+
+
+def test_a_split_to_a_version_that_went_away_leaves_the_answer_to_the_label(room):
+    room.board.label("half", "stable", 2, ALICE)
+    room.board.split("half", "stable", Split(1, 1.0), ALICE)
+    room.with_versions(2)
+    assert room.answers(label="stable") == 2
+
+
+@pytest.mark.parametrize(
+    ("label", "split", "error"),
+    [
+        ("gone", Split(1, 0.5), NotFound),
+        ("", Split(1, 0.0), InvalidArgument),
+        ("", Split(1, 1.5), InvalidArgument),
+        ("", Split(9, 0.5), FailedPrecondition),
+    ],
+)
+def test_a_split_that_makes_no_sense_is_refused(room, label, split, error):
+    with pytest.raises(error):
+        room.board.split("half", label, split, ALICE)
+
+
+def test_a_label_with_a_split_is_not_removed(room):
+    room.board.label("half", "stable", 1, ALICE)
+    room.board.split("half", "stable", Split(2, 0.5), ALICE)
+    with pytest.raises(FailedPrecondition, match="end the split first"):
+        room.board.label("half", "stable", None, ALICE)
+
+
+def test_splits_and_shadows_are_undone(room):
+    room.board.split("half", "", Split(1, 0.5), ALICE)
+    room.board.shadow("half", 1, ALICE)
+    assert str(room.board.undo(ALICE)) == "shadow of half: 1 -> none"
+    assert str(room.board.undo(ALICE)) == "split of the default of half: 50 % to 1 -> none"
+
+
+def test_a_changed_configuration_moves_its_labels_and_leaves_alone_what_people_switched(room):
+    room.config_text = LABELLED.format(stable=1)
+    room.repository.look(trust=True)
+    room.board.label("half", "canary", 1, ALICE)
+    room.config_text = LABELLED.format(stable=2)
+    room.repository.look(trust=True)
+    assert (room.answers(label="stable"), room.answers(label="canary")) == (2, 1)
+    assert room.log()[-1] == f"{CONFIGURATION.name}: label stable of half: 1 -> 2"
+    room.config_text = ""
+    room.repository.look(trust=True)
+    assert room.repository.labels("half") == ({}, {})
+
+
+def test_what_was_switched_survives_a_restart_when_a_file_keeps_the_log(made, tmp_path):
+    file = tmp_path / "switches.jsonl"
+    first = Room(made, tmp_path / "models", file)
+    first.config_text = LABELLED.format(stable=1)
+    first.with_versions(1, 2)
+    first.board.label("half", "stable", 2, ALICE)
+    first.board.default("half", 1, ALICE)
+    first.board.split("half", "stable", Split(1, 1.0), ALICE)
+    first.board.shadow("half", 2, ALICE)
+
+    second = Room(made, tmp_path / "models", file)
+    second.config_text = first.config_text
+    second.repository.look(trust=True)
+    assert second.repository.labels("half") == ({"stable": 2, "canary": 2}, {})
+    assert (second.answers(), second.answers(label="stable"), second.answers(label="canary")) == (1, 1, 2)
+    assert second.log() == first.log()
+    assert str(second.board.undo(ALICE)) == "shadow of half: 2 -> none"
+
+
+def test_a_configuration_that_changed_while_the_server_was_down_is_followed(made, tmp_path):
+    file = tmp_path / "switches.jsonl"
+    first = Room(made, tmp_path / "models", file)
+    first.config_text = LABELLED.format(stable=1)
+    first.with_versions(1, 2)
+    first.board.label("half", "canary", 1, ALICE)
+
+    second = Room(made, tmp_path / "models", file)
+    second.config_text = LABELLED.format(stable=2)
+    second.repository.look(trust=True)
+    assert second.repository.labels("half") == ({"stable": 2, "canary": 1}, {})
+
+
+def test_a_log_that_a_crash_cut_off_is_read_up_to_there(tmp_path, caplog):
+    file = tmp_path / "switches.jsonl"
+    log = SwitchLog(file)
+    stable = Subject("half", "label", "stable")
+    log.add(ALICE, stable, 1, 2)
+    log.add(ALICE, stable, 2, 3)
+    file.write_bytes(file.read_bytes()[:-20])
+    again = SwitchLog(file)
+    assert [each.after for each in again.switches()] == [2]
+    assert "is no switch and is skipped" in caplog.text
+    again.add(ALICE, stable, 2, 7)
+    assert [each.after for each in SwitchLog(file).switches()] == [7, 2]
+
+
+def test_a_file_that_cannot_be_written_does_not_stop_a_switch(room, made, tmp_path, caplog):
+    blocked = Room(made, room.models, tmp_path / "missing folder" / "switches.jsonl")
+    blocked.repository.look(trust=True)
+    blocked.board.label("half", "stable", 1, ALICE)
+    assert blocked.answers(label="stable") == 1
+    assert "is not in the file" in caplog.text
+
+
+def test_a_client_cannot_pose_as_the_server():
+    assert checked_who("watcher", "127.0.0.1").name == "someone"
+    assert checked_who(" a\n b ", "").name == "a b"
+    assert len(checked_who("x" * 1000, "").name) == 64
+    assert WATCHER.name == "watcher"
+
+
+def test_every_error_of_a_switch_is_a_sentence_with_a_canonical_code(room):
+    with pytest.raises(DogsnapError) as caught:
+        room.board.label("half", "stable", -1, ALICE)
+    assert (caught.value.code, caught.value.http_status) == ("INVALID_ARGUMENT", 400)
