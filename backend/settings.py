@@ -18,9 +18,9 @@ MEBIBYTE = 2**20
 MODELS = Path("models")
 
 
-def setting(default: Any, text: str) -> Any:
-    """One row of the table; its name and type are those of the field it is assigned to."""
-    return dataclasses.field(default=default, metadata={"help": text})
+def setting(default: Any, text: str, least: float = 0) -> Any:
+    """One row of the table; its name and type are those of the field it is assigned to. Numbers are at least `least`."""
+    return dataclasses.field(default=default, metadata={"help": text, "least": least})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,16 +36,24 @@ class Settings:
     poll_seconds: float = setting(1.0, "how often the model folders are looked at; 0 looks once")
     retry_seconds: float = setting(60.0, "how long after a failed load the same version is tried again")
     warm_up: bool = setting(True, "run the warm-up records of a version before it answers")
-    run_threads: int = setting(8, "requests that run in TensorFlow at the same time")
+    run_threads: int = setting(8, "requests that run in TensorFlow at the same time", least=1)
     queue_size: int = setting(64, "requests that may wait for a run thread; one more is answered 503")
-    deadline_ms: int = setting(30_000, "a request without an answer after this time is answered 504")
-    max_body_mb: int = setting(16, "largest body with a photo, in MiB")
-    max_tensor_body_mb: int = setting(100, "largest body with tensors (under /v1/ and POST /), also after gzip, in MiB")
-    max_photo_pixels: int = setting(50_000_000, "largest photo, in pixels")
-    max_photos: int = setting(32, "most photos in one request")
+    deadline_ms: int = setting(30_000, "a request without an answer after this time is answered 504", least=1)
+    max_body_mb: int = setting(16, "largest body with a photo, in MiB", least=1)
+    max_tensor_body_mb: int = setting(
+        100, "largest body with tensors (under /v1/ and POST /), also after gzip, in MiB", least=1
+    )
+    max_photo_pixels: int = setting(50_000_000, "largest photo, in pixels", least=1)
+    max_photos: int = setting(32, "most photos in one request", least=1)
     enable_cors: bool = setting(False, "let pages of other hosts call this server from a browser")
     access_log: bool = setting(False, "log one line per request")
     drain_seconds: int = setting(30, "after SIGTERM, how long running requests may take to finish")
+
+    def __post_init__(self) -> None:
+        for row in table():
+            value, least = getattr(self, row.name), row.metadata["least"]
+            if row.type in (int, float) and value < least:
+                raise click.UsageError(f"{flag(row.name)} ({variable(row.name)}) is {value}; expected at least {least}")
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ, **flags: Any) -> "Settings":

@@ -17,6 +17,8 @@ from backend.settings import Settings
 def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predictor:
     """A predictor over the configured models, none of which is loaded yet; `only` leaves out all that would not answer it."""
     metrics = Metrics()
+    executor = BoundedExecutor(settings.run_threads, settings.queue_size)
+    metrics.watch_places(lambda: executor.held)
     return Predictor(
         repository=Repository(
             lambda: _narrowed(configured_models(settings), only),
@@ -24,7 +26,7 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
             settings.retry_seconds,
             run_warm_up=settings.warm_up,
         ),
-        executor=BoundedExecutor(settings.run_threads, settings.queue_size),
+        executor=executor,
         metrics=metrics,
         photo_limits=PhotoLimits(settings.max_photo_pixels, settings.max_photos),
         deadline_seconds=settings.deadline_ms / 1000,

@@ -22,7 +22,8 @@ class BoundedExecutor:
 
     def __init__(self, threads: int, queue_size: int):
         self.capacity = threads + queue_size
-        self._places = threading.BoundedSemaphore(self.capacity)
+        self.held = 0  # requests that run or wait
+        self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="run")
 
     def run(self, work: Callable[[], Result], deadline: float, when_gone: WhenGone | None = None) -> Result:
@@ -32,13 +33,24 @@ class BoundedExecutor:
         when the client left the queue. Work that has begun goes on to its end in its thread and keeps its place until
         then: TensorFlow cannot be interrupted.
         """
-        if not self._places.acquire(blocking=False):
-            raise Unavailable(f"the server is full: {self.capacity} requests are running or waiting; try again later")
-        future = self._pool.submit(work)
-        future.add_done_callback(lambda _: self._places.release())
-        if when_gone is not None and not when_gone(future.cancel):
-            future.cancel()
+        self._take_place()
+        try:
+            future = self._pool.submit(work)
+        except RuntimeError:
+            self._leave_place()
+            raise Unavailable("the server is shutting down; try again later") from None
+        future.add_done_callback(lambda _: self._leave_place())
         return _result_by(future, deadline)
+
+    def _take_place(self) -> None:
+        with self._lock:
+            if self.held >= self.capacity:
+                raise Unavailable(f"the server is full: {self.held} requests are running or waiting; try again later")
+            self.held += 1
+
+    def _leave_place(self) -> None:
+        with self._lock:
+            self.held -= 1
 
     def close(self) -> None:
         """Let running work end and refuse new work."""

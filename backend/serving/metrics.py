@@ -4,7 +4,7 @@ It serves nothing: a door reads `Metrics.text`.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
@@ -82,6 +82,11 @@ class Metrics:
     def routed(self, servable: ServableId, label: str) -> None:
         """A label, or the default (""), sent a request to this version. Only labels that exist come here."""
         self._routed.labels(servable.name, label, servable.version).inc()
+
+    def watch_places(self, held: Callable[[], int]) -> None:
+        """Show how many requests run or wait, asked for when somebody looks."""
+        gauge = Gauge("dogsnap_places_held", "requests that run or wait for a run thread", registry=self.registry)
+        gauge.set_function(held)
 
     def loaded(self, servable: ServableId, seconds: float) -> None:
         self._available.labels(servable.name, servable.version).set(1)

@@ -1,0 +1,133 @@
+"""The server as a process: deadlines, a full queue, health at full load, draining, and the room's independence of its doors."""
+
+import ast
+import concurrent.futures
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import requests
+import tiny_models
+
+SERVING = Path(__file__).parent.parent / "backend" / "serving"
+
+
+@pytest.fixture(scope="module")
+def sleeper(tmp_path_factory) -> Path:
+    models = tmp_path_factory.mktemp("sleeper_models")
+    tiny_models.sleeper(models / "sleeper" / "1")
+    return models
+
+
+@pytest.fixture(scope="module")
+def narrow_server(start_server, sleeper):
+    """Runs one request, lets one wait, and gives each two seconds."""
+    return start_server(sleeper, "--run-threads", "1", "--queue-size", "1", "--deadline-ms", "2000")
+
+
+def sleep_for(server, seconds: float) -> requests.Response:
+    return requests.post(f"{server.url}/v1/models/sleeper:predict", json={"inputs": [seconds]}, timeout=60)
+
+
+def held(server) -> float:
+    lines = requests.get(f"{server.url}/metrics", timeout=60).text.splitlines()
+    return float(next(line for line in lines if line.startswith("dogsnap_places_held ")).split()[1])
+
+
+def wait_until_held(server, count: int) -> None:
+    end = time.monotonic() + 30
+    while held(server) != count:
+        assert time.monotonic() < end, f"never saw {count} requests running or waiting"
+        time.sleep(0.02)
+
+
+def test_an_answer_past_its_deadline_is_504_at_the_deadline(narrow_server):
+    begun = time.monotonic()
+    response = sleep_for(narrow_server, 4)
+    assert 1.9 < time.monotonic() - begun < 3.5
+    assert response.status_code == 504
+    assert "deadline" in response.json()["error"]
+    wait_until_held(narrow_server, 0)
+
+
+def test_a_full_queue_is_503_with_a_time_to_try_again_and_health_answers_meanwhile(narrow_server):
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        first = pool.submit(sleep_for, narrow_server, 0.8)
+        wait_until_held(narrow_server, 1)
+        second = pool.submit(sleep_for, narrow_server, 0.1)
+        wait_until_held(narrow_server, 2)
+        third = sleep_for(narrow_server, 0.1)
+        assert third.status_code == 503
+        assert int(third.headers["Retry-After"]) >= 1
+        assert "the server is full: 2 requests are running or waiting" in third.json()["error"]
+        assert requests.get(f"{narrow_server.url}/healthz", timeout=5).json() == {"status": "alive"}
+        assert requests.get(f"{narrow_server.url}/readyz", timeout=5).json() == {"status": "ready"}
+        assert [first.result().status_code, second.result().status_code] == [200, 200]
+
+
+def test_metrics_count_requests_by_model_version_door_and_outcome(narrow_server):
+    before = requests.get(f"{narrow_server.url}/metrics", timeout=60)
+    assert before.headers["Content-Type"].startswith("text/plain")
+    sleep_for(narrow_server, 0)
+    requests.post(f"{narrow_server.url}/v1/models/made-up:predict", json={"inputs": [1]}, timeout=60)
+    text = requests.get(f"{narrow_server.url}/metrics", timeout=60).text
+    assert 'dogsnap_requests_total{door="rest",model="sleeper",outcome="OK",version="1"}' in text
+    assert 'dogsnap_requests_total{door="rest",model="",outcome="NOT_FOUND",version=""}' in text
+    assert 'dogsnap_request_seconds_count{door="rest",model="sleeper",version="1"}' in text
+    assert 'dogsnap_version_available{model="sleeper",version="1"} 1.0' in text
+    assert "made-up" not in text
+
+
+def test_a_stopped_server_answers_what_it_has_begun_and_ends_well(start_server, sleeper):
+    server = start_server(sleeper)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(sleep_for, server, 2)
+        wait_until_held(server, 1)
+        assert server.stop() == 0
+        assert answer.result().json() == {"outputs": [2.0]}
+    assert "Traceback" not in server.log()
+
+
+def test_the_log_says_what_was_loaded_and_where_to_look(narrow_server):
+    assert "loaded sleeper version 1 in" in narrow_server.log()
+    assert f"ready: open http://localhost:{narrow_server.port}/" in narrow_server.log()
+
+
+def test_a_server_without_models_lives_but_is_not_ready_and_says_why(start_server, tmp_path):
+    server = start_server(tmp_path, wait=False)
+    server.wait_until_ready("/healthz")
+    time.sleep(0.5)
+    response = requests.get(f"{server.url}/readyz", timeout=60)
+    assert response.status_code == 503
+    assert "no model was found" in response.json()["error"]
+    assert server.stop() == 0
+
+
+def test_serving_imports_neither_flask_nor_grpc_nor_modeling():
+    for file in sorted(SERVING.glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                assert name.split(".")[0] not in ("flask", "werkzeug", "gunicorn", "grpc", "grpc_health"), (
+                    f"{file.name}: {name}"
+                )
+                assert not name.startswith(("backend.doors", "backend.modeling", "backend.commands")), (
+                    f"{file.name}: {name}"
+                )
+                assert not name.endswith("_pb2_grpc"), f"{file.name}: {name}"
+
+
+def test_the_whole_room_loads_without_flask_grpc_or_modeling():
+    modules = ", ".join(f"backend.serving.{file.stem}" for file in SERVING.glob("*.py"))
+    code = f"import sys, {modules}; print([n for n in sys.modules if n in ('flask', 'grpc', 'backend.modeling')])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_the_command_line_knows_its_commands_without_loading_tensorflow():
+    code = "import sys, backend.cli, backend.commands.serve; print('tensorflow' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout.strip() == "False"

@@ -1,0 +1,79 @@
+"""The table of settings: flags, environment and defaults come from it, and what it does not know is refused."""
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from backend.settings import Settings, flag, table, variable
+
+DOGSNAP = Path(sys.executable).with_name("dogsnap")
+
+
+def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess:
+    return subprocess.run([DOGSNAP, *arguments], env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_without_flags_and_environment_every_setting_has_its_default():
+    settings = Settings.from_environment({})
+    assert all(getattr(settings, row.name) == row.default for row in table())
+
+
+def test_the_environment_wins_over_defaults_and_flags_over_the_environment():
+    environ = {"DOGSNAP_PORT": "9000", "DOGSNAP_MAX_PHOTOS": "3", "DOGSNAP_POLL_SECONDS": "0.5", "HOME": "/"}
+    settings = Settings.from_environment(environ, port=9001)
+    assert (settings.port, settings.max_photos, settings.poll_seconds) == (9001, 3, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("true", True), ("1", True), ("no", False), ("False", False), ("0", False)]
+)
+def test_booleans_mean_what_they_say(text, value):
+    assert Settings.from_environment({"DOGSNAP_ENABLE_CORS": text}).enable_cors is value
+
+
+def test_a_folder_is_a_path():
+    assert Settings.from_environment({"DOGSNAP_MODELS": "/a/b"}).models == Path("/a/b")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("DOGSNAP_PROT", "1", "unknown setting in the environment: DOGSNAP_PROT"),
+        ("DOGSNAP_PORT", "http", "'http' is not a valid integer"),
+        ("DOGSNAP_ENABLE_CORS", "maybe", "'maybe' is not a valid boolean"),
+        ("DOGSNAP_RUN_THREADS", "0", "--run-threads (DOGSNAP_RUN_THREADS) is 0; expected at least 1"),
+        ("DOGSNAP_QUEUE_SIZE", "-1", "expected at least 0"),
+    ],
+)
+def test_what_is_misspelt_or_out_of_range_is_refused_by_name(name, value, sentence):
+    with pytest.raises(click.UsageError) as error:
+        Settings.from_environment({name: value})
+    assert sentence in error.value.format_message()
+    assert name in error.value.format_message()
+
+
+def test_the_server_refuses_an_unknown_variable_and_names_the_known_ones():
+    result = run("serve", DOGSNAP_PROT="1")
+    assert result.returncode == 2
+    assert "unknown setting in the environment: DOGSNAP_PROT" in result.stderr
+    assert "DOGSNAP_PORT" in result.stderr
+
+
+def test_the_variable_of_the_tests_is_no_unknown_setting():
+    assert Settings.from_environment({"DOGSNAP_TEST_DATA": "/data"}) == Settings()
+
+
+def test_every_setting_is_a_flag_of_serve_with_variable_and_default_in_its_help():
+    text = " ".join(run("serve", "--help").stdout.split())
+    for row in table():
+        assert flag(row.name) in text
+        assert f"[{variable(row.name)}; default: {row.default}]" in text
+
+
+def test_settings_do_not_change():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Settings().port = 1
