@@ -64,17 +64,17 @@ def merge(
     """Merge decoding into SOURCE_VERSION_DIR (like models/inception_v3/1) and write the next version number beside it."""
     from backend.modeling import merge as merging
     from backend.modeling.freezing import FreezingError
+    from backend.modeling.inspection import InspectionError, input_specs
 
     try:
         options = merging.Options(
             size=size, mean=_numbers(mean), deviation=_numbers(deviation), labels=_names(labels), **chosen
         )
         if dry_run:
-            loaded, _ = merging.load(source)
-            click.echo(f"would merge in front of {merging.find_place(loaded.signatures, options)}")
+            click.echo(f"would merge in front of {merging.find_place(input_specs(source), options)}")
             return
         folder = merging.merge(source, options, click.echo)
-    except (merging.MergeError, FreezingError, OSError) as error:
+    except (merging.MergeError, InspectionError, FreezingError, OSError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"wrote {folder}")
 

@@ -14,6 +14,7 @@ import tensorflow as tf
 from backend.modeling import layers
 from backend.modeling.export import DESCRIPTION, write_version
 from backend.modeling.freezing import freeze
+from backend.modeling.inspection import input_specs
 
 Function = tf.types.experimental.ConcreteFunction
 Tensors = dict[str, tf.Tensor]
@@ -88,11 +89,11 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
                       labels           image                                   -> labels string (n, k), probabilities (n, k)
       decode bytes    the same without image_bytes, each of input_bytes string (n)
     With encode png the image output becomes output_bytes string (n). All share one frozen network.
-    Raises MergeError or FreezingError in a sentence; the folder of versions is then as it was.
+    Raises MergeError, InspectionError or FreezingError in a sentence; the folder of versions is then as it was.
     """
-    loaded, description = load(source)
-    place = find_place(loaded.signatures, options)
+    place = find_place(input_specs(source), options)
     report(f"decoding {options.decode} in front of {place}")
+    loaded, description = tf.saved_model.load(str(source)), read_description(source)
     wanted = image_input(place, options, description)
     richest = richest_signature(loaded.signatures, place, wanted)
     names = [label["name"] for label in description.get("labels", ())] or list(options.labels)
@@ -106,24 +107,22 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
     )
 
 
-def load(source: Path) -> tuple[object, dict]:
-    """Load a version directory: the SavedModel, and its self-description or {}. Raises MergeError when it is none."""
-    if not (source / "saved_model.pb").is_file():
-        raise MergeError(f"{source} holds no saved_model.pb; expected a version directory like models/inception_v3/1")
+def read_description(source: Path) -> dict:
+    """What a version says about itself; {} where it says nothing."""
     file = source / "assets.extra" / DESCRIPTION
-    description = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    return tf.saved_model.load(str(source)), description
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
-def find_place(signatures: Mapping[str, Function], options: Options = Options()) -> Place:
+def find_place(inputs: Mapping[str, Specs], options: Options | None = None) -> Place:
     """The one image input that decoding can be merged in front of.
 
-    Looks into `options.signature`, else serving_default, else the only signature with an image input. Raises MergeError,
-    with the candidates and the option that chooses, when there is none or more than one.
+    `inputs`: of each signature. Looks into `options.signature`, else serving_default, else the only signature with an
+    image input. Raises MergeError, with the candidates and the option that chooses, when there is none or more than one.
     """
-    places = [place for name in signatures for place in _places(name, signatures[name], options)]
+    options = options or Options()
+    places = [place for name, specs in inputs.items() for place in _places(name, specs, options)]
     if options.signature is not None:
-        _check_choice("signature", options.signature, signatures)
+        _check_choice("signature", options.signature, inputs)
         places = [place for place in places if place.signature == options.signature]
     elif any(place.signature == DEFAULT_SIGNATURE for place in places):
         places = [place for place in places if place.signature == DEFAULT_SIGNATURE]
@@ -132,7 +131,7 @@ def find_place(signatures: Mapping[str, Function], options: Options = Options())
     if len(places) == 1:
         return places[0]
     if not places:
-        raise MergeError(_nothing_found(signatures, options))
+        raise MergeError(_nothing_found(inputs, options))
     option = "--signature" if len({place.signature for place in places}) > 1 else "--input"
     listed = "; ".join(str(place) for place in places)
     raise MergeError(f"there are {len(places)} image inputs to merge in front of: {listed}; choose one with {option}")
@@ -143,8 +142,7 @@ def _check_choice(option: str, chosen: str, there: Mapping | Sequence[str]) -> N
         raise MergeError(f'--{option} names "{chosen}"; there is: {", ".join(there)}')
 
 
-def _places(name: str, signature: Function, options: Options) -> list[Place]:
-    specs = _inputs(signature)
+def _places(name: str, specs: Specs, options: Options) -> list[Place]:
     found = {alias: layout_of(spec, named=alias == options.input) for alias, spec in specs.items()}
     return [Place(name, alias, specs[alias], layout) for alias, layout in found.items() if layout]
 
@@ -153,16 +151,15 @@ def _inputs(signature: Function) -> Specs:
     return signature.structured_input_signature[1]
 
 
-def _nothing_found(signatures: Mapping[str, Function], options: Options) -> str:
-    inputs = [
-        f'"{alias}" ({_kind(spec)}) of "{name}"'
-        for name, signature in signatures.items()
-        for alias, spec in _inputs(signature).items()
-    ]
+def _nothing_found(inputs: Mapping[str, Specs], options: Options) -> str:
     wish = f'"{options.input}" is no image input' if options.input else "there is no image input"
+    found = [
+        f'"{alias}" ({_kind(spec)}) of "{name}"' for name, specs in inputs.items() for alias, spec in specs.items()
+    ]
+    text = any(spec.dtype == tf.string for specs in inputs.values() for spec in specs.values())
     return (
         f"{wish}: expected numbers (n, height, width, 1 or 3) or (n, 1 or 3, height, width), found: "
-        f"{'; '.join(inputs) or 'no inputs'}"
+        f"{'; '.join(found) or 'no inputs'}" + ("; decoding may be merged in already" if text else "")
     )
 
 

@@ -1,0 +1,101 @@
+"""Measures how far two versions of a model agree on the same photos, how often each is right, and how fast each answers.
+
+It judges no single version (`evaluation.py` does) and draws nothing.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from backend.modeling.scoring import ExportedVersion
+
+PHOTO_KINDS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two versions on `photos` photos.
+
+    `agreement`: share with the same top class. `mean_difference`, `largest_difference`: of the probabilities, absolute.
+    `accuracy`: of each version, on the `labelled` photos whose folder names their class; None without such photos.
+    `milliseconds`: median time of each version for one photo, decoding included.
+    """
+
+    photos: int
+    agreement: float
+    mean_difference: float
+    largest_difference: float
+    labelled: int
+    accuracy: tuple[float, float] | None
+    milliseconds: tuple[float, float]
+
+
+def photo_files(data: Path, limit: int) -> list[Path]:
+    """At most `limit` photos below `data`, evenly spread over the sorted files."""
+    files = sorted(file for file in data.rglob("*") if file.suffix.lower() in PHOTO_KINDS)
+    places = np.linspace(0, len(files) - 1, min(limit, len(files))).round().astype(int)
+    return [files[place] for place in places]
+
+
+def compare(
+    first: ExportedVersion,
+    second: ExportedVersion,
+    photos: Sequence[Path],
+    report: Callable[[str], None] = lambda _: None,
+    progress: Callable[[], None] = lambda: None,
+) -> Comparison:
+    """Ask both versions about every photo, one at a time and in turn, so that a busy machine slows both alike.
+
+    A file that cannot be decoded is reported and left out. Raises ValueError for versions of different classes, and when
+    no photo is left.
+    """
+    labels = first.description["labels"]
+    if labels != second.description["labels"]:
+        raise ValueError(
+            "the versions name different classes, or in another order; only like can be compared with like"
+        )
+    read, answers = [], []
+    for photo in photos:
+        try:
+            answers.append([_timed(version, photo.read_bytes()) for version in (first, second)])
+            read.append(photo)
+        except tf.errors.InvalidArgumentError:
+            report(f"{photo} cannot be decoded and is left out")
+        progress()
+    if not read:
+        raise ValueError(f"none of {len(photos)} files can be decoded")
+    probabilities = np.array([[probability for probability, _ in pair] for pair in answers]).swapaxes(0, 1)
+    seconds = np.array([[second for _, second in pair] for pair in answers]).T
+    return _compared(probabilities, seconds, _classes(read, labels))
+
+
+def _timed(version: ExportedVersion, contents: bytes) -> tuple[np.ndarray, float]:
+    start = time.perf_counter()
+    prediction, _ = version.answer([contents])
+    return prediction[0], time.perf_counter() - start
+
+
+def _classes(photos: Sequence[Path], labels: Sequence[dict]) -> np.ndarray:
+    """The class of each photo by its folder <id>-<name>; -1 where the folder names none."""
+    place = {label["id"]: number for number, label in enumerate(labels)}
+    return np.array([place.get(photo.parent.name.split("-")[0], -1) for photo in photos])
+
+
+def _compared(probabilities: np.ndarray, seconds: np.ndarray, classes: np.ndarray) -> Comparison:
+    best = probabilities.argmax(-1)
+    difference = np.abs(probabilities[0] - probabilities[1])
+    labelled = classes >= 0
+    right = (best == classes)[:, labelled].mean(-1) if labelled.any() else None
+    return Comparison(
+        photos=len(classes),
+        agreement=float((best[0] == best[1]).mean()),
+        mean_difference=float(difference.mean()),
+        largest_difference=float(difference.max()),
+        labelled=int(labelled.sum()),
+        accuracy=None if right is None else (float(right[0]), float(right[1])),
+        milliseconds=tuple(float(value) for value in np.median(seconds, axis=-1) * 1000),
+    )
