@@ -45,6 +45,12 @@ class UnsupportedPhoto(InvalidArgument):
     http_status = 415
 
 
+class UnsupportedMediaType(InvalidArgument):
+    """The body is of a kind that this path does not take."""
+
+    http_status = 415
+
+
 class NotFound(DogsnapError):
     """The named model, version, label or path does not exist."""
 

@@ -18,9 +18,12 @@ MEBIBYTE = 2**20
 MODELS = Path("models")
 
 
-def setting(default: Any, text: str, least: float = 0) -> Any:
-    """One row of the table; its name and type are those of the field it is assigned to. Numbers are at least `least`."""
-    return dataclasses.field(default=default, metadata={"help": text, "least": least})
+def setting(default: Any, text: str, least: float = 0, secret: bool = False) -> Any:
+    """One row of the table; its name and type are those of the field it is assigned to. Numbers are at least `least`.
+
+    A secret stays out of the settings' printed form, so that no log shows it.
+    """
+    return dataclasses.field(default=default, repr=not secret, metadata={"help": text, "least": least})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,6 +50,12 @@ class Settings:
     max_photos: int = setting(32, "most photos in one request", least=1)
     enable_cors: bool = setting(False, "let pages of other hosts call this server from a browser")
     access_log: bool = setting(False, "log one line per request")
+    admin_token: str = setting(
+        "",
+        "who sends it may switch versions; without one only this machine may. Better set in the environment",
+        secret=True,
+    )
+    switch_log: str = setting("", "file that keeps every switch, and brings them back after a restart")
     drain_seconds: int = setting(30, "after SIGTERM, how long running requests may take to finish")
 
     def __post_init__(self) -> None:

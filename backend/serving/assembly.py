@@ -11,6 +11,7 @@ from backend.serving.metrics import Metrics
 from backend.serving.photo import PhotoLimits
 from backend.serving.predictor import Predictor
 from backend.serving.repository import ModelConfig, ModelSpec, Repository, configs_in_file, configs_in_folder
+from backend.serving.switches import SwitchLog
 from backend.settings import Settings
 
 
@@ -25,6 +26,7 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
             metrics,
             settings.retry_seconds,
             run_warm_up=settings.warm_up,
+            switches=SwitchLog(Path(settings.switch_log) if settings.switch_log and only is None else None),
         ),
         executor=executor,
         metrics=metrics,

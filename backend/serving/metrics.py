@@ -17,6 +17,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 # Seconds; from a trivial model's call to the default deadline.
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 WHICH = ("model", "version", "door")
+SHADOW_DOOR = "shadow"  # stands for the door of what a shadow runs, which nobody asked it for
 
 
 class RequestRecord:
@@ -63,6 +64,12 @@ class Metrics:
             ("model", "label", "version"),
             registry=self.registry,
         )
+        self._shadowed = Counter(
+            "dogsnap_shadowed_photos",
+            "photos a shadow was shown: agree or differ in the first answer, dropped when busy, failed",
+            ("model", "version", "shadow", "result"),
+            registry=self.registry,
+        )
 
     @contextmanager
     def request(self, door: str) -> Iterator[RequestRecord]:
@@ -82,6 +89,10 @@ class Metrics:
     def routed(self, servable: ServableId, label: str) -> None:
         """A label, or the default (""), sent a request to this version. Only labels that exist come here."""
         self._routed.labels(servable.name, label, servable.version).inc()
+
+    def shadowed(self, answered: ServableId, shadow: int, result: str) -> None:
+        """What came of a photo that `answered` has answered: agree, differ, dropped or failed."""
+        self._shadowed.labels(answered.name, answered.version, shadow, result).inc()
 
     def watch_places(self, held: Callable[[], int]) -> None:
         """Show how many requests run or wait, asked for when somebody looks."""

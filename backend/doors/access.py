@@ -1,0 +1,90 @@
+"""Who may administer this server: whoever knows the token, or, where none is set, whoever sits at this very machine.
+
+It does not know what is administered; HTTP and gRPC ask alike.
+"""
+
+import hashlib
+import hmac
+import ipaddress
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from backend.errors import PermissionDenied, Unauthenticated
+from backend.settings import Settings
+
+TOKEN = "--admin-token (DOGSNAP_ADMIN_TOKEN)"
+# Set by proxies: then the address the server sees is the proxy's, and says nothing about who asks.
+FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via")
+
+
+def check_access(settings: Settings, address: str, headers: Mapping[str, str]) -> None:
+    """Raises Unauthenticated or PermissionDenied unless the sender of `headers`, seen at `address`, may administer.
+
+    The token alone decides where one is set: no page of another site knows it. Without one, the request must come from
+    this machine to a server that only this machine reaches, and not from a page of another site in its browser.
+    """
+    if settings.admin_token:
+        _check_token(settings.admin_token, headers.get("Authorization", ""))
+    else:
+        _check_local(settings, address, headers)
+        _check_own_page(headers)
+
+
+def _check_token(token: str, authorization: str) -> None:
+    scheme, _, received = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not received.strip():
+        raise Unauthenticated(
+            "administering this server takes its token: expected the header Authorization: Bearer <token>"
+        )
+    # Digests have one length, so that neither length nor content can be guessed from the time the comparison takes.
+    if not hmac.compare_digest(_digest(received.strip()), _digest(token)):
+        raise Unauthenticated("the token is not this server's; expected the one it was started with by " + TOKEN)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+
+
+def _check_local(settings: Settings, address: str, headers: Mapping[str, str]) -> None:
+    if not is_loopback(settings.host):
+        raise PermissionDenied(
+            f"this server listens on {settings.host or 'every interface'} and has no token, so that nobody may administer it; "
+            f"start it with {TOKEN}, or with --host 127.0.0.1"
+        )
+    if not is_loopback(address):
+        raise PermissionDenied(
+            f"only this machine may administer this server, the request came from {address}; set {TOKEN}"
+        )
+    for name in FORWARDED:
+        if name in headers:
+            raise PermissionDenied(
+                f"the request came through a proxy ({name}), so that its sender is unknown; set {TOKEN}"
+            )
+
+
+def _check_own_page(headers: Mapping[str, str]) -> None:
+    """A browser on this machine carries requests of any site: as one of that site's (Origin), or under its name (Host)."""
+    host = headers.get("Host", "")
+    if host and not is_loopback(_host_name(host)):
+        raise PermissionDenied(f"the request names the host {host}; expected localhost or 127.0.0.1, or set {TOKEN}")
+    origin = headers.get("Origin", "")
+    if origin and urlsplit(origin).netloc.lower() != host.lower():
+        raise PermissionDenied(f"the request comes from a page of {origin}; expected one of this server, or none")
+    if headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+        raise PermissionDenied("the request comes from a page of another site; expected one of this server, or none")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address can only mean this machine."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def _host_name(host: str) -> str:
+    """The Host header without its port: localhost:8501, [::1]:8501."""
+    return host[: host.index("]") + 1] if host.startswith("[") and "]" in host else host.partition(":")[0]
