@@ -36,11 +36,14 @@ $(WEB)/dist/index.html: $(WEB)/node_modules/.package-lock.json $(shell find mini
 	@PATH="$$PATH:$(abspath $(BIN))" $(NODE) $(WEB)/build.mjs
 
 # Both versions come from the stored weights; what decides them is the weights and the code that exports, merges and preprocesses.
-$(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL)/*.h5) $(addprefix backend/,modeling/architectures.py modeling/export.py modeling/layers.py modeling/merge.py serving/preprocessing.py)
+$(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL)/*.h5) $(addprefix backend/,modeling/architectures.py modeling/export.py modeling/freezing.py modeling/layers.py modeling/merge.py serving/preprocessing.py)
 	@echo "dogsnap: building versions 1 and 2 of the model from the stored weights ..."
+	@rm -rf .setup
+	@$(BIN)/dogsnap export inception_v3 --from $(MODEL) --out .setup
+	@$(BIN)/dogsnap merge .setup/inception_v3/1
 	@rm -rf $(MODEL)/1 $(MODEL)/2
-	@$(BIN)/dogsnap export inception_v3
-	@$(BIN)/dogsnap merge $(MODEL)/1
+	@mv .setup/inception_v3/1 .setup/inception_v3/2 $(MODEL)/
+	@rm -rf .setup
 
 setup: $(VENV)/.installed $(WEB)/dist/index.html $(MODEL)/2/saved_model.pb ## environment, mini program and model versions
 
