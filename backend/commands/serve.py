@@ -5,13 +5,16 @@ It does not import TensorFlow before the fork.
 
 import logging
 import os
+import socket
 from typing import Any
 
 import click
 from flask import Flask
 from gunicorn.app.base import BaseApplication
 
+from backend.errors import DogsnapError
 from backend.gunicorn_conf import gunicorn_options
+from backend.serving.configs import configured_models
 from backend.settings import Settings, given, options
 
 log = logging.getLogger("dogsnap")
@@ -23,8 +26,30 @@ def serve(**flags: Any) -> None:
     """Serve the models over HTTP and gRPC, and the app at /."""
     settings = Settings.from_environment(**given(flags))
     prepare_logging()
+    refuse_wrong_models(settings)
+    refuse_taken_port(settings)
     log.info("starting; loading models from %s", settings.model_config_file or settings.models)
     Server(settings).run()
+
+
+def refuse_taken_port(settings: Settings) -> None:
+    """gRPC would share a port that another server of its kind has; gunicorn refuses its own. Raises click.ClickException."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        socket.create_server((settings.host, settings.grpc_port), family=family).close()
+    except OSError as error:
+        raise click.ClickException(
+            f"the gRPC door cannot be opened on {settings.host} port {settings.grpc_port}: {error.strerror}; "
+            "choose another --grpc-port, or 0 to leave it closed"
+        ) from error
+
+
+def refuse_wrong_models(settings: Settings) -> None:
+    """A configuration file that cannot be read is told before anything starts; later it only stops being followed."""
+    try:
+        configured_models(settings.models, settings.model_config_file)
+    except DogsnapError as error:
+        raise click.ClickException(error.message) from error
 
 
 def prepare_logging() -> None:
@@ -39,6 +64,7 @@ class Server(BaseApplication):
     def __init__(self, settings: Settings):
         self.settings = settings
         self.predictor: Any = None
+        self.grpc: Any = None
         super().__init__()
 
     def load_config(self) -> None:
@@ -50,13 +76,28 @@ class Server(BaseApplication):
         from backend.serving.assembly import create_predictor
 
         self.predictor = create_predictor(self.settings)
+        self.grpc = self.open_grpc()
         self.predictor.repository.start(self.settings.poll_seconds, self.announce)
         return create_app(self.settings, self.predictor)
+
+    def open_grpc(self) -> Any:
+        if not self.settings.grpc_port:
+            return None
+        from backend.doors.grpc_server import GrpcServer
+
+        return GrpcServer(self.settings, self.predictor)
 
     def announce(self) -> None:
         host = "localhost" if self.settings.host in ("0.0.0.0", "::", "127.0.0.1") else self.settings.host
         log.info("ready: open http://%s:%d/", host, self.settings.port)
 
+    def drain(self) -> None:
+        """Let nobody in any more by gRPC; gunicorn sees to HTTP."""
+        if self.grpc is not None:
+            self.grpc.drain()
+
     def close(self) -> None:
+        if self.grpc is not None:
+            self.grpc.close()
         if self.predictor is not None:
             self.predictor.close()

@@ -6,11 +6,12 @@ It does not start anything.
 from collections.abc import Iterable
 from pathlib import Path
 
+from backend.serving.configs import ModelConfig, configured_models
 from backend.serving.executor import BoundedExecutor
 from backend.serving.metrics import Metrics
 from backend.serving.photo import PhotoLimits
 from backend.serving.predictor import Predictor
-from backend.serving.repository import ModelConfig, ModelSpec, Repository, configs_in_file, configs_in_folder
+from backend.serving.repository import ModelSpec, Repository
 from backend.serving.switches import SwitchLog
 from backend.settings import Settings
 
@@ -22,7 +23,7 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
     metrics.watch_places(lambda: executor.held)
     return Predictor(
         repository=Repository(
-            lambda: _narrowed(configured_models(settings), only),
+            lambda: _narrowed(configured_models(settings.models, settings.model_config_file), only),
             metrics,
             settings.retry_seconds,
             run_warm_up=settings.warm_up,
@@ -34,13 +35,6 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
         deadline_seconds=settings.deadline_ms / 1000,
         default_model=settings.default_model,
     )
-
-
-def configured_models(settings: Settings) -> Iterable[ModelConfig]:
-    """From the configuration file if there is one, else every model folder."""
-    if settings.model_config_file:
-        return configs_in_file(Path(settings.model_config_file))
-    return configs_in_folder(settings.models)
 
 
 def _narrowed(configs: Iterable[ModelConfig], only: ModelSpec | None) -> list[ModelConfig]:

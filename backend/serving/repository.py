@@ -7,16 +7,14 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from google.protobuf import text_format
-from tensorflow_serving.config import model_server_config_pb2
-
-from backend.errors import DogsnapError, InvalidArgument, NotFound, Unavailable
+from backend.errors import DeadlineExceeded, DogsnapError, InvalidArgument, NotFound, Unavailable
+from backend.serving.configs import ModelConfig, check_configs, check_versions
 from backend.serving.metrics import Metrics
 from backend.serving.servable import Servable, ServableId
 from backend.serving.switches import CONFIGURATION, WATCHER, Subject, SwitchLog, Who
@@ -26,9 +24,11 @@ from backend.serving.warmup import warm_up
 
 log = logging.getLogger("dogsnap.repository")
 
-ModelConfig = model_server_config_pb2.ModelConfig
 # A folder untouched for this long when the server starts is taken as complete without looking twice.
 SETTLED_SECONDS = 2.0
+# While a new configuration is waited for: between two looks, and at most, since its client may have set no deadline.
+RELOAD_LOOK_SECONDS = 1.0
+RELOAD_SECONDS = 600.0
 
 
 class State(StrEnum):
@@ -84,6 +84,7 @@ class Model:
     labels: dict[str, int] = field(default_factory=dict)
     pending_labels: dict[str, int] = field(default_factory=dict)
     choices: Choices = field(default_factory=Choices)
+    removed: bool = False
 
     @property
     def name(self) -> str:
@@ -115,6 +116,10 @@ class Model:
             self.labels[label] = number
         elif self.labels.get(label) != number:
             self.pending_labels[label] = number
+
+    def is_gone(self) -> bool:
+        """Whether it is configured no longer, and its last version has answered its last request."""
+        return self.removed and all(version.state in (State.START, State.END) for version in self.versions.values())
 
     def is_loading(self) -> bool:
         return any(version.state in (State.START, State.LOADING) for version in self.versions.values())
@@ -151,10 +156,12 @@ class Repository:
         self._lock = threading.RLock()
         self._looking = threading.Lock()
         self._wake = threading.Event()
+        self._looked = threading.Condition(self._lock)
         self._closed = False
         self._watcher: threading.Thread | None = None
         self._seen: dict[Path, tuple] = {}
         self._started = False
+        self._trouble = ""
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
@@ -237,7 +244,7 @@ class Repository:
     def models(self) -> list[str]:
         """The names of the configured models."""
         with self._lock:
-            return sorted(self._models)
+            return sorted(name for name, model in self._models.items() if not model.removed)
 
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
         """The states of a model's versions, largest first; of one version if `spec` names it. Raises NotFound."""
@@ -254,13 +261,13 @@ class Repository:
     def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
         """A model's labels: those that answer, and those that wait for their version."""
         with self._lock:
-            model = self._models[name]
+            model = self._model(name)
             return dict(model.labels), dict(model.pending_labels)
 
     def default_version(self, name: str) -> int | None:
         """The version that answers when a request names none."""
         with self._lock:
-            return self._models[name].default()
+            return self._model(name).default()
 
     @contextmanager
     def switching(self, name: str) -> Iterator[Model]:
@@ -282,10 +289,49 @@ class Repository:
                 return "the models are still loading"
             if not self._models:
                 return "no model was found: expected a folder of model folders, each with a numeric folder per version"
-            silent = [name for name, model in self._models.items() if not model.available()]
+            silent = [name for name in self.models() if not self._models[name].available()]
             return f"no version available of: {', '.join(sorted(silent))}" if silent else ""
 
     # -- watching ------------------------------------------------------------------------------------------------------
+
+    def replace_configs(self, configs: Sequence[ModelConfig], timeout: float) -> None:
+        """Serve these models in place of those configured so far, until the server restarts.
+
+        Returns once each of them answers. Raises InvalidArgument, and changes nothing, for a list that cannot be
+        served; DeadlineExceeded if a model still loads after `timeout` seconds, and an error of the code UNKNOWN, as
+        TensorFlow Serving does, if one fails to load: the list is then followed all the same.
+        """
+        check_configs(configs)
+        for config in configs:
+            check_versions(config)
+        self._configs = lambda: configs
+        log.info("models configured anew: %s", ", ".join(config.name for config in configs) or "none")
+        self._wait_until_served(configs, time.monotonic() + min(timeout, RELOAD_SECONDS))
+
+    def _wait_until_served(self, configs: Sequence[ModelConfig], deadline: float) -> None:
+        with self._looked:
+            self.look_soon()
+            while waiting := self._not_served(configs):
+                left = deadline - time.monotonic()
+                if left <= 0 or self._closed:
+                    raise DeadlineExceeded(
+                        f"the new models are not there yet: {', '.join(waiting)}; they go on loading"
+                    )
+                if not self._looked.wait(min(left, RELOAD_LOOK_SECONDS)):
+                    self.look_soon()
+
+    def _not_served(self, configs: Sequence[ModelConfig]) -> list[str]:
+        """The models that do not answer yet by these configurations, and those that are to go and are still there."""
+        if {config.name for config in configs} != set(self.models()):
+            return sorted({config.name for config in configs} ^ set(self.models()))
+        models = [self._models[config.name] for config in configs]
+        waiting = [model for model, config in zip(models, configs, strict=True) if model.config != config]
+        silent = [model for model in models if not model.available()]
+        failed = [each for model in silent if not model.is_loading() for each in model.versions.values() if each.error]
+        if failed and not waiting:
+            reasons = "; ".join(f"{each.id}: {each.error}" for each in failed)
+            raise DogsnapError(f"Some models did not become available: {reasons}")
+        return sorted({model.name for model in [*waiting, *silent]})
 
     def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
         """Look in a thread of its own, every `poll_seconds`; 0 looks until ready and then only when told to."""
@@ -303,10 +349,18 @@ class Repository:
             self._wake.clear()
 
     def _look_safely(self) -> None:
+        """A configuration or folder that cannot be read is told once, not at every look; what is loaded goes on answering."""
+        trouble = ""
         try:
             self.look()
-        except Exception:
-            log.exception("looking at the model folders failed; the loaded versions go on answering")
+        except (DogsnapError, OSError) as error:
+            trouble = str(error)
+        except Exception as error:
+            trouble = repr(error)
+            log.debug("looking at the model folders failed", exc_info=error)
+        if trouble and trouble != self._trouble:
+            log.error("looking at the model folders failed; the loaded versions go on answering: %s", trouble)
+        self._trouble = trouble
 
     def look(self, trust: bool = False) -> None:
         """Compare folders and configuration with what is loaded, and load and unload what differs.
@@ -316,10 +370,12 @@ class Repository:
         with self._looking:
             self._configure(list(self._configs()))
             unsettled = False
-            for model in list(self._models.values()):
-                unsettled |= self._look_at(model, trust)
+            for name in self.models():
+                unsettled |= self._look_at(self._models[name], trust)
             self._finish_unloads()
-            self._started = self._started or not unsettled
+            with self._looked:
+                self._started = self._started or not unsettled
+                self._looked.notify_all()
 
     def _configure(self, configs: list[ModelConfig]) -> None:
         with self._lock:
@@ -331,7 +387,9 @@ class Repository:
                 elif model.config != config:
                     before, model.config = dict(model.config.version_labels), config
                     self._configure_labels(model, before)
+                model.removed = False
             for name in set(self._models) - {config.name for config in configs}:
+                self._models[name].removed = True
                 self._retire(self._models[name], self._models[name].available())
 
     def _restored(self, config: ModelConfig) -> Model:
@@ -401,9 +459,9 @@ class Repository:
     def _load(self, model: Model, version: Version) -> None:
         with self._lock:
             version.state, version.error = State.LOADING, ""
-            version.fingerprint = fingerprint(version.path)
         started = time.monotonic()
         try:
+            version.fingerprint = fingerprint(version.path)
             servable = Servable.load(version.id, version.path)
             records = warm_up(servable) if self._run_warm_up else 0
         except Exception as error:  # a damaged folder can raise anything; the other versions go on answering
@@ -463,6 +521,7 @@ class Repository:
             ]
             for version in idle:
                 version.servable, version.state = None, State.END
+            self._models = {name: model for name, model in self._models.items() if not model.is_gone()}
         for version in idle:
             self._metrics.unloaded(version.id)
             log.info("unloaded %s", version.id)
@@ -479,26 +538,3 @@ class Repository:
 
 def _status(version: Version) -> VersionStatus:
     return VersionStatus(version.id.version, version.state, version.error, version.load_seconds)
-
-
-def configs_in_folder(models: Path) -> list[ModelConfig]:
-    """Every model folder in `models`: one with at least one numeric folder in it. All its versions are served."""
-    if not models.is_dir():
-        return []
-    return [_all_versions(child) for child in sorted(models.iterdir()) if child.is_dir() and version_folders(child)]
-
-
-def _all_versions(base_path: Path) -> ModelConfig:
-    config = ModelConfig(name=base_path.name, base_path=str(base_path.resolve()), model_platform="tensorflow")
-    config.model_version_policy.all.SetInParent()
-    return config
-
-
-def configs_in_file(file: Path) -> list[ModelConfig]:
-    """The models of a model_config_list in protobuf's text format. Raises InvalidArgument with the parser's words."""
-    server_config = model_server_config_pb2.ModelServerConfig()
-    try:
-        text_format.Parse(file.read_text(encoding="utf-8"), server_config)
-    except (text_format.ParseError, OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"{file}: expected a model_config_list in protobuf's text format: {error}") from error
-    return list(server_config.model_config_list.config)

@@ -1,0 +1,76 @@
+"""Which models are to be served: those of a folder, or those a model_config_list of TensorFlow Serving names.
+
+It loads nothing, not even TensorFlow, so that a wrong file is refused before the server starts.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from google.protobuf import text_format
+from tensorflow_serving.config import model_server_config_pb2
+
+from backend.errors import InvalidArgument
+from backend.serving.versions import aspired_versions, version_folders
+
+ModelConfig = model_server_config_pb2.ModelConfig
+
+
+def configured_models(folder: Path, file: str = "") -> list[ModelConfig]:
+    """The models of the configuration file if one is named, else every model folder. Raises InvalidArgument."""
+    return configs_in_file(Path(file)) if file else configs_in_folder(folder)
+
+
+def configs_in_folder(models: Path) -> list[ModelConfig]:
+    """Every model folder in `models`: one with at least one numeric folder in it. All its versions are served."""
+    if not models.is_dir():
+        return []
+    return [_all_versions(child) for child in sorted(models.iterdir()) if child.is_dir() and version_folders(child)]
+
+
+def _all_versions(base_path: Path) -> ModelConfig:
+    config = ModelConfig(name=base_path.name, base_path=str(base_path.resolve()), model_platform="tensorflow")
+    config.model_version_policy.all.SetInParent()
+    return config
+
+
+def configs_in_file(file: Path) -> list[ModelConfig]:
+    """The models of a model_config_list in protobuf's text format. Raises InvalidArgument with the parser's words."""
+    server_config = model_server_config_pb2.ModelServerConfig()
+    try:
+        text_format.Parse(file.read_text(encoding="utf-8"), server_config)
+    except (text_format.ParseError, OSError, UnicodeDecodeError) as error:
+        raise InvalidArgument(f"{file}: expected a model_config_list in protobuf's text format: {error}") from error
+    configs = list(server_config.model_config_list.config)
+    check_configs(configs)
+    return configs
+
+
+def check_configs(configs: Sequence[ModelConfig]) -> None:
+    """Raises InvalidArgument for a model without a name or a base path, listed twice, or of another platform."""
+    names = [config.name for config in configs]
+    for config in configs:
+        if not config.name or not config.base_path:
+            raise InvalidArgument(f"expected a name and a base_path for every model, received {_short(config)}")
+        if names.count(config.name) > 1:
+            raise InvalidArgument(f"Illegal to list model {config.name} multiple times in config list")
+        if config.model_platform not in ("", "tensorflow"):
+            raise InvalidArgument(f"expected the model_platform tensorflow, received {_short(config)}")
+
+
+def check_versions(config: ModelConfig) -> None:
+    """Raises InvalidArgument unless there is a version folder that the configuration's policy wants."""
+    folders = version_folders(Path(config.base_path))
+    if not folders:
+        raise InvalidArgument(
+            f"No versions of servable {config.name} found under base path {config.base_path}. "
+            "Did you forget to name your leaf directory as a number (eg. '/1/')?"
+        )
+    if not aspired_versions(config.model_version_policy, folders):
+        there = ", ".join(map(str, sorted(folders)))
+        raise InvalidArgument(
+            f"the model_version_policy of {config.name} wants none of the versions there are: {there}"
+        )
+
+
+def _short(config: ModelConfig) -> str:
+    return text_format.MessageToString(config, as_one_line=True) or "nothing"
