@@ -3,7 +3,10 @@
 It does not create the application: `commands/serve.py` does.
 """
 
+import threading
 from typing import Any
+
+from gunicorn.workers.gthread import ThreadWorker
 
 from backend.settings import Settings
 
@@ -13,12 +16,21 @@ KEEPALIVE_SECONDS = 75  # longer than the usual 60 s of proxies, so that the pro
 WORKER_TIMEOUT_SECONDS = 120  # importing TensorFlow on a cold, busy machine takes longer than gunicorn's usual 30
 
 
+class Worker(ThreadWorker):
+    """gunicorn's threaded worker, which tells the application when it is to stop."""
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        # In a thread of its own: a signal may come while this one holds a lock that draining needs.
+        threading.Thread(target=getattr(self.app, "drain", lambda: None), name="drain").start()
+        super().handle_exit(sig, frame)
+
+
 def gunicorn_options(settings: Settings) -> dict[str, Any]:
     """Options by gunicorn's names."""
     return {
         "bind": f"{settings.host}:{settings.port}",
         "workers": 1,  # one process holds one copy of each model
-        "worker_class": "gthread",
+        "worker_class": f"{__name__}.Worker",
         "threads": settings.run_threads + settings.queue_size + SPARE_THREADS,
         "timeout": WORKER_TIMEOUT_SECONDS,
         "graceful_timeout": settings.drain_seconds,

@@ -40,6 +40,8 @@ class BoundedExecutor:
             self._leave_place()
             raise Unavailable("the server is shutting down; try again later") from None
         future.add_done_callback(lambda _: self._leave_place())
+        if when_gone is not None and not when_gone(future.cancel):
+            future.cancel()
         return _result_by(future, deadline)
 
     def _take_place(self) -> None:
