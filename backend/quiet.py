@@ -1,0 +1,35 @@
+"""Imports TensorFlow without its chatter: lines about processors and drivers that tell a user of dogsnap nothing.
+
+It hides no warning of Python's and nothing that comes after the import.
+"""
+
+import os
+import re
+import sys
+import tempfile
+
+# Lines that TensorFlow's C++ part writes before its own log level takes hold: information (I), and the error (E) that a
+# machine without a GPU has no GPU driver.
+CHATTER = re.compile(
+    rb"^(I\d{4} .*|E\d{4} .*cuda_platform.*|WARNING: All log messages before absl::InitializeLog.*)\n", re.MULTILINE
+)
+
+
+def import_tensorflow() -> None:
+    """Import TensorFlow and look for devices once; what standard error receives meanwhile is shown, less the chatter."""
+    if "tensorflow" in sys.modules:
+        return
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its later information and warnings
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as caught:
+        os.dup2(caught.fileno(), 2)
+        try:
+            import tensorflow as tf
+
+            tf.config.list_physical_devices()
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            caught.seek(0)
+            os.write(2, CHATTER.sub(b"", caught.read()))

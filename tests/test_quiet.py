@@ -1,0 +1,25 @@
+"""The commands say what they have to say, and nothing of TensorFlow's about drivers."""
+
+import subprocess
+import sys
+
+
+def _stderr_of(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stderr
+
+
+def test_importing_the_room_and_running_an_operation_writes_nothing() -> None:
+    assert _stderr_of("import backend.serving, tensorflow as tf; tf.constant(1) + 1") == ""
+
+
+def test_what_is_no_chatter_still_comes_through() -> None:
+    code = (
+        "import os, sys, types; finder = types.SimpleNamespace();\n"
+        "class Loud:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'tensorflow': os.write(2, b'I0000 chatter\\nsomething is really wrong\\n')\n"
+        "sys.meta_path.insert(0, Loud())\n"
+        "import backend.serving"
+    )
+    assert _stderr_of(code) == "something is really wrong\n"
