@@ -1,0 +1,73 @@
+"""A tiny network with the interface of the real one, exported and merged by the real code, and photos to ask it about."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+from photos import striped
+from tiny_network import tiny
+
+from backend.modeling.export import export_classifier
+
+SIZE = (16, 16)
+LABELS = [
+    {"id": "n00000001", "name": "red hound", "name_zh": "红猎犬"},
+    {"id": "n00000002", "name": "green terrier", "name_zh": "绿梗犬"},
+    {"id": "n00000003", "name": "blue spaniel", "name_zh": "蓝猎鹬犬"},
+]
+DESCRIPTION = {
+    "model": "tiny",
+    "labels": LABELS,
+    "input_size": list(SIZE),
+    "decision": {"dog_threshold": 0.4, "confident_threshold": 0.6},
+    "source": {"weights": "random"},
+}
+TEMPERATURE = 1.5
+
+
+def network() -> keras.Model:
+    """Random weights, wide enough apart for three clearly different probabilities; statistics that are not 0 and 1."""
+    keras.utils.set_random_seed(7)
+    model = tiny(3, SIZE)
+    generator = np.random.default_rng(7)
+    for layer in model.get_layer("backbone").layers:
+        if isinstance(layer, keras.layers.BatchNormalization):
+            beta, mean, variance = (weight.shape for weight in layer.weights)
+            layer.set_weights(
+                [generator.normal(0, 0.3, beta), generator.normal(0, 0.3, mean), generator.uniform(0.5, 2, variance)]
+            )
+    for name in ("breeds", "dog"):
+        kernel, bias = model.get_layer(name).get_weights()
+        model.get_layer(name).set_weights([kernel * 4, bias])
+    return model
+
+
+def export(model_folder: Path, model: keras.Model | None = None) -> Path:
+    return export_classifier(model or network(), TEMPERATURE, DESCRIPTION, model_folder)
+
+
+def photos(count: int = 4) -> list[bytes]:
+    """PNG files of different sizes and colours."""
+    colours = ((200, 60, 50), (60, 190, 70), (60, 80, 210), (240, 240, 20))
+    return [png(np.asarray(striped(colours[number % 4], number, (40 + number, 30)))) for number in range(count)]
+
+
+def png(pixels: np.ndarray) -> bytes:
+    return tf.io.encode_png(tf.constant(pixels, tf.uint8)).numpy()
+
+
+def contents_of(folder: Path) -> dict[str, bytes]:
+    """Every file below `folder`, by its path."""
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def run_with_tensorflow_alone(script: str, *arguments: object, cwd: Path) -> str:
+    """Run Python that cannot see this project: what it loads needs TensorFlow's own loader and nothing else."""
+    guard = "import sys; sys.modules['backend'] = None\n"
+    command = [sys.executable, "-c", guard + script, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,113 @@
+"""Freezing: constants for variables, the same answers, and one copy of them however many signatures there are."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from backend.modeling import freezing
+from backend.modeling.freezing import FreezingError, freeze
+
+
+def saved(folder: Path, function: tf.types.experimental.ConcreteFunction, signatures: int = 1) -> Path:
+    """Save `signatures` functions that each call `function`."""
+
+    def calling(number: int) -> tf.types.experimental.ConcreteFunction:
+        x = tf.TensorSpec(function.inputs[0].shape, tf.float32, "x")
+        return tf.function(lambda x: {"y": function(x)["y"] + number}).get_concrete_function(x)
+
+    tf.saved_model.save(tf.Module(), str(folder), signatures={f"s{n}": calling(n) for n in range(signatures)})
+    return folder
+
+
+def graph_def(folder: Path) -> tf.compat.v1.GraphDef:
+    return saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes()).meta_graphs[0].graph_def
+
+
+def operations(folder: Path) -> set[str]:
+    graph = graph_def(folder)
+    return {node.op for nodes in [graph.node, *(f.node_def for f in graph.library.function)] for node in nodes}
+
+
+def loaded_signature(folder: Path, network: tf.types.experimental.GenericFunction, *kept: object):
+    """`network` as it comes out of a SavedModel; `kept`: its variables and tables."""
+    module = tf.Module()
+    module.kept = kept
+    tf.saved_model.save(module, str(folder), signatures=network)
+    loaded = tf.saved_model.load(str(folder))
+    signature = loaded.signatures["serving_default"]
+    signature.keep_alive = loaded
+    return signature
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory) -> tf.types.experimental.ConcreteFunction:
+    """A signature with a variable of 1 MB: y = x * w."""
+    w = tf.Variable(np.random.default_rng(0).normal(size=(512, 512)).astype(np.float32))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 512), tf.float32, "x")])
+    def network(x):
+        return {"y": x @ w}
+
+    return loaded_signature(tmp_path_factory.mktemp("wide"), network, w)
+
+
+def test_a_frozen_network_answers_as_the_one_with_variables(wide) -> None:
+    x = tf.random.uniform((3, 512))
+    np.testing.assert_allclose(freeze(wide)(x)["y"], wide(x=x)["y"], rtol=1e-6)
+
+
+def test_no_variable_is_left_and_four_signatures_share_one_copy(wide, tmp_path) -> None:
+    folder = saved(tmp_path / "1", freeze(wide), signatures=4)
+    assert not {"VarHandleOp", "ReadVariableOp"} & operations(folder)
+    assert 2**20 < (folder / "saved_model.pb").stat().st_size < 1.1 * 2**20
+    loaded = tf.saved_model.load(str(folder)).signatures
+    x = tf.random.uniform((2, 512))
+    for number in range(4):
+        np.testing.assert_allclose(loaded[f"s{number}"](x=x)["y"], wide(x=x)["y"] + number, rtol=1e-5)
+
+
+def test_what_does_not_depend_on_the_input_is_computed_beforehand(tmp_path) -> None:
+    scale = tf.Variable(tf.random.uniform((64, 64)))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 64), tf.float32, "x")])
+    def network(x):
+        return {"y": x @ (tf.math.rsqrt(scale + 1.0) * 3.0)}
+
+    folder = saved(tmp_path / "2", freeze(loaded_signature(tmp_path / "1", network, scale)))
+    assert "MatMul" in operations(folder)
+    assert not {"Rsqrt", "Mul"} & operations(folder)
+
+
+def test_branches_and_loops_survive(tmp_path) -> None:
+    steps = tf.Variable(3)
+    weights = tf.Variable(tf.random.uniform((32, 32)) / 32)
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 32), tf.float32, "x")])
+    def network(x):
+        looped = tf.while_loop(lambda i, _: i < steps, lambda i, v: (i + 1, v @ weights), (0, x))[1]
+        return {"y": tf.cond(tf.reduce_sum(x) > 0, lambda: looped, lambda: -looped)}
+
+    frozen = freeze(loaded_signature(tmp_path, network, steps, weights))
+    for x in (tf.ones((2, 32)), -tf.ones((2, 32))):
+        np.testing.assert_allclose(frozen(x)["y"], network(x)["y"], rtol=1e-5)
+
+
+def test_a_lookup_table_cannot_become_a_constant_and_is_named(tmp_path) -> None:
+    initializer = tf.lookup.KeyValueTensorInitializer(["a"], [1.0])
+    table = tf.lookup.StaticHashTable(initializer, 0.0)
+
+    @tf.function(input_signature=[tf.TensorSpec((None,), tf.float32, "x")])
+    def network(x):
+        return {"y": x + table.lookup(tf.constant("a"))}
+
+    with pytest.raises(FreezingError, match="lookup tables"):
+        freeze(loaded_signature(tmp_path, network, table))
+
+
+def test_more_than_a_saved_model_holds_is_refused(wide, monkeypatch) -> None:
+    monkeypatch.setattr(freezing, "MAX_CONSTANT_BYTES", 10**6)
+    with pytest.raises(FreezingError, match=r"the constants take 0\.0 GB"):
+        freeze(wide)

@@ -1,0 +1,148 @@
+"""Layers: each gives the same eager and in a graph, and what it says it gives."""
+
+import base64
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from exported import photos, png
+
+from backend.modeling import layers
+from backend.modeling.layers import ImageInput
+from backend.serving.preprocessing import photos_to_images
+
+SIZE = (8, 6)
+PHOTOS = photos(3)
+
+
+def both(function, *arguments: tf.Tensor) -> np.ndarray:
+    """The result eager, after checking that a graph gives the same."""
+    eager = function(*arguments)
+    graph = tf.function(function, autograph=False)(*arguments)
+    tf.nest.map_structure(np.testing.assert_array_equal, eager, graph)
+    return eager
+
+
+def test_bytes_become_what_the_shared_preprocessing_makes_of_them() -> None:
+    images = both(lambda contents: layers.images_from_bytes(contents, ImageInput(SIZE)), tf.constant(PHOTOS))
+    np.testing.assert_array_equal(images, photos_to_images(tf.constant(PHOTOS), SIZE))
+
+
+def test_base64_text_becomes_the_same_image_as_the_bytes() -> None:
+    texts = tf.constant([base64.b64encode(photo) for photo in PHOTOS])
+    images = both(lambda text: layers.images_from_base64(text, ImageInput(SIZE)), texts)
+    np.testing.assert_array_equal(images, layers.images_from_bytes(tf.constant(PHOTOS), ImageInput(SIZE)))
+
+
+def test_a_mean_and_a_deviation_of_a_half_give_minus_1_to_1() -> None:
+    wanted = ImageInput(SIZE, mean=(0.5,), deviation=(0.5,))
+    ends = both(lambda images: layers.fit(images, wanted), tf.stack([tf.zeros((*SIZE, 3)), tf.ones((*SIZE, 3))]))
+    assert set(ends.numpy().ravel()) == {-1.0, 1.0}
+
+
+def test_mean_and_deviation_hold_for_each_channel_before_channels_go_first() -> None:
+    wanted = ImageInput(SIZE, channels_first=True, mean=(0.1, 0.2, 0.3), deviation=(1, 2, 4))
+    image = both(lambda images: layers.fit(images, wanted), tf.fill((1, *SIZE, 3), 0.5))
+    assert image.shape == (1, 3, *SIZE)
+    np.testing.assert_allclose(image[0, :, 0, 0], [0.4, 0.15, 0.05], atol=1e-6)
+
+
+def test_a_network_of_bytes_gets_0_to_255() -> None:
+    wanted = ImageInput(SIZE, dtype=tf.uint8)
+    image = both(lambda images: layers.fit(images, wanted), tf.fill((1, *SIZE, 3), 200 / 255))
+    assert image.dtype == tf.uint8
+    assert set(image.numpy().ravel()) == {200}
+
+
+def test_a_grey_network_gets_one_channel() -> None:
+    image = both(lambda images: layers.fit(images, ImageInput(SIZE, channels=1)), tf.fill((2, *SIZE, 3), 0.25))
+    assert image.shape == (2, *SIZE, 1)
+    np.testing.assert_allclose(image, 0.25, atol=1e-3)
+
+
+def test_softmax_gives_probabilities_whatever_the_type_of_the_logits() -> None:
+    logits = tf.constant([[0.0, 1.0, 2.0], [30000.0, 0.0, 0.0]], tf.float16)
+    probabilities = both(layers.softmax, logits)
+    assert probabilities.dtype == tf.float32
+    np.testing.assert_allclose(tf.reduce_sum(probabilities, axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(probabilities[0], [0.0900, 0.2447, 0.6652], atol=1e-4)
+
+
+def test_top_k_names_the_most_probable_classes_in_falling_order() -> None:
+    named = both(lambda p: layers.top_k(p, ["a", "犬", "c"], 2), tf.constant([[0.1, 0.7, 0.2], [0.5, 0.1, 0.4]]))
+    assert [[name.decode() for name in row] for row in named["labels"].numpy()] == [["犬", "c"], ["a", "c"]]
+    np.testing.assert_allclose(named["probabilities"], [[0.7, 0.2], [0.5, 0.4]])
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_images_in_0_to_1_leave_as_png_and_come_back(channels: int) -> None:
+    pixels = np.random.default_rng(1).integers(0, 256, (3, 5, 4, channels))
+    files = both(layers.png_bytes, tf.constant(pixels / 255, tf.float32))
+    assert files.shape == (3,)
+    for file, image in zip(files.numpy(), pixels, strict=True):
+        np.testing.assert_array_equal(tf.io.decode_png(file, channels=channels), image)
+
+
+def test_a_png_of_minus_1_to_1_is_stretched_and_clipped() -> None:
+    image = tf.constant([-3.0, -1.0, 0.0, 1.0, 9.0], shape=(1, 1, 5, 1))
+    (file,) = both(lambda images: layers.png_bytes(images, -1.0, 1.0), image).numpy()
+    assert tf.io.decode_png(file).numpy().ravel().tolist() == [0, 0, 128, 255, 255]
+
+
+def test_an_image_of_bytes_becomes_a_png_as_it_is() -> None:
+    pixels = np.arange(24, dtype=np.uint8).reshape(1, 2, 4, 3)
+    assert both(layers.png_bytes, tf.constant(pixels)).numpy()[0] == png(pixels[0])
+
+
+@pytest.mark.parametrize("batch_of_one", [True, False])
+def test_a_network_for_a_single_image_takes_a_vector_of_them(batch_of_one: bool) -> None:
+    def network(image: tf.Tensor) -> dict[str, tf.Tensor]:
+        assert image.shape == ((1, 2, 2, 1) if batch_of_one else (2, 2, 1))
+        return {"sum": tf.reduce_sum(image, axis=(-3, -2)), "same": image}
+
+    lead = (1,) if batch_of_one else ()
+    outputs = {"sum": tf.TensorSpec((*lead, 1), tf.float32), "same": tf.TensorSpec((*lead, 2, 2, 1), tf.float32)}
+    images = tf.random.uniform((3, 2, 2, 1))
+    answer = both(layers.one_by_one(network, outputs, batch_of_one), images)
+    np.testing.assert_allclose(answer["sum"], tf.reduce_sum(images, axis=(1, 2)), rtol=1e-6)
+    np.testing.assert_array_equal(answer["same"], images)
+
+
+@pytest.fixture(scope="module")
+def counted():
+    """A batched network y = 2x that counts its runs, and the counter."""
+    runs = tf.Variable(0)
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 2), tf.float32)])
+    def network(x):
+        runs.assign_add(1)
+        return {"y": 2 * x}
+
+    return tf.function(layers.batched(network.get_concrete_function(), 4)), runs
+
+
+def test_requests_at_the_same_time_each_get_their_own_rows(counted) -> None:
+    doubled, _ = counted
+    wrong = []
+
+    def ask(number: int) -> None:
+        for _ in range(20):
+            x = tf.fill((1 + number % 3, 2), float(number))
+            if not np.array_equal(doubled(x)["y"], 2 * x):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_request_larger_than_a_batch_is_split_and_put_together_again(counted) -> None:
+    doubled, runs = counted
+    before = int(runs)
+    x = tf.reshape(tf.range(22.0), (11, 2))
+    np.testing.assert_array_equal(doubled(x)["y"], 2 * x)
+    assert int(runs) - before >= 3

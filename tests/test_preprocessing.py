@@ -1,0 +1,141 @@
+"""Preprocessing: what can be decoded, what base64 may look like, and what is said about that which cannot."""
+
+import base64
+import io
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from photos import striped
+from PIL import Image
+
+from backend.serving.preprocessing import decode, decode_base64, photos_to_images, resize
+
+SIZE = (16, 12)
+VECTOR = [tf.TensorSpec([None], tf.string)]
+to_images = tf.function(lambda contents: photos_to_images(contents, SIZE), input_signature=VECTOR)
+to_bytes = tf.function(decode_base64, input_signature=VECTOR)
+
+
+def file(kind: str, image: Image.Image | None = None, **options) -> bytes:
+    buffer = io.BytesIO()
+    (image or striped((200, 60, 50), 1, (40, 30))).save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["PNG", "GIF", "BMP", "JPEG", "WEBP"])
+def test_each_kind_is_decoded_as_pillow_decodes_it(kind: str) -> None:
+    contents = file(kind)
+    expected = np.asarray(Image.open(io.BytesIO(contents)).convert("RGB"), np.int16)
+    received = decode(tf.constant(contents)).numpy().astype(np.int16)
+    tolerance = 40 if kind == "JPEG" else 4 if kind == "WEBP" else 0  # libjpeg's own choice of rounding and upsampling
+    assert received.shape == (30, 40, 3)
+    assert np.abs(received - expected).max() <= tolerance
+
+
+def test_of_an_animated_gif_the_first_frame_is_taken() -> None:
+    frames = [striped(colour, 1, (40, 30)) for colour in ((200, 60, 50), (60, 190, 70))]
+    contents = file("GIF", frames[0], save_all=True, append_images=frames[1:])
+    first = np.asarray(Image.open(io.BytesIO(contents)).convert("RGB"))
+    np.testing.assert_array_equal(decode(tf.constant(contents)), first)
+
+
+def test_an_animated_webp_is_refused_without_harm() -> None:
+    contents = file("WEBP", save_all=True, append_images=[striped((60, 190, 70), 2, (40, 30))])
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        decode(tf.constant(contents))
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "LA", "P", "1"])
+def test_grey_transparent_and_palette_pictures_come_out_in_three_channels(mode: str) -> None:
+    contents = file("PNG", striped((200, 60, 50), 1, (40, 30)).convert(mode))
+    assert decode(tf.constant(contents)).shape == (30, 40, 3)
+
+
+def test_the_whole_photo_is_squashed_and_nothing_is_cut_off() -> None:
+    pixels = np.zeros((40, 80, 3), np.uint8)
+    pixels[:, :40] = 255
+    squashed = resize(tf.constant(pixels), (8, 8)).numpy()
+    assert squashed[:, :3].min() > 0.99
+    assert squashed[:, 5:].max() < 0.01
+
+
+def test_an_image_in_bytes_and_the_same_in_floats_give_the_same_numbers_in_0_to_1() -> None:
+    pixels = np.asarray(striped((200, 60, 50), 1))
+    from_bytes, from_floats = resize(tf.constant(pixels), SIZE), resize(tf.constant(pixels / 255, tf.float32), SIZE)
+    np.testing.assert_allclose(from_bytes, from_floats, atol=1e-6)
+    assert 0 <= from_bytes.numpy().min() < from_bytes.numpy().max() <= 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 9])
+def test_a_batch_gives_what_its_photos_give_alone_in_order_eager_and_in_the_graph(count: int) -> None:
+    photos = [file("PNG", striped((20 * number, 60, 50), number, (40 + number, 30))) for number in range(count)]
+    together = to_images(tf.constant(photos, tf.string)).numpy()
+    assert together.shape == (count, *SIZE, 3)
+    for image, photo in zip(together, photos, strict=True):
+        np.testing.assert_array_equal(image, resize(decode(tf.constant(photo)), SIZE))
+    np.testing.assert_array_equal(photos_to_images(tf.constant(photos, tf.string), SIZE), together)
+
+
+GOOD, CUT_OFF, NONE = file("JPEG"), file("JPEG")[:400], b"no photo at all"
+
+
+@pytest.mark.parametrize(
+    ("photos", "places"),
+    [
+        ([GOOD, CUT_OFF, GOOD, NONE], "1 3"),
+        ([NONE, GOOD], "0"),
+        ([CUT_OFF, NONE], "0 1"),
+        ([GOOD] * 20 + [b""], "20"),
+    ],
+)
+@pytest.mark.parametrize("run", [to_images, lambda contents: photos_to_images(contents, SIZE)], ids=["graph", "eager"])
+def test_a_batch_names_the_places_of_all_its_unreadable_photos(photos: list[bytes], places: str, run) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="cannot decode the photos at these places") as error:
+        run(tf.constant(photos))
+    numbers = re.split(r"WebP\):['\]]*", error.value.message)[1].split("]")[0].strip("[ \n'")
+    assert re.findall(r"\d+", numbers) == places.split()
+
+
+def test_a_single_unreadable_photo_gets_the_decoders_own_reason() -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Unknown image file format"):
+        to_images(tf.constant([NONE]))
+
+
+FORMS = {
+    "standard": base64.b64encode,
+    "web-safe": base64.urlsafe_b64encode,
+    "unpadded": lambda contents: base64.urlsafe_b64encode(contents).rstrip(b"="),
+    "standard unpadded": lambda contents: base64.b64encode(contents).rstrip(b"="),
+    "with line breaks": base64.encodebytes,
+    "with windows line breaks": lambda contents: base64.encodebytes(contents).replace(b"\n", b"\r\n"),
+    "data url": lambda contents: b"data:image/jpeg;base64," + base64.b64encode(contents),
+    "data url in capitals, with white space": lambda contents: (
+        b" \nDATA:image/png;base64, " + base64.b64encode(contents)
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(contents=st.binary(max_size=200))
+@settings(max_examples=30, deadline=None)
+def test_base64_in_every_form_gives_the_bytes_back(form: str, contents: bytes) -> None:
+    assert to_bytes(tf.constant([FORMS[form](contents)])).numpy()[0] == contents
+
+
+@pytest.mark.parametrize(
+    ("texts", "places"),
+    [
+        ([b"A"], ["0"]),
+        ([b"YQ==", b"Y*=="], ["1"]),
+        ([b"YQ==YQ=="], ["0"]),
+        ([b"\xff\xfe", b"YQ", b"YWJjZ"], ["0", "2"]),
+    ],
+)
+def test_text_that_is_no_base64_is_named_by_its_place(texts: list[bytes], places: list[str]) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no base64 text") as error:
+        to_bytes(tf.constant(texts))
+    assert re.findall(r"\d+", error.value.message.split("counted from 0:]")[1].split("]")[0]) == places
