@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import unquote
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -30,6 +31,7 @@ from tensorflow_serving.apis import (
 )
 
 from backend.doors import grpc_translate as translate
+from backend.doors.access import check_access
 from backend.errors import DogsnapError, Internal, InvalidArgument
 from backend.gunicorn_conf import SPARE_THREADS
 from backend.serving.examples import ClassifyResult, RegressResult
@@ -61,14 +63,14 @@ class GrpcServer:
         self._health = Health(predictor.repository.not_ready)
         self._draining = False
         threads = settings.run_threads + settings.queue_size + SPARE_THREADS
-        self._server = grpc.server(
-            ThreadPoolExecutor(threads, thread_name_prefix="grpc"), options=_options(settings), interceptors=()
-        )
+        self._server = grpc.server(ThreadPoolExecutor(threads, thread_name_prefix="grpc"), options=_options(settings))
         max_bytes = settings.max_tensor_body_mb * MEBIBYTE
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
             PredictionService(predictor, self._calls, max_bytes), self._server
         )
-        model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(predictor, self._calls), self._server)
+        model_service_pb2_grpc.add_ModelServiceServicer_to_server(
+            ModelService(settings, predictor, self._calls), self._server
+        )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
         self._server.add_insecure_port(address(settings.host, settings.grpc_port))
@@ -217,7 +219,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 class ModelService(model_service_pb2_grpc.ModelServiceServicer):
     """tensorflow.serving.ModelService over a predictor's repository."""
 
-    def __init__(self, predictor: Predictor, calls: Calls):
+    def __init__(self, settings: Settings, predictor: Predictor, calls: Calls):
+        self.settings = settings
         self.predictor = predictor
         self.calls = calls
 
@@ -229,11 +232,26 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
     def HandleReloadConfigRequest(
         self, request: model_management_pb2.ReloadConfigRequest, context: grpc.ServicerContext
     ) -> Any:
+        """Whoever configures models has this machine read and run any folder, so it takes what administration takes."""
+        address = peer_address(context.peer())
+        check_access(self.settings, address, headers_of(context.invocation_metadata()))
         configs = translate.configs_of(request.config)
+        log.info("a configuration of %d models comes from %s", len(configs), address)
         self.predictor.repository.replace_configs(configs, context.time_remaining())
         response = model_management_pb2.ReloadConfigResponse()
         response.status.SetInParent()
         return response
+
+
+def peer_address(peer: str) -> str:
+    """The IP address in gRPC's name for a peer: ipv4:127.0.0.1:5000, ipv6:%5B::1%5D:5000; "" for any other kind."""
+    kind, _, rest = unquote(peer).partition(":")
+    return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
+
+
+def headers_of(metadata: Iterable[tuple[str, str | bytes]]) -> dict[str, str]:
+    """A call's metadata by the names that HTTP headers are written with: authorization -> Authorization."""
+    return {name.title(): value for name, value in metadata if isinstance(value, str)}
 
 
 class Health(health.HealthServicer):

@@ -51,7 +51,7 @@ def to_arrays(protos: Mapping[str, tensor_pb2.TensorProto], max_bytes: int) -> d
             max_bytes -= _filled_bytes(values, shape, max_bytes)
         except (InvalidArgument, Unimplemented) as error:
             raise type(error)(f'tensor parsing error: input "{alias}": {error.message}') from error
-        arrays[alias] = np.broadcast_to(values, shape) if len(values) == 1 else values.reshape(shape)
+        arrays[alias] = values.reshape(shape) if len(values) == math.prod(shape) else np.broadcast_to(values, shape)
     return arrays
 
 
