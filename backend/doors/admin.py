@@ -28,7 +28,9 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @door.get("/models")
     def models() -> Response:
-        return json_response({"default_model": predictor.default_model(), "models": overview(predictor, predictor.repository.models())})
+        return json_response(
+            {"default_model": predictor.default_model(), "models": overview(predictor, predictor.repository.models())}
+        )
 
     @door.get("/models/<model>")
     def one_model(model: str) -> Response:

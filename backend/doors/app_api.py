@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Blueprint, Response, g, request
 
-from backend.doors.http import check_form_size, json_response, parse_json, read_body
+from backend.doors.http import check_form_size, json_response, parse_json, read_body, request_key
 from backend.errors import InvalidArgument, Unavailable
 from backend.serving.base64_text import decode_base64
 from backend.serving.labels import Classification
@@ -109,7 +109,7 @@ def _from_text(fields: dict[str, Any]) -> bytes:
 
 def _spec(fields: dict[str, Any], predictor: Predictor) -> ModelSpec:
     name = _text(fields, "model") or predictor.default_model()
-    return ModelSpec(name, _number(fields, "version"), _text(fields, "label") or None)
+    return ModelSpec(name, _number(fields, "version"), _text(fields, "label") or None, request_key())
 
 
 def _text(fields: dict[str, Any], name: str) -> str:

@@ -15,6 +15,7 @@ import orjson
 from flask import Flask, Request, Response, g, request
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
+from backend.doors import caller
 from backend.errors import DogsnapError, Internal, InvalidArgument, TooLarge
 from backend.settings import MEBIBYTE, Settings
 
@@ -150,6 +151,11 @@ def parse_json(body: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidArgument(f"expected a JSON object as body, received a JSON {type(value).__name__}")
     return value
+
+
+def request_key() -> str:
+    """What keeps the sender of this request on one side of a split."""
+    return caller.request_key(request.headers, request.remote_addr or "")
 
 
 def _take_request_id() -> None:

@@ -5,14 +5,14 @@ response header X-Dogsnap-Model-Version, strict JSON, status by label, and error
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
 
 from flask import Blueprint, Response, request
 from google.protobuf import json_format
 
-from backend.doors.http import json_response, read_body
+from backend.doors.http import json_response, read_body, request_key
 from backend.errors import InvalidArgument
 from backend.serving import tensors
 from backend.serving.examples import examples_from_body
@@ -47,6 +47,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         if request.method == "OPTIONS" and settings.enable_cors:
             return _preflight()
         path = parse_path(request.method, request.environ.get("RAW_URI", request.full_path).partition("?")[0])
+        path = replace(path, spec=replace(path.spec, key=request_key()))
         if path.method == "status":
             return _status(predictor, path.spec)
         if path.method == "metadata":

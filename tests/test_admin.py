@@ -1,0 +1,213 @@
+"""Administration over HTTP, by the front door: switching, its log and its undo, and who is kept out."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import requests
+import tiny_models
+
+TOKEN = "a-long-random-text"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    for number in (1, 2):
+        tiny_models.half_plus(number, folder / "half" / str(number))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(start_server, models):
+    return start_server(models, "--poll-seconds", "0.2", "--enable-cors")
+
+
+@pytest.fixture(scope="module")
+def guarded(start_server, models):
+    """A server that asks for a token; started with it in the environment."""
+    return start_server(models, environ={"DOGSNAP_ADMIN_TOKEN": TOKEN})
+
+
+def admin(server, path, fields=None, **options) -> requests.Response:
+    url = f"{server.url}/api/admin/{path}"
+    if fields is None and "data" not in options:
+        return requests.get(url, timeout=60, **options)
+    return requests.post(url, json=fields, timeout=60, **options)
+
+
+def half(server, where="", headers=None) -> tuple[int, float]:
+    """The version that says it answered, and the constant in its y = x / 2 + constant, which tells which one really did."""
+    response = requests.post(
+        f"{server.url}/v1/models/half{where}:predict", json={"instances": [0.0]}, headers=headers, timeout=60
+    )
+    assert response.status_code == 200, response.text
+    return int(response.headers["X-Dogsnap-Model-Version"]), response.json()["predictions"][0]
+
+
+def state_of(server, version: int) -> str:
+    versions = admin(server, "models/half").json()["model"]["versions"]
+    return next(each["state"] for each in versions if each["version"] == version)
+
+
+def wait_for(condition, seconds=30.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not become so"
+        time.sleep(0.1)
+
+
+def test_a_label_moves_for_the_next_request_and_back_with_one_undo(server):
+    assert admin(server, "models/half/labels/stable", {"version": 1, "by": "alice"}).status_code == 200
+    assert half(server, "/labels/stable") == (1, 1.0)
+    moved = admin(server, "models/half/labels/stable", {"version": 2, "from": 1, "by": "alice"}).json()
+    assert half(server, "/labels/stable") == (2, 2.0)
+    assert moved["switch"]["text"] == "label stable of half: 1 -> 2"
+    assert moved["model"]["labels"] == {"stable": 2}
+    undo = admin(server, "undo", {"by": "bob"}).json()
+    assert undo["switch"]["undoes"] == moved["switch"]["id"]
+    assert half(server, "/labels/stable") == (1, 1.0)
+
+
+def test_the_log_says_who_when_from_and_to(server):
+    admin(server, "models/half/labels/logged", {"version": 1, "by": "alice"})
+    newest = admin(server, "switches").json()["switches"][0]
+    assert newest["by"] == {"name": "alice", "address": "127.0.0.1"}
+    assert (newest["kind"], newest["name"], newest["from"], newest["to"]) == ("label", "logged", None, 1)
+    assert datetime.now(UTC) - datetime.fromisoformat(newest["at"]) < timedelta(minutes=1)
+    assert newest["undone"] is False
+    admin(server, "undo", {"id": newest["id"]})
+    undo, undone = admin(server, "switches?model=half").json()["switches"][:2]
+    assert (undo["by"]["name"], undo["undoes"], undone["undone"]) == ("someone", newest["id"], True)
+
+
+def test_a_move_from_where_the_label_is_not_is_a_conflict(server):
+    admin(server, "models/half/labels/raced", {"version": 1})
+    response = admin(server, "models/half/labels/raced", {"version": 2, "from": 2})
+    assert response.status_code == 409
+    assert "expected at 2, but it is at 1" in response.json()["error"]
+
+
+def test_the_default_is_chosen_and_given_back(server):
+    assert half(server) == (2, 2.0)
+    admin(server, "models/half/default", {"version": 1})
+    assert half(server) == (1, 1.0)
+    answer = admin(server, "models/half/default", {"version": None}).json()
+    assert (answer["model"]["default_version"], answer["model"]["default_chosen"]) == (2, None)
+
+
+def test_a_version_is_unloaded_and_loaded_again(server):
+    assert admin(server, "models/half/versions/1/unload", {}).status_code in (200, 400)
+    for label in ("stable", "logged", "raced"):
+        admin(server, f"models/half/labels/{label}", {"version": 2})
+    assert admin(server, "models/half/versions/1/unload", {}).status_code == 200
+    wait_for(lambda: state_of(server, 1) == "END")
+    refused = requests.post(f"{server.url}/v1/models/half/versions/1:predict", json={"instances": [0.0]}, timeout=60)
+    assert refused.status_code == 404
+    admin(server, "models/half/versions/1/load", {})
+    wait_for(lambda: state_of(server, 1) == "AVAILABLE")
+    assert half(server, "/versions/1") == (1, 1.0)
+
+
+def test_a_split_follows_the_request_key(server):
+    admin(server, "models/half/labels/split", {"version": 1})
+    admin(server, "models/half/split", {"label": "split", "version": 2, "percent": 50})
+    sides = {key: half(server, "/labels/split", {"X-Request-Key": key})[0] for key in map(str, range(40))}
+    assert set(sides.values()) == {1, 2}
+    assert sides == {key: half(server, "/labels/split", {"X-Request-Key": key})[0] for key in sides}
+    same = {half(server, "/labels/split")[0] for _ in range(20)}
+    assert len(same) == 1, "without a key, one client is on one side"
+    ended = admin(server, "models/half/split", {"label": "split", "version": None, "percent": 0}).json()
+    assert ended["model"]["splits"] == []
+    metrics = requests.get(f"{server.url}/metrics", timeout=60).text
+    assert 'dogsnap_routed_requests_total{label="split",model="half",version="2"}' in metrics
+
+
+def test_figures_count_requests_errors_and_times_per_version(server):
+    before = figures(server, 1)
+    for _ in range(3):
+        half(server, "/versions/1")
+    url = f"{server.url}/v1/models/half/versions/1:predict"
+    assert requests.post(url, json={"instances": ["no number"]}, timeout=60).status_code == 400
+    after = figures(server, 1)
+    assert after["requests"] - before["requests"] == 4
+    assert after["refused"] - before["refused"] == 1
+    assert after["failed"] == before["failed"]
+    assert 0 < after["p50_ms"] <= after["p95_ms"] < 60_000
+    assert 0 < after["mean_ms"] < 60_000
+
+
+def figures(server, version: int) -> dict:
+    versions = admin(server, "models/half").json()["model"]["versions"]
+    return next(each for each in versions if each["version"] == version)
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "status", "sentence"),
+    [
+        ("models/gone/default", {"version": 1}, 404, "models served here: half"),
+        ("models/half/default", {"version": 9}, 400, "version 9 of half is not available; available: 1, 2"),
+        ("models/half/default", {}, 400, "missing: version"),
+        ("models/half/default", {"version": 1, "form": 2}, 400, "unknown: form"),
+        ("models/half/default", {"version": "1"}, 400, "expected a whole number"),
+        ("models/half/default", {"version": True}, 400, "expected a whole number"),
+        ("models/half/default", {"version": 1.0}, 400, "expected a whole number"),
+        ("models/half/default", {"version": 1, "by": 7}, 400, "by is 7; expected a string"),
+        ("models/half/labels/a b", {"version": 1}, 400, "expected 1 to 64 of the characters"),
+        ("models/half/labels/x", {"version": -1}, 400, "version is -1"),
+        ("models/half/labels/x", {"version": 2**63}, 400, "expected 0 to"),
+        ("models/half/labels/nolabel", {"version": None}, 404, "half has no label nolabel"),
+        ("models/half/split", {"version": 2, "percent": 101}, 400, "at most 100"),
+        ("models/half/split", {"version": 2, "percent": -1}, 400, "expected more than 0"),
+        ("models/half/split", {"version": 2, "percent": "5"}, 400, "percent is '5'"),
+        ("models/half/split", {"version": None, "percent": 5}, 400, "expected the version that gets the share"),
+        ("models/half/shadow", {"version": 9}, 400, "not available"),
+        ("models/half/versions/9/load", {}, 404, "half has no version 9"),
+        ("undo", {"id": 10**6}, 404, "no switch 1000000"),
+        ("undo", {"model": "gone"}, 400, "no switch to undo for gone"),
+        ("undo", [], 400, "expected a JSON object"),
+    ],
+)
+def test_a_switch_that_makes_no_sense_is_refused_with_a_sentence(server, path, fields, status, sentence):
+    response = admin(server, path, fields)
+    assert (response.status_code, set(response.json())) == (status, {"error", "request_id"})
+    assert sentence in response.json()["error"]
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
+def test_a_form_of_another_page_cannot_switch(server, kind):
+    response = admin(server, "models/half/default", data=b'{"version": 1}', headers={"Content-Type": kind})
+    assert response.status_code == 415
+    assert half(server) == (2, 2.0)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Host": "evil.example"},
+        {"X-Forwarded-For": "127.0.0.1"},
+    ],
+)
+def test_another_site_neither_switches_nor_reads(server, headers):
+    assert admin(server, "models/half/default", {"version": 1}, headers=headers).status_code == 403
+    assert admin(server, "models", headers=headers).status_code == 403
+    assert half(server) == (2, 2.0)
+
+
+def test_a_token_is_asked_for_and_never_logged(guarded):
+    refused = admin(guarded, "models")
+    assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
+    wrong = admin(guarded, "undo", {}, headers={"Authorization": "Bearer wrong-one"})
+    assert (wrong.status_code, set(wrong.json())) == (401, {"error", "request_id"})
+    right = admin(guarded, "models", headers={"Authorization": f"Bearer {TOKEN}"})
+    assert right.status_code == 200
+    assert right.headers["Cache-Control"] == "no-store"
+    assert TOKEN not in guarded.log()
+    assert "wrong-one" not in guarded.log()
+
+
+def test_what_needs_no_administrator_stays_open(guarded):
+    assert half(guarded) == (2, 2.0)
+    assert requests.get(f"{guarded.url}/api/models", timeout=60).status_code == 200
