@@ -3,9 +3,12 @@
 import time
 from datetime import UTC, datetime, timedelta
 
+import grpc
 import pytest
 import requests
+import tensorflow as tf
 import tiny_models
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 TOKEN = "a-long-random-text"
 
@@ -121,6 +124,23 @@ def test_a_split_follows_the_request_key(server):
     assert ended["model"]["splits"] == []
     metrics = requests.get(f"{server.url}/metrics", timeout=60).text
     assert 'dogsnap_routed_requests_total{label="split",model="half",version="2"}' in metrics
+
+
+def test_a_split_holds_on_the_grpc_door_too(server):
+    admin(server, "models/half/labels/both", {"version": 1})
+    admin(server, "models/half/split", {"label": "both", "version": 2, "percent": 50})
+    keys = [str(number) for number in range(20)]
+    by_http = {key: half(server, "/labels/both", {"X-Request-Key": key})[0] for key in keys}
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        assert {key: half_by_grpc(channel, "both", key) for key in keys} == by_http
+    assert set(by_http.values()) == {1, 2}
+
+
+def half_by_grpc(channel, label, key) -> int:
+    request = predict_pb2.PredictRequest(model_spec={"name": "half", "version_label": label})
+    request.inputs["x"].CopyFrom(tf.make_tensor_proto([0.0]))
+    stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+    return stub.Predict(request, timeout=60, metadata=[("x-request-key", key)]).model_spec.version.value
 
 
 def test_figures_count_requests_errors_and_times_per_version(server):

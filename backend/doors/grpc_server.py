@@ -3,6 +3,7 @@
 It translates; values are checked and run by the predictor. Import it after the fork only: it loads TensorFlow.
 """
 
+import dataclasses
 import functools
 import logging
 import threading
@@ -32,10 +33,12 @@ from tensorflow_serving.apis import (
 
 from backend.doors import grpc_translate as translate
 from backend.doors.access import check_access
+from backend.doors.caller import request_key
 from backend.errors import DogsnapError, Internal, InvalidArgument
 from backend.gunicorn_conf import SPARE_THREADS
 from backend.serving.examples import ClassifyResult, RegressResult
 from backend.serving.predictor import Predictor, Task
+from backend.serving.repository import ModelSpec
 from backend.serving.servable import UnknownSignature
 from backend.serving.tensor_protos import to_arrays
 from backend.settings import MEBIBYTE, Settings
@@ -163,7 +166,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     @rpc
     def Predict(self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext) -> Any:
         prediction = self.predictor.predict(
-            translate.spec_of(request),
+            keyed(translate.spec_of(request), context),
             lambda _: to_arrays(request.inputs, self.max_bytes),
             translate.signature_name(request.model_spec),
             list(request.output_filter),
@@ -200,7 +203,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def _infer(
         self, spec: Any, tasks: list[Task], examples: Any, context: grpc.ServicerContext
     ) -> list[ClassifyResult | RegressResult]:
-        serialized = translate.examples_of(examples)
+        serialized, spec = translate.examples_of(examples), keyed(spec, context)
         try:
             return self.predictor.infer(spec, tasks, serialized, DOOR, context.time_remaining(), context.add_callback)
         except UnknownSignature as error:  # another code than for Predict, in TensorFlow Serving as well
@@ -210,7 +213,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def GetModelMetadata(
         self, request: get_model_metadata_pb2.GetModelMetadataRequest, context: grpc.ServicerContext
     ) -> Any:
-        spec = translate.spec_of(request)
+        spec = keyed(translate.spec_of(request), context)
         translate.check_metadata_fields(request.metadata_field)
         with self.predictor.repository.acquire(spec) as servable:
             return translate.metadata_response(servable)
@@ -241,6 +244,12 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         response = model_management_pb2.ReloadConfigResponse()
         response.status.SetInParent()
         return response
+
+
+def keyed(spec: ModelSpec, context: grpc.ServicerContext) -> ModelSpec:
+    """The spec, with what keeps its sender on one side of a split."""
+    headers, address = headers_of(context.invocation_metadata()), peer_address(context.peer())
+    return dataclasses.replace(spec, key=request_key(headers, address))
 
 
 def peer_address(peer: str) -> str:
