@@ -42,8 +42,8 @@ class Server:
         self.port, self.grpc_port = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._log_file = log_file
-        command = [*prefix, Path(sys.executable).with_name("dogsnap"), "serve", "--models", models, *flags]
-        command += ["--port", str(self.port), "--grpc-port", str(self.grpc_port)]
+        command = [*prefix, Path(sys.executable).with_name("dogsnap"), "serve", "--models", models]
+        command += ["--port", str(self.port), "--grpc-port", str(self.grpc_port), *flags]  # the last of a flag counts
         clean = {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
         with log_file.open("wb") as log:
             self.process = subprocess.Popen(
@@ -108,8 +108,7 @@ def colour_models(tmp_path_factory) -> Path:
     import tiny_models
 
     models = tmp_path_factory.mktemp("colour_models")
-    for number in (1, 2):
-        tiny_models.colours(models / "inception_v3" / str(number), number)
+    tiny_models.colours(models / "inception_v3")
     return models
 
 

@@ -1,16 +1,15 @@
 """Tiny real SavedModels for the tests: the arithmetic ones of TensorFlow Serving's own tests, and one that tells colours apart.
 
-Made with plain TensorFlow; what is exported for dogs is made by the export code itself, in its own tests.
+The arithmetic ones are plain TensorFlow; the one that names breeds is exported and merged by the real code.
 """
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
+import keras
+import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
-
-from backend.serving import preprocessing
 
 SIZE = (16, 16)
 COLOURS = (
@@ -43,51 +42,29 @@ def half_plus(number: float, folder: Path) -> Path:
     return save(folder, serving_default=serving_default)
 
 
-def colours(folder: Path, number: int = 1) -> Path:
-    """A "dog" model of three classes, with the signatures of version 1 (`number` 1) or version 2 of the real one.
+def colours(model_folder: Path) -> Path:
+    """A "dog" model of three classes, told apart by the mean colour: version 1 exported and version 2 merged by the real code.
 
-    The probabilities are those of the mean colour; a photo darker than 0.1 shows no dog.
+    A photo whose mean red, green and blue are below 0.25 of white together shows no dog.
     """
-    name = "image"
+    from backend.modeling import merge
+    from backend.modeling.export import export_classifier
 
-    def predict(image):
-        mean = tf.reduce_mean(image, axis=[1, 2])
-        return {"prediction": tf.nn.softmax(10 * mean), "dog": tf.reduce_max(mean, axis=1)}
-
-    @tf.function(input_signature=[spec(tf.float32, None, *SIZE, 3, name=name)])
-    def images(image):
-        return {"prediction": predict(image)["prediction"]}
-
-    @tf.function(input_signature=[spec(tf.float32, None, *SIZE, 3, name=name)])
-    def image_scores(image):
-        return predict(image)
-
-    @tf.function(input_signature=[spec(tf.string, None, name=name)])
-    def texts(image):
-        return {"prediction": predict(preprocessing.photos_to_images(tf.io.decode_base64(image), SIZE))["prediction"]}
-
-    @tf.function(input_signature=[spec(tf.string, None, name="image_bytes")])
-    def bytes_scores(image_bytes):
-        return predict(preprocessing.photos_to_images(image_bytes, SIZE))
-
-    if number == 1:
-        save(folder, serving_default=images, scores=image_scores)
-    else:
-        save(folder, serving_default=texts, scores=bytes_scores)
-    describe(folder)
-    return folder
-
-
-def describe(folder: Path) -> None:
-    """Write the self-description that the real export writes."""
+    image = keras.Input((*SIZE, 3), name="image")
+    mean = keras.layers.GlobalAveragePooling2D()(image)
+    breeds = keras.layers.Dense(3, name="breeds", use_bias=False)
+    dog = keras.layers.Dense(1, name="dog")
+    network = keras.Model(image, {"breeds": breeds(mean), "dog": dog(mean)})
+    breeds.set_weights([10 * np.eye(3, dtype=np.float32)])
+    dog.set_weights([np.full((3, 1), 40, np.float32), np.array([-10], np.float32)])
     description = {
-        "model": folder.parent.name,
+        "model": model_folder.name,
         "labels": COLOURS,
         "input_size": SIZE,
-        "decision": {"dog_threshold": 0.1, "confident_threshold": 0.6},
+        "decision": {"dog_threshold": 0.5, "confident_threshold": 0.6},
     }
-    (folder / "assets.extra").mkdir(exist_ok=True)
-    (folder / "assets.extra" / "dogsnap.json").write_text(json.dumps(description, ensure_ascii=False), encoding="utf-8")
+    merge.merge(export_classifier(network, 1.0, description, model_folder), merge.Options())
+    return model_folder
 
 
 def several(folder: Path) -> Path:

@@ -345,7 +345,7 @@ class Repository:
             if not announced and not self.not_ready():
                 announced = True
                 on_ready()
-            self._wake.wait(poll_seconds or (None if announced else 1.0))
+            self._wake.wait((poll_seconds or None) if announced else min(poll_seconds or 1.0, 1.0))
             self._wake.clear()
 
     def _look_safely(self) -> None:
@@ -428,7 +428,6 @@ class Repository:
                     unsettled |= is_complete(version.path)
         with self._lock:
             self._retire(model, [n for n in model.available() if n not in aspired], keep_one=bool(aspired))
-            self._forget(model, folders)
         return unsettled
 
     def _track(self, model: Model, number: int, path: Path) -> Version:
@@ -505,12 +504,6 @@ class Repository:
             for number in numbers:
                 model.versions[number].state = State.UNLOADING
 
-    def _forget(self, model: Model, folders: dict[int, Path]) -> None:
-        for number in [
-            n for n, v in model.versions.items() if n not in folders and v.state in (State.START, State.END)
-        ]:
-            del model.versions[number]
-
     def _finish_unloads(self) -> None:
         with self._lock:
             idle = [
@@ -521,6 +514,8 @@ class Repository:
             ]
             for version in idle:
                 version.servable, version.state = None, State.END
+            for model in self._models.values():
+                _forget_vanished(model)
             self._models = {name: model for name, model in self._models.items() if not model.is_gone()}
         for version in idle:
             self._metrics.unloaded(version.id)
@@ -534,6 +529,13 @@ class Repository:
         self._wake.set()
         if self._watcher is not None:
             self._watcher.join(timeout=5.0)
+
+
+def _forget_vanished(model: Model) -> None:
+    """A version that is not loaded and whose folder is gone is not listed for ever."""
+    gone = [n for n, v in model.versions.items() if v.state in (State.START, State.END) and not v.path.is_dir()]
+    for number in gone:
+        del model.versions[number]
 
 
 def _status(version: Version) -> VersionStatus:

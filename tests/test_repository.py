@@ -1,0 +1,516 @@
+"""The repository: loads beside, warms up, switches, unloads after the last request, and survives whatever lies in a folder."""
+
+import json
+import logging
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import requests
+import tensorflow as tf
+import tiny_models
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+from backend.errors import InvalidArgument, NotFound, Unavailable
+from backend.serving.configs import configs_in_file, configs_in_folder
+from backend.serving.repository import ModelSpec, Repository, State
+from backend.serving.versions import is_complete
+from backend.serving.warmup import RECORDS_FILE
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """y = x / 2 + 2, to be copied to wherever a version is wanted."""
+    return tiny_models.half_plus(2, tmp_path_factory.mktemp("made") / "version")
+
+
+class Shelf:
+    """A folder with one model, `half`, and a repository that looks at it."""
+
+    def __init__(self, made: Path, models: Path, **options):
+        self.made, self.models = made, models
+        (models / "half").mkdir(parents=True)
+        self.repository = Repository(lambda: configs_in_folder(self.models), **options)
+
+    def put(self, *names: str | int) -> None:
+        for name in names:
+            shutil.copytree(self.made, self.models / "half" / str(name))
+
+    def remove(self, name: str | int) -> None:
+        shutil.rmtree(self.models / "half" / str(name))
+
+    def look(self, *, trust: bool = True) -> None:
+        self.repository.look(trust=trust)
+
+    def answers(self, version: int | None = None, label: str | None = None) -> int:
+        with self.repository.acquire(ModelSpec("half", version, label)) as servable:
+            return servable.id.version
+
+    def states(self) -> dict[int, str]:
+        return {each.version: each.state for each in self.repository.status(ModelSpec("half"))}
+
+
+@pytest.fixture
+def shelf(made, tmp_path) -> Shelf:
+    return Shelf(made, tmp_path / "models", retry_seconds=1e9)
+
+
+def configured(made: Path, folder: Path, text: str) -> tuple[Repository, Path]:
+    """A repository by a configuration file; %s in `text` stands for the folder of models."""
+    file = folder / "models.config"
+    file.write_text(text % folder if "%s" in text else text, encoding="utf-8")
+    return Repository(lambda: configs_in_file(file), retry_seconds=1e9), file
+
+
+def ask(repository: Repository, version: int | None = None, label: str | None = None) -> int:
+    with repository.acquire(ModelSpec("half", version, label)) as servable:
+        return servable.id.version
+
+
+# -- which version answers ---------------------------------------------------------------------------------------------
+
+
+def test_the_largest_number_is_the_latest(shelf):
+    shelf.put(2, 9, 10)
+    shelf.look()
+    assert shelf.answers() == 10
+    assert [shelf.answers(number) for number in (2, 9, 10)] == [2, 9, 10]
+    assert list(shelf.states()) == [10, 9, 2]
+
+
+def test_leading_zeros_count_for_nothing_and_other_names_are_no_versions(shelf):
+    shelf.put("007", "tmp", "8.partial", ".9", "-1")
+    shelf.look()
+    assert list(shelf.states()) == [7]
+    assert shelf.answers() == shelf.answers(7) == 7
+
+
+def test_a_model_or_version_that_is_not_there_is_not_found_naming_what_is(shelf):
+    shelf.put(1)
+    shelf.look()
+    with pytest.raises(NotFound, match=r"Servable not found for request: Specific\(half, 4\); available versions: 1"):
+        shelf.answers(4)
+    with pytest.raises(NotFound, match=r"Servable not found for request: Latest\(whole\); models served here: half"):
+        shelf.repository._hold(ModelSpec("whole"))
+
+
+def test_before_the_first_look_a_model_is_unavailable_and_not_unknown(shelf):
+    with pytest.raises(Unavailable, match="still starting"):
+        shelf.answers()
+    assert shelf.repository.not_ready() == "the models are still loading"
+
+
+def test_a_request_without_a_model_is_refused():
+    with pytest.raises(InvalidArgument, match=r"ModelSpec has no name specified\."):
+        ModelSpec("")
+
+
+# -- coming and going --------------------------------------------------------------------------------------------------
+
+
+def test_a_new_version_is_loaded_beside_the_old_one_and_then_answers(shelf):
+    shelf.put(1)
+    shelf.look()
+    shelf.put(2)
+    assert shelf.answers() == 1
+    shelf.look()
+    assert (shelf.answers(), shelf.answers(1)) == (2, 1)
+
+
+def test_a_removed_version_is_unloaded_and_the_one_before_answers(shelf):
+    shelf.put(1, 2)
+    shelf.look()
+    shelf.remove(2)
+    shelf.look()
+    assert shelf.answers() == 1
+    with pytest.raises(NotFound):
+        shelf.answers(2)
+    shelf.look()
+    assert shelf.states() == {1: State.AVAILABLE}
+
+
+def test_a_removed_version_is_unloaded_only_after_its_last_request(shelf):
+    shelf.put(1, 2)
+    shelf.look()
+    with shelf.repository.acquire(ModelSpec("half", 2)) as servable:
+        shelf.remove(2)
+        shelf.look()
+        assert shelf.states()[2] == State.UNLOADING
+        with pytest.raises(NotFound):
+            shelf.answers(2)
+        signature = servable.signature()
+        assert servable.run(signature, {"x": [2.0]})["y"].tolist() == [3.0]
+    shelf.look()
+    assert 2 not in shelf.states()
+
+
+def test_the_last_request_of_a_version_has_it_unloaded_without_waiting_for_the_next_look(shelf):
+    shelf.put(1, 2)
+    shelf.repository.start(poll_seconds=30)
+    wait_until(lambda: not shelf.repository.not_ready())
+    with shelf.repository.acquire(ModelSpec("half", 2)):
+        shelf.remove(2)
+        shelf.repository.look_soon()
+        wait_until(lambda: shelf.states()[2] == State.UNLOADING)
+    wait_until(lambda: 2 not in shelf.states())
+    shelf.repository.close()
+
+
+def wait_until(condition, seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "never came true"
+        time.sleep(0.01)
+
+
+def test_a_version_put_back_is_loaded_again(shelf):
+    shelf.put(1, 2)
+    shelf.look()
+    shelf.remove(2)
+    shelf.look()
+    shelf.put(2)
+    shelf.look()
+    assert shelf.answers() == 2
+
+
+def test_a_model_folder_that_appears_or_goes_is_followed(shelf):
+    shelf.put(1)
+    shelf.look()
+    shutil.copytree(shelf.models / "half", shelf.models / "other")
+    shelf.look()
+    assert shelf.repository.models() == ["half", "other"]
+    shutil.rmtree(shelf.models / "other")
+    shelf.look()
+    assert shelf.repository.models() == ["half"]
+    with pytest.raises(NotFound):
+        shelf.repository._hold(ModelSpec("other"))
+
+
+# -- folders that are not right ----------------------------------------------------------------------------------------
+
+
+def test_a_half_copied_version_is_not_picked_up(shelf):
+    shelf.put(1)
+    shelf.look()
+    target = shelf.models / "half" / "2"
+    (target / "variables").mkdir(parents=True)
+    shutil.copy(shelf.made / "saved_model.pb", target)
+    shutil.copy(shelf.made / "variables" / "variables.index", target / "variables")
+    for _ in range(3):
+        shelf.look(trust=False)
+        assert shelf.answers() == 1
+        assert shelf.states()[2] == State.START
+    shutil.copy(shelf.made / "variables" / "variables.data-00000-of-00001", target / "variables")
+    shelf.look(trust=False)
+    assert shelf.answers() == 1
+    shelf.look(trust=False)
+    assert shelf.answers() == 2
+
+
+def test_a_version_that_still_changes_waits_until_it_is_the_same_twice(shelf):
+    shelf.put(1)
+    shelf.look()
+    shelf.put(2)
+    extra = shelf.models / "half" / "2" / "assets.extra"
+    extra.mkdir()
+    for number in range(3):
+        (extra / f"{number}.json").write_text("{}", encoding="utf-8")
+        shelf.look(trust=False)
+        assert shelf.answers() == 1
+    shelf.look(trust=False)
+    assert shelf.answers() == 2
+
+
+def test_completeness_asks_for_every_shard(tmp_path):
+    (tmp_path / "variables").mkdir()
+    assert not is_complete(tmp_path)
+    (tmp_path / "saved_model.pb").touch()
+    for name in ("variables.index", "variables.data-00000-of-00002"):
+        (tmp_path / "variables" / name).touch()
+        assert not is_complete(tmp_path)
+    (tmp_path / "variables" / "variables.data-00001-of-00002").touch()
+    assert is_complete(tmp_path)
+
+
+def test_a_graph_without_variables_is_complete(tmp_path):
+    (tmp_path / "saved_model.pb").touch()
+    assert is_complete(tmp_path)
+
+
+def test_a_damaged_version_is_reported_and_the_old_one_answers_until_it_is_mended(shelf):
+    shelf.put(1, 2)
+    graph = shelf.models / "half" / "2" / "saved_model.pb"
+    graph.write_bytes(b"no graph")
+    shelf.look()
+    assert shelf.answers() == 1
+    (status, _) = shelf.repository.status(ModelSpec("half"))
+    assert (status.version, status.state) == (2, State.END)
+    assert status.error
+    with pytest.raises(NotFound, match="it failed to load"):
+        shelf.answers(2)
+    assert shelf.repository.not_ready() == ""
+    shutil.copy(shelf.made / "saved_model.pb", graph)
+    shelf.look()
+    assert shelf.answers() == 2
+
+
+def test_a_version_that_failed_is_tried_again_after_a_while_but_not_at_every_look(made, tmp_path, caplog):
+    shelf = Shelf(made, tmp_path / "models", retry_seconds=0.2)
+    shelf.put(1, 2)
+    (shelf.models / "half" / "2" / "saved_model.pb").write_bytes(b"no graph")
+    with caplog.at_level(logging.ERROR, logger="dogsnap.repository"):
+        for _ in range(3):
+            shelf.look()
+        assert caplog.text.count("half version 2 failed to load") == 1
+        time.sleep(0.25)
+        shelf.look()
+        assert caplog.text.count("half version 2 failed to load") == 2
+
+
+def test_a_model_of_which_nothing_loads_is_not_ready(shelf):
+    shelf.put(1)
+    (shelf.models / "half" / "1" / "saved_model.pb").write_bytes(b"no graph")
+    shelf.look()
+    assert shelf.repository.not_ready() == "no version available of: half"
+    with pytest.raises(NotFound, match="none of its versions is available"):
+        shelf.answers()
+
+
+def test_trouble_with_the_folders_is_told_once_and_what_is_loaded_goes_on(made, tmp_path, caplog):
+    shutil.copytree(made, tmp_path / "half" / "1")
+    repository, file = configured(made, tmp_path, 'model_config_list { config { name: "half" base_path: "%s/half" } }')
+    repository.look(trust=True)
+    file.write_text("model_config_list { config { what", encoding="utf-8")
+    for _ in range(3):
+        repository._look_safely()
+    assert ask(repository) == 1
+    assert caplog.text.count("expected a model_config_list in protobuf's text format") == 1
+
+
+# -- warm-up -----------------------------------------------------------------------------------------------------------
+
+
+def write_records(version: Path, count: int = 1, alias: str = "x") -> None:
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name = "whatever"
+    request.inputs[alias].CopyFrom(tf.make_tensor_proto([1.0, 2.0]))
+    record = prediction_log_pb2.PredictionLog(predict_log=prediction_log_pb2.PredictLog(request=request))
+    (version / "assets.extra").mkdir(exist_ok=True)
+    with tf.io.TFRecordWriter(str(version / RECORDS_FILE)) as writer:
+        for _ in range(count):
+            writer.write(record.SerializeToString())
+
+
+def test_the_warm_up_records_run_before_a_version_answers(shelf, caplog):
+    shelf.put(1)
+    write_records(shelf.models / "half" / "1", count=3)
+    with caplog.at_level(logging.INFO, logger="dogsnap.repository"):
+        shelf.look()
+    assert shelf.answers() == 1
+    assert "(3 warm-up records)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("records", "reason"),
+    [({"alias": "z"}, "z"), ({"count": 1001}, "Number of warmup records exceeds the maximum (1000)")],
+)
+def test_a_warm_up_that_fails_fails_the_load(shelf, records, reason):
+    shelf.put(1, 2)
+    write_records(shelf.models / "half" / "2", **records)
+    shelf.look()
+    assert shelf.answers() == 1
+    assert reason in shelf.repository.status(ModelSpec("half", 2))[0].error
+
+
+def test_records_of_examples_run_too(tmp_path, caplog):
+    folder = tiny_models.half_plus_two_of_examples(tmp_path / "models" / "half" / "1")
+    example = tf.train.Example()
+    example.features.feature["x"].float_list.value.append(1.0)
+    log = prediction_log_pb2.PredictionLog()
+    log.regress_log.request.model_spec.signature_name = "regress_x_to_y"
+    log.regress_log.request.input.example_list.examples.add().CopyFrom(example)
+    (folder / "assets.extra").mkdir()
+    with tf.io.TFRecordWriter(str(folder / RECORDS_FILE)) as writer:
+        writer.write(log.SerializeToString())
+    repository = Repository(lambda: configs_in_folder(tmp_path / "models"))
+    with caplog.at_level(logging.INFO, logger="dogsnap.repository"):
+        repository.look(trust=True)
+    assert "(1 warm-up records)" in caplog.text
+
+
+def test_warm_up_can_be_left_out(made, tmp_path):
+    shelf = Shelf(made, tmp_path / "models", run_warm_up=False)
+    shelf.put(1)
+    write_records(shelf.models / "half" / "1", alias="z")
+    shelf.look()
+    assert shelf.answers() == 1
+
+
+# -- configuration, policies, labels -----------------------------------------------------------------------------------
+
+CONFIG = 'model_config_list { config { name: "half" base_path: "%%s/half" %s } }'
+
+
+@pytest.mark.parametrize(
+    ("policy", "served"),
+    [
+        ("", [3, 2, 1]),
+        ("model_version_policy { all {} }", [3, 2, 1]),
+        ("model_version_policy { latest { num_versions: 2 } }", [3, 2]),
+        ("model_version_policy { latest {} }", [3]),
+        ("model_version_policy { specific { versions: 1 versions: 3 versions: 7 } }", [3, 1]),
+    ],
+)
+def test_a_policy_says_which_versions_are_served(made, tmp_path, policy, served):
+    for number in (1, 2, 3):
+        shutil.copytree(made, tmp_path / "half" / str(number))
+    repository, _ = configured(made, tmp_path, CONFIG % policy)
+    repository.look(trust=True)
+    assert [each.version for each in repository.status(ModelSpec("half"))] == served
+
+
+def test_with_latest_the_old_version_goes_once_the_new_one_answers(made, tmp_path):
+    shutil.copytree(made, tmp_path / "half" / "1")
+    repository, _ = configured(made, tmp_path, CONFIG % "model_version_policy { latest { num_versions: 1 } }")
+    repository.look(trust=True)
+    shutil.copytree(made, tmp_path / "half" / "2")
+    (tmp_path / "half" / "2" / "saved_model.pb").write_bytes(b"no graph")
+    repository.look(trust=True)
+    assert ask(repository) == 1
+    shutil.copy(made / "saved_model.pb", tmp_path / "half" / "2")
+    repository.look(trust=True)
+    repository.look(trust=True)
+    assert ask(repository) == 2
+    with pytest.raises(NotFound):
+        ask(repository, 1)
+
+
+def test_a_label_for_a_version_that_is_not_there_waits_for_it_and_says_so(made, tmp_path):
+    shutil.copytree(made, tmp_path / "half" / "1")
+    labels = "version_labels { key: 'stable' value: 1 } version_labels { key: 'canary' value: 2 }"
+    repository, _ = configured(made, tmp_path, CONFIG % labels)
+    repository.look(trust=True)
+    assert ask(repository, label="stable") == 1
+    with pytest.raises(Unavailable, match="label canary of half waits for version 2"):
+        ask(repository, label="canary")
+    assert repository.labels("half") == ({"stable": 1}, {"canary": 2})
+    shutil.copytree(made, tmp_path / "half" / "2")
+    repository.look(trust=True)
+    assert ask(repository, label="canary") == 2
+    assert repository.labels("half") == ({"stable": 1, "canary": 2}, {})
+
+
+def test_a_label_that_is_moved_stays_where_it_is_until_its_new_version_answers(made, tmp_path):
+    shutil.copytree(made, tmp_path / "half" / "1")
+    repository, file = configured(made, tmp_path, CONFIG % "version_labels { key: 'stable' value: 1 }")
+    repository.look(trust=True)
+    file.write_text(file.read_text(encoding="utf-8").replace("value: 1", "value: 2"), encoding="utf-8")
+    repository.look(trust=True)
+    assert ask(repository, label="stable") == 1
+    shutil.copytree(made, tmp_path / "half" / "2")
+    repository.look(trust=True)
+    assert ask(repository, label="stable") == 2
+
+
+def test_models_left_out_of_the_configuration_are_unloaded(made, tmp_path):
+    shutil.copytree(made, tmp_path / "half" / "1")
+    repository, file = configured(made, tmp_path, CONFIG % "")
+    repository.look(trust=True)
+    file.write_text("model_config_list {}", encoding="utf-8")
+    repository.look(trust=True)
+    assert repository.models() == []
+    with pytest.raises(NotFound):
+        ask(repository)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("model_config_list { config { nam: 'a' } }", "protobuf's text format"),
+        ("model_config_list { config { name: 'a' } }", "expected a name and a base_path"),
+        (
+            "model_config_list { config { name: 'a' base_path: '/a' } config { name: 'a' base_path: '/b' } }",
+            "Illegal to list model a multiple times",
+        ),
+        (
+            "model_config_list { config { name: 'a' base_path: '/a' model_platform: 'torch' } }",
+            "model_platform tensorflow",
+        ),
+    ],
+)
+def test_a_wrong_configuration_is_refused_saying_why(tmp_path, text, sentence):
+    file = tmp_path / "models.config"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidArgument, match=sentence):
+        configs_in_file(file)
+
+
+# -- by the front door -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def served(start_server, made, tmp_path_factory):
+    """A server that looks ten times a second, and its folder of models."""
+    models = tmp_path_factory.mktemp("served")
+    for number in (1, 2):
+        shutil.copytree(made, models / "half" / str(number))
+    return start_server(models, "--poll-seconds", "0.1", "--retry-seconds", "0.3"), models
+
+
+def status(server) -> dict[str, dict]:
+    answer = requests.get(f"{server.url}/v1/models/half", timeout=60).json()
+    return {each["version"]: each for each in answer["model_version_status"]}
+
+
+def test_no_request_fails_while_versions_come_and_go_under_load(served, made):
+    server, models = served
+    failures, answered, stop = [], set(), threading.Event()
+
+    def load():
+        with requests.Session() as session:
+            while not stop.is_set():
+                response = session.post(f"{server.url}/v1/models/half:predict", json={"instances": [1.0]}, timeout=60)
+                answered.add(response.headers.get("X-Dogsnap-Model-Version"))
+                if response.status_code != 200:
+                    failures.append(response.text)
+
+    threads = [threading.Thread(target=load) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(3):
+        shutil.copytree(made, models / "half" / "tmp")
+        (models / "half" / "tmp").rename(models / "half" / "3")
+        wait_until(lambda: status(server).get("3", {}).get("state") == "AVAILABLE")
+        time.sleep(0.2)
+        shutil.rmtree(models / "half" / "3")
+        wait_until(lambda: "3" not in status(server))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert answered == {"2", "3"}
+
+
+def test_a_version_that_fails_is_reported_by_the_status_of_the_rest_door(served, made):
+    server, models = served
+    shutil.copytree(made, models / "half" / "4")
+    (models / "half" / "4" / "saved_model.pb").write_bytes(b"no graph")
+    wait_until(lambda: status(server).get("4", {}).get("state") == "END")
+    error = status(server)["4"]["status"]
+    assert error["error_code"] == "UNKNOWN"
+    assert error["error_message"]
+    assert requests.get(f"{server.url}/readyz", timeout=60).status_code == 200
+    (model,) = requests.get(f"{server.url}/api/models", timeout=60).json()["models"]
+    assert json.dumps(model["versions"][0]).count("END") == 1
+    shutil.rmtree(models / "half" / "4")
+    wait_until(lambda: "4" not in status(server))
+
+
+def test_a_server_with_a_wrong_configuration_does_not_start(start_server, tmp_path):
+    file = tmp_path / "models.config"
+    file.write_text("model_config_list { what", encoding="utf-8")
+    server = start_server(tmp_path, "--model-config-file", str(file), wait=False)
+    assert server.process.wait(60) == 1
+    assert "expected a model_config_list in protobuf's text format" in server.log()
