@@ -15,6 +15,7 @@ COMMANDS = {
     "evaluate": "measure an exported version on photos it has not seen",
     "export": "build a version from the stored weights",
     "merge": "make a version that takes photos from one that takes images",
+    "models": "see and switch the versions of a running server",
     "compare": "measure how far two versions agree on photos",
     "show": "print the signatures of a SavedModel, and its nodes",
 }

@@ -76,7 +76,7 @@ class Switchboard:
             elif there.answers(version):
                 return None
             elif version in there.versions:
-                there.versions[version].failed_at = float("-inf")  # no waiting for the next retry
+                there.versions[version].error = ""  # no waiting for the next retry
             switch = self._switch(there, Subject(model, "load", str(version)), wanted, by, undoes)
         self._repository.look_soon()
         return switch

@@ -1,0 +1,284 @@
+"""`dogsnap models`: see and switch the versions of a running server.
+
+It switches nothing itself: the server does, and keeps the log.
+"""
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from backend.commands.remote import Remote, local_url
+from backend.settings import Settings, given, options
+
+POLL_SECONDS = 0.3
+
+
+def server_options(command: Callable) -> Callable:
+    """Give a command the running server as its first argument, from --url and --admin-token."""
+
+    @functools.wraps(command)
+    def with_server(url: str, admin_token: str | None, **arguments: Any) -> Any:
+        settings = Settings.from_environment(**given({"admin_token": admin_token}))
+        return command(Remote(url or local_url(settings), settings.admin_token), **arguments)
+
+    url = click.option("--url", default="", help="the running server; otherwise this machine's, by DOGSNAP_PORT")
+    return url(options("admin_token")(with_server))
+
+
+model_option = click.option("--model", default="", help="otherwise the server's default model")
+
+
+@click.group()
+def models() -> None:
+    """See and switch the versions of a running server."""
+
+
+@models.command("list")
+@server_options
+def list_models(server: Remote) -> None:
+    """The versions with state, requests and times."""
+    for model in server.get("models")["models"]:
+        click.echo(table_of(model))
+
+
+@models.command()
+@click.argument("model", default="")
+@server_options
+def show(server: Remote, model: str) -> None:
+    """One model, with all that is known of it."""
+    described = server.get("models", server.model_name(model))["model"]
+    click.echo(table_of(described))
+    for line in details_of(described):
+        click.echo(line)
+
+
+@models.command()
+@click.argument("version", type=int)
+@click.option("--wait", default=300.0, show_default=True, help="seconds to wait until it answers")
+@model_option
+@server_options
+def load(server: Remote, version: int, wait: float, model: str) -> None:
+    """Load VERSION, and keep it loaded.
+
+    Also one that was unloaded, that failed, or that the policy does not want.
+    """
+    name = server.model_name(model)
+    server.post("models", name, "versions", version, "load")
+    reached = _wait_for_state(server, name, version, ("AVAILABLE",), wait)
+    click.echo(f"version {version} of {name} answers" if reached else f"version {version} of {name} is still loading")
+
+
+@models.command()
+@click.argument("version", type=int)
+@click.option("--wait", default=60.0, show_default=True, help="seconds to wait until its last request is done")
+@model_option
+@server_options
+def unload(server: Remote, version: int, wait: float, model: str) -> None:
+    """Unload VERSION, and keep it unloaded.
+
+    It goes once its last request is done. A version that a label or another setting needs is not unloaded.
+    """
+    name = server.model_name(model)
+    server.post("models", name, "versions", version, "unload")
+    reached = _wait_for_state(server, name, version, ("END", None), wait)
+    ended = "is unloaded" if reached else "takes no new requests and still answers the last ones"
+    click.echo(f"version {version} of {name} {ended}")
+
+
+@models.group()
+def label() -> None:
+    """Set, move and remove labels."""
+
+
+@label.command("set")
+@click.argument("name")
+@click.argument("version", type=int)
+@model_option
+@server_options
+def set_label(server: Remote, name: str, version: int, model: str) -> None:
+    """Point NAME to VERSION, also as a new label.
+
+    It waits for a version that is not available yet.
+    """
+    _report(server.post("models", server.model_name(model), "labels", name, version=version), name)
+
+
+@label.command()
+@click.argument("name")
+@click.argument("version", type=int)
+@click.option("--from", "expected", type=int, default=None, help="refuse unless it points there now")
+@model_option
+@server_options
+def move(server: Remote, name: str, version: int, expected: int | None, model: str) -> None:
+    """Point the existing label NAME to VERSION.
+
+    Refused if somebody else moved it meanwhile.
+    """
+    model = server.model_name(model)
+    if expected is None:
+        there = server.get("models", model)["model"]
+        labels = {**there["labels"], **there["pending_labels"]}
+        if name not in labels:
+            known = ", ".join(sorted(labels)) or "none"
+            raise click.ClickException(f"{model} has no label {name}; its labels: {known}; `label set` makes a new one")
+        expected = labels[name]
+    _report(server.post("models", model, "labels", name, version=version, from_=expected), name)
+
+
+@label.command()
+@click.argument("name")
+@model_option
+@server_options
+def remove(server: Remote, name: str, model: str) -> None:
+    """Take NAME away.
+
+    Clients that ask for this label are refused from then on.
+    """
+    _report(server.post("models", server.model_name(model), "labels", name, version=None))
+
+
+@models.command()
+@click.argument("version")
+@model_option
+@server_options
+def default(server: Remote, version: str, model: str) -> None:
+    """Choose who answers by default: VERSION or "latest".
+
+    "latest" is the largest version that is available.
+    """
+    chosen = None if version == "latest" else _number(version, "latest")
+    _report(server.post("models", server.model_name(model), "default", version=chosen))
+
+
+@models.command()
+@click.option("--label", "name", default="", help="the label to split; otherwise the default")
+@click.option("--to", "version", type=int, default=None, help="version that gets the share")
+@click.option("--percent", type=float, required=True, help="share in percent; 0 ends the split")
+@model_option
+@server_options
+def split(server: Remote, name: str, version: int | None, percent: float, model: str) -> None:
+    """Send a share of the requests to another version.
+
+    A caller is always on the same side: by its header X-Request-Key, or by its address.
+    """
+    if percent and version is None:
+        raise click.UsageError("expected --to with the version that gets the share; or --percent 0 to end the split")
+    fields = {"label": name, "version": version, "percent": percent}
+    _report(server.post("models", server.model_name(model), "split", **fields))
+
+
+@models.command()
+@click.argument("version")
+@model_option
+@server_options
+def shadow(server: Remote, version: str, model: str) -> None:
+    """Show photos to VERSION without an answer, or "off".
+
+    It sees what the other versions answer, as far as there is time, and how often it agrees is counted.
+    """
+    chosen = None if version == "off" else _number(version, "off")
+    _report(server.post("models", server.model_name(model), "shadow", version=chosen))
+
+
+@models.command()
+@click.option("--model", default="", help="only of this model")
+@server_options
+def log(server: Remote, model: str) -> None:
+    """The last switches: when, who, from, to."""
+    for switch in server.get("switches", model=model)["switches"]:
+        click.echo(line_of(switch))
+
+
+@models.command()
+@click.argument("number", type=int, required=False)
+@click.option("--model", default="", help="only of this model")
+@server_options
+def undo(server: Remote, number: int | None, model: str) -> None:
+    """Take back the last switch, or switch NUMBER of the log."""
+    _report(server.post("undo", id=number, model=model))
+
+
+# -- what is printed ---------------------------------------------------------------------------------------------------
+
+
+def table_of(model: dict[str, Any]) -> str:
+    """A model's versions as lines under a heading."""
+    rows = [("version", "state", "used by", "requests", "refused", "failed", "median", "95 %")]
+    rows += [_row(model, version) for version in model["versions"]]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([model["name"], *(f"  {line}" for line in lines)])
+
+
+def _row(model: dict[str, Any], version: dict[str, Any]) -> Sequence[str]:
+    counts = (str(version[name]) for name in ("requests", "refused", "failed"))
+    times = (_milliseconds(version[name]) for name in ("p50_ms", "p95_ms"))
+    uses = ", ".join(uses_of(model, version["version"])) or "-"
+    return (str(version["version"]), version["state"], uses, *counts, *times)
+
+
+def uses_of(model: dict[str, Any], number: int) -> list[str]:
+    """What sends requests to a version: the default, labels, splits, the shadow."""
+    uses = ["default"] if model["default_version"] == number else []
+    uses += [label for label, version in model["labels"].items() if version == number]
+    uses += [f"{label} (waits)" for label, version in model["pending_labels"].items() if version == number]
+    uses += [_split(each) for each in model["splits"] if each["version"] == number]
+    return uses + (["shadow"] if model["shadow"] and model["shadow"]["version"] == number else [])
+
+
+def _split(split: dict[str, Any]) -> str:
+    return f"{split['percent']:g} % of {split['label'] or 'default'}"
+
+
+def details_of(model: dict[str, Any]) -> list[str]:
+    """What the table has no column for."""
+    chosen = model["default_chosen"]
+    lines = [f"  default: {'the largest that is available' if chosen is None else f'version {chosen}, as chosen'}"]
+    if model["shadow"]:
+        shadow = model["shadow"]
+        counts = ", ".join(f"{shadow[result]} {result}" for result in ("agree", "differ", "dropped", "failed"))
+        lines.append(f"  shadow: version {shadow['version']}: {counts}")
+    return lines + [f"  version {each['version']}: {each['error']}" for each in model["versions"] if each["error"]]
+
+
+def line_of(switch: dict[str, Any]) -> str:
+    who = f"{switch['by']['name']} {switch['by']['address']}".strip()
+    undo = f" (undoes {switch['undoes']})" if switch["undoes"] else " (undone)" if switch["undone"] else ""
+    return f"{switch['id']:>4}  {switch['at'][:19]}Z  {who}  {switch['text']}{undo}"
+
+
+def _milliseconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} ms"
+
+
+def _report(answer: dict[str, Any], label: str = "") -> None:
+    switch = answer["switch"]
+    click.echo(f"{switch['text']} (switch {switch['id']})" if switch else "nothing to do: it is so already")
+    waits_for = answer["model"]["pending_labels"].get(label)
+    if waits_for is not None:
+        click.echo(f"label {label} waits for version {waits_for}, which is not available yet")
+
+
+def _number(text: str, word: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise click.UsageError(f'version is "{text}"; expected a number, or "{word}"') from None
+
+
+def _wait_for_state(server: Remote, model: str, version: int, states: tuple[str | None, ...], seconds: float) -> bool:
+    """Whether the version came to one of these states in time. Raises ClickException with the reason of a failed load."""
+    end = time.monotonic() + seconds
+    while True:
+        versions = server.get("models", model)["model"]["versions"]
+        there = next((each for each in versions if each["version"] == version), {"state": None, "error": ""})
+        if there["state"] in states:
+            return True
+        if there["error"]:
+            raise click.ClickException(f"version {version} of {model} failed to load: {there['error']}")
+        if time.monotonic() >= end:
+            return False
+        time.sleep(POLL_SECONDS)

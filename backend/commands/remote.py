@@ -1,0 +1,78 @@
+"""The way of a command to the administration of a running server, with its errors as single sentences.
+
+It is no command itself.
+"""
+
+import getpass
+from typing import Any
+from urllib.parse import quote
+
+import click
+import requests
+
+from backend.settings import Settings
+
+TIMEOUT_SECONDS = 30.0
+
+
+def local_url(settings: Settings) -> str:
+    """Where a server with these settings is reached from this machine."""
+    host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "[::1]"}.get(settings.host, settings.host)
+    return f"http://{host}:{settings.port}"
+
+
+class Remote:
+    """A running server's /api/admin. Every failure is a click.ClickException with one sentence."""
+
+    def __init__(self, url: str, token: str = ""):
+        self.url = url.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def get(self, *parts: str | int, **query: str) -> dict[str, Any]:
+        return self._ask("GET", parts, params=query)
+
+    def post(self, *parts: str | int, **fields: Any) -> dict[str, Any]:
+        """Fields by name; a trailing underscore is left out (`from_`)."""
+        named = {name.rstrip("_"): value for name, value in fields.items()}
+        return self._ask("POST", parts, json={**named, "by": user()})
+
+    def model_name(self, name: str) -> str:
+        """`name`, or the model that the server answers with when none is named."""
+        return name or self.get("models")["default_model"]
+
+    def _ask(self, method: str, parts: tuple[str | int, ...], **sent: Any) -> dict[str, Any]:
+        path = "/".join(quote(str(part), safe="") for part in ("api", "admin", *parts))
+        try:
+            response = requests.request(
+                method, f"{self.url}/{path}", headers=self._headers, timeout=TIMEOUT_SECONDS, **sent
+            )
+        except requests.Timeout:
+            raise click.ClickException(f"{self.url} gave no answer within {TIMEOUT_SECONDS:g} seconds") from None
+        except requests.ConnectionError:
+            raise click.ClickException(
+                f"no server answers at {self.url}; start one with `dogsnap serve`, or name another with --url"
+            ) from None
+        except requests.RequestException as error:
+            raise click.ClickException(f"{self.url} cannot be asked: {error}") from None
+        return self._body(response)
+
+    def _body(self, response: requests.Response) -> dict[str, Any]:
+        try:
+            body = response.json()
+        except ValueError:
+            body = None
+        if not isinstance(body, dict) or (not response.ok and "error" not in body):
+            raise click.ClickException(
+                f"{self.url} answers, but not as a dogsnap server does (status {response.status_code})"
+            )
+        if not response.ok:
+            raise click.ClickException(body["error"])
+        return body
+
+
+def user() -> str:
+    """Who switches, for the log; in a container there may be no name for the user."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return ""

@@ -1,0 +1,198 @@
+"""`dogsnap models` against a real server: what it prints, what it switches, and its one-sentence errors."""
+
+import shutil
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+import tiny_models
+from click.testing import CliRunner, Result
+
+from backend.cli import main
+from backend.commands.remote import local_url
+from backend.settings import Settings
+
+TOKEN = "a-long-random-text"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    for number in (1, 2, 3):
+        tiny_models.half_plus(number, folder / str(number))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(start_server, made, tmp_path_factory):
+    """A server of versions 1 and 2 of half, which asks for a token."""
+    models = tmp_path_factory.mktemp("models")
+    for number in (1, 2):
+        shutil.copytree(made / str(number), models / "half" / str(number))
+    server = start_server(models, "--poll-seconds", "0.2", environ={"DOGSNAP_ADMIN_TOKEN": TOKEN})
+    server.models = models
+    return server
+
+
+def run(server, *arguments: str, token: str = TOKEN) -> Result:
+    url = server if isinstance(server, str) else server.url
+    return CliRunner().invoke(main, ["models", *arguments, "--url", url], env={"DOGSNAP_ADMIN_TOKEN": token})
+
+
+def said(server, *arguments: str) -> str:
+    result = run(server, *arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def refusal(server, *arguments: str, token: str = TOKEN) -> str:
+    """The one sentence of a command that fails."""
+    result = run(server, *arguments, token=token)
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: ")
+    assert result.output.count("\n") == 1
+    return result.output.removeprefix("Error: ").strip()
+
+
+def test_the_list_shows_every_version_and_what_sends_requests_to_it(server):
+    said(server, "label", "set", "listed", "1")
+    lines = [line.split() for line in said(server, "list").splitlines()]
+    assert lines[0] == ["half"]
+    assert lines[1][:3] == ["version", "state", "used"]
+    assert lines[2][:3] == ["2", "AVAILABLE", "default"]
+    assert lines[3][:2] == ["1", "AVAILABLE"]
+    assert "listed" in lines[3]
+
+
+def test_a_label_is_set_moved_removed_and_brought_back(server):
+    assert "label beta of half: none -> 1 (switch" in said(server, "label", "set", "beta", "1")
+    assert "label beta of half: 1 -> 2 (switch" in said(server, "label", "move", "beta", "2")
+    assert "nothing to do" in said(server, "label", "set", "beta", "2")
+    assert "label beta of half: 2 -> none" in said(server, "label", "remove", "beta")
+    assert "label beta of half: none -> 2" in said(server, "undo")
+    assert "label beta of half: 2 -> 1" in said(server, "undo")
+
+
+def test_a_label_that_is_not_there_or_elsewhere_is_not_moved(server):
+    assert "has no label gamma" in refusal(server, "label", "move", "gamma", "1")
+    said(server, "label", "set", "delta", "1")
+    assert "was expected at 2, but it is at 1" in refusal(server, "label", "move", "delta", "2", "--from", "2")
+
+
+def test_a_label_that_waits_says_so_until_its_version_is_there(server, made):
+    assert "label next waits for version 3, which is not available yet" in said(server, "label", "set", "next", "3")
+    assert "next (waits)" not in said(server, "list")  # version 3 has no line yet
+    shutil.copytree(made / "3", server.models / "half" / "3")
+    assert said(server, "load", "3") == "version 3 of half answers\n"
+    assert "next" in said(server, "show")
+    said(server, "label", "remove", "next")
+    assert said(server, "unload", "3") == "version 3 of half is unloaded\n"
+    assert "END" in said(server, "list")
+
+
+def test_a_version_that_cannot_be_loaded_gives_its_reason(server):
+    broken = server.models / "half" / "7"
+    broken.mkdir()
+    (broken / "saved_model.pb").write_bytes(b"no model")
+    try:
+        assert "version 7 of half failed to load: " in refusal(server, "load", "7")
+        assert "version 7: " in said(server, "show", "half")
+    finally:
+        shutil.rmtree(broken)
+
+
+def test_the_default_is_chosen_and_given_back(server):
+    assert "default of half: the largest -> 1" in said(server, "default", "1")
+    assert "default: version 1, as chosen" in said(server, "show")
+    assert "default of half: 1 -> the largest" in said(server, "default", "latest")
+
+
+def test_a_split_and_a_shadow_start_and_end(server):
+    said(server, "label", "set", "stable", "1")
+    assert "5 % to 2" in said(server, "split", "--label", "stable", "--to", "2", "--percent", "5")
+    assert "shadow of half: none -> 1" in said(server, "shadow", "1")
+    shown = said(server, "show")
+    assert "5 % of stable" in shown
+    assert "shadow: version 1: 0 agree, 0 differ, 0 dropped, 0 failed" in shown
+    assert "5 % to 2 -> none" in said(server, "split", "--label", "stable", "--percent", "0")
+    assert "1 -> none" in said(server, "shadow", "off")
+
+
+def test_the_log_has_a_line_for_each_switch_and_any_of_them_is_undone_by_its_number(server):
+    said(server, "label", "set", "logged", "1")
+    number = said(server, "log").split()[0]
+    assert "label logged of half: none -> 1" in said(server, "log").splitlines()[0]
+    assert "127.0.0.1" in said(server, "log").splitlines()[0]
+    said(server, "default", "1")
+    said(server, "undo", number)
+    lines = said(server, "log", "--model", "half").splitlines()
+    assert f"(undoes {number})" in lines[0]
+    assert "(undone)" in next(line for line in lines if line.split()[0] == number)
+    said(server, "default", "latest")
+    assert said(server, "log", "--model", "other") == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["default", "9"], "version 9 of half is not available"),
+        (["load", "9"], "half has no version 9"),
+        (["undo", "99999"], "there is no switch 99999"),
+        (["show", "gone"], "models served here: half"),
+        (["label", "set", "a/b", "1"], "Not Found"),
+    ],
+)
+def test_what_the_server_refuses_is_said_in_its_own_sentence(server, arguments, sentence):
+    assert sentence in refusal(server, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["default", "newest"], 'expected a number, or "latest"'),
+        (["shadow", "on"], 'expected a number, or "off"'),
+        (["split", "--percent", "5"], "expected --to"),
+    ],
+)
+def test_a_wrong_argument_is_refused_without_asking_the_server(arguments, sentence):
+    result = run("http://127.0.0.1:1", *arguments)
+    assert result.exit_code == 2
+    assert sentence in result.output
+
+
+def test_a_wrong_token_or_none_is_refused(server):
+    assert "expected the header Authorization" in refusal(server, "list", token="")
+    assert "the token is not this server's" in refusal(server, "list", token="wrong")
+
+
+def test_when_no_server_answers_it_says_how_to_start_one():
+    assert refusal("http://127.0.0.1:1", "list") == (
+        "no server answers at http://127.0.0.1:1; start one with `dogsnap serve`, or name another with --url"
+    )
+    assert "cannot be asked" in refusal("no url", "list")
+
+
+def test_another_kind_of_server_is_told_from_a_dogsnap_server():
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_error(404)
+
+        def log_message(self, *_):
+            pass
+
+    other = ThreadingHTTPServer(("127.0.0.1", 0), Other)
+    Thread(target=other.serve_forever, daemon=True).start()
+    try:
+        sentence = refusal(f"http://127.0.0.1:{other.server_port}", "list")
+    finally:
+        other.shutdown()
+        other.server_close()
+    assert "answers, but not as a dogsnap server does (status 404)" in sentence
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [("127.0.0.1", "http://127.0.0.1:9"), ("0.0.0.0", "http://127.0.0.1:9"), ("::", "http://[::1]:9")],
+)
+def test_without_a_url_the_server_of_these_settings_is_meant(host, url):
+    assert local_url(Settings(host=host, port=9)) == url
