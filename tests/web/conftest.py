@@ -1,0 +1,117 @@
+"""Fixtures for the app in a browser: the real server with the real model, Chromium, photos, and screenshots to look at.
+
+The phone is driven as a person would: by what can be seen and tapped. Nothing of the app is reached from the side.
+"""
+
+import base64
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import requests
+from phone import DEVICES, Phone
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+WEB = ROOT / "backend" / "web"
+MODELS = ROOT / "models"
+SCREENSHOTS = ROOT / "build" / "screenshots"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM_FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --host-resolver-rules=MAP\tphone.test\t127.0.0.1"
+)
+MOST_PHOTOS_TRIED = 60
+CLEARLY_SURE, CLEARLY_UNSURE = 0.9, 0.4
+
+
+@pytest.fixture(scope="session")
+def app_server(start_server):
+    """`dogsnap serve` with the real model, shared by all tests that do it no harm."""
+    return start_server(built_models())
+
+
+@pytest.fixture(scope="session")
+def own_server(start_server):
+    """A function that starts a further server with the real model and these flags, for tests that treat it badly."""
+    return lambda *flags: start_server(built_models(), *flags)
+
+
+def built_models() -> Path:
+    for needed in (MODELS / "inception_v3" / "2" / "saved_model.pb", WEB / "dist" / "index.html"):
+        if not needed.is_file():
+            pytest.skip(f"{needed.relative_to(ROOT)} is missing: `make setup` builds it")
+    return MODELS
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("chromium is missing: install Debian's packages chromium and fonts-wqy-microhei")
+    flags = [flag.replace("\t", " ") for flag in CHROMIUM_FLAGS.split(" ")]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_phone(browser: Browser, app_server) -> Iterator[Callable[..., Phone]]:
+    """A function that opens the app on a fresh device; at the end, none of them may have complained in its console."""
+    contexts: list[BrowserContext] = []
+    phones: list[Phone] = []
+
+    def open_phone(
+        device: str = "phone", server=None, host: str = "127.0.0.1", path: str = "", **options: object
+    ) -> Phone:
+        server = server or app_server
+        context = browser.new_context(**{**DEVICES[device], **options})
+        contexts.append(context)
+        phones.append(Phone(context, f"http://{host}:{server.port}/{path}", SCREENSHOTS, touch=device == "phone"))
+        return phones[-1]
+
+    yield open_phone
+    complaints = [complaint for phone in phones for complaint in phone.complaints]
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture(scope="session")
+def photo_that_is(app_server, data_dir) -> Callable[[str], Path]:
+    """A function that finds a photo which the server itself clearly takes for "shown", "unsure" or "noDog"."""
+    found: dict[str, Path | None] = {}
+
+    def photo_that_is(state: str) -> Path:
+        folder = data_dir / ("not_dogs" if state == "noDog" else "stanford_dogs") / "images"
+        if state not in found:
+            found[state] = next((photo for photo in some(folder) if clear_state(app_server.url, photo) == state), None)
+        if found[state] is None:
+            pytest.skip(f"none of {MOST_PHOTOS_TRIED} photos in {folder} is clearly answered as {state}")
+        return found[state]
+
+    return photo_that_is
+
+
+@pytest.fixture(scope="session")
+def dog(photo_that_is) -> Path:
+    return photo_that_is("shown")
+
+
+def some(folder: Path) -> list[Path]:
+    """Photos of the folder, spread over all breeds."""
+    photos = sorted(folder.rglob("*.jpg"))
+    return photos[:: max(1, len(photos) // MOST_PHOTOS_TRIED)][:MOST_PHOTOS_TRIED]
+
+
+def clear_state(url: str, photo: Path) -> str:
+    """What the app will show for a photo; empty for one so near a limit that the app's smaller copy could cross it."""
+    body = {"image": base64.b64encode(photo.read_bytes()).decode()}
+    answer = requests.post(f"{url}/api/classify", json=body, timeout=60).json()
+    best = answer["breeds"][0]["probability"]
+    if not answer["dog"]:
+        return "noDog"
+    if answer["confident"]:
+        return "shown" if best > CLEARLY_SURE else ""
+    return "unsure" if best < CLEARLY_UNSURE else ""

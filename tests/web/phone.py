@@ -1,0 +1,122 @@
+"""A person with a phone (or a mouse): opens the app, taps what is written on the screen, and looks at the answer.
+
+It knows the app's words and a few class names; it asserts nothing.
+"""
+
+import re
+from pathlib import Path
+
+from playwright.sync_api import BrowserContext, ConsoleMessage, Locator
+
+DEVICES = {
+    "phone": {
+        "viewport": {"width": 390, "height": 844},
+        "device_scale_factor": 2,
+        "has_touch": True,
+        "is_mobile": True,
+        "locale": "zh-CN",
+    },
+    "desktop": {"viewport": {"width": 1280, "height": 800}, "locale": "en-US"},
+}
+WORDS = {
+    "zh": {
+        "camera": "拍照", "album": "从相册选择", "history": "识别记录", "settings": "设置", "again": "再拍一张", "share": "分享",
+        "save": "存为图片", "retry": "重试", "cancel": "取消", "clear": "全部删除", "delete": "删除", "remove": "删除这条",
+    },
+    "en": {
+        "camera": "Take a photo", "album": "Choose from album", "history": "History", "settings": "Settings",
+        "again": "Snap another", "share": "Share", "save": "Save picture", "retry": "Try again", "cancel": "Cancel",
+        "clear": "Delete all", "delete": "Delete", "remove": "Delete this one",
+    },
+}  # fmt: skip
+# A browser writes this for every status but 2xx; whether a status is expected, the tests say themselves.
+STATUS_NOTICE = "Failed to load resource"
+
+
+class Phone:
+    """One page of a browser context, with what its console complained about in `complaints`."""
+
+    def __init__(self, context: BrowserContext, url: str, screenshots: Path, *, touch: bool):
+        self.context, self.url, self.touch = context, url, touch
+        self.screenshots = screenshots
+        self.complaints: list[str] = []
+        self.sent: list[str] = []
+        self.page = context.new_page()
+        self.page.on("console", self._hear)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.sent.append(request.url.removeprefix(url)))
+        self.page.goto(url)
+        self.words = WORDS["zh" if self.page.evaluate("navigator.language").startswith("zh") else "en"]
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and STATUS_NOTICE not in message.text:
+            self.complaints.append(f"{message.type}: {message.text}")
+
+    # --- what can be done
+
+    def tap(self, what: Locator | str) -> None:
+        """A word of WORDS, or anything on the page in view."""
+        target = self.button(what) if isinstance(what, str) else what
+        target.tap() if self.touch else target.click()
+
+    def button(self, word: str) -> Locator:
+        return self.screen.get_by_role("button", name=self.words[word], exact=word != "remove")
+
+    def choose(self, photo: Path, by: str = "camera") -> None:
+        with self.page.expect_file_chooser() as chooser:
+            self.tap(by)
+        chooser.value.set_files(photo)
+
+    def snap(self, photo: Path, by: str = "camera") -> str:
+        """Chooses a photo and waits for the end of it; gives the state of the result page."""
+        self.choose(photo, by)
+        return self.wait_for_answer()
+
+    def wait_for_answer(self) -> str:
+        self.screen.locator(".answer:not(.state-working)").wait_for()
+        return self.state()
+
+    def back(self) -> None:
+        self.page.get_by_role("button", name="返回 Back").click()
+
+    def confirm(self, word: str) -> None:
+        self.page.get_by_role("dialog").get_by_role("button", name=self.words[word], exact=True).click()
+
+    def shoot(self, name: str) -> None:
+        """A screenshot to look at, in build/screenshots/."""
+        self.screenshots.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=self.screenshots / f"{name}.png")
+
+    # --- what can be seen
+
+    @property
+    def screen(self) -> Locator:
+        """The page in view; those under it on the stack are in the document but hidden."""
+        return self.page.locator(".wx-frame:not([hidden])")
+
+    def state(self) -> str:
+        classes = self.screen.locator(".answer").get_attribute("class").split()
+        return next(name for name in classes if name.startswith("state-")).removeprefix("state-")
+
+    def title(self) -> str:
+        return self.screen.locator("h1").inner_text()
+
+    def headline(self) -> str:
+        return self.screen.locator(".headline").inner_text()
+
+    def rows(self) -> list[str]:
+        """Names of the breeds in the answer, as a screen reader tells them: "name, percentage, what a tap does"."""
+        labels = [row.get_attribute("aria-label") for row in self.screen.locator(".row").all()]
+        return [re.split("[,，]", label)[0] for label in labels]
+
+    def classify_requests(self) -> int:
+        return sum(url.endswith("api/classify") for url in self.sent)
+
+    def shown_picture(self, selector: str) -> dict[str, int]:
+        """Width and height of the picture that is really drawn there; zero when it could not be loaded."""
+        picture = self.screen.locator(f"{selector} img").first
+        picture.wait_for()
+        return picture.evaluate(
+            "img => (img.complete ? Promise.resolve() : new Promise(done => { img.onload = img.onerror = done }))"
+            ".then(() => ({width: img.naturalWidth, height: img.naturalHeight}))"
+        )

@@ -1,0 +1,194 @@
+"""Every way to fail, provoked for real: each is told in words, with a way on."""
+
+import base64
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+# More than the largest body, also after the browser's own attempt to make it smaller: it is no picture.
+TOO_LARGE_BYTES = 14 * 2**20
+
+
+def failure(phone) -> str:
+    assert phone.wait_for_answer() == "failed"
+    return phone.screen.locator(".failure").inner_text()
+
+
+def test_a_text_file_named_jpg_is_no_photo(open_phone, tmp_path):
+    (tmp_path / "letter.jpg").write_text("Dear dog, " * 500)
+    phone = open_phone()
+    phone.choose(tmp_path / "letter.jpg")
+    assert "不是能识别的照片" in failure(phone)
+    assert "无法显示" in phone.screen.locator(".photo-missing").inner_text()
+    assert phone.screen.get_by_role("button", name="重试").count() == 0
+    phone.shoot("phone-light-failed-not-a-photo")
+
+
+def test_a_file_beyond_the_servers_limit_is_too_large(open_phone, tmp_path):
+    (tmp_path / "huge.jpg").write_bytes(os.urandom(TOO_LARGE_BYTES))
+    phone = open_phone()
+    phone.choose(tmp_path / "huge.jpg")
+    assert "太大" in failure(phone)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_offline_is_told_and_a_retry_works_once_the_connection_is_back(open_phone, dog, theme):
+    phone = open_phone(color_scheme=theme)
+    phone.button("camera").wait_for()
+    phone.context.set_offline(True)
+    phone.choose(dog)
+    assert "连不上服务器" in failure(phone)
+    phone.shoot(f"phone-{theme}-failed-offline")
+    phone.tap("retry")
+    assert "连不上服务器" in failure(phone)
+    phone.context.set_offline(False)
+    phone.tap("retry")
+    phone.screen.locator(".state-shown").wait_for()
+    assert phone.shown_picture(".photo")["width"] > 0
+
+
+def test_breeds_can_be_read_offline_after_the_first_answer(open_phone, dog):
+    phone = open_phone()
+    with phone.page.expect_response("**/api/breeds"):
+        phone.snap(dog)
+    phone.page.wait_for_function("() => localStorage.getItem('dogsnap:breeds') !== null")
+    phone.context.set_offline(True)
+    phone.tap(phone.screen.locator(".row").first)
+    phone.screen.locator(".facts").wait_for()
+
+
+def test_a_breed_without_connection_says_so_and_a_retry_works(open_phone):
+    phone = open_phone()
+    phone.button("camera").wait_for()
+    phone.context.set_offline(True)
+    phone.page.evaluate("location.hash = '#/pages/breed/breed?id=n02099601'")
+    phone.screen.get_by_text("暂时打不开").wait_for()
+    phone.shoot("phone-light-breed-failed")
+    phone.context.set_offline(False)
+    phone.tap("retry")
+    phone.screen.locator(".facts").wait_for()
+
+
+def test_a_version_that_is_not_there_is_told(open_phone, dog):
+    phone = open_phone()
+    pinned = '{"language": "phone", "theme": "phone", "model": {"model": "inception_v3", "version": 999}}'
+    phone.page.evaluate("settings => localStorage.setItem('dogsnap:settings', settings)", pinned)
+    phone.choose(dog)
+    assert "模型版本" in failure(phone)
+
+
+def test_a_photo_of_before_the_reload_is_told_as_gone(open_phone, tmp_path):
+    (tmp_path / "letter.jpg").write_text("no photo")
+    phone = open_phone()
+    phone.choose(tmp_path / "letter.jpg")
+    failure(phone)
+    phone.page.reload()
+    assert "已经不在" in failure(phone)
+
+
+def test_a_server_out_of_time_is_told(open_phone, own_server, dog):
+    phone = open_phone(server=own_server("--deadline-ms", "1"))
+    phone.choose(dog)
+    assert "没来得及" in failure(phone)
+
+
+def test_a_full_server_is_told_as_busy(open_phone, own_server, dog):
+    server = own_server("--run-threads", "1", "--queue-size", "0")
+    phone = open_phone(server=server)
+    phone.button("camera").wait_for()
+    with Crowd(server.url, dog):
+        phone.choose(dog)
+        assert "人太多" in failure(phone)
+        assert "秒" in failure(phone)  # the server says for how long
+    phone.shoot("phone-light-failed-busy")
+    phone.tap("retry")
+    phone.screen.locator(".state-shown").wait_for()
+
+
+def test_a_server_that_dies_mid_way_is_told(open_phone, own_server, dog):
+    server = own_server()
+    phone = open_phone(server=server)
+    phone.button("camera").wait_for()
+    with frozen(server):
+        phone.choose(dog)
+        phone.screen.get_by_text("正在辨认").wait_for()
+        phone.shoot("phone-light-result-working")
+        for process in processes(server):
+            os.kill(process, signal.SIGKILL)
+    assert "连不上服务器" in failure(phone)
+
+
+def test_cancel_while_the_server_is_silent_and_the_next_photo_gets_its_own_answer(
+    open_phone, own_server, dog, photo_that_is
+):
+    unsure = photo_that_is("unsure")
+    server = own_server()
+    phone = open_phone(server=server, color_scheme="dark")
+    phone.button("camera").wait_for()
+    with frozen(server):
+        phone.choose(unsure)
+        phone.screen.get_by_text("正在辨认").wait_for()
+        phone.shoot("phone-dark-result-working")
+        phone.tap("cancel")
+        phone.button("camera").wait_for()
+    assert phone.snap(dog) == "shown"
+    phone.back()
+    assert phone.screen.locator(".recent-item").count() == 1
+
+
+@contextlib.contextmanager
+def frozen(server) -> Iterator[None]:
+    """The server's processes take no step inside this block."""
+    stopped = processes(server)
+    try:
+        for process in stopped:
+            os.kill(process, signal.SIGSTOP)
+        yield
+    finally:
+        for process in stopped:
+            go_on(process)
+
+
+def go_on(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGCONT)
+
+
+def processes(server) -> list[int]:
+    """gunicorn's master first, then its worker."""
+    master = server.process.pid
+    return [master, *map(int, Path(f"/proc/{master}/task/{master}/children").read_text().split())]
+
+
+class Crowd:
+    """Others who keep the server's only thread busy, with as many photos at once as it takes."""
+
+    PHOTOS_AT_ONCE = 32
+    PEOPLE = 2
+
+    def __init__(self, url: str, photo: Path):
+        self.url = f"{url}/v1/models/inception_v3/versions/2:predict"
+        self.body = {"instances": [base64.b64encode(photo.read_bytes()).decode()] * self.PHOTOS_AT_ONCE}
+        self.over = threading.Event()
+        self.threads = [threading.Thread(target=self._ask) for _ in range(self.PEOPLE)]
+
+    def __enter__(self) -> "Crowd":
+        for thread in self.threads:
+            thread.start()
+        self.over.wait(0.5)  # until the first batch is running
+        return self
+
+    def _ask(self) -> None:
+        while not self.over.is_set():
+            requests.post(self.url, json=self.body, timeout=120)
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        for thread in self.threads:
+            thread.join()

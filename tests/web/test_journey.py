@@ -1,0 +1,194 @@
+"""The whole way of a user, in a real browser against the real server with the real model: by touch and by mouse."""
+
+import re
+
+import pytest
+
+DEVICES = pytest.mark.parametrize("device", ["phone", "desktop"])
+THEMES = pytest.mark.parametrize("theme", ["light", "dark"])
+
+
+@DEVICES
+@THEMES
+def test_snap_result_breed_history_reload_and_delete(open_phone, dog, device, theme):
+    phone = open_phone(device, color_scheme=theme)
+    shoot = lambda name: phone.shoot(f"{device}-{theme}-{name}")  # noqa: E731
+    phone.button("camera").wait_for()
+    shoot("home-first")
+
+    assert phone.snap(dog) == "shown"
+    breeds = phone.rows()
+    assert len(breeds) == 3
+    assert phone.headline() == breeds[0]
+    assert phone.shown_picture(".photo")["width"] > 0
+    shoot("result-shown")
+
+    phone.tap(phone.screen.locator(".row").first)
+    phone.screen.locator(".facts").wait_for()
+    assert phone.title() == phone.headline() == breeds[0]
+    assert len(phone.screen.locator(".fact").all()) >= 2
+    assert len(phone.screen.locator(".body").first.inner_text()) > 40
+    shoot("breed")
+    phone.tap(phone.screen.locator(".look-alike").first)
+    phone.screen.locator(".headline", has_not_text=breeds[0]).wait_for()
+    phone.back()
+    phone.screen.locator(".headline", has_text=breeds[0]).wait_for()
+    phone.back()
+    assert phone.rows() == breeds
+    phone.back()
+    phone.screen.locator(".recent-item").wait_for()
+    shoot("home")
+
+    phone.tap("history")
+    phone.screen.locator(".entry").wait_for()
+    assert breeds[0] in phone.screen.locator(".entry").inner_text()
+    phone.page.reload()
+    assert phone.screen.locator(".entry").count() == 1
+    assert phone.shown_picture(".thumb")["width"] > 0
+    shoot("history")
+
+    phone.tap(phone.screen.locator(".open"))
+    phone.screen.locator(".row").first.wait_for()
+    assert phone.rows() == breeds
+    assert phone.shown_picture(".photo")["width"] > 0
+    assert phone.classify_requests() == 1
+    phone.back()
+
+    phone.tap("remove")
+    phone.page.get_by_role("dialog").wait_for()
+    shoot("history-delete")
+    phone.confirm("cancel")
+    assert phone.screen.locator(".entry").count() == 1
+    phone.tap("remove")
+    phone.confirm("delete")
+    phone.screen.locator(".empty").wait_for()
+    shoot("history-empty")
+    phone.page.reload()
+    phone.screen.locator(".empty").wait_for()
+
+
+@DEVICES
+@THEMES
+@pytest.mark.parametrize("state", ["unsure", "noDog"])
+def test_an_unsure_answer_and_no_dog_say_so_and_what_to_do(open_phone, photo_that_is, device, theme, state):
+    phone = open_phone(device, color_scheme=theme)
+    assert phone.snap(photo_that_is(state)) == state
+    assert phone.headline() == {
+        ("phone", "unsure"): "不太确定", ("desktop", "unsure"): "Not sure",
+        ("phone", "noDog"): "没看到狗", ("desktop", "noDog"): "No dog seen",
+    }[device, state]  # fmt: skip
+    assert len(phone.rows()) == (3 if state == "unsure" else 0)
+    assert phone.screen.locator(".tip").count() == 4
+    assert phone.screen.get_by_role("button", name=phone.words["share"], exact=True).count() == 0
+    phone.shoot(f"{device}-{theme}-result-{state}")
+
+
+def test_delete_all_leaves_nothing_on_the_phone(open_phone, dog):
+    phone = open_phone()
+    for _ in range(2):
+        assert phone.snap(dog) == "shown"
+        phone.back()
+    phone.tap("history")
+    assert phone.screen.locator(".entry").count() == 2
+    phone.tap("clear")
+    phone.confirm("delete")
+    phone.screen.locator(".empty").wait_for()
+    left = phone.page.evaluate(
+        """() => new Promise((resolve) => {
+            indexedDB.open('dogsnap').onsuccess = ({target}) => {
+                const count = target.result.transaction('files').objectStore('files').count()
+                count.onsuccess = () => resolve([count.result, localStorage.getItem('dogsnap:history')])
+            }
+        })"""
+    )
+    assert left == [0, None]
+
+
+def test_language_and_theme_take_effect_at_once_and_stay(open_phone, dog):
+    phone = open_phone()
+    phone.snap(dog)
+    chinese = phone.headline()
+    phone.back()
+    phone.tap("settings")
+    phone.tap(phone.screen.get_by_role("radio", name="English"))
+    assert phone.title() == "Settings"
+    phone.tap(phone.screen.get_by_role("radio", name="Dark"))
+    background = "getComputedStyle(document.querySelector('.wx-frame:not([hidden]) .page')).backgroundColor"
+    assert phone.page.evaluate(background) == "rgb(20, 25, 26)"
+    assert phone.page.evaluate("getComputedStyle(document.querySelector('.wx-nav')).color") == "rgb(255, 255, 255)"
+    phone.page.reload()
+    assert phone.title() == "Settings"
+    assert phone.screen.get_by_role("radio", name="Dark").get_attribute("aria-checked") == "true"
+    phone.back()
+    assert phone.title() == "dogsnap"
+    phone.tap(phone.screen.locator(".recent-item"))
+    assert phone.headline() != chinese
+    assert re.fullmatch(r"[A-Za-z' -]+", phone.headline())
+
+
+def test_the_phones_theme_is_followed_while_the_app_is_open(open_phone):
+    phone = open_phone(color_scheme="light")
+    phone.screen.locator(".page.light").wait_for()
+    phone.page.emulate_media(color_scheme="dark")
+    phone.screen.locator(".page.dark").wait_for()
+
+
+def test_the_version_chosen_in_the_settings_answers(open_phone, dog):
+    phone = open_phone("desktop")
+    phone.tap("settings")
+    phone.tap(phone.screen.get_by_role("radio", name="inception_v3, version 1"))
+    phone.shoot("desktop-light-settings")
+    phone.back()
+    phone.snap(dog)
+    assert phone.screen.locator(".answered-by").inner_text() == "Answered by inception_v3, version 1"
+    phone.back()
+    phone.tap("settings")
+    phone.tap(phone.screen.get_by_role("radio", name="default"))
+    phone.back()
+    phone.snap(dog)
+    assert phone.screen.locator(".answered-by").inner_text() == "Answered by inception_v3, version 2"
+
+
+def test_reload_back_forward_and_deep_links_work(open_phone, dog):
+    phone = open_phone()
+    phone.snap(dog)
+    breeds = phone.rows()
+    phone.page.reload()
+    phone.screen.locator(".row").first.wait_for()
+    assert phone.rows() == breeds
+    phone.page.go_back()
+    phone.button("camera").wait_for()
+    phone.page.go_forward()
+    phone.screen.locator(".row").first.wait_for()
+    assert phone.rows() == breeds
+    phone.tap(phone.screen.locator(".row").first)
+    phone.screen.locator(".facts").wait_for()
+    link = phone.page.url
+    assert phone.classify_requests() == 1
+
+    friend = open_phone("desktop", path=link.split("/", 3)[3])
+    friend.screen.locator(".facts").wait_for()
+    assert friend.title() == friend.headline()
+    friend.page.get_by_role("button", name="首页 Home").click()
+    friend.button("camera").wait_for()
+
+
+def test_coming_back_from_the_background_does_not_send_again(open_phone, dog):
+    phone = open_phone()
+    phone.snap(dog)
+    for hidden in ("true", "false", "true", "false"):
+        phone.page.evaluate(
+            f"Object.defineProperty(document, 'hidden', {{configurable: true, get: () => {hidden}}});"
+            "document.dispatchEvent(new Event('visibilitychange'))"
+        )
+    phone.page.wait_for_timeout(300)
+    assert phone.classify_requests() == 1
+
+
+def test_again_shows_the_new_photo_with_its_own_answer(open_phone, dog, photo_that_is):
+    phone = open_phone()
+    assert phone.snap(dog) == "shown"
+    assert phone.snap(photo_that_is("noDog"), by="again") == "noDog"
+    phone.back()
+    phone.button("camera").wait_for()  # the page of the first photo was replaced
+    assert phone.screen.locator(".recent-item").count() == 1

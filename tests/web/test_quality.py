@@ -1,0 +1,145 @@
+"""What makes the app pleasant: accessible, legible, quick, and still while the answer arrives."""
+
+import statistics
+from pathlib import Path
+
+import pytest
+
+AXE = Path(__file__).parents[2] / "backend/web/node_modules/axe-core/axe.min.js"
+SERIOUS = ("serious", "critical")
+TARGET_PIXELS = 44
+FIRST_SCREEN_MS = 1000
+# Everything that can be tapped, on the page in view, with its size.
+TARGETS = """[...document.querySelectorAll('.wx-frame:not([hidden]) :is([role=button], [role=radio], button)')]
+    .map((element) => ({name: element.ariaLabel || element.textContent, box: element.getBoundingClientRect()}))
+    .map(({name, box}) => ({name, width: Math.round(box.width), height: Math.round(box.height)}))"""
+
+
+@pytest.fixture
+def all_pages(dog, photo_that_is):
+    """A function that leads a phone through every page and state, and calls `look` with the name of each."""
+
+    def all_pages(phone, look) -> None:
+        phone.button("camera").wait_for()
+        look("home")
+        for state in ("unsure", "noDog", "shown"):
+            assert phone.snap(photo_that_is(state)) == state
+            look(f"result-{state}")
+            if state != "shown":
+                phone.back()
+        phone.tap(phone.screen.locator(".row").first)
+        phone.screen.locator(".facts").wait_for()
+        look("breed")
+        phone.back()
+        phone.back()
+        phone.context.set_offline(True)
+        phone.choose(dog)
+        assert phone.wait_for_answer() == "failed"
+        look("result-failed")
+        phone.context.set_offline(False)
+        phone.back()
+        phone.tap("history")
+        phone.screen.locator(".entry").first.wait_for()
+        look("history")
+        phone.back()
+        phone.tap("settings")
+        phone.screen.locator(".option.model").nth(1).wait_for()
+        look("settings")
+
+    return all_pages
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_no_serious_violation(open_phone, all_pages, theme):
+    found = []
+
+    def look(name: str) -> None:
+        phone.page.evaluate(AXE.read_text(encoding="utf-8"))
+        for violation in phone.page.evaluate("axe.run()")["violations"]:
+            if violation["impact"] in SERIOUS:
+                found.append((name, violation["id"], [node["html"][:160] for node in violation["nodes"]]))
+        phone.shoot(f"axe-{theme}-{name}")
+
+    phone = open_phone(color_scheme=theme)
+    all_pages(phone, look)
+    assert found == []
+
+
+def test_everything_that_can_be_tapped_is_44_pixels_or_more(open_phone, all_pages):
+    small = []
+
+    def look(name: str) -> None:
+        targets = phone.page.evaluate(TARGETS)
+        assert targets
+        small.extend((name, target) for target in targets if min(target["width"], target["height"]) < TARGET_PIXELS)
+
+    phone = open_phone()
+    all_pages(phone, look)
+    assert small == []
+
+
+def test_large_fonts_are_respected_and_nothing_is_cut_off_sideways(open_phone, all_pages):
+    sizes = {}
+
+    def look(name: str) -> None:
+        phone.shoot(f"large-fonts-{name}")
+        page = phone.screen.locator("wx-page")
+        assert page.evaluate("element => element.scrollWidth <= element.clientWidth"), name
+        sizes[name] = page.locator(".page").evaluate("element => parseFloat(getComputedStyle(element).fontSize)")
+
+    phone = open_phone()
+    session = phone.context.new_cdp_session(phone.page)
+    session.send("Page.setFontSizes", {"fontSizes": {"standard": 26}})
+    phone.page.reload()
+    all_pages(phone, look)
+    assert set(sizes.values()) == {26}
+
+
+def test_the_answer_arrives_without_moving_anything(open_phone, dog, photo_that_is):
+    phone = open_phone()
+    phone.page.evaluate(
+        """() => {
+            window.shift = 0
+            const add = (list) => list.getEntries().forEach((entry) => { window.shift += entry.value })
+            new PerformanceObserver(add).observe({type: 'layout-shift', buffered: true})
+        }"""
+    )
+    for state in ("shown", "unsure", "noDog"):
+        assert phone.snap(photo_that_is(state)) == state
+        phone.page.wait_for_timeout(200)
+        phone.back()
+    assert phone.page.evaluate("window.shift") == 0
+
+
+def test_keyboard_alone_is_enough(open_phone, dog):
+    phone = open_phone("desktop")
+    phone.button("camera").wait_for()
+    phone.page.keyboard.press("Tab")
+    assert "Take a photo" in phone.page.evaluate("document.activeElement.textContent")
+    with phone.page.expect_file_chooser() as chooser:
+        phone.page.keyboard.press("Enter")
+    chooser.value.set_files(dog)
+    phone.wait_for_answer()
+    phone.screen.locator(".row").first.focus()
+    phone.page.keyboard.press("Space")
+    phone.screen.locator(".facts").wait_for()
+
+
+def test_the_first_screen_is_usable_within_a_second(open_phone, record_property):
+    times = []
+    for _ in range(3):
+        phone = open_phone()
+        phone.button("camera").wait_for()
+        times.append(phone.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+    print(f"first screen: {[round(time) for time in times]} ms")
+    assert statistics.median(times) < FIRST_SCREEN_MS
+
+
+def test_the_page_runs_under_a_policy_without_unsafe_words(open_phone):
+    phone = open_phone()
+    phone.button("camera").wait_for()
+    with phone.page.expect_response(phone.url) as response:
+        phone.page.reload()
+    policy = response.value.headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy

@@ -1,0 +1,116 @@
+"""How a photo gets in - album, drop, paste - and what is sent of it: small, upright, without its EXIF."""
+
+import base64
+import io
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+RED, BLUE = (200, 30, 30), (30, 30, 200)
+MOST_SENT_BYTES = 60_000
+ORIENTATION_TAG = 0x0112
+GPS_TAG = 0x8825
+
+
+def posted_photo(phone, do) -> bytes:
+    """The bytes that the app sends while `do` runs."""
+    with phone.page.expect_request("**/api/classify") as request:
+        do()
+    return base64.b64decode(json.loads(request.value.post_data)["image"], validate=True)
+
+
+def test_a_photo_is_sent_small_as_a_jpeg_of_at_most_640_pixels(open_phone, dog, tmp_path):
+    with Image.open(dog) as photo:
+        photo.convert("RGB").resize((3000, 2250)).save(tmp_path / "large.jpg", quality=95)
+    phone = open_phone()
+    sent = posted_photo(phone, lambda: phone.choose(tmp_path / "large.jpg"))
+    with Image.open(io.BytesIO(sent)) as received:
+        assert (received.format, received.size) == ("JPEG", (640, 480))
+    assert len(sent) <= MOST_SENT_BYTES
+    assert phone.wait_for_answer() in ("shown", "unsure")
+
+
+@pytest.mark.parametrize("orientation", [3, 6, 8])
+def test_a_photo_on_its_side_comes_out_upright_and_without_its_exif(open_phone, tmp_path, orientation):
+    upright = Image.new("RGB", (900, 1200), RED)
+    upright.paste(BLUE, (0, 600, 900, 1200))
+    turned = upright.transpose({3: Image.ROTATE_180, 6: Image.ROTATE_90, 8: Image.ROTATE_270}[orientation])
+    exif = Image.Exif()
+    exif[ORIENTATION_TAG] = orientation
+    exif.get_ifd(GPS_TAG)[1] = "N"
+    turned.save(tmp_path / "turned.jpg", exif=exif)
+    phone = open_phone()
+    sent = posted_photo(phone, lambda: phone.choose(tmp_path / "turned.jpg"))
+    with Image.open(io.BytesIO(sent)) as received:
+        assert received.size == (480, 640)
+        assert received.getpixel((240, 60))[0] > 150 > received.getpixel((240, 60))[2]
+        assert received.getpixel((240, 580))[2] > 150 > received.getpixel((240, 580))[0]
+        assert not received.getexif()
+    phone.wait_for_answer()
+    assert phone.shown_picture(".photo") == {"width": 900, "height": 1200}
+
+
+def test_a_see_through_png_is_sent_on_white(open_phone, tmp_path):
+    Image.new("RGBA", (64, 64), (0, 0, 0, 0)).save(tmp_path / "glass.png")
+    phone = open_phone()
+    sent = posted_photo(phone, lambda: phone.choose(tmp_path / "glass.png", by="album"))
+    with Image.open(io.BytesIO(sent)) as received:
+        assert min(received.getpixel((32, 32))) > 250
+    phone.wait_for_answer()
+
+
+def deliver(phone, photo: Path, kind: str) -> None:
+    """Drops or pastes a file onto the page, as a browser does."""
+    phone.page.evaluate(
+        """([kind, base64]) => {
+            const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0))
+            const transfer = new DataTransfer()
+            transfer.items.add(new File([bytes], 'dog.jpg', {type: 'image/jpeg'}))
+            const event = kind === 'drop'
+                ? new DragEvent('drop', {dataTransfer: transfer, bubbles: true, cancelable: true})
+                : new ClipboardEvent('paste', {clipboardData: transfer, bubbles: true})
+            document.body.dispatchEvent(event)
+        }""",
+        [kind, base64.b64encode(photo.read_bytes()).decode()],
+    )
+
+
+@pytest.mark.parametrize("kind", ["drop", "paste"])
+def test_a_photo_can_be_dropped_and_pasted(open_phone, dog, kind):
+    phone = open_phone("desktop")
+    deliver(phone, dog, kind)
+    assert phone.wait_for_answer() == "shown"
+    deliver(phone, dog, kind)  # also onto the result of another photo
+    phone.page.wait_for_function("() => document.querySelectorAll('.recent-item').length === 1")
+    assert phone.wait_for_answer() == "shown"
+    phone.back()
+    assert phone.screen.locator(".recent-item").count() == 2
+
+
+def test_dragging_shows_where_to_let_go(open_phone):
+    phone = open_phone("desktop")
+    phone.page.evaluate("document.body.dispatchEvent(new DragEvent('dragover', {bubbles: true, cancelable: true}))")
+    assert "Drop" in phone.page.evaluate("getComputedStyle(document.body, '::after').content")
+    phone.shoot("desktop-light-dragging")
+    phone.page.evaluate("document.body.dispatchEvent(new DragEvent('dragleave', {bubbles: true}))")
+    assert phone.page.evaluate("getComputedStyle(document.body, '::after').content") == "none"
+
+
+def test_closing_the_file_dialog_stays_on_the_page(open_phone):
+    phone = open_phone()
+    with phone.page.expect_file_chooser():
+        phone.tap("camera")
+    phone.page.evaluate("document.querySelector('input[type=file]').dispatchEvent(new Event('cancel'))")
+    phone.page.wait_for_timeout(200)
+    phone.button("camera").wait_for()
+    assert phone.page.locator("input[type=file]").count() == 0
+
+
+def test_only_the_camera_button_asks_for_the_camera(open_phone):
+    phone = open_phone()
+    for by, expected in (("camera", "environment"), ("album", None)):
+        with phone.page.expect_file_chooser() as chooser:
+            phone.tap(by)
+        assert chooser.value.element.get_attribute("capture") == expected
