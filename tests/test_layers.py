@@ -109,6 +109,24 @@ def test_a_network_for_a_single_image_takes_a_vector_of_them(batch_of_one: bool)
     np.testing.assert_array_equal(answer["same"], images)
 
 
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_network_never_sees_an_empty_batch_and_still_gives_one_row_an_image(count: int) -> None:
+    weights = tf.random.uniform((3, 3, 3, 4))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 8, 8, 3), tf.float32)])
+    def network(images):
+        return layers.never_empty(
+            lambda x: {"y": tf.nn.relu(tf.nn.conv2d(x, weights, 1, "SAME") + 1.0), "n": 5.0 * tf.ones(2)}, images
+        )
+
+    images = tf.random.uniform((count, 8, 8, 3))
+    answer = network(images)
+    assert answer["y"].shape == (count, 8, 8, 4)
+    assert answer["n"].shape == (2,)
+    if count:
+        np.testing.assert_allclose(answer["y"], tf.nn.relu(tf.nn.conv2d(images, weights, 1, "SAME") + 1.0), atol=1e-5)
+
+
 @pytest.fixture(scope="module")
 def counted():
     """A batched network y = 2x that counts its runs, and the counter."""

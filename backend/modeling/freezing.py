@@ -3,15 +3,21 @@
 It adds no layer and writes no file: that is `layers.py` and `merge.py`.
 """
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 from tensorflow.python.grappler import tf_optimizer
 
+from backend.modeling.inspection import INIT_OP, meta_graphs
+
 # Constants from this size on are shared by reference; smaller ones (axes, shapes, biases) stay where the graph can fold them.
 SHARED_BYTES = 1024
 # A SavedModel is one protocol buffer, which ends at 2 GiB; the rest is for the graph around the constants.
 MAX_CONSTANT_BYTES = 1_900_000_000
+REFERENCE_VARIABLES = ("Variable", "VariableV2")
 
 
 class FreezingError(ValueError):
@@ -44,6 +50,54 @@ def freeze(signature: tf.types.experimental.ConcreteFunction) -> tf.types.experi
         return dict(zip(outputs, results, strict=True))
 
     return network.get_concrete_function(*[tf.TensorSpec(specs[name].shape, specs[name].dtype, name) for name in names])
+
+
+def load_signatures(folder: Path) -> tuple[Mapping[str, tf.types.experimental.ConcreteFunction], object]:
+    """The signatures of a SavedModel, and an object that must live as long as they are used.
+
+    Reference variables, which TensorFlow 1 made and `freeze` cannot read, are constants in them already.
+    """
+    graph = meta_graphs(folder)[0]
+    tags = list(graph.meta_info_def.tags)
+    if any(node.op in REFERENCE_VARIABLES for node in graph.graph_def.node):
+        return _frozen_by_session(folder, tags), None
+    loaded = tf.saved_model.load(str(folder), tags=tags)
+    return loaded.signatures, loaded
+
+
+def _frozen_by_session(folder: Path, tags: list[str]) -> dict[str, tf.types.experimental.ConcreteFunction]:
+    with tf.compat.v1.Session(graph=tf.Graph()) as session:
+        definitions = tf.compat.v1.saved_model.load(session, tags, str(folder)).signature_def
+        signatures = {name: each for name, each in definitions.items() if name != INIT_OP}
+        results = {info.name.split(":")[0] for each in signatures.values() for info in each.outputs.values()}
+        graph_def = tf.compat.v1.graph_util.convert_variables_to_constants(
+            session, session.graph.as_graph_def(), sorted(results)
+        )
+    return {name: _imported(graph_def, each) for name, each in signatures.items()}
+
+
+def _imported(
+    graph_def: tf.compat.v1.GraphDef, signature: meta_graph_pb2.SignatureDef
+) -> tf.types.experimental.ConcreteFunction:
+    needed = tf.compat.v1.graph_util.extract_sub_graph(
+        graph_def, sorted({info.name.split(":")[0] for info in signature.outputs.values()})
+    )
+    there = {node.name for node in needed.node}
+
+    @tf.function(autograph=False)
+    def function(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        fed = {signature.inputs[alias].name: value for alias, value in inputs.items()}
+        fed = {name: value for name, value in fed.items() if name.split(":")[0] in there}
+        names = [info.name for info in signature.outputs.values()]
+        results = tf.graph_util.import_graph_def(needed, input_map=fed, return_elements=names, name="")
+        return dict(zip(signature.outputs, results, strict=True))
+
+    return function.get_concrete_function(
+        **{
+            alias: tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), alias)
+            for alias, info in signature.inputs.items()
+        }
+    )
 
 
 def _with_constants(

@@ -95,6 +95,20 @@ def one_by_one(
     return lambda images: tf.map_fn(each, images, fn_output_signature=kinds)
 
 
+def never_empty(network: Callable[[tf.Tensor], dict[str, tf.Tensor]], images: tf.Tensor) -> dict[str, tf.Tensor]:
+    """The network's answers, none for no images, (0, h, w, c).
+
+    The network itself then sees one black image: on an empty batch TensorFlow 2.21's fused convolutions pass on a wrong shape.
+    """
+    count = tf.shape(images)[0]
+    seen = tf.cond(count > 0, lambda: images, lambda: tf.zeros((1, *images.shape[1:]), images.dtype))
+    seen = tf.ensure_shape(seen, images.shape)
+    return {
+        name: value[:count] if value.shape.rank and value.shape[0] is None else value
+        for name, value in network(seen).items()
+    }
+
+
 def batched(
     network: tf.types.experimental.ConcreteFunction, largest: int
 ) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:

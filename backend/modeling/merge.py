@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from backend.modeling import layers
 from backend.modeling.export import DESCRIPTION, write_version
-from backend.modeling.freezing import freeze
+from backend.modeling.freezing import freeze, load_signatures
 from backend.modeling.inspection import input_specs
 
 Function = tf.types.experimental.ConcreteFunction
@@ -93,18 +93,17 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
     """
     place = find_place(input_specs(source), options)
     report(f"decoding {options.decode} in front of {place}")
-    loaded, description = tf.saved_model.load(str(source)), read_description(source)
+    description = read_description(source)
+    signatures, _keep_alive = load_signatures(source)
     wanted = image_input(place, options, description)
-    richest = richest_signature(loaded.signatures, place, wanted)
+    richest = richest_signature(signatures, place, wanted)
     names = [label["name"] for label in description.get("labels", ())] or list(options.labels)
-    merger = Merger(loaded.signatures[place.signature], loaded.signatures[richest], place, wanted, names, options)
-    signatures = merger.signatures(richest)
+    merger = Merger(signatures[place.signature], signatures[richest], place, wanted, names, options)
+    merged = merger.signatures(richest)
     if description:
         origin = f"{source.resolve().parent.name}/{source.resolve().name}"
         description["source"] = {"merged_from": origin, "decode": options.decode}
-    return write_version(
-        source.resolve().parent, tf.Module(), signatures, description or None, merger.warmup(signatures)
-    )
+    return write_version(source.resolve().parent, tf.Module(), merged, description or None, merger.warmup(merged))
 
 
 def read_description(source: Path) -> dict:
@@ -317,7 +316,9 @@ class Merger:
         @tf.function(autograph=False)
         def signature(**inputs: tf.Tensor) -> Tensors:
             images = front(inputs.pop(alias), self.wanted)
-            return answer(self.network(images, **inputs))
+            if inputs:
+                return answer(self.network(images, **inputs))
+            return answer(layers.never_empty(self.network, images))
 
         specs = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in self.further_inputs.items()}
         return signature.get_concrete_function(**{alias: tf.TensorSpec((None,), tf.string, alias)}, **specs)

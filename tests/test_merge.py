@@ -1,0 +1,615 @@
+"""Merging: photos in, the source's own answers out; the source untouched; ambiguous graphs refused with what to choose."""
+
+import base64
+import io
+import json
+import threading
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from click.testing import CliRunner
+from exported import LABELS, SIZE, contents_of, export, network, photos, png, run_with_tensorflow_alone
+from PIL import Image
+from tensorflow.core.protobuf import saved_model_pb2
+
+from backend.cli import main
+from backend.modeling import merge as merging
+from backend.modeling.freezing import FreezingError
+from backend.modeling.inspection import InspectionError
+from backend.modeling.merge import MergeError, Options, find_place, merge
+from backend.serving.preprocessing import photos_to_images
+from backend.serving.servable import Servable, ServableId
+from backend.serving.warmup import warm_up
+
+PHOTOS = photos(4)
+IMAGES = photos_to_images(tf.constant(PHOTOS), SIZE)
+TEXTS = tf.constant([base64.urlsafe_b64encode(photo).rstrip(b"=") for photo in PHOTOS])
+
+
+class Loaded:
+    """A version and its signatures: `loaded.scores(image_bytes=...)`."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._loaded = tf.saved_model.load(str(folder))
+        self.signatures = dict(self._loaded.signatures)
+
+    def __getattr__(self, name: str):
+        return self.signatures[name]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory) -> Path:
+    return export(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def one(source) -> Loaded:
+    return Loaded(source)
+
+
+@pytest.fixture(scope="module")
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def two(source, said) -> Loaded:
+    return Loaded(merge(source, Options(), said.append))
+
+
+def same(answer: dict[str, tf.Tensor], expected: dict[str, tf.Tensor], atol: float = 1e-6) -> None:
+    assert set(answer) == set(expected)
+    for name, value in expected.items():
+        np.testing.assert_allclose(answer[name], value, atol=atol, err_msg=name)
+
+
+def save(folder: Path, **signatures) -> Path:
+    """A SavedModel of somebody else's: plain functions without a self-description."""
+    module = tf.Module()
+    module.functions = list(signatures.values())
+    tf.saved_model.save(module, str(folder), signatures=signatures)
+    return folder
+
+
+def images_spec(*shape: int | None, dtype: tf.DType = tf.float32, name: str = "image") -> tf.TensorSpec:
+    return tf.TensorSpec(shape, dtype, name)
+
+
+def mean_colour(folder: Path, spec: tf.TensorSpec) -> Path:
+    """One image input of any kind; its mean over everything but the first axis and the channels."""
+
+    @tf.function(input_signature=[spec])
+    def serving_default(image):
+        axes = [1, 2] if spec.shape[-1] in (1, 3) else [2, 3]
+        return {"mean": tf.reduce_mean(tf.cast(image, tf.float32), axis=axes)}
+
+    return save(folder, serving_default=serving_default)
+
+
+def test_the_merged_version_takes_the_next_number_and_says_where_it_was_merged(two, source, said) -> None:
+    assert two.folder == source.parent / "2"
+    assert said == [
+        'decoding base64 in front of input "image" (float32 (-1, 16, 16, 3)) of signature "serving_default"'
+    ]
+
+
+def test_the_original_stays_as_it_is_byte_by_byte(tmp_path) -> None:
+    source = export(tmp_path / "tiny")
+    before = contents_of(source)
+    merge(source, Options())
+    assert contents_of(source) == before
+
+
+def test_it_has_the_four_signatures_of_a_dog_model_each_of_one_string_vector(two) -> None:
+    inputs = {name: signature.structured_input_signature[1] for name, signature in two.signatures.items()}
+    kinds = {
+        name: {alias: (spec.dtype, spec.shape.as_list()) for alias, spec in specs.items()}
+        for name, specs in inputs.items()
+    }
+    assert kinds == {
+        "serving_default": {"image": (tf.string, [None])},
+        "image_bytes": {"image_bytes": (tf.string, [None])},
+        "scores": {"image_bytes": (tf.string, [None])},
+        "labels": {"image": (tf.string, [None])},
+    }
+    outputs = {
+        name: {alias: spec.shape.as_list() for alias, spec in f.structured_outputs.items()}
+        for name, f in two.signatures.items()
+    }
+    assert outputs == {
+        "serving_default": {"prediction": [None, 3]},
+        "image_bytes": {"prediction": [None, 3]},
+        "scores": {"prediction": [None, 3], "dog": [None]},
+        "labels": {"labels": [None, 3], "probabilities": [None, 3]},
+    }
+
+
+def test_base64_text_bytes_and_the_image_itself_get_the_same_answer(one, two) -> None:
+    expected = one.serving_default(image=IMAGES)
+    same(two.serving_default(image=TEXTS), expected)
+    same(two.image_bytes(image_bytes=tf.constant(PHOTOS)), expected)
+    same(two.scores(image_bytes=tf.constant(PHOTOS)), one.scores(image=IMAGES))
+
+
+def test_the_labels_signature_names_the_classes_in_falling_order(one, two) -> None:
+    prediction = one.serving_default(image=IMAGES)["prediction"].numpy()
+    named = two.labels(image=TEXTS)
+    order = np.argsort(-prediction, axis=1)
+    expected = [[LABELS[place]["name"] for place in row] for row in order]
+    assert [[name.decode() for name in row] for row in named["labels"].numpy()] == expected
+    np.testing.assert_allclose(named["probabilities"], np.take_along_axis(prediction, order, 1), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "BMP", "WEBP"])
+def test_every_kind_of_file_that_tensorflow_decodes_is_taken(one, two, kind) -> None:
+    buffer = io.BytesIO()
+    Image.open(io.BytesIO(PHOTOS[0])).save(buffer, kind)
+    contents = tf.constant([buffer.getvalue()])
+    same(two.image_bytes(image_bytes=contents), one.serving_default(image=photos_to_images(contents, SIZE)))
+
+
+@pytest.mark.parametrize(
+    "encode",
+    [
+        base64.b64encode,
+        base64.urlsafe_b64encode,
+        base64.encodebytes,
+        lambda b: b"data:image/png;base64," + base64.b64encode(b),
+    ],
+    ids=["standard", "web-safe", "line breaks", "data url"],
+)
+def test_base64_in_every_common_form_is_taken(one, two, encode) -> None:
+    texts = tf.constant([encode(photo) for photo in PHOTOS])
+    same(two.serving_default(image=texts), one.serving_default(image=IMAGES))
+
+
+def test_a_batch_of_none_gets_an_answer_of_none(two) -> None:
+    assert two.scores(image_bytes=tf.constant([], tf.string))["prediction"].shape == (0, 3)
+
+
+def test_corrupt_photos_in_a_batch_are_named_by_their_places(two) -> None:
+    contents = [*PHOTOS, PHOTOS[0][:60], PHOTOS[1]]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"cannot decode the photos at these places .*\[4\]"):
+        two.image_bytes(image_bytes=tf.constant(contents))
+    texts = [base64.b64encode(photo) for photo in contents]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"cannot decode the photos at these places .*\[4\]"):
+        two.serving_default(image=tf.constant(texts))
+
+
+def test_no_variable_is_left_and_the_constants_are_there_once(source, tmp_path) -> None:
+    model = network()
+    folder = merge(export(tmp_path / "tiny", model), Options())
+    graph = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes()).meta_graphs[0].graph_def
+    nodes = [node for nodes in [graph.node, *(f.node_def for f in graph.library.function)] for node in nodes]
+    assert not {"VarHandleOp", "ReadVariableOp", "VariableV2"} & {node.op for node in nodes}
+    sizes = [
+        node.attr["value"].tensor.ByteSize() for node in nodes if node.op == "Const" and node.attr["dtype"].type == 1
+    ]
+    kernels = sum(4 * int(np.prod(weight.shape)) for weight in model.weights if weight.name == "kernel")
+    assert kernels < sum(sizes) < 1.5 * kernels
+
+
+CLEAN = """
+import sys, numpy as np, tensorflow as tf
+loaded = tf.saved_model.load(sys.argv[1])
+photos = tf.constant([open(name, "rb").read() for name in sys.argv[3:]])
+for _ in range(2):
+    answer = loaded.signatures["scores"](image_bytes=photos)
+np.savez(sys.argv[2], **{name: value.numpy() for name, value in answer.items()})
+"""
+
+
+def test_it_loads_and_answers_in_a_process_that_knows_tensorflow_alone(one, two, tmp_path) -> None:
+    for number, photo in enumerate(PHOTOS):
+        (tmp_path / f"{number}.png").write_bytes(photo)
+    files = sorted(tmp_path.glob("*.png"))
+    run_with_tensorflow_alone(CLEAN, two.folder, tmp_path / "answer.npz", *files, cwd=tmp_path)
+    same(dict(np.load(tmp_path / "answer.npz")), one.scores(image=IMAGES))
+
+
+SESSION = """
+import sys, numpy as np, tensorflow as tf
+with tf.compat.v1.Session(graph=tf.Graph()) as session:
+    graph = tf.compat.v1.saved_model.load(session, ["serve"], sys.argv[1])
+    signature = graph.signature_def["serving_default"]
+    texts = open(sys.argv[3]).read().split()
+    fed = {signature.inputs["image"].name: texts}
+    np.save(sys.argv[2], session.run(signature.outputs["prediction"].name, fed))
+"""
+
+
+def test_it_runs_in_a_session_as_tensorflow_servings_runtime_has_it(one, two, tmp_path) -> None:
+    (tmp_path / "texts").write_bytes(b"\n".join(TEXTS.numpy()))
+    run_with_tensorflow_alone(SESSION, two.folder, tmp_path / "answer.npy", tmp_path / "texts", cwd=tmp_path)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "answer.npy"), one.serving_default(image=IMAGES)["prediction"], atol=1e-6
+    )
+
+
+def test_the_description_goes_along_and_names_the_source(two) -> None:
+    description = json.loads((two.folder / "assets.extra" / "dogsnap.json").read_text(encoding="utf-8"))
+    assert description["labels"] == LABELS
+    assert description["source"] == {"merged_from": "tiny/1", "decode": "base64"}
+
+
+def test_every_signature_has_a_warm_up_request_that_runs(two) -> None:
+    assert warm_up(Servable.load(ServableId("tiny", 2), two.folder)) == 4
+
+
+def test_scores_of_another_network_is_not_taken_for_the_same(tmp_path) -> None:
+    @tf.function(input_signature=[images_spec(None, *SIZE, 3)])
+    def serving_default(image):
+        return {"prediction": tf.reduce_mean(image, axis=(1, 2))}
+
+    @tf.function(input_signature=[images_spec(None, *SIZE, 3)])
+    def scores(image):
+        return {"prediction": tf.reduce_max(image, axis=(1, 2)), "dog": image[:, 0, 0, 0]}
+
+    merged = Loaded(merge(save(tmp_path / "m" / "1", serving_default=serving_default, scores=scores), Options()))
+    assert set(merged.signatures) == {"serving_default", "image_bytes"}
+    same(merged.serving_default(image=TEXTS), serving_default(IMAGES))
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "expected"),
+    [
+        (images_spec(None, *SIZE, 3), Options(), lambda x: x.mean((1, 2))),
+        (images_spec(None, 3, *SIZE), Options(), lambda x: x.mean((1, 2))),
+        (images_spec(None, None, None, 3), Options(size=SIZE), lambda x: x.mean((1, 2))),
+        (images_spec(1, *SIZE, 3), Options(), lambda x: x.mean((1, 2))),
+        (images_spec(None, *SIZE, 3, dtype=tf.uint8), Options(), lambda x: np.round(x * 255).mean((1, 2))),
+        (images_spec(None, *SIZE, 3), Options(mean=(0.5,), deviation=(0.25,)), lambda x: (x.mean((1, 2)) - 0.5) / 0.25),
+        (images_spec(None, *SIZE, 1), Options(), lambda x: x.mean((1, 2)) @ [[0.2989], [0.587], [0.114]]),
+    ],
+    ids=["plain", "channels first", "size by option", "batch of one", "bytes", "mean and deviation", "grey"],
+)
+def test_any_image_input_is_fed_what_it_wants(tmp_path, spec, options, expected) -> None:
+    merged = Loaded(merge(mean_colour(tmp_path / "m" / "1", spec), options))
+    answer = merged.image_bytes(image_bytes=tf.constant(PHOTOS))["mean"]
+    np.testing.assert_allclose(answer, expected(IMAGES.numpy()), rtol=1e-3, atol=1e-5)
+
+
+def test_a_network_that_takes_a_single_image_without_a_batch_takes_several(tmp_path) -> None:
+    @tf.function(input_signature=[images_spec(*SIZE, 3)])
+    def serving_default(image):
+        return {"mean": tf.reduce_mean(image, axis=(0, 1))}
+
+    merged = Loaded(merge(save(tmp_path / "m" / "1", serving_default=serving_default), Options()))
+    np.testing.assert_allclose(merged.serving_default(image=TEXTS)["mean"], IMAGES.numpy().mean((1, 2)), atol=1e-6)
+
+
+def test_further_inputs_are_passed_through(tmp_path) -> None:
+    @tf.function(input_signature=[images_spec(None, *SIZE, 3), tf.TensorSpec((), tf.float32, "threshold")])
+    def serving_default(image, threshold):
+        return {"light": tf.reduce_mean(image, axis=(1, 2, 3)) > threshold}
+
+    folder = merge(save(tmp_path / "m" / "1", serving_default=serving_default), Options())
+    merged = Loaded(folder)
+    expected = IMAGES.numpy().mean((1, 2, 3))
+    threshold = float(np.median(expected))
+    light = merged.serving_default(image=TEXTS, threshold=tf.constant(threshold))["light"]
+    np.testing.assert_array_equal(light, expected > threshold)
+    assert warm_up(Servable.load(ServableId("m", 2), folder)) == 2
+
+
+def two_images(folder: Path) -> Path:
+    spec = images_spec(None, *SIZE, 3)
+
+    @tf.function(
+        input_signature=[tf.TensorSpec(spec.shape, spec.dtype, "left"), tf.TensorSpec(spec.shape, spec.dtype, "right")]
+    )
+    def serving_default(left, right):
+        return {"difference": tf.reduce_mean(left - right, axis=(1, 2, 3))}
+
+    return save(folder, serving_default=serving_default)
+
+
+def test_several_image_inputs_are_refused_with_the_candidates_and_the_option_that_chooses(tmp_path) -> None:
+    source = two_images(tmp_path / "m" / "1")
+    with pytest.raises(MergeError, match=r"there are 2 image inputs .*--input") as error:
+        merge(source, Options())
+    assert 'input "left" (float32 (-1, 16, 16, 3)) of signature "serving_default"; input "right"' in str(error.value)
+    assert [file.name for file in source.parent.iterdir()] == ["1"]
+
+
+def test_the_chosen_one_of_several_image_inputs_takes_photos_and_the_other_stays(tmp_path) -> None:
+    merged = Loaded(merge(two_images(tmp_path / "m" / "1"), Options(input="left")))
+    answer = merged.serving_default(left=TEXTS, right=tf.zeros_like(IMAGES))
+    np.testing.assert_allclose(answer["difference"], IMAGES.numpy().mean((1, 2, 3)), atol=1e-6)
+
+
+def test_several_signatures_without_a_default_are_refused_until_one_is_chosen(tmp_path) -> None:
+    @tf.function(input_signature=[images_spec(None, *SIZE, 3)])
+    def light(image):
+        return {"light": tf.reduce_mean(image, axis=(1, 2, 3))}
+
+    @tf.function(input_signature=[images_spec(None, *SIZE, 3)])
+    def dark(image):
+        return {"dark": 1 - tf.reduce_mean(image, axis=(1, 2, 3))}
+
+    source = save(tmp_path / "m" / "1", light=light, dark=dark)
+    with pytest.raises(MergeError, match=r'of signature "dark"; .*of signature "light"; choose one with --signature'):
+        merge(source, Options())
+    with pytest.raises(MergeError, match='--signature names "bright"; there is: dark, light'):
+        merge(source, Options(signature="bright"))
+    merged = Loaded(merge(source, Options(signature="dark")))
+    assert set(merged.signatures) == {"serving_default", "image_bytes"}
+    np.testing.assert_allclose(
+        merged.serving_default(image=TEXTS)["dark"], 1 - IMAGES.numpy().mean((1, 2, 3)), atol=1e-6
+    )
+
+
+def test_a_graph_without_an_image_input_is_refused_with_what_it_has(tmp_path) -> None:
+    @tf.function(input_signature=[tf.TensorSpec((None, 7), tf.float32, "x")])
+    def serving_default(x):
+        return {"y": x}
+
+    source = save(tmp_path / "m" / "1", serving_default=serving_default)
+    with pytest.raises(
+        MergeError, match=r'there is no image input: expected .* found: "x" \(float32 \(-1, 7\)\) of "serving_default"$'
+    ):
+        merge(source, Options())
+    with pytest.raises(MergeError, match='"x" is no image input'):
+        merge(source, Options(input="x"))
+
+
+def test_a_version_that_takes_photos_already_is_refused_with_that_hint(two) -> None:
+    with pytest.raises(MergeError, match="decoding may be merged in already"):
+        merge(two.folder, Options())
+
+
+def test_an_open_size_is_asked_for_and_a_wrong_one_refused(tmp_path) -> None:
+    with pytest.raises(MergeError, match="leaves the size of the image open; give it with --size HEIGHT WIDTH"):
+        merge(mean_colour(tmp_path / "open" / "1", images_spec(None, None, None, 3)), Options())
+    with pytest.raises(MergeError, match=r"--size is 32 32; .* takes 16 16 alone"):
+        merge(mean_colour(tmp_path / "fixed" / "1", images_spec(None, *SIZE, 3)), Options(size=(32, 32)))
+
+
+def test_a_folder_without_a_saved_model_is_refused(tmp_path) -> None:
+    with pytest.raises(InspectionError, match=r"holds no saved_model\.pb"):
+        merge(tmp_path, Options())
+
+
+def test_a_network_that_cannot_be_frozen_leaves_the_folder_of_versions_as_it_was(tmp_path) -> None:
+    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a"], [1.0]), 0.0)
+
+    @tf.function(input_signature=[images_spec(None, *SIZE, 3)])
+    def serving_default(image):
+        return {"y": tf.reduce_mean(image, axis=(1, 2)) + table.lookup(tf.constant("a"))}
+
+    module = tf.Module()
+    module.table = table
+    tf.saved_model.save(module, str(tmp_path / "m" / "1"), signatures=serving_default)
+    with pytest.raises(FreezingError):
+        merge(tmp_path / "m" / "1", Options())
+    assert [file.name for file in (tmp_path / "m").iterdir()] == ["1"]
+
+
+def logits_and_features(folder: Path) -> Path:
+    @tf.function(input_signature=[images_spec(None, *SIZE, 3)])
+    def serving_default(image):
+        mean = tf.reduce_mean(image, axis=(1, 2))
+        return {"logits": 5 * mean, "features": tf.concat([mean, mean], axis=1)}
+
+    return save(folder, serving_default=serving_default)
+
+
+def test_logits_become_probabilities_and_names_for_a_network_without_a_description(tmp_path) -> None:
+    source = logits_and_features(tmp_path / "m" / "1")
+    merged = Loaded(merge(source, Options(softmax=True, labels=["red", "green", "blue"])))
+    expected = tf.nn.softmax(5 * tf.reduce_mean(IMAGES, axis=(1, 2)))
+    answer = merged.serving_default(image=TEXTS)
+    np.testing.assert_allclose(answer["logits"], expected, atol=1e-6)
+    assert answer["features"].shape == (4, 6)
+    best = merged.labels(image=TEXTS)["labels"].numpy()[:3, 0]
+    assert best.tolist() == [b"red", b"green", b"blue"]
+    assert not (merged.folder / "assets.extra" / "dogsnap.json").exists()
+
+
+def test_an_ambiguous_class_output_is_refused_with_what_there_is(tmp_path) -> None:
+    source = logits_and_features(tmp_path / "m" / "1")
+    with pytest.raises(MergeError, match=r"found (logits, features|features, logits) among: .*choose with --output"):
+        merge(source, Options(softmax=True))
+    with pytest.raises(MergeError, match=r"numbers per class \(4 classes\), found none"):
+        merge(source, Options(labels=["a", "b", "c", "d"]))
+    answer = Loaded(merge(source, Options(softmax=True, output="logits"))).serving_default(image=TEXTS)
+    np.testing.assert_allclose(tf.reduce_sum(answer["logits"], axis=1), 1, atol=1e-6)
+
+
+def generator(folder: Path, *, output_range: tuple[float, float] = (0, 1), first: bool = False) -> Path:
+    """An image-to-image network with a variable: the negative of its input."""
+    one = tf.Variable(1.0)
+
+    @tf.function(input_signature=[images_spec(None, 3, *SIZE) if first else images_spec(None, *SIZE, 3)])
+    def serving_default(image):
+        low, high = output_range
+        return {"generated": low + (one - image) * (high - low)}
+
+    module = tf.Module()
+    module.one = one
+    tf.saved_model.save(module, str(folder), signatures=serving_default)
+    return folder
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["channels last", "channels first"])
+@pytest.mark.parametrize("output_range", [(0, 1), (-1, 1)])
+def test_image_to_image_takes_bytes_and_gives_png_three_in_three_out(tmp_path, output_range, first) -> None:
+    source = generator(tmp_path / "m" / "1", output_range=output_range, first=first)
+    merged = Loaded(merge(source, Options(decode="bytes", encode="png", output_range=output_range)))
+    assert set(merged.signatures) == {"serving_default"}
+    answer = merged.serving_default(input_bytes=tf.constant(PHOTOS[:3]))
+    assert set(answer) == {"output_bytes"}
+    assert answer["output_bytes"].shape == (3,)
+    for file, image in zip(answer["output_bytes"].numpy(), IMAGES.numpy(), strict=False):
+        assert file.startswith(b"\x89PNG")
+        np.testing.assert_array_equal(tf.io.decode_png(file), np.round((1 - image) * 255))
+
+
+def test_image_to_image_alone_has_an_output_to_encode(source) -> None:
+    with pytest.raises(MergeError, match=r"expected one output with images .* found none among: \"prediction\""):
+        merge(source, Options(encode="png"))
+
+
+V1 = """
+import sys, numpy as np, tensorflow as tf
+v1 = tf.compat.v1
+v1.disable_eager_execution()
+with v1.Session(graph=tf.Graph()) as session:
+    image = v1.placeholder(tf.float32, [None, 16, 16, 3], name="Placeholder")
+    start = np.arange(9, dtype=np.float32).reshape(3, 3)
+    weights = v1.get_variable("w", initializer=start, use_resource=sys.argv[2] == "resource")
+    result = tf.identity(tf.reduce_mean(image, axis=[1, 2]) @ weights, name="final_result")
+    session.run(v1.global_variables_initializer())
+    v1.saved_model.simple_save(session, sys.argv[1], {"image": image}, {"prediction": result})
+"""
+
+
+@pytest.mark.parametrize("kind", ["resource", "reference"])
+def test_a_saved_model_of_tensorflow_1_merges_too(tmp_path, kind) -> None:
+    run_with_tensorflow_alone(V1, tmp_path / "m" / "1", kind, cwd=tmp_path)
+    merged = Loaded(merge(tmp_path / "m" / "1", Options()))
+    expected = IMAGES.numpy().mean((1, 2)) @ np.arange(9).reshape(3, 3)
+    np.testing.assert_allclose(merged.serving_default(image=TEXTS)["prediction"], expected, rtol=1e-5)
+
+
+def test_a_keras_models_own_export_merges_too(tmp_path) -> None:
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential(
+        [keras.Input((*SIZE, 3)), keras.layers.Conv2D(4, 3), keras.layers.Flatten(), keras.layers.Dense(3)]
+    )
+    model.export(str(tmp_path / "m" / "1"), verbose=False)
+    merged = Loaded(merge(tmp_path / "m" / "1", Options()))
+    ((answer,),) = [
+        merged.serving_default(**{next(iter(merged.serving_default.structured_input_signature[1])): TEXTS}).values()
+    ]
+    np.testing.assert_allclose(answer, model(IMAGES), atol=1e-5)
+
+
+def ask_together(version: Loaded, expected: np.ndarray) -> list[object]:
+    """Eight clients at once, one of them with a photo that cannot be decoded; returns what went wrong."""
+    wrong: list[object] = []
+
+    def ask(number: int) -> None:
+        for _ in range(5):
+            try:
+                answer = version.image_bytes(image_bytes=tf.constant([b"none" if number == 5 else PHOTOS[number % 4]]))
+                if number == 5 or not np.allclose(answer["prediction"][0], expected[number % 4], atol=1e-5):
+                    wrong.append(number)
+            except tf.errors.InvalidArgumentError:
+                if number != 5:
+                    wrong.append(number)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return wrong
+
+
+@pytest.fixture(scope="module")
+def batched_folders(tmp_path_factory) -> list[Path]:
+    """Two merged versions whose requests share runs, of networks that answer differently."""
+    folder = tmp_path_factory.mktemp("batched") / "tiny"
+    other = network()
+    other.get_layer("breeds").set_weights([-weight for weight in other.get_layer("breeds").get_weights()])
+    sources = [export(folder), export(folder, other)]
+    return [merge(source, Options(batch=4)) for source in sources]
+
+
+def test_requests_that_share_a_run_get_their_own_answers_and_a_bad_photo_fails_alone(one, batched_folders) -> None:
+    assert ask_together(Loaded(batched_folders[0]), one.serving_default(image=IMAGES)["prediction"].numpy()) == []
+
+
+def test_two_batched_versions_in_one_process_do_not_mix(batched_folders) -> None:
+    first, second = map(Loaded, batched_folders)
+    expected = first.image_bytes(image_bytes=tf.constant(PHOTOS))["prediction"].numpy()
+    flipped = second.image_bytes(image_bytes=tf.constant(PHOTOS))["prediction"].numpy()
+    assert np.abs(expected - flipped).max() > 0.1
+    results: list[list] = [[], []]
+    threads = [
+        threading.Thread(
+            target=lambda place=place, version=version, want=want: results[place].extend(ask_together(version, want))
+        )
+        for place, (version, want) in enumerate([(first, expected), (second, flipped)])
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [[], []]
+
+
+def test_a_batched_version_can_be_loaded_again_after_it_was_dropped(batched_folders, one) -> None:
+    expected = one.serving_default(image=IMAGES)["prediction"].numpy()
+    for _ in range(3):
+        assert ask_together(Loaded(batched_folders[0]), expected) == []
+
+
+def test_batching_needs_a_network_of_images_alone(tmp_path) -> None:
+    with pytest.raises(MergeError, match="--batch needs a network that takes images alone, not also right"):
+        merge(two_images(tmp_path / "m" / "1"), Options(input="left", batch=4))
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(main, ["merge", *map(str, arguments)])
+
+
+def test_the_command_merges_and_says_what_it_wrote(tmp_path) -> None:
+    source = export(tmp_path / "tiny")
+    done = run(source)
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[-1] == f"wrote {tmp_path / 'tiny' / '2'}"
+    assert 'in front of input "image"' in done.output
+
+
+def test_the_command_suggests_the_place_without_writing(tmp_path) -> None:
+    source = export(tmp_path / "tiny")
+    done = run(source, "--dry-run")
+    assert (
+        done.output
+        == 'would merge in front of input "image" (float32 (-1, 16, 16, 3)) of signature "serving_default"\n'
+    )
+    assert [file.name for file in source.parent.iterdir()] == ["1"]
+
+
+def test_the_command_passes_its_options_on(tmp_path, monkeypatch) -> None:
+    received = []
+    monkeypatch.setattr(merging, "merge", lambda source, options, report: received.append(options) or source)
+    names = tmp_path / "names.txt"
+    names.write_text("red\ngreen\nblue\n")
+    done = run(
+        *(tmp_path, "--decode", "bytes", "--encode", "png", "--signature", "s", "--input", "i", "--output", "o"),
+        *("--size", 8, 9, "--mean", "0.1,0.2,0.3", "--deviation", "0.5", "--output-range", -1, 1, "--softmax"),
+        *("--labels", names, "--batch", 4),
+    )
+    assert done.exit_code == 0, done.output
+    assert received == [
+        Options(
+            "bytes", "png", "s", "i", "o", (8, 9), (0.1, 0.2, 0.3), (0.5,), (-1, 1), True, ["red", "green", "blue"], 4
+        )
+    ]
+
+
+@pytest.mark.parametrize("wrong", [["--mean", "grey"], ["--decode", "hex"], ["--batch", "-1"]])
+def test_the_command_refuses_what_it_cannot_read(tmp_path, wrong) -> None:
+    assert run(tmp_path, *wrong).exit_code == 2
+
+
+def test_the_command_says_in_a_sentence_why_it_cannot_merge(tmp_path) -> None:
+    done = run(two_images(tmp_path / "m" / "1"))
+    assert done.exit_code == 1
+    assert done.output.startswith("Error: there are 2 image inputs to merge in front of")
+
+
+def test_a_place_is_found_from_the_signatures_alone() -> None:
+    place = find_place({"serving_default": {"image": images_spec(None, 3, 8, 9)}})
+    assert (place.layout.height, place.layout.width, place.layout.channels_first) == (8, 9, True)
+
+
+def test_a_png_of_the_helpers_is_one() -> None:
+    assert Image.open(io.BytesIO(png(np.zeros((2, 3, 3), np.uint8)))).size == (3, 2)
