@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from click.testing import CliRunner
-from exported import LABELS, SIZE, contents_of, export, network, photos, png, run_with_tensorflow_alone
+from exported import LABELS, SIZE, contents_of, export, network, photos, run_with_tensorflow_alone
 from PIL import Image
 from tensorflow.core.protobuf import saved_model_pb2
 
@@ -609,7 +609,3 @@ def test_the_command_says_in_a_sentence_why_it_cannot_merge(tmp_path) -> None:
 def test_a_place_is_found_from_the_signatures_alone() -> None:
     place = find_place({"serving_default": {"image": images_spec(None, 3, 8, 9)}})
     assert (place.layout.height, place.layout.width, place.layout.channels_first) == (8, 9, True)
-
-
-def test_a_png_of_the_helpers_is_one() -> None:
-    assert Image.open(io.BytesIO(png(np.zeros((2, 3, 3), np.uint8)))).size == (3, 2)

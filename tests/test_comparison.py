@@ -1,0 +1,120 @@
+"""Comparison: agreement, difference, accuracy and time of two versions on the same photos."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from exported import LABELS, export, network, photos
+
+from backend.cli import main
+from backend.modeling.comparison import compare, photo_files
+from backend.modeling.merge import Options, merge
+from backend.modeling.scoring import ExportedVersion
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    """Version 1, its merged form 2, and 3, which calls everything by what is least probable to the others."""
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    merge(export(folder), Options())
+    other = network()
+    other.get_layer("breeds").set_weights([-weight for weight in other.get_layer("breeds").get_weights()])
+    export(folder, other)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def versions(model) -> list[ExportedVersion]:
+    return [ExportedVersion.load(model / str(number)) for number in (1, 2, 3)]
+
+
+@pytest.fixture
+def data(tmp_path) -> Path:
+    """Twelve photos, each in the folder of one of the three breeds in turn, and one in a folder that names none."""
+    for number, photo in enumerate(photos(12)):
+        folder = tmp_path / "images" / f"{LABELS[number % 3]['id']}-Some_Name"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.png").write_bytes(photo)
+    (tmp_path / "images" / "others").mkdir()
+    (tmp_path / "images" / "others" / "x.png").write_bytes(photos(1)[0])
+    return tmp_path
+
+
+def test_the_merged_version_agrees_with_its_source(versions, data) -> None:
+    result = compare(versions[0], versions[1], photo_files(data, 100))
+    assert (result.photos, result.agreement) == (13, 1.0)
+    assert result.largest_difference < 1e-5
+    assert result.mean_difference <= result.largest_difference
+    assert all(time > 0 for time in result.milliseconds)
+
+
+def test_versions_that_differ_are_said_to_differ(versions, data) -> None:
+    files = photo_files(data, 100)
+    result = compare(versions[0], versions[2], files)
+    answers = [np.concatenate([v.answer([file.read_bytes()])[0] for file in files]) for v in (versions[0], versions[2])]
+    assert result.agreement == (answers[0].argmax(1) == answers[1].argmax(1)).mean() < 1
+    assert result.mean_difference == pytest.approx(np.abs(answers[0] - answers[1]).mean())
+
+
+def test_accuracy_counts_the_photos_whose_folder_names_a_class(versions, data) -> None:
+    files = photo_files(data, 100)
+    result = compare(versions[0], versions[2], files)
+    labelled = [file for file in files if file.parent.name != "others"]
+    ids = [label["id"] for label in LABELS]
+    for version, accuracy in zip((versions[0], versions[2]), result.accuracy, strict=True):
+        best = [int(version.answer([file.read_bytes()])[0].argmax()) for file in labelled]
+        right = [ids[place] == file.parent.name.split("-")[0] for place, file in zip(best, labelled, strict=True)]
+        assert accuracy == pytest.approx(np.mean(right))
+    assert result.labelled == 12
+
+
+def test_without_named_folders_there_is_no_accuracy(versions, data) -> None:
+    assert compare(versions[0], versions[1], photo_files(data / "images" / "others", 5)).accuracy is None
+
+
+def test_a_file_that_is_no_photo_is_named_and_left_out(versions, data) -> None:
+    (data / "images" / "broken.jpg").write_bytes(b"no photo")
+    said = []
+    result = compare(versions[0], versions[1], photo_files(data, 100), said.append)
+    assert result.photos == 13
+    assert said == [f"{data / 'images' / 'broken.jpg'} cannot be decoded and is left out"]
+    with pytest.raises(ValueError, match="none of 1 files can be decoded"):
+        compare(versions[0], versions[1], [data / "images" / "broken.jpg"])
+
+
+def test_versions_of_different_classes_are_not_compared(versions, data) -> None:
+    foreign = ExportedVersion(versions[1].path, {"labels": LABELS[:2]}, versions[1].scores, None)
+    with pytest.raises(ValueError, match="different classes"):
+        compare(versions[0], foreign, photo_files(data, 5))
+
+
+def test_fewer_photos_are_spread_over_all(data) -> None:
+    files = photo_files(data, 1000)
+    few = photo_files(data, 5)
+    assert len(few) == 5
+    assert (few[0], few[-1]) == (files[0], files[-1])
+
+
+def test_the_command_prints_what_was_measured(model, data) -> None:
+    done = CliRunner().invoke(
+        main, ["compare", "1", "2", "--data", str(data), "--model", str(model), "--photos", "6"], catch_exceptions=False
+    )
+    assert done.exit_code == 0, done.output
+    assert f"versions 1 and 2 of {model} on 6 photos of {data}" in done.output
+    assert "same top class              100.00%" in done.output
+    assert "mean absolute difference" in done.output
+    assert "top-1 of" in done.output
+    assert "median time a photo" in done.output
+
+
+@pytest.mark.parametrize(
+    ("first", "folder", "said"), [("9", "images", "dogsnap.json does not exist"), ("1", ".", "holds no photos")]
+)
+def test_the_command_says_in_a_sentence_what_is_missing(model, data, tmp_path, first, folder, said) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    where = data / folder if folder == "images" else empty
+    done = CliRunner().invoke(main, ["compare", first, "2", "--data", str(where), "--model", str(model)])
+    assert done.exit_code == 1
+    assert said in done.output

@@ -1,0 +1,141 @@
+"""Inspection: the signatures as saved_model_cli prints them, the nodes of the graph, and where one would merge."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+from click.testing import CliRunner, Result
+from exported import SIZE, contents_of, export
+from tiny_models import half_plus_two_of_examples
+
+from backend.cli import main
+from backend.modeling.inspection import (
+    InspectionError,
+    input_specs,
+    meta_graphs,
+    nodes_text,
+    signatures_text,
+    version_folder,
+)
+from backend.modeling.merge import Options, merge
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    """A model with version 1, exported, and version 2, merged."""
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    merge(export(folder), Options())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory) -> Path:
+    return half_plus_two_of_examples(tmp_path_factory.mktemp("half_plus_two") / "1")
+
+
+def show(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["show", *map(str, arguments)])
+
+
+def by_saved_model_cli(folder: Path) -> str:
+    """What TensorFlow's own tool prints about signatures; then it goes on with operations and functions."""
+    command = [Path(sys.executable).with_name("saved_model_cli"), "show", "--all", "--dir", folder]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    return done.stdout.split("The MetaGraph with tag set")[0].rstrip("\n")
+
+
+@pytest.mark.parametrize("version", ["1", "2", "foreign"])
+def test_signatures_are_printed_letter_by_letter_as_saved_model_cli_does(model, foreign, version) -> None:
+    folder = foreign if version == "foreign" else model / version
+    expected = by_saved_model_cli(folder)
+    assert "signature_def['serving_default']:" in expected
+    assert signatures_text(folder) == expected
+    assert show(folder).output == expected + "\n"
+
+
+def test_the_folder_of_a_model_means_its_largest_version_unless_one_is_named(model) -> None:
+    assert version_folder(model) == model / "2"
+    assert version_folder(model, 1) == model / "1"
+    assert version_folder(model / "1") == model / "1"
+    assert show(model, "--version", 1).output == show(model / "1").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((".",), "holds neither a saved_model.pb nor folders of versions"),
+        (("tiny", "--version", "9"), "has no version 9; there is: 1, 2"),
+        (("nowhere",), "holds neither a saved_model.pb nor folders of versions"),
+    ],
+)
+def test_what_is_no_model_is_said_in_a_sentence(model, monkeypatch, arguments, said) -> None:
+    monkeypatch.chdir(model.parent)
+    done = show(*arguments)
+    assert done.exit_code == 1
+    assert said in done.output
+
+
+@pytest.mark.parametrize("contents", [b"\xff\xff\xff no protocol buffer", b""])
+def test_a_damaged_file_is_said_to_be_damaged(tmp_path, contents) -> None:
+    (tmp_path / "saved_model.pb").write_bytes(contents)
+    with pytest.raises(InspectionError, match=r"saved_model\.pb is damaged"):
+        meta_graphs(tmp_path)
+    assert show(tmp_path).exit_code == 1
+
+
+def test_input_specs_leave_out_what_runs_at_loading(model) -> None:
+    specs = input_specs(model / "1")
+    assert set(specs) == {"serving_default", "scores"}
+    assert specs["scores"]["image"].shape.as_list() == [None, *SIZE, 3]
+
+
+def test_nodes_are_listed_with_operation_and_shape_through_every_function(model) -> None:
+    lines = nodes_text(model / "1").splitlines()
+    (entry,) = [line for line in lines if line.split()[:1] == ["serving_default_image"]]
+    assert entry.split(maxsplit=2) == ["serving_default_image", "Placeholder", "(-1, 16, 16, 3)"]
+    (features,) = [line for line in lines if re.search(r"/features_1/Mean +Mean ", line)]
+    assert features.endswith("(-1, 16)")
+    operations = {line.split()[1] for line in lines if line.startswith("  ")}
+    assert {"Placeholder", "StatefulPartitionedCall", "Conv2D", "Softmax", "Sigmoid"} <= operations
+    assert not {"SaveV2", "RestoreV2"} & operations
+
+
+def test_the_nodes_of_a_merged_version_show_its_decoding(model) -> None:
+    operations = {line.split()[1] for line in nodes_text(model / "2").splitlines() if line.startswith("  ")}
+    assert {"DecodeBase64", "DecodeImage", "Conv2D", "TopKV2"} <= operations
+
+
+def test_the_heading_of_a_part_counts_its_nodes(model) -> None:
+    parts = nodes_text(model / "2").split("\n\n")
+    assert len(parts) > 4
+    for part in parts:
+        heading, *nodes = part.strip("\n").splitlines()
+        assert int(re.search(r": (\d+) nodes$", heading)[1]) == len(nodes)
+
+
+def test_with_nodes_the_place_to_merge_at_is_suggested(model) -> None:
+    last = show(model, "--version", 1, "--nodes").output.splitlines()[-1]
+    assert last == (
+        'Decoding would be merged in front of input "image" (float32 (-1, 16, 16, 3)) of signature "serving_default".'
+    )
+    last = show(model, "--nodes").output.splitlines()[-1]
+    assert last.startswith("No decoding can be merged in as it is: there is no image input")
+
+
+def test_an_ambiguous_graph_is_called_so(tmp_path) -> None:
+    spec = [tf.TensorSpec((None, 8, 8, 3), tf.float32, name) for name in ("left", "right")]
+    module = tf.Module()
+    module.serve = tf.function(lambda left, right: {"y": left + right}, input_signature=spec, autograph=False)
+    tf.saved_model.save(module, str(tmp_path / "1"), signatures=module.serve)
+    done = show(tmp_path, "--nodes")
+    assert done.exit_code == 0
+    assert "there are 2 image inputs to merge in front of" in done.output.splitlines()[-1]
+
+
+def test_showing_changes_nothing(model) -> None:
+    before = contents_of(model)
+    show(model, "--nodes")
+    assert contents_of(model) == before
