@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from backend.errors import InvalidArgument, UnsupportedPhoto
+from backend.errors import FailedPrecondition, InvalidArgument, NotFound, UnsupportedPhoto
 from backend.serving import photo
 from backend.serving.examples import ClassifyResult, RegressResult, check_signature, classify_result, regress_result
 from backend.serving.executor import BoundedExecutor, WhenGone
@@ -159,8 +159,43 @@ class Predictor:
             with self.repository.acquire(spec) as servable:
                 request.answered_by(servable.id)
                 count = checked_top_k(servable, top_k)
-                outputs = self._executor.run(lambda: _score(servable, checked), deadline)
+                signature = servable.photo_signature()
+                outputs = self._executor.run(lambda: _run_photos(servable, signature, [checked]), deadline)
                 return name_breeds(servable, outputs, row=0, top_k=count)
+
+    def predict_photos(
+        self,
+        contents: Sequence[bytes],
+        spec: ModelSpec,
+        signature_name: str = DEFAULT_SIGNATURE,
+        door: str = "",
+        timeout: float | None = None,
+    ) -> Prediction:
+        """Run a signature on photos (the bytes of their files), whatever form it takes them in: one row for each."""
+        deadline = self._deadline(timeout)
+        with self.metrics.request(door) as request:
+            photo.check_count(contents, self.photo_limits)
+            checked = [photo.check(each, self.photo_limits) for each in contents]
+            with self.repository.acquire(spec) as servable:
+                request.answered_by(servable.id)
+                signature = servable.signature(signature_name)
+                outputs = self._executor.run(lambda: _run_photos(servable, signature, checked), deadline)
+                return Prediction(outputs, servable.id, signature)
+
+    def taking(self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]) -> ModelSpec:
+        """`spec`, or the largest version whose signature `takes` what the version that `spec` means does not take.
+
+        For doors whose clients name no version because theirs knew only one at a time.
+        """
+        others = [ModelSpec(spec.name, number) for number in self.repository.available(spec.name)]
+        return next((each for each in [spec, *others] if self._takes(each, signature_name, takes)), spec)
+
+    def _takes(self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]) -> bool:
+        try:
+            with self.repository.acquire(spec) as servable:
+                return takes(servable.signature(signature_name))
+        except (FailedPrecondition, NotFound):
+            return False
 
     def _check_photos(self, servable: Servable, signature: Signature, arrays: Arrays) -> None:
         """The limits of the photo room hold, too, for photos that come as tensors to a version that names breeds."""
@@ -180,10 +215,10 @@ class Predictor:
         return time.monotonic() + min(self.deadline_seconds, self.deadline_seconds if timeout is None else timeout)
 
 
-def _score(servable: Servable, checked: photo.Photo) -> dict[str, np.ndarray]:
-    """The only value here is the photo, so whatever the graph refuses is the photo."""
+def _run_photos(servable: Servable, signature: Signature, checked: Sequence[photo.Photo]) -> dict[str, np.ndarray]:
+    """The only values here are the photos, so whatever the graph refuses is a photo."""
     try:
-        return servable.score_photos([checked.upright()])
+        return servable.run_photos(signature, [each.upright() for each in checked])
     except UnsupportedPhoto:
         raise
     except InvalidArgument as error:

@@ -246,6 +246,11 @@ class Repository:
         with self._lock:
             return sorted(name for name, model in self._models.items() if not model.removed)
 
+    def available(self, name: str) -> list[int]:
+        """The numbers of a model's versions that answer, largest first. Raises NotFound."""
+        with self._lock:
+            return self._model(name).available()
+
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
         """The states of a model's versions, largest first; of one version if `spec` names it. Raises NotFound."""
         with self._lock:

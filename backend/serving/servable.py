@@ -136,23 +136,40 @@ class Servable:
             f"{DEFAULT_SIGNATURE}, it has: {', '.join(self.signatures)}; call it by its tensors under /v1/models/"
         )
 
-    def score_photos(self, photos: Sequence[bytes]) -> dict[str, np.ndarray]:
-        """Run the network on photos (bytes that `photo.prepare` gave): `prediction` (n, classes), and `dog` (n) if known.
+    def run_photos(self, signature: Signature, photos: Sequence[bytes]) -> dict[str, np.ndarray]:
+        """Run a signature with one input on photos (bytes as `Photo.upright` gives them), one row of output for each.
 
-        What the signature takes decides what it gets: the file's bytes, base64 text, or the decoded and resized image.
+        What the input is decides what it gets: the file's bytes, base64 text, or the decoded and resized image.
+        Raises FailedPrecondition for a signature that takes none of these.
         """
-        signature = self.photo_signature()
+        if len(signature.inputs) != 1:
+            raise FailedPrecondition(
+                f"signature {signature.name} of {self.id} cannot take a photo: expected one input, "
+                f"it has {', '.join(signature.inputs)}"
+            )
         ((alias, spec),) = signature.inputs.items()
         return self.run(signature, {alias: self._feed(alias, spec, photos)})
 
     def _feed(self, alias: str, spec: tf.TensorSpec, photos: Sequence[bytes]) -> Any:
         if spec.dtype == tf.string:
             return list(photos) if alias.endswith(BYTES_SUFFIX) else [to_web_safe_base64(photo) for photo in photos]
-        size = self.description.input_size or tuple(spec.shape[1:3])
+        if spec.dtype != tf.float32 or spec.shape.rank != 4:
+            raise FailedPrecondition(
+                f'input "{alias}" of {self.id} cannot take a photo: expected strings or float32 images (n, h, w, 3), '
+                f"it takes {spec.dtype.name} {spec.shape}"
+            )
         try:
-            return _photos_to_images(size)(tf.constant(list(photos)))
+            return _photos_to_images(self._image_size(spec))(tf.constant(list(photos)))
         except tf.errors.OpError as error:
             raise _translated(error) from error
+
+    def _image_size(self, spec: tf.TensorSpec) -> tuple[int, int]:
+        size = self.description.input_size or tuple(spec.shape[1:3])
+        if None in size:
+            raise FailedPrecondition(
+                f"{self.id} does not say which size of image it takes: expected input_size in assets.extra/dogsnap.json"
+            )
+        return size
 
 
 _IMAGE_FUNCTIONS: dict[tuple[int, int], Any] = {}

@@ -111,6 +111,34 @@ def from_columns(value: Any, signature: Signature) -> dict[str, np.ndarray]:
     return {alias: to_array(value[alias], spec.dtype) for alias, spec in signature.inputs.items()}
 
 
+def from_data(data: Any, signature: Signature) -> dict[str, np.ndarray]:
+    """The columns of Simple TensorFlow Serving: an object by alias, where a single value may stand for a batch of one.
+
+    Its clients send one photo bare to graphs that took one photo; here every input has a batch. Raises InvalidArgument.
+    """
+    if not isinstance(data, dict):
+        raise InvalidArgument(f"data is a JSON {type_name(data)}; expected an object by input: {_aliases(signature)}")
+    columns = from_columns(data, signature)
+    return {alias: _batched(column, signature.inputs[alias]) for alias, column in columns.items()}
+
+
+def _batched(column: np.ndarray, spec: tf.TensorSpec) -> np.ndarray:
+    return column[np.newaxis] if spec.shape.rank == column.ndim + 1 else column
+
+
+def takes(signature: Signature, data: Any) -> bool:
+    """Whether `data` has every input of the signature, by name and by kind of value (its first one)."""
+    if not isinstance(data, dict) or not set(signature.inputs) <= set(data):
+        return False
+    return all(type(_first(data[alias])) in JSON_TYPES.get(spec.dtype, ()) for alias, spec in signature.inputs.items())
+
+
+def _first(value: Any) -> Any:
+    while isinstance(value, list) and value:
+        value = value[0]
+    return value
+
+
 def to_array(value: Any, dtype: tf.DType) -> np.ndarray:
     """A JSON value (scalar or nested lists of equal sizes) as an array of `dtype`; strings as an object array of bytes.
 

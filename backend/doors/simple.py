@@ -1,0 +1,144 @@
+"""Simple TensorFlow Serving's API: POST / with JSON or photos in a form, the list of models, and generated clients.
+
+It translates; values are checked and run by the predictor. Without a version the one that takes the data answers, since
+the clients of that server knew only one version at a time. `preprocess`, `postprocess` and `run_profile` are ignored: they
+made that server run code out of the model, or write files.
+"""
+
+from typing import Any
+
+from flask import Blueprint, Response, request
+
+from backend.doors import simple_clients
+from backend.doors.http import check_form_size, json_response, read_body
+from backend.errors import InvalidArgument
+from backend.serving import tensors
+from backend.serving.json_text import parse_lenient_json
+from backend.serving.predictor import Prediction, Predictor
+from backend.serving.repository import ModelSpec
+from backend.serving.servable import Servable
+from backend.settings import Settings
+
+DOOR = "simple"
+DEFAULT_NAME = "default"  # what the clients call the model when there is one
+
+
+def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
+    door = Blueprint("simple", __name__)
+
+    @door.post("/")
+    def infer() -> Response:
+        if request.mimetype == "multipart/form-data":
+            prediction = _from_form(settings, predictor)
+        else:
+            prediction = _from_json(settings, predictor)
+        outputs = {alias: tensors.to_json(alias, value) for alias, value in prediction.outputs.items()}
+        return json_response(outputs, headers={"X-Dogsnap-Model-Version": str(prediction.servable.version)})
+
+    @door.get("/health")
+    def health() -> Response:
+        return Response("healthy", mimetype="text/plain")
+
+    @door.get("/v1/models")
+    def models() -> Response:
+        return json_response([_detail(predictor, name) for name in predictor.repository.models()])
+
+    @door.get("/v1/models/<name>/gen_json")
+    def gen_json(name: str) -> Response:
+        with predictor.repository.acquire(_asked_spec(predictor, name)) as servable:
+            return json_response(simple_clients.example_data(servable.signature(_asked_signature())))
+
+    @door.get("/v1/models/<name>/gen_client")
+    def gen_client(name: str) -> Response:
+        with predictor.repository.acquire(_asked_spec(predictor, name)) as servable:
+            signature = servable.signature(_asked_signature())
+            asked = {
+                "model_name": servable.id.name,
+                "model_version": servable.id.version,
+                "signature_name": signature.name,
+            }
+            language = request.args.get("language", "bash")
+            return Response(simple_clients.client(language, request.host_url, asked, signature), mimetype="text/plain")
+
+    return door
+
+
+def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
+    fields = parse_lenient_json(read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB"))
+    if "data" not in fields:
+        raise InvalidArgument('expected {"data": {input: value}}, received no "data"')
+    data, signature_name = fields["data"], _text(fields, "signature_name")
+    spec = _spec(predictor, _text(fields, "model_name"), fields.get("model_version"))
+    if spec.version is None:
+        spec = predictor.taking(spec, signature_name, lambda signature: tensors.takes(signature, data))
+    return predictor.predict(spec, lambda signature: tensors.from_data(data, signature), signature_name, door=DOOR)
+
+
+def _from_form(settings: Settings, predictor: Predictor) -> Prediction:
+    check_form_size(settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
+    files = request.files.getlist("images") + request.files.getlist("image")
+    if not files:
+        raise InvalidArgument("expected photos as files in the form's field image or images, received none")
+    spec = _spec(predictor, request.form.get("model_name", ""), request.form.get("model_version"))
+    photos = [file.read() for file in files]
+    return predictor.predict_photos(photos, spec, request.form.get("signature_name", ""), DOOR)
+
+
+def _spec(predictor: Predictor, name: str, version: Any) -> ModelSpec:
+    is_default = name in ("", DEFAULT_NAME) and name not in predictor.repository.models()
+    return ModelSpec(predictor.default_model() if is_default else name, _version(version))
+
+
+def _version(value: Any) -> int | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not str(value).isascii() or not str(value).isdigit():
+        raise InvalidArgument(f"model_version is {value!r}; expected a whole number")
+    return int(str(value)[:19])
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    value = fields.get(name, "")
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{name} is {value!r}; expected a string")
+    return value
+
+
+def _asked_spec(predictor: Predictor, name: str) -> ModelSpec:
+    return _spec(predictor, name, request.args.get("version"))
+
+
+def _asked_signature() -> str:
+    return request.args.get("signature_name", "")
+
+
+def _detail(predictor: Predictor, name: str) -> dict[str, Any]:
+    """A model in that server's words: its versions as texts, and the default signature of the version that answers."""
+    versions = predictor.repository.available(name)
+    detail = {
+        "model_name": name,
+        "model_base_path": "",
+        "model_version_list": [str(each) for each in reversed(versions)],
+    }
+    signature = {"inputs": [], "outputs": []}
+    if versions:
+        with predictor.repository.acquire(ModelSpec(name)) as servable:
+            detail["model_base_path"] = str(servable.path.parent)
+            signature = _signature(servable)
+    return {**detail, "model_signature": signature, "platform": "TensorFlow"}
+
+
+def _signature(servable: Servable) -> dict[str, list[dict[str, Any]]]:
+    name = "" if "serving_default" in servable.signatures else next(iter(servable.signatures), "")
+    signature = servable.signature(name)
+    return {
+        side: [
+            {"name": alias, "dtype": spec.dtype.as_datatype_enum, "shape": _shape(spec)}
+            for alias, spec in specs.items()
+        ]
+        for side, specs in (("inputs", signature.inputs), ("outputs", signature.outputs))
+    }
+
+
+def _shape(spec: Any) -> list[int]:
+    return [] if spec.shape.rank is None else [-1 if size is None else size for size in spec.shape]

@@ -1,0 +1,295 @@
+"""Simple TensorFlow Serving's API, over HTTP: its clients, AIDog's clients, and what was broken there."""
+
+import base64
+import io
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import colour_photos
+import numpy as np
+import pytest
+import requests
+import tiny_models
+from colour_photos import BLUE, GREEN, RED, encode, plain
+from PIL import Image
+
+NODE = shutil.which("node") or str(Path(sys.executable).with_name("node"))
+
+
+@pytest.fixture(scope="module")
+def server(start_server, tmp_path_factory):
+    """The colour model in versions 1 and 2, and two whose inputs have other names and types from version to version."""
+    models = tmp_path_factory.mktemp("simple_models")
+    tiny_models.colours(models / "inception_v3")
+    tiny_models.several(models / "mixed" / "1")
+    tiny_models.texts(models / "mixed" / "2")
+    tiny_models.all_types(models / "types" / "1")
+    return start_server(models)
+
+
+def infer(server, body) -> requests.Response:
+    return requests.post(server.url, json=body, timeout=60)
+
+
+def web_safe(contents: bytes) -> str:
+    """As AIDog's mini program makes it: web-safe alphabet, no padding."""
+    return base64.b64encode(contents).decode().replace("+", "-").replace("/", "_").rstrip("=")
+
+
+def canvas_png(colour) -> bytes:
+    """As AIDog's mini program makes it: a canvas of 299 x 299 as PNG with alpha."""
+    return encode(Image.new("RGBA", (299, 299), (*colour, 255)), "PNG")
+
+
+# -- AIDog's clients ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("colour", "index"), [(RED, 0), (GREEN, 1), (BLUE, 2)])
+def test_the_request_of_aidogs_mini_program_is_answered_as_it_expects(server, colour, index):
+    fields = {"model_name": "default", "model_version": 2, "data": {"image": web_safe(canvas_png(colour))}}
+    text = json.dumps(fields, separators=(",", ":"))
+    response = requests.post(server.url, data=text, headers={"content-type": "application/json"}, timeout=60)
+    prediction = response.json()["prediction"]
+    assert (response.status_code, list(response.json())) == (200, ["prediction"])
+    assert int(np.argmax(prediction[0])) == index
+    assert max(prediction[0]) > 0.1
+
+
+def test_the_request_of_aidogs_test_client_is_answered_as_it_expects(server):
+    encoded = str(base64.urlsafe_b64encode(canvas_png(GREEN)), "utf-8")
+    result = infer(server, {"model_name": "default", "model_version": 2, "data": {"image": encoded}})
+    res = np.array(json.loads(result.text)["prediction"][0])
+    assert np.argsort(-res)[0] == 1
+
+
+def test_the_request_of_aidogs_version_1_client_reaches_the_version_that_takes_it_though_it_names_none(server):
+    image = np.zeros((1, 16, 16, 3), np.float32)
+    image[..., 2] = 0.9
+    result = infer(server, {"model_name": "default", "data": {"image": image.tolist()}})
+    assert np.argsort(-np.array(json.loads(result.text)["prediction"][0]))[0] == 2
+    assert result.headers["X-Dogsnap-Model-Version"] == "1"
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------------
+
+
+def test_versions_with_other_input_names_and_types_answer_side_by_side(server):
+    first = {"model_name": "mixed", "model_version": 1, "data": {"a": [1.5], "b": [2]}}
+    second = {"model_name": "mixed", "model_version": "2", "data": {"bin": ["x"]}}
+    for _ in range(3):
+        assert infer(server, first).json() == {"product": [3.0], "sum": [3.5]}
+        assert infer(server, second).json() == {"tensor_bytes": [{"b64": "eA=="}], "text": ["x"]}
+
+
+def test_without_a_version_the_largest_answers_unless_only_another_takes_the_data(server):
+    for data, version in (({"bin": ["x"]}, "2"), ({"a": [1.5], "b": [2]}, "1")):
+        response = infer(server, {"model_name": "mixed", "data": data})
+        assert (response.status_code, response.headers["X-Dogsnap-Model-Version"]) == (200, version)
+
+
+def test_a_signature_can_be_named(server):
+    body = {"model_name": "types", "signature_name": "int64", "data": {"x": [1, 2]}}
+    assert infer(server, body).json() == {"y": [1, 2]}
+
+
+def test_what_made_the_original_run_code_or_write_files_is_ignored(server):
+    body = {
+        "model_name": "types",
+        "signature_name": "int64",
+        "data": {"x": [1]},
+        "run_profile": "true",
+        "preprocess": "true",
+        "postprocess": "true",
+    }
+    assert infer(server, body).json() == {"y": [1]}
+
+
+def test_a_body_without_a_content_type_is_read_as_json(server):
+    text = b'{"model_name": "types", "signature_name": "bool", "data": {"x": true}}'
+    response = requests.post(server.url, data=text, headers={"Content-Type": ""}, timeout=60)
+    assert response.json() == {"y": True}
+
+
+REFUSED = {
+    "an unknown model": ({"model_name": "nope", "data": {}}, 404, "Servable not found for request: Latest(nope)"),
+    "an unknown version": ({"model_version": 9, "data": {"image": "x"}}, 404, "Specific(inception_v3, 9)"),
+    "a version that is text": (
+        {"model_version": "new", "data": {}},
+        400,
+        "model_version is 'new'; expected a whole number",
+    ),
+    "a version that is a boolean": ({"model_version": True, "data": {}}, 400, "expected a whole number"),
+    "no data": ({"model_name": "mixed"}, 400, 'received no "data"'),
+    "data that is a list": ({"data": [1]}, 400, "data is a JSON Array; expected an object by input: image"),
+    "a missing input": ({"model_name": "mixed", "model_version": 1, "data": {"a": [1]}}, 400, "Missing named input: b"),
+    "an unknown signature": ({"signature_name": "x", "data": {"image": "x"}}, 400, "not found in signature def"),
+    "a wrong type": ({"data": {"image": [True]}}, 400, "is not of expected type: string"),
+    "a wrong shape": (
+        {"model_version": 1, "data": {"image": [[[1.0]]]}},
+        400,
+        'input "image": expected shape (None, 16, 16, 3), received (1, 1, 1, 1)',
+    ),
+    "no photo": ({"model_version": 2, "data": {"image": web_safe(b"no photo")}}, 400, ""),
+    "a list": ([1], 400, "Is not object"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_wrong_request_is_a_json_error_with_the_right_code(server, case):
+    body, status, sentence = REFUSED[case]
+    response = infer(server, body)
+    assert response.headers["Content-Type"] == "application/json"
+    assert (response.status_code, set(response.json())) == (status, {"error", "request_id"})
+    assert sentence in response.json()["error"]
+
+
+def test_what_is_no_json_is_a_json_error(server):
+    response = requests.post(server.url, data=b"{", headers={"Content-Type": "application/json"}, timeout=60)
+    assert (response.status_code, set(response.json())) == (400, {"error", "request_id"})
+
+
+# -- photos in a form --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["1", "2", None])
+def test_a_photo_in_a_form_is_answered_by_every_version(server, version):
+    data = {"model_version": version} if version else {}
+    files = {"image": ("dog.heic", colour_photos.heic(plain(GREEN)))}
+    response = requests.post(server.url, files=files, data=data, timeout=60)
+    assert response.status_code == 200
+    assert np.argmax(response.json()["prediction"][0]) == 1
+    assert response.headers["X-Dogsnap-Model-Version"] == (version or "2")
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_several_photos_in_a_form_are_answered_in_their_order(server, version):
+    files = [("images", (f"{n}.png", encode(plain(colour), "PNG"))) for n, colour in enumerate((BLUE, RED, GREEN))]
+    response = requests.post(server.url, files=files, data={"model_version": version}, timeout=60)
+    assert np.argmax(response.json()["prediction"], axis=1).tolist() == [2, 0, 1]
+
+
+def test_a_form_may_name_a_signature(server):
+    files = {"image": ("dog.jpg", encode(plain(RED), "JPEG"))}
+    data = {"model_name": "inception_v3", "signature_name": "scores"}
+    response = requests.post(server.url, files=files, data=data, timeout=60).json()
+    assert set(response) == {"prediction", "dog"}
+
+
+def test_a_filename_with_a_path_writes_nothing(server, tmp_path):
+    files = {"image": ("../../../../../tmp/evil.txt", encode(plain(RED), "JPEG"))}
+    assert requests.post(server.url, files=files, timeout=60).status_code == 200
+    assert not Path("/tmp/evil.txt").exists()
+
+
+FORM_REFUSED = {
+    "no file": ({}, {"x": ("x", b"x")}, 400, "expected photos as files in the form's field image or images"),
+    "no photo": ({}, {"image": ("x", b"text")}, 415, "expected a JPEG, PNG"),
+    "too many pixels": ({}, {"image": ("x", colour_photos.huge_png(9000, 9000))}, 413, "81.0 megapixels"),
+    "an unknown model": ({"model_name": "nope"}, {"image": ("x", encode(plain(), "PNG"))}, 404, "Latest(nope)"),
+    "a model that takes no photo": (
+        {"model_name": "mixed", "model_version": "1"},
+        {"image": ("x", encode(plain(), "PNG"))},
+        400,
+        "cannot take a photo",
+    ),
+    "a signature that takes no photo": (
+        {"model_name": "types", "signature_name": "int8"},
+        {"image": ("x", encode(plain(), "PNG"))},
+        400,
+        "cannot take a photo",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FORM_REFUSED)
+def test_a_wrong_form_is_a_json_error_with_the_right_code(server, case):
+    data, files, status, sentence = FORM_REFUSED[case]
+    response = requests.post(server.url, data=data, files=files, timeout=60)
+    assert (response.status_code, set(response.json())) == (status, {"error", "request_id"})
+    assert sentence in response.json()["error"]
+
+
+def test_more_photos_than_allowed_are_refused_naming_the_limit(server):
+    files = [("images", ("x.png", encode(plain(), "PNG"))) for _ in range(33)]
+    response = requests.post(server.url, files=files, timeout=60)
+    assert response.status_code == 413
+    assert "33 photos; at most 32" in response.json()["error"]
+
+
+# -- lists and generated clients ---------------------------------------------------------------------------------------
+
+
+def test_the_models_are_listed_with_versions_and_signatures(server):
+    response = requests.get(f"{server.url}/v1/models", timeout=60)
+    assert response.headers["Content-Type"] == "application/json"
+    models = {model["model_name"]: model for model in response.json()}
+    assert set(models) == {"inception_v3", "mixed", "types"}
+    dogs = models["inception_v3"]
+    assert dogs["model_version_list"] == ["1", "2"]
+    assert dogs["platform"] == "TensorFlow"
+    assert dogs["model_base_path"].endswith("/inception_v3")
+    assert dogs["model_signature"] == {
+        "inputs": [{"name": "image", "dtype": 7, "shape": [-1]}],
+        "outputs": [{"name": "prediction", "dtype": 1, "shape": [-1, 3]}],
+    }
+
+
+def test_health_is_healthy(server):
+    assert requests.get(f"{server.url}/health", timeout=60).text == "healthy"
+
+
+@pytest.mark.parametrize("query", ["default/gen_json", "inception_v3/gen_json?version=1", "mixed/gen_json?version=1"])
+def test_the_generated_json_is_data_that_the_server_answers(server, query):
+    data = requests.get(f"{server.url}/v1/models/{query}", timeout=60).json()
+    assert infer(server, {"model_name": query.split("/")[0], "data": data}).status_code == 200
+
+
+COMMANDS = {"python": [sys.executable], "javascript": [NODE], "bash": ["bash"]}
+
+
+@pytest.mark.parametrize(
+    "query", ["default/gen_client?", "inception_v3/gen_client?version=1&", "types/gen_client?signature_name=bool&"]
+)
+@pytest.mark.parametrize("language", COMMANDS)
+def test_a_generated_client_runs_and_gets_an_answer(server, language, query, tmp_path):
+    if language == "bash" and not shutil.which("curl"):
+        pytest.skip("curl is missing, which the generated bash client calls")
+    source = requests.get(f"{server.url}/v1/models/{query}language={language}", timeout=60).text
+    assert len(source) < 3000
+    (tmp_path / "client").write_text(source, encoding="utf-8")
+    result = subprocess.run(
+        [*COMMANDS[language], tmp_path / "client"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert set(json.loads(result.stdout)) in ({"prediction"}, {"y"}), result.stderr
+
+
+def test_a_generated_go_client_names_address_model_and_data(server):
+    source = requests.get(f"{server.url}/v1/models/inception_v3/gen_client?version=1&language=golang", timeout=60).text
+    assert f'http.Post("{server.url}/"' in source
+    assert '"model_name": "inception_v3", "model_version": 1' in source
+    assert '"image": filled(1.0, 1, 16, 16, 3)' in source
+    assert source.count("{") == source.count("}")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "sentence"),
+    [
+        ("nope/gen_json", 404, "Latest(nope)"),
+        ("nope/gen_client", 404, "Latest(nope)"),
+        ("default/gen_client?language=cobol", 400, "expected one of bash, python, javascript, golang"),
+        ("default/gen_json?version=9", 404, "Specific(inception_v3, 9)"),
+        ("default/gen_json?signature_name=x", 400, "not found in signature def"),
+    ],
+)
+def test_what_cannot_be_generated_is_a_json_error_with_the_right_code(server, path, status, sentence):
+    response = requests.get(f"{server.url}/v1/models/{path}", timeout=60)
+    assert response.status_code == status
+    assert sentence in response.json()["error"]
+
+
+def test_a_photo_of_the_generated_data_is_a_photo(server):
+    (text,) = requests.get(f"{server.url}/v1/models/default/gen_json", timeout=60).json()["image"]
+    assert Image.open(io.BytesIO(base64.b64decode(text))).size == (1, 1)
