@@ -8,7 +8,7 @@ NODE := $(shell command -v node || echo $(BIN)/node)
 WEB := backend/web
 MODEL := models/inception_v3
 
-.PHONY: help setup run test lint format bench lock clean
+.PHONY: help setup run test test-long lint format bench lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,6 +52,9 @@ run: setup ## set up, then serve on http://localhost:8501
 
 test: setup $(VENV)/.installed-test lint ## set up, then everything that proves it
 	@$(BIN)/python -m pytest
+
+test-long: setup $(VENV)/.installed-test ## the tests that take minutes: 10,000 requests while versions switch
+	@$(BIN)/python -m pytest -m long
 
 lock: ## lock the dependencies again, with hashes
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links pyproject.toml -o backend/requirements.txt

@@ -1,0 +1,226 @@
+"""The proof that switching is safe: at full load a version appears, a label moves to it and back, and the version disappears.
+
+No request fails, and each is answered by a version that was current while the request was on its way. Which version really
+answered is seen from the answer itself: version n of `half` computes x / 2 + n.
+"""
+
+import itertools
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import colour_photos
+import grpc
+import pytest
+import requests
+import tensorflow as tf
+import tiny_models
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+CLIENTS = 6  # threads: enough to keep two processors busy
+PHOTO = colour_photos.encode(colour_photos.plain(), "JPEG")
+STABLE, DEFAULT = "stable", ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One request: what it asked for, when it was sent and answered (seconds since 1970), and by which version."""
+
+    model: str
+    label: str
+    sent: float
+    received: float
+    version: int
+
+
+@dataclass
+class Load:
+    """Clients of every door, asking for a label and for the default until enough was asked and the switching is over."""
+
+    server: object
+    wanted: int
+    answers: list[Answer] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    switching: bool = True
+
+    def __enter__(self) -> "Load":
+        self._threads = [threading.Thread(target=self._client, args=(number,)) for number in range(CLIENTS)]
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.switching = False
+        for thread in self._threads:
+            thread.join()
+
+    def go_on(self, share: float) -> None:
+        """Wait until this share of the requests was answered from now on, so that every step meets its part of the load."""
+        end, enough = time.monotonic() + 300, len(self.answers) + share * self.wanted
+        while len(self.answers) < enough:
+            assert time.monotonic() < end, f"{len(self.answers)} answers, expected {enough:.0f} by now"
+            assert not self.failures, self.failures[0]
+            time.sleep(0.02)
+
+    def _client(self, number: int) -> None:
+        with requests.Session() as session, grpc.insecure_channel(f"127.0.0.1:{self.server.grpc_port}") as channel:
+            ask = [
+                ("half", STABLE, lambda: by_rest(self.server, session, "/labels/stable")),
+                ("half", DEFAULT, lambda: by_rest(self.server, session, "")),
+                ("dogs", STABLE, lambda: by_app(self.server, session, {"label": "stable"})),
+                ("dogs", DEFAULT, lambda: by_app(self.server, session, {})),
+                ("half", STABLE, lambda: by_grpc(channel)),
+            ]
+            for model, label, one in itertools.islice(itertools.cycle(ask), number, None):
+                if not self.switching and len(self.answers) + len(self.failures) >= self.wanted:
+                    return
+                self._one(model, label, one)
+
+    def _one(self, model: str, label: str, one: Callable[[], int]) -> None:
+        sent = time.time()
+        try:
+            version = one()
+        except Exception as error:  # whatever goes wrong is a failed request
+            self.failures.append(f"{model} {label or 'default'}: {error!r}")
+        else:
+            self.answers.append(Answer(model, label, sent, time.time(), version))
+
+
+def by_rest(server, session: requests.Session, which: str) -> int:
+    response = session.post(f"{server.url}/v1/models/half{which}:predict", json={"instances": [4.0]}, timeout=60)
+    assert response.status_code == 200, response.text
+    version = response.json()["predictions"][0] - 2.0
+    assert version == float(response.headers["X-Dogsnap-Model-Version"])
+    return int(version)
+
+
+def by_app(server, session: requests.Session, fields: dict) -> int:
+    response = session.post(
+        f"{server.url}/api/classify",
+        data=PHOTO,
+        params={"model": "dogs", **fields},
+        headers={"Content-Type": "image/jpeg"},
+        timeout=60,
+    )
+    assert response.status_code == 200, response.text
+    assert response.json()["breeds"][0]["name"] == "red dog"
+    return response.json()["model"]["version"]
+
+
+def by_grpc(channel: grpc.Channel) -> int:
+    request = predict_pb2.PredictRequest(model_spec={"name": "half", "version_label": "stable"})
+    request.inputs["x"].CopyFrom(tf.make_tensor_proto([4.0]))
+    response = prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(request, timeout=60)
+    version = float(tf.make_ndarray(response.outputs["y"])[0]) - 2.0
+    assert version == response.model_spec.version.value
+    return int(version)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """Versions 1, 2 and 3 of two models, to copy from; the dogs' version 3 is their version 2 under another number."""
+    folder = tmp_path_factory.mktemp("made")
+    for number in (1, 2, 3):
+        tiny_models.half_plus(number, folder / "half" / str(number))
+    tiny_models.colours(folder / "dogs")
+    shutil.copytree(folder / "dogs" / "2", folder / "dogs" / "3")
+    return folder
+
+
+@pytest.fixture
+def server(start_server, made, tmp_path):
+    for model, number in itertools.product(("half", "dogs"), ("1", "2")):
+        shutil.copytree(made / model / number, tmp_path / model / number)
+    server = start_server(tmp_path, "--poll-seconds", "0.3")
+    for model in ("half", "dogs"):
+        move(server, model, 2)
+    return server
+
+
+def admin(server, path: str, fields: dict | None = None) -> dict:
+    url = f"{server.url}/api/admin/{path}"
+    response = requests.get(url, timeout=60) if fields is None else requests.post(url, json=fields, timeout=60)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def move(server, model: str, version: int) -> None:
+    """Move the label, and see that the server puts the switch down between our asking and its answer."""
+    asked = time.time()
+    switch = admin(server, f"models/{model}/labels/stable", {"version": version})["switch"]
+    assert asked <= seconds(switch) <= time.time()
+
+
+def seconds(switch: dict) -> float:
+    return datetime.fromisoformat(switch["at"]).timestamp()
+
+
+def wait_for_versions(server, *expected: int) -> None:
+    end = time.monotonic() + 120
+    while not all(available(server, model) == set(expected) for model in ("half", "dogs")):
+        assert time.monotonic() < end, "the versions did not become so"
+        time.sleep(0.2)
+
+
+def available(server, model: str) -> set[int]:
+    versions = admin(server, f"models/{model}")["model"]["versions"]
+    return {each["version"] for each in versions if each["state"] == "AVAILABLE"}
+
+
+def appear_move_move_back_disappear(server, load: Load, made: Path, models: Path) -> None:
+    """The switching itself, each step when its share of the load has passed."""
+    load.go_on(0.1)
+    for model in ("half", "dogs"):
+        shutil.copytree(made / model / "3", models / model / "3")
+    wait_for_versions(server, 1, 2, 3)
+    for version in (3, 2):
+        for model in ("half", "dogs"):
+            move(server, model, version)
+        load.go_on(0.2)
+    for model in ("half", "dogs"):
+        shutil.rmtree(models / model / "3")
+    wait_for_versions(server, 1, 2)
+    load.go_on(0.1)
+
+
+def current(log: list[dict], answer: Answer) -> set[int]:
+    """The versions that were current at some moment while this request was on its way, by the log of switches."""
+    kind = {"kind": "label", "name": answer.label} if answer.label else {"kind": "default", "name": ""}
+    moves = [each for each in log if each["model"] == answer.model and kind.items() <= each.items()]
+    versions = {2}
+    for each in sorted(moves, key=lambda each: each["id"]):
+        if seconds(each) < answer.sent:
+            versions = {each["to"]}
+        elif seconds(each) <= answer.received:
+            versions.add(each["to"])
+    return versions
+
+
+def check_switching(server, made: Path, models: Path, requests_wanted: int) -> None:
+    with Load(server, requests_wanted) as load:
+        appear_move_move_back_disappear(server, load, made, models)
+    log = admin(server, "switches")["switches"]
+    assert load.failures == []
+    assert len(load.answers) >= requests_wanted
+    wrong = [answer for answer in load.answers if answer.version not in current(log, answer)]
+    assert wrong == []
+    answered = Counter((answer.model, answer.label, answer.version) for answer in load.answers)
+    for model, label, version in itertools.product(("half", "dogs"), (STABLE, DEFAULT), (2, 3)):
+        assert answered[model, label, version] > 0, (
+            f"version {version} never answered {label or 'the default'} of {model}"
+        )
+    print(f"{len(load.answers)} answers: {dict(sorted(answered.items()))}")
+
+
+def test_a_thousand_requests_meet_every_switch_and_none_fails(server, made, tmp_path):
+    check_switching(server, made, tmp_path, 1_000)
+
+
+@pytest.mark.long
+def test_ten_thousand_requests_meet_every_switch_and_none_fails(server, made, tmp_path):
+    check_switching(server, made, tmp_path, 10_000)
