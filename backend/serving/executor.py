@@ -22,6 +22,7 @@ class BoundedExecutor:
 
     def __init__(self, threads: int, queue_size: int):
         self.capacity = threads + queue_size
+        self._threads = threads
         self.held = 0  # requests that run or wait
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="run")
@@ -43,6 +44,10 @@ class BoundedExecutor:
         if when_gone is not None and not when_gone(future.cancel):
             future.cancel()
         return _result_by(future, deadline)
+
+    def is_busy(self) -> bool:
+        """Whether what nobody waits for had better not run now: more than half of the threads are taken."""
+        return self.held > self._threads / 2
 
     def _take_place(self) -> None:
         with self._lock:

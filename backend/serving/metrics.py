@@ -90,9 +90,9 @@ class Metrics:
         """A label, or the default (""), sent a request to this version. Only labels that exist come here."""
         self._routed.labels(servable.name, label, servable.version).inc()
 
-    def shadowed(self, answered: ServableId, shadow: int, result: str) -> None:
-        """What came of a photo that `answered` has answered: agree, differ, dropped or failed."""
-        self._shadowed.labels(answered.name, answered.version, shadow, result).inc()
+    def shadowed(self, answered: ServableId, shadow: int, result: str, photos: int) -> None:
+        """What came of photos that `answered` has answered: agree, differ, dropped or failed."""
+        self._shadowed.labels(answered.name, answered.version, shadow, result).inc(photos)
 
     def watch_places(self, held: Callable[[], int]) -> None:
         """Show how many requests run or wait, asked for when somebody looks."""

@@ -4,7 +4,8 @@ It does not parse any protocol: the doors bring arrays or photo bytes, and take 
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +16,11 @@ from backend.serving import photo
 from backend.serving.examples import ClassifyResult, RegressResult, check_signature, classify_result, regress_result
 from backend.serving.executor import BoundedExecutor, WhenGone
 from backend.serving.labels import Classification, checked_top_k, name_breeds
-from backend.serving.metrics import Metrics
+from backend.serving.metrics import Metrics, RequestRecord
 from backend.serving.photo import PhotoLimits
 from backend.serving.repository import ModelSpec, Repository
 from backend.serving.servable import BYTES_SUFFIX, DEFAULT_SIGNATURE, Servable, ServableId, Signature
+from backend.serving.shadow import Shadow
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -58,6 +60,7 @@ class Predictor:
         self.deadline_seconds = deadline_seconds
         self._default_model = default_model
         self._executor = executor
+        self._shadow = Shadow(repository, metrics, executor.is_busy)
 
     def default_model(self) -> str:
         """The model that answers when none is named: the configured one, or the only one there is."""
@@ -80,8 +83,7 @@ class Predictor:
         `timeout` in seconds, at most the server's own deadline. Raises the types of `backend.errors`.
         """
         deadline = self._deadline(timeout)
-        with self.metrics.request(door) as request, self.repository.acquire(spec) as servable:
-            request.answered_by(servable.id)
+        with self.metrics.request(door) as request, self._acquire(spec, request) as servable:
             return self._run(servable, inputs, signature_name, output_filter, deadline, when_gone)
 
     def infer(
@@ -95,8 +97,7 @@ class Predictor:
     ) -> list[ClassifyResult | RegressResult]:
         """Run each task on the same serialized tf.Examples, all by one version. Raises the types of `backend.errors`."""
         deadline = self._deadline(timeout)
-        with self.metrics.request(door) as request, self.repository.acquire(spec) as servable:
-            request.answered_by(servable.id)
+        with self.metrics.request(door) as request, self._acquire(spec, request) as servable:
             return [self._infer(servable, task, examples, deadline, when_gone) for task in tasks]
 
     def predict_examples(
@@ -141,6 +142,7 @@ class Predictor:
         self._check_photos(servable, signature, arrays)
         check_output_filter(signature, output_filter)
         outputs = self._executor.run(lambda: servable.run(signature, arrays), deadline, when_gone)
+        self._shadow.offer(servable, outputs, lambda other: _run_again(other, signature, arrays))
         wanted = output_filter or outputs
         return Prediction({alias: outputs[alias] for alias in wanted}, servable.id, signature)
 
@@ -156,11 +158,13 @@ class Predictor:
         deadline = self._deadline(timeout)
         with self.metrics.request(door) as request:
             checked = photo.check(contents, self.photo_limits)
-            with self.repository.acquire(spec) as servable:
-                request.answered_by(servable.id)
+            with self._acquire(spec, request) as servable:
                 count = checked_top_k(servable, top_k)
                 signature = servable.photo_signature()
                 outputs = self._executor.run(lambda: _run_photos(servable, signature, [checked]), deadline)
+                self._shadow.offer(
+                    servable, outputs, lambda other: _run_photos(other, other.photo_signature(), [checked])
+                )
                 return name_breeds(servable, outputs, row=0, top_k=count)
 
     def predict_photos(
@@ -176,10 +180,12 @@ class Predictor:
         with self.metrics.request(door) as request:
             photo.check_count(contents, self.photo_limits)
             checked = [photo.check(each, self.photo_limits) for each in contents]
-            with self.repository.acquire(spec) as servable:
-                request.answered_by(servable.id)
+            with self._acquire(spec, request) as servable:
                 signature = servable.signature(signature_name)
                 outputs = self._executor.run(lambda: _run_photos(servable, signature, checked), deadline)
+                self._shadow.offer(
+                    servable, outputs, lambda other: _run_photos(other, other.photo_signature(), checked)
+                )
                 return Prediction(outputs, servable.id, signature)
 
     def taking(self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]) -> ModelSpec:
@@ -209,7 +215,16 @@ class Predictor:
     def close(self) -> None:
         """Let running requests end, then let go of every model."""
         self._executor.close()
+        self._shadow.close()
         self.repository.close()
+
+    @contextmanager
+    def _acquire(self, spec: ModelSpec, request: RequestRecord) -> Iterator[Servable]:
+        with self.repository.acquire(spec) as servable:
+            request.answered_by(servable.id)
+            if spec.version is None:
+                self.metrics.routed(servable.id, spec.label or "")
+            yield servable
 
     def _deadline(self, timeout: float | None) -> float:
         return time.monotonic() + min(self.deadline_seconds, self.deadline_seconds if timeout is None else timeout)
@@ -223,6 +238,12 @@ def _run_photos(servable: Servable, signature: Signature, checked: Sequence[phot
         raise
     except InvalidArgument as error:
         raise UnsupportedPhoto(f"the photo is damaged or cut off: {photo.EXPECTED}; decoding says: {error}") from error
+
+
+def _run_again(other: Servable, signature: Signature, arrays: Arrays) -> dict[str, np.ndarray] | None:
+    """The same values through the same signature of another version; None if it has no such signature."""
+    same = other.signatures.get(signature.name)
+    return other.run(same, arrays) if same and same.inputs == signature.inputs else None
 
 
 def check_inputs(signature: Signature, inputs: Arrays) -> None:

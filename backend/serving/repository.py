@@ -172,8 +172,6 @@ class Repository:
         Raises NotFound or InvalidArgument (no such model, version, label) and Unavailable while it is still loading.
         """
         version = self._hold(spec)
-        if spec.version is None:
-            self._metrics.routed(version.id, spec.label or "")
         try:
             yield version.servable
         finally:

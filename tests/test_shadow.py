@@ -1,0 +1,200 @@
+"""A version in the shadow sees the same photos, is counted, and can neither delay nor fail an answer."""
+
+import base64
+import json
+import re
+import shutil
+import threading
+import time
+
+import colour_photos
+import pytest
+import requests
+import tiny_models
+
+from backend.serving.configs import configs_in_folder
+from backend.serving.metrics import Metrics
+from backend.serving.repository import ModelSpec, Repository
+from backend.serving.shadow import PLACES, Shadow
+from backend.serving.switchboard import Switchboard
+from backend.serving.switches import Who
+
+PHOTO = colour_photos.encode(colour_photos.plain(), "JPEG")
+DESCRIPTION = "assets.extra/dogsnap.json"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Versions 1 and 2 agree; version 3 calls red green and green red; version 4 has labels, but takes no photos."""
+    folder = tmp_path_factory.mktemp("models")
+    dogs = tiny_models.colours(folder / "dogs")
+    shutil.copytree(dogs / "2", dogs / "3")
+    description = json.loads((dogs / "3" / DESCRIPTION).read_text(encoding="utf-8"))
+    red, green, blue = description["labels"]
+    described = {**description, "labels": [green, red, blue]}
+    (dogs / "3" / DESCRIPTION).write_text(json.dumps(described), encoding="utf-8")
+    tiny_models.several(dogs / "4")
+    (dogs / "4" / "assets.extra").mkdir()
+    (dogs / "4" / DESCRIPTION).write_text(json.dumps(described), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(start_server, models):
+    return start_server(models)
+
+
+def counts(server, shadow: int) -> dict[str, int]:
+    """By result, from /metrics."""
+    text = requests.get(f"{server.url}/metrics", timeout=60).text
+    lines = re.findall(r"^dogsnap_shadowed_photos_total\{(.*)\} ([\d.]+)$", text, re.M)
+    found = [(dict(re.findall(r'(\w+)="(\w*)"', labels)), float(value)) for labels, value in lines]
+    return {labels["result"]: int(value) for labels, value in found if labels["shadow"] == str(shadow) and value}
+
+
+def cast(server, version: int | None) -> None:
+    answer = requests.post(f"{server.url}/api/admin/models/dogs/shadow", json={"version": version}, timeout=60)
+    assert answer.status_code == 200, answer.text
+
+
+def classify(server, version: int) -> str:
+    response = requests.post(
+        f"{server.url}/api/classify?version={version}",
+        data=PHOTO,
+        headers={"Content-Type": "image/jpeg"},
+        timeout=60,
+    )
+    assert response.json()["model"]["version"] == version
+    return response.json()["breeds"][0]["name"]
+
+
+def wait_until(condition, seconds=60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not become so"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(("shadow", "result"), [(1, "agree"), (3, "differ"), (4, "failed")])
+def test_agreement_is_counted_and_the_answer_is_that_of_the_version_asked(server, shadow, result):
+    cast(server, shadow)
+    for count in (1, 2):
+        assert classify(server, 2) == "red dog"
+        wait_until(lambda count=count: counts(server, shadow) == {result: count})
+    described = requests.get(f"{server.url}/api/admin/models/dogs", timeout=60).json()["model"]
+    expected = {"agree": 0, "differ": 0, "dropped": 0, "failed": 0, "version": shadow, result: 2}
+    assert described["shadow"] == expected
+
+
+def test_photos_that_come_as_tensors_are_seen_too(server):
+    cast(server, 3)
+    before = counts(server, 3).get("differ", 0)
+    photos = [{"b64": base64.b64encode(PHOTO).decode()}] * 3
+    response = requests.post(
+        f"{server.url}/v1/models/dogs/versions/2:predict",
+        json={"instances": photos, "signature_name": "image_bytes"},
+        timeout=60,
+    )
+    assert response.status_code == 200, response.text
+    wait_until(lambda: counts(server, 3).get("differ", 0) == before + 3)
+
+
+def test_what_the_shadow_itself_answers_is_not_shown_to_it(server):
+    cast(server, 1)
+    before = counts(server, 1)
+    classify(server, 1)
+    time.sleep(0.5)
+    assert counts(server, 1) == before
+
+
+def test_without_a_shadow_nothing_is_counted(server):
+    cast(server, None)
+    before = {version: counts(server, version) for version in (1, 3, 4)}
+    classify(server, 2)
+    time.sleep(0.5)
+    assert {version: counts(server, version) for version in (1, 3, 4)} == before
+
+
+def test_what_runs_in_the_shadow_is_not_counted_as_a_request(server):
+    cast(server, None)
+    versions = requests.get(f"{server.url}/api/admin/models/dogs", timeout=60).json()["model"]["versions"]
+    assert {each["version"]: each["requests"] for each in versions}[4] == 0
+
+
+class Room:
+    """A repository with version 2 answering and version 1 in the shadow, and a shadow that can be told to be busy."""
+
+    def __init__(self, models):
+        self.metrics = Metrics()
+        self.repository = Repository(lambda: configs_in_folder(models), self.metrics)
+        self.repository.look(trust=True)
+        Switchboard(self.repository).shadow("dogs", 1, Who("alice"))
+        self.busy = False
+        self.shadow = Shadow(self.repository, self.metrics, lambda: self.busy)
+
+    def offer(self, run) -> None:
+        with self.repository.acquire(ModelSpec("dogs", 2)) as servable:
+            outputs = servable.run_photos(servable.photo_signature(), [PHOTO])
+            started = time.monotonic()
+            self.shadow.offer(servable, outputs, run)
+            assert time.monotonic() - started < 1.0
+
+    def count(self, result: str) -> float:
+        labels = {"model": "dogs", "version": "2", "shadow": "1", "result": result}
+        return self.metrics.registry.get_sample_value("dogsnap_shadowed_photos_total", labels) or 0
+
+
+@pytest.fixture
+def room(models):
+    room = Room(models)
+    yield room
+    room.shadow.close()
+
+
+def rerun(servable):
+    return servable.run_photos(servable.photo_signature(), [PHOTO])
+
+
+def test_a_slow_shadow_delays_nobody_and_the_photos_it_has_no_time_for_are_dropped(room):
+    go_on, begun = threading.Event(), threading.Event()
+
+    def slow(servable):
+        begun.set()
+        go_on.wait(60)
+        return rerun(servable)
+
+    room.offer(slow)
+    assert begun.wait(60)
+    for _ in range(PLACES + 3):
+        room.offer(slow)
+    assert room.count("dropped") == 3
+    go_on.set()
+    wait_until(lambda: room.count("agree") == 1 + PLACES)
+
+
+def test_a_busy_server_shows_the_shadow_nothing(room):
+    room.busy = True
+    room.offer(rerun)
+    assert room.count("dropped") == 1
+    room.busy = False
+    room.offer(rerun)
+    wait_until(lambda: room.count("agree") == 1)
+
+
+def test_a_shadow_that_raises_anything_goes_on_with_the_next_photo(room, caplog):
+    def broken(servable):
+        raise ZeroDivisionError("broken on purpose")
+
+    room.offer(broken)
+    wait_until(lambda: room.count("failed") == 1)
+    assert "in the shadow, failed: broken on purpose" in caplog.text
+    room.offer(rerun)
+    wait_until(lambda: room.count("agree") == 1)
+
+
+def test_a_version_in_the_shadow_that_disappears_fails_no_answer(room):
+    with room.repository.switching("dogs") as model:
+        model.choices.shadow = 99
+    room.offer(rerun)
+    labels = {"model": "dogs", "version": "2", "shadow": "99", "result": "failed"}
+    wait_until(lambda: room.metrics.registry.get_sample_value("dogsnap_shadowed_photos_total", labels) == 1)
