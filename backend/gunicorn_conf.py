@@ -3,6 +3,8 @@
 It does not create the application: `commands/serve.py` does.
 """
 
+import logging
+import os
 import threading
 from typing import Any
 
@@ -48,3 +50,6 @@ def _close(server: Any, worker: Any) -> None:
     close = getattr(worker.app, "close", None)
     if close is not None:
         close()
+    if worker.booted:  # else gunicorn has to learn by the exit status that the application could not start
+        logging.shutdown()
+        os._exit(0)  # what is left is TensorFlow's clean-up of memory, which takes seconds and which the system does anyway
