@@ -120,10 +120,12 @@ def test_a_split_follows_the_request_key(server):
     assert sides == {key: half(server, "/labels/split", {"X-Request-Key": key})[0] for key in sides}
     same = {half(server, "/labels/split")[0] for _ in range(20)}
     assert len(same) == 1, "without a key, one client is on one side"
+    metrics = requests.get(f"{server.url}/metrics", timeout=60).text
+    assert 'dogsnap_split_share{label="split",model="half",version="2"} 0.5' in metrics
+    assert 'dogsnap_routed_requests_total{label="split",model="half",version="2"}' in metrics
     ended = admin(server, "models/half/split", {"label": "split", "version": None, "percent": 0}).json()
     assert ended["model"]["splits"] == []
-    metrics = requests.get(f"{server.url}/metrics", timeout=60).text
-    assert 'dogsnap_routed_requests_total{label="split",model="half",version="2"}' in metrics
+    assert "dogsnap_split_share{" not in requests.get(f"{server.url}/metrics", timeout=60).text
 
 
 def test_a_split_holds_on_the_grpc_door_too(server):

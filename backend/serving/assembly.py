@@ -21,14 +21,16 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
     metrics = Metrics()
     executor = BoundedExecutor(settings.run_threads, settings.queue_size)
     metrics.watch_places(lambda: executor.held)
+    repository = Repository(
+        lambda: _narrowed(configured_models(settings.models, settings.model_config_file), only),
+        metrics,
+        settings.retry_seconds,
+        run_warm_up=settings.warm_up,
+        switches=SwitchLog(Path(settings.switch_log) if settings.switch_log and only is None else None),
+    )
+    metrics.watch_splits(repository.splits)
     return Predictor(
-        repository=Repository(
-            lambda: _narrowed(configured_models(settings.models, settings.model_config_file), only),
-            metrics,
-            settings.retry_seconds,
-            run_warm_up=settings.warm_up,
-            switches=SwitchLog(Path(settings.switch_log) if settings.switch_log and only is None else None),
-        ),
+        repository=repository,
         executor=executor,
         metrics=metrics,
         photo_limits=PhotoLimits(settings.max_photo_pixels, settings.max_photos),

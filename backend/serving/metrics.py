@@ -4,14 +4,17 @@ It serves nothing: a door reads `Metrics.text`.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from backend.errors import DogsnapError
 from backend.serving.servable import ServableId
+from backend.serving.traffic import Split
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 # Seconds; from a trivial model's call to the default deadline.
@@ -29,6 +32,23 @@ class RequestRecord:
 
     def answered_by(self, servable: ServableId) -> None:
         self.model, self.version = servable.name, str(servable.version)
+
+
+class _Splits(Collector):
+    """Lists the splits there are, so that one that has ended is gone from the metrics, too."""
+
+    def __init__(self, splits: Callable[[], Iterable[tuple[str, str, Split]]]):
+        self._splits = splits
+
+    def collect(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily(
+            "dogsnap_split_share",
+            "share of a label's requests that is to go to this version",
+            labels=("model", "label", "version"),
+        )
+        for model, label, split in self._splits():
+            family.add_metric((model, label, str(split.version)), split.share)
+        return [family]
 
 
 class Metrics:
@@ -98,6 +118,10 @@ class Metrics:
         """Show how many requests run or wait, asked for when somebody looks."""
         gauge = Gauge("dogsnap_places_held", "requests that run or wait for a run thread", registry=self.registry)
         gauge.set_function(held)
+
+    def watch_splits(self, splits: Callable[[], Iterable[tuple[str, str, Split]]]) -> None:
+        """Show which share of a label's requests (of the default's, "") is to go where, asked for when somebody looks."""
+        self.registry.register(_Splits(splits))
 
     def loaded(self, servable: ServableId, seconds: float) -> None:
         self._available.labels(servable.name, servable.version).set(1)

@@ -18,7 +18,7 @@ from backend.serving.configs import ModelConfig, check_configs, check_versions
 from backend.serving.metrics import Metrics
 from backend.serving.servable import Servable, ServableId
 from backend.serving.switches import CONFIGURATION, WATCHER, Subject, SwitchLog, Who
-from backend.serving.traffic import Choices
+from backend.serving.traffic import Choices, Split
 from backend.serving.versions import aspired_versions, fingerprint, is_complete, version_folders
 from backend.serving.warmup import warm_up
 
@@ -271,6 +271,12 @@ class Repository:
         """The version that answers when a request names none."""
         with self._lock:
             return self._model(name).default()
+
+    def splits(self) -> list[tuple[str, str, Split]]:
+        """Every model's splits: model, label ("" for the default), split."""
+        with self._lock:
+            models = [self._models[name] for name in self.models()]
+            return [(model.name, label, split) for model in models for label, split in model.choices.splits.items()]
 
     @contextmanager
     def switching(self, name: str) -> Iterator[Model]:
