@@ -296,6 +296,13 @@ def test_further_inputs_are_passed_through(tmp_path) -> None:
     assert warm_up(Servable.load(ServableId("m", 2), folder)) == 2
 
 
+def test_an_input_named_like_bytes_loses_that_ending_where_it_takes_text(tmp_path) -> None:
+    folder = merge(mean_colour(tmp_path / "m" / "1", images_spec(None, *SIZE, 3, name="photo_bytes")), Options())
+    merged = Loaded(folder)
+    same(merged.serving_default(photo=TEXTS), merged.photo_bytes(photo_bytes=tf.constant(PHOTOS)))
+    assert warm_up(Servable.load(ServableId("m", 2), folder)) == 2
+
+
 def two_images(folder: Path) -> Path:
     spec = images_spec(None, *SIZE, 3)
 

@@ -87,7 +87,7 @@ def input_specs(folder: Path) -> dict[str, dict[str, tf.TensorSpec]]:
     return {
         name: {
             alias: tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), alias)
-            for alias, info in signature.inputs.items()
+            for alias, info in sorted(signature.inputs.items())
         }
         for name, signature in sorted(meta_graphs(folder)[0].signature_def.items())
         if name != INIT_OP
