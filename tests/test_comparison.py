@@ -96,6 +96,13 @@ def test_fewer_photos_are_spread_over_all(data) -> None:
     assert (few[0], few[-1]) == (files[0], files[-1])
 
 
+def test_photos_come_from_the_list_where_there_is_one(data) -> None:
+    named = [f"{LABELS[number % 3]['id']}-Some_Name/{number}.png" for number in (7, 2, 4)]
+    (data / "test_list.txt").write_text("\n".join(named) + "\n")
+    assert photo_files(data, 100) == [data / "images" / name for name in named]
+    assert len(photo_files(data, 100, "train_list")) == 13
+
+
 def test_the_command_prints_what_was_measured(model, data) -> None:
     done = CliRunner().invoke(
         main, ["compare", "1", "2", "--data", str(data), "--model", str(model), "--photos", "6"], catch_exceptions=False

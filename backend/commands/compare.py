@@ -15,6 +15,13 @@ import click
     help="folder of photos; folders <id>-<Name> give the right answers",
 )
 @click.option(
+    "--list",
+    "list_name",
+    default="test_list",
+    show_default=True,
+    help="the list in DATA to take them from; without that file: every photo below DATA",
+)
+@click.option(
     "--photos", default=500, show_default=True, type=click.IntRange(min=1), help="at most so many, evenly spread"
 )
 @click.option(
@@ -25,16 +32,16 @@ import click
     type=click.Path(path_type=Path),
     help="folder of the versions",
 )
-def compare(first: int, second: int, data: Path, photos: int, model_dir: Path) -> None:
+def compare(first: int, second: int, data: Path, list_name: str, photos: int, model_dir: Path) -> None:
     """Compare versions FIRST and SECOND: agreement, difference of the probabilities, accuracy, time a photo."""
     from backend.modeling.comparison import compare as measure
     from backend.modeling.comparison import photo_files
     from backend.modeling.scoring import ExportedVersion
 
-    files = photo_files(data, photos)
-    if not files:
-        raise click.ClickException(f"{data} holds no photos (JPEG, PNG, GIF, BMP or WebP)")
     try:
+        files = photo_files(data, photos, list_name)
+        if not files:
+            raise ValueError(f"{data} holds no photos (JPEG, PNG, GIF, BMP or WebP)")
         versions = [ExportedVersion.load(model_dir / str(number)) for number in (first, second)]
         with click.progressbar(length=len(files), label=f"{len(files)} photos") as bar:
             result = measure(*versions, files, click.echo, lambda: bar.update(1))

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from backend.modeling.dataset import read_list
 from backend.modeling.scoring import ExportedVersion
 
 PHOTO_KINDS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
@@ -34,9 +35,12 @@ class Comparison:
     milliseconds: tuple[float, float]
 
 
-def photo_files(data: Path, limit: int) -> list[Path]:
-    """At most `limit` photos below `data`, evenly spread over the sorted files."""
-    files = sorted(file for file in data.rglob("*") if file.suffix.lower() in PHOTO_KINDS)
+def photo_files(data: Path, limit: int, list_name: str = "test_list") -> list[Path]:
+    """At most `limit` photos, evenly spread: of the list DATA/<list_name>.txt if there is one, else of all below `data`."""
+    if (data / f"{list_name}.txt").is_file():
+        files = [example.path for example in read_list(data, list_name)]
+    else:
+        files = sorted(file for file in data.rglob("*") if file.suffix.lower() in PHOTO_KINDS)
     places = np.linspace(0, len(files) - 1, min(limit, len(files))).round().astype(int)
     return [files[place] for place in places]
 

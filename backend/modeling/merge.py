@@ -7,9 +7,8 @@ photo a request through signature `scores` of the loaded version, no server arou
 - A request of 8 photos costs 39 ms a photo, one of 1 photo 52 ms: a batch saves a quarter.
 - But requests that run side by side save as much without sharing a run, since each keeps a core busy while another is in a
   small operation: 8 clients got 25.6 photos/s each on its own and 24.3 in shared runs (23.7 with two batch threads).
-- One client waits 48 ms with the batcher; what it adds was below what two measurements in turn differ by.
-- With other programs wanting the same two cores, shared runs fell to 0.5 to 1.0 of the throughput, the single batch thread getting one
-  program's share where eight clients get eight.
+- One client waits 1 to 3 % longer with the batcher, measured in turn; with a dozen programs wanting the same two cores, 32 %.
+- Shared runs then fell to 0.5 to 1.0 of the throughput: one batch thread gets one program's share where eight clients get eight.
 So it pays where a run is much cheaper by the photo (an accelerator, many cores), and costs here.
 """
 
