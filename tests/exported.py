@@ -10,6 +10,7 @@ import tensorflow as tf
 from photos import striped
 from tiny_network import tiny
 
+from backend.modeling.architectures import backbone_of
 from backend.modeling.export import export_classifier
 
 SIZE = (16, 16)
@@ -33,7 +34,7 @@ def network() -> keras.Model:
     keras.utils.set_random_seed(7)
     model = tiny(3, SIZE)
     generator = np.random.default_rng(7)
-    for layer in model.get_layer("backbone").layers:
+    for layer in backbone_of(model).layers:
         if isinstance(layer, keras.layers.BatchNormalization):
             beta, mean, variance = (weight.shape for weight in layer.weights)
             layer.set_weights(

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 from photos import striped
 
-from backend.modeling.augmentation import augment
+from backend.modeling.augmentation import augment, paste
 
 
 def _views(count: int, image: np.ndarray) -> np.ndarray:
@@ -39,3 +39,13 @@ def test_the_breed_stays_visible_in_nearly_every_view() -> None:
     views = _views(100, np.asarray(striped((220, 30, 30), 2)))
     redder = (views[..., 0].mean((1, 2)) - views[..., 2].mean((1, 2))) > 0.01
     assert redder.mean() > 0.9
+
+
+def test_a_pasted_dog_stands_somewhere_inside_the_scene() -> None:
+    dog, scene = np.full((40, 40, 3), 255, np.uint8), np.zeros((50, 60, 3), np.uint8)
+    dataset = tf.data.Dataset.from_tensors(dog).repeat(40).map(lambda photo: paste(photo, scene, (48, 40)))
+    views = np.stack(list(dataset.as_numpy_iterator()))
+    bright = (views.mean(-1) > 0.5).mean((1, 2))
+    assert views.shape == (40, 48, 40, 3)
+    assert (bright > 0.1).all()
+    assert (bright < 0.65).all()

@@ -50,12 +50,18 @@ def test_the_confident_threshold_is_the_lowest_with_the_asked_precision() -> Non
     assert evaluation.confident_threshold(probabilities, np.array([1, 1, 1, 1]), 0.9) == 1.0
 
 
-def test_the_dog_threshold_keeps_the_asked_share_of_dogs() -> None:
-    logits, breeds = _logits(1000, strength=1)
-    dog = np.linspace(-3, 9, 1000)
-    chosen = evaluation.calibrate(logits, breeds, dog)
-    kept = (evaluation.sigmoid(dog) >= chosen.dog_threshold).mean()
-    assert kept == pytest.approx(evaluation.KEPT_DOGS, abs=0.002)
+def test_the_dog_threshold_refuses_the_asked_share_of_others_when_the_dogs_allow_it() -> None:
+    dogs, others = np.linspace(0.5, 1, 1000), np.linspace(0, 0.6, 1001)
+    chosen = evaluation.dog_threshold(dogs, others * 0.5)
+    assert (others * 0.5 < chosen).mean() == pytest.approx(evaluation.REFUSED_OTHERS, abs=0.002)
+    assert (dogs >= chosen).all()
+
+
+def test_the_dog_threshold_keeps_the_asked_share_of_dogs_first() -> None:
+    dogs, others = np.linspace(0, 1, 1001), np.linspace(0, 1, 1001)
+    chosen = evaluation.dog_threshold(dogs, others)
+    assert (dogs >= chosen).mean() == pytest.approx(evaluation.KEPT_DOGS, abs=0.002)
+    assert evaluation.dog_threshold(dogs, np.zeros(0)) == 0.0
 
 
 def test_the_report_counts_right_answers_and_names_the_confused() -> None:

@@ -17,7 +17,7 @@ from tiny_network import tiny
 
 from backend.commands.train import train
 from backend.modeling import architectures, recipes
-from backend.modeling.architectures import STORED_WEIGHTS
+from backend.modeling.architectures import STORED_WEIGHTS, backbone_of
 from backend.modeling.recipes import RECIPES, Stage
 
 TINY = dataclasses.replace(
@@ -45,7 +45,7 @@ def data(tmp_path: Path) -> Path:
 
 def _weights(folder: Path) -> str:
     path = folder / "start.weights.h5"
-    tiny(3).get_layer("backbone").save_weights(path)
+    backbone_of(tiny(3)).save_weights(path)
     return str(path)
 
 

@@ -15,6 +15,7 @@ from tiny_network import tiny
 from backend.modeling import architectures, dataset, finishing, training
 from backend.modeling.architectures import (
     STORED_WEIGHTS,
+    backbone_of,
     inception_v3,
     load_imagenet_weights,
     load_stored_weights,
@@ -50,7 +51,7 @@ class Run:
 
 def _starting_weights(folder: Path) -> Path:
     """Random weights with a hole at the start of one kernel, as a file that stands in for ImageNet's."""
-    backbone = tiny(3, SIZE).get_layer("backbone")
+    backbone = backbone_of(tiny(3, SIZE))
     kernel = next(w for w in backbone.weights if w.name == "kernel" and w.shape[0] == 3)
     holed = kernel.numpy().reshape(-1)
     holed[: holed.size // 2] = 0
@@ -92,8 +93,8 @@ def test_the_loss_falls(run: Run) -> None:
 def test_no_tensor_of_the_backbone_stays_as_it_came(run: Run) -> None:
     start = tiny(3, SIZE)
     load_imagenet_weights(start, str(run.starting))
-    came = start.get_layer("backbone").weights
-    went = run.model.get_layer("backbone").weights
+    came = backbone_of(start).weights
+    went = backbone_of(run.model).weights
     same = [a.path for a, b in zip(came, went, strict=True) if np.array_equal(a.numpy(), b.numpy())]
     assert same == []
 
@@ -125,9 +126,9 @@ def test_wrong_weights_are_one_sentence(run: Run, tmp_path: Path) -> None:
 
 def test_a_hole_in_a_kernel_is_filled_and_the_rest_stays(run: Run) -> None:
     plain, filled = tiny(3, SIZE), tiny(3, SIZE)
-    plain.get_layer("backbone").load_weights(run.starting)
+    backbone_of(plain).load_weights(run.starting)
     load_imagenet_weights(filled, str(run.starting))
-    pairs = zip(plain.get_layer("backbone").weights, filled.get_layer("backbone").weights, strict=True)
+    pairs = zip(backbone_of(plain).weights, backbone_of(filled).weights, strict=True)
     changed = [(a.numpy().ravel(), b.numpy().ravel()) for a, b in pairs if not np.array_equal(a.numpy(), b.numpy())]
     assert len(changed) == 1
     holed, full = changed[0]
@@ -184,3 +185,15 @@ def test_the_real_network_has_breed_and_dog_logits_and_holds_its_lower_blocks_wh
     everything = len(training.breed_learner(model, Stage("all", None, 1, 0.1)).trainable_weights)
     upper = len(training.breed_learner(model, Stage("upper", "mixed8", 1, 0.1)).trainable_weights)
     assert (everything, upper) == (190, 38)
+
+
+def test_batch_statistics_stay_as_they_are_while_the_weights_learn() -> None:
+    model = tiny(3, SIZE)
+    learner = training.breed_learner(model, Stage("all", None, 1, 0.1))
+    learner.compile(keras.optimizers.SGD(0.1), keras.losses.CategoricalCrossentropy(from_logits=True))
+    before = {w.path: w.numpy() for w in backbone_of(model).weights}
+    learner.fit(np.random.default_rng(1).uniform(size=(8, *SIZE, 3)), np.eye(3)[[0, 1, 2, 0, 1, 2, 0, 1]], verbose=0)
+    changed = {
+        w.path.split("/")[-1] for w in backbone_of(model).weights if not np.array_equal(before[w.path], w.numpy())
+    }
+    assert changed == {"kernel", "beta"}

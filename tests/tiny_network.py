@@ -5,14 +5,15 @@ It is no stand-in for TensorFlow: it is trained, stored and exported by the real
 
 import keras
 
+from backend.modeling.architectures import StoredStatistics
+
 
 def tiny(classes: int, size: tuple[int, int] = (16, 16), dropout: float = 0.0) -> keras.Model:
     """The interface of `architectures.inception_v3`, with two convolutions behind it and 16 features."""
     image = keras.Input((*size, 3), name="image")
     scaled = keras.layers.Rescaling(2.0, offset=-1.0)(image)
-    features = keras.layers.GlobalAveragePooling2D(name="features", dtype="float32")(
-        _backbone(size)(scaled, training=False)
-    )
+    maps = StoredStatistics(_backbone(size), name="backbone")(scaled)
+    features = keras.layers.GlobalAveragePooling2D(name="features", dtype="float32")(maps)
     dropped = keras.layers.Dropout(dropout, name="dropout", dtype="float32")(features)
     breeds = keras.layers.Dense(classes, name="breeds", dtype="float32")(dropped)
     dog = keras.layers.Dense(1, name="dog", dtype="float32")(features)
@@ -27,4 +28,4 @@ def _backbone(size: tuple[int, int]) -> keras.Model:
             keras.layers.BatchNormalization(scale=False),
             keras.layers.ReLU(),
         ]
-    return keras.Sequential(layers, name="backbone")
+    return keras.Sequential(layers)

@@ -17,18 +17,34 @@ UPPER_BLOCKS_START = "mixed8"
 STORED_WEIGHTS = "float16.weights.h5"
 
 
+class StoredStatistics(keras.layers.Layer):
+    """Runs a network whose batch normalisation keeps to its stored statistics, while training too; all its weights can learn.
+
+    A batch of dogs alone shifts the statistics under the fitted upper layers so far that the loss climbs from 1 to 5. Calling a
+    network with `training=False` is not enough: Keras 3 overrules that inside a functional model when it is fitted.
+    `training.StatisticsDrift` moves the statistics slowly instead.
+    """
+
+    def __init__(self, network: keras.Model, **options) -> None:
+        super().__init__(**options)
+        self.network = network
+
+    def call(self, image):
+        """Feature maps (n, h', w', channels) of images (n, h, w, 3)."""
+        return self.network(image, training=False)
+
+
 def inception_v3(classes: int, size: tuple[int, int] = (299, 299), dropout: float = 0.2) -> keras.Model:
     """Inception v3 (Szegedy et al., 2015, as in Keras Applications) with a head for breeds and one for "is this a dog".
 
     Input: `image` float32 (n, height, width, 3) in [0, 1].
     Output: {"breeds": (n, classes), "dog": (n, 1)}, float32 logits.
-    Batch normalisation uses its stored statistics while training too: batches of 32 photos of dogs alone shift them so far
-    under the fitted upper layers that the loss climbs from 1 to 5. `training.StatisticsDrift` moves them slowly instead.
     """
     image = keras.Input((*size, 3), name="image")
     scaled = keras.layers.Rescaling(2.0, offset=-1.0, name="to_inception_range")(image)
-    backbone = keras.applications.InceptionV3(weights=None, include_top=False, input_shape=(*size, 3), name="backbone")
-    features = keras.layers.GlobalAveragePooling2D(name="features", dtype="float32")(backbone(scaled, training=False))
+    network = keras.applications.InceptionV3(weights=None, include_top=False, input_shape=(*size, 3))
+    maps = StoredStatistics(network, name="backbone")(scaled)
+    features = keras.layers.GlobalAveragePooling2D(name="features", dtype="float32")(maps)
     dropped = keras.layers.Dropout(dropout, name="dropout", dtype="float32")(features)
     breeds = keras.layers.Dense(classes, name="breeds", dtype="float32")(dropped)
     dog = keras.layers.Dense(1, name="dog", dtype="float32")(features)
@@ -43,13 +59,18 @@ def feature_extractor(model: keras.Model) -> keras.Model:
     return keras.Model(model.input, model.get_layer("features").output)
 
 
+def backbone_of(model: keras.Model) -> keras.Model:
+    """The network between the image and the pooled features."""
+    return model.get_layer("backbone").network
+
+
 def load_imagenet_weights(model: keras.Model, weights: str) -> None:
     """Fill the backbone with ImageNet weights: `imagenet` lets Keras Applications fetch them, anything else is a file.
 
     A file may be incomplete (kernels with a run of zeros at the start): those values are drawn as for a fresh layer, since
     a dead part would pass no signal on. Raises FileNotFoundError or ValueError, in one sentence, when the file does not fit.
     """
-    backbone = model.get_layer("backbone")
+    backbone = backbone_of(model)
     if weights == "imagenet":
         source = keras.applications.InceptionV3(
             weights="imagenet", include_top=False, input_shape=backbone.input_shape[1:]

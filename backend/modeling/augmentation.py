@@ -15,6 +15,7 @@ SMALLEST_CROP, FARTHEST = 0.35, 2.2  # area of a crop; how many times wider than
 LARGEST_STRETCH = math.log(1.45)
 LARGEST_TURN = math.radians(12)
 THUMBNAIL, THUMBNAIL_SHARE = 64.0, 0.25  # pixels of the smallest blurred photo; share of blurred photos
+PASTED_SHARE = (0.35, 0.8)  # of the picture's sides that a pasted dog takes
 JPEG_SHARE, JPEG_QUALITY = 0.25, (25, 90)
 
 
@@ -25,6 +26,23 @@ def augment(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     view = tf.clip_by_value(_light(view), 0.0, 1.0)
     view = _sometimes(JPEG_SHARE, _compress, view)
     return tf.ensure_shape(view, (*size, 3))
+
+
+def paste(dog: tf.Tensor, scene: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+    """A dog standing small in another picture: two uint8 photos -> float32 (height, width, 3) in [0, 1].
+
+    For telling "a dog somewhere" from "no dog" alone: the breed photos are crops, and their borders would be learnt with them.
+    """
+    ground = resize(scene, size)
+    share = tf.random.uniform((2,), *PASTED_SHARE)
+    inner = tf.cast(share * tf.constant(size, tf.float32), tf.int32)
+    room = tf.constant(size) - inner
+    corner = tf.cast(tf.random.uniform((2,)) * tf.cast(room, tf.float32), tf.int32)
+    place = (corner[0], corner[1], *size)
+    figure = tf.image.pad_to_bounding_box(resize(dog, inner), *place)
+    mask = tf.image.pad_to_bounding_box(tf.ones((inner[0], inner[1], 1)), *place)
+    view = tf.ensure_shape(ground * (1 - mask) + figure * mask, (*size, 3))
+    return tf.clip_by_value(_light(view), 0.0, 1.0)
 
 
 def _uniform(low: float, high: float) -> tf.Tensor:

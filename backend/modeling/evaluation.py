@@ -11,6 +11,7 @@ import numpy as np
 CALIBRATION_BINS = 15
 CONFIDENT_PRECISION = 0.975  # asked of the app is 0.97; the rest is room for the chance in 1,200 validation photos
 KEPT_DOGS = 0.99  # share of validation dogs that the dog threshold must keep; asked is 0.98
+REFUSED_OTHERS = 0.97  # share of photos without a dog that it should refuse, if the dogs allow it; asked is 0.95
 
 
 @dataclass(frozen=True)
@@ -47,18 +48,25 @@ def _nll(probabilities: np.ndarray, breeds: np.ndarray) -> float:
     return float(-np.log(np.maximum(probabilities[np.arange(len(breeds)), breeds], 1e-12)).mean())
 
 
-def calibrate(logits: np.ndarray, breeds: np.ndarray, dog_logits: np.ndarray) -> Calibration:
-    """Choose temperature and both thresholds on validation photos, all of them dogs.
+def calibrate(logits: np.ndarray, breeds: np.ndarray, dog_logits: np.ndarray, other_logits: np.ndarray) -> Calibration:
+    """Choose temperature and both thresholds on validation photos, all of them dogs, and on photos without one.
 
-    `logits` (n, classes), `breeds` int (n,), `dog_logits` (n,).
+    `logits` (n, classes), `breeds` int (n,), `dog_logits` (n,); `other_logits` (m,), may be empty: all stay dogs then.
     """
     temperature = fit_temperature(logits, breeds)
     probabilities = softmax(logits / temperature)
     return Calibration(
         temperature=round(temperature, 4),
-        dog_threshold=round(float(np.quantile(sigmoid(dog_logits), 1 - KEPT_DOGS)), 4),
+        dog_threshold=round(dog_threshold(sigmoid(dog_logits), sigmoid(other_logits)), 4),
         confident_threshold=round(confident_threshold(probabilities, breeds), 4),
     )
+
+
+def dog_threshold(dogs: np.ndarray, others: np.ndarray) -> float:
+    """The threshold that refuses REFUSED_OTHERS of the photos without a dog, or the highest that keeps KEPT_DOGS of the dogs."""
+    if not others.size:
+        return 0.0
+    return float(min(np.quantile(others, REFUSED_OTHERS), np.quantile(dogs, 1 - KEPT_DOGS)))
 
 
 def confident_threshold(probabilities: np.ndarray, breeds: np.ndarray, precision: float = CONFIDENT_PRECISION) -> float:

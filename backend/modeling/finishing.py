@@ -11,14 +11,18 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from backend.modeling import evaluation
 from backend.modeling.architectures import STORED_WEIGHTS, feature_extractor, save_stored_weights
+from backend.modeling.augmentation import paste
 from backend.modeling.dataset import Example
 from backend.modeling.recipes import Recipe
-from backend.modeling.training import plain_batches, training_batches
+from backend.modeling.training import photo_files, plain_batches, training_batches
+from backend.serving.preprocessing import decode
 
-DOG_VIEWS, NO_DOG_VIEWS = 0.25, 6.0  # augmented views a photo: 12,000 photos of dogs stand against some hundred others
+# Views a photo: 12,000 photos of dogs stand against some hundred others.
+DOG_VIEWS, PASTED_VIEWS, NO_DOG_VIEWS = 0.12, 0.1, 6.0
 
 
 def finish(
@@ -36,13 +40,10 @@ def finish(
     `model` float32; `no_dogs`: photos that show no dog, for the dog head alone (empty: everything stays a dog).
     Raises OSError when the disk is full; files of an earlier training stay whole until the new ones are.
     """
-    if no_dogs:
-        fit_dog_head(model, recipe, training, no_dogs, report)
+    others = fit_dog_head(model, recipe, training, no_dogs, report) if no_dogs else np.zeros(0)
     report(f"calibrating on {len(validation)} validation photos")
     breeds, logits, dog = raw_answers(model, validation, recipe)
-    calibration = evaluation.calibrate(logits, breeds, dog)
-    if not no_dogs:
-        calibration = evaluation.Calibration(calibration.temperature, 0.0, calibration.confident_threshold)
+    calibration = evaluation.calibrate(logits, breeds, dog, others)
     probabilities = evaluation.softmax(logits / calibration.temperature)
     validated = evaluation.report(probabilities, breeds, labels, calibration.confident_threshold)
     scores = {"calibration": evaluation.as_json(calibration), "validation": validated}
@@ -52,25 +53,63 @@ def finish(
 
 def fit_dog_head(
     model: keras.Model, recipe: Recipe, dogs: list[Example], no_dogs: list[Path], report: Callable[[str], None]
-) -> None:
-    """Logistic regression of "is this a dog" on the pooled features of augmented views, both kinds weighing the same."""
+) -> np.ndarray:
+    """Logistic regression of "is this a dog" on pooled features: of dogs near, far and pasted into scenes, and of those scenes.
+
+    Returns logits (n,) of `no_dogs` as they are served, each from a head that was fitted without that photo: what a
+    threshold may be chosen on.
+    """
     report(f"dog head: {len(dogs)} photos of dogs, {len(no_dogs)} of none")
     extractor = feature_extractor(model)
-    others = [Example(path, 0) for path in no_dogs]
-    features = [_views(extractor, dogs, DOG_VIEWS, recipe), _views(extractor, others, NO_DOG_VIEWS, recipe)]
-    target = np.concatenate([np.full(len(part), place == 0, np.float32) for place, part in enumerate(features)])
+    others = [Example(path, place) for place, path in enumerate(no_dogs)]
+    near = _features(extractor, _views(dogs, DOG_VIEWS, recipe))[0]
+    pasted = _features(extractor, _pasted(dogs, others, PASTED_VIEWS, recipe))[0]
+    positive = np.concatenate([near, pasted])
+    negative, places = _features(extractor, _views(others, NO_DOG_VIEWS, recipe))
+    plain, plain_places = _features(extractor, plain_batches(others, recipe.size, recipe.batch))
+    unseen = np.zeros(len(others))
+    for fold in (0, 1):
+        weights, bias = _fit_logistic(positive, negative[places % 2 != fold])
+        unseen[plain_places[plain_places % 2 == fold]] = (plain[plain_places % 2 == fold] @ weights + bias)[:, 0]
+    model.get_layer("dog").set_weights(_fit_logistic(positive, negative))
+    return unseen
+
+
+def _fit_logistic(positive: np.ndarray, negative: np.ndarray) -> list[np.ndarray]:
+    """Weights (features, 1) and bias (1,) that tell two sets of features apart, both sets weighing the same."""
+    target = np.concatenate([np.ones((len(positive), 1)), np.zeros((len(negative), 1))])
     weights = {1: 0.5 / target.mean(), 0: 0.5 / (1 - target.mean())}
-    dense = keras.layers.Dense(1, kernel_regularizer=keras.regularizers.L2(1e-4))
-    head = keras.Sequential([keras.Input(features[0].shape[1:]), dense])
+    dense = keras.layers.Dense(1, kernel_regularizer=keras.regularizers.L2(1e-4), dtype="float32")
+    head = keras.Sequential([keras.Input(positive.shape[1:]), dense])
     head.compile(keras.optimizers.Adam(2e-3), keras.losses.BinaryCrossentropy(from_logits=True))
-    head.fit(np.concatenate(features), target[:, None], 64, 40, class_weight=weights, verbose=0)
-    model.get_layer("dog").set_weights(dense.get_weights())
+    head.fit(np.concatenate([positive, negative]), target, 64, 40, class_weight=weights, verbose=0)
+    return dense.get_weights()
 
 
-def _views(extractor: keras.Model, examples: list[Example], views: float, recipe: Recipe) -> np.ndarray:
-    steps = max(1, round(views * len(examples) / recipe.batch))
-    batches = training_batches(examples, recipe, recipe.seed).take(steps)
-    return np.concatenate([np.asarray(extractor.predict_on_batch(image)) for image, _ in batches])
+def _views(examples: list[Example], views: float, recipe: Recipe) -> tf.data.Dataset:
+    return training_batches(examples, recipe, recipe.seed).take(max(1, round(views * len(examples) / recipe.batch)))
+
+
+def _pasted(dogs: list[Example], scenes: list[Example], views: float, recipe: Recipe) -> tf.data.Dataset:
+    steps = max(1, round(views * len(dogs) / recipe.batch))
+    pairs = tf.data.Dataset.zip(
+        photo_files(dogs).shuffle(len(dogs), seed=recipe.seed).repeat(), photo_files(scenes).repeat()
+    )
+    views_ = pairs.map(
+        lambda dog, scene: (paste(_read(dog[0]), _read(scene[0]), recipe.size), {"breeds": dog[1]}),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+    return views_.batch(recipe.batch).take(steps)
+
+
+def _read(path: tf.Tensor) -> tf.Tensor:
+    return decode(tf.io.read_file(path))
+
+
+def _features(extractor: keras.Model, batches: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """Pooled features float32 (n, 2048) of a data set's images, and the numbers int (n,) of their examples."""
+    parts = [(extractor.predict_on_batch(image), target["breeds"].numpy()) for image, target in batches]
+    return np.concatenate([features for features, _ in parts]), np.concatenate([places for _, places in parts])
 
 
 def raw_answers(

@@ -38,7 +38,7 @@ class Recipe:
     clip_norm: float = 2.0
     average: float = 0.998
     validation_per_breed: int = 10
-    chunk: int = 120
+    chunk: int = 135
     seed: int = 20
     note: str = ""
 
@@ -49,7 +49,7 @@ RECIPES = {
         size=(299, 299),
         stages=(
             Stage("upper", from_block="mixed8", epochs=3, rate=0.01),
-            Stage("all", from_block=None, epochs=3, rate=0.004, drift_every=60),
+            Stage("all", from_block=None, epochs=2, rate=0.002, warmup=50, drift_every=100),
         ),
     ),
 }

@@ -12,7 +12,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from backend.modeling.architectures import ARCHITECTURES, feature_extractor, load_imagenet_weights, require_room
+from backend.modeling.architectures import (
+    ARCHITECTURES,
+    backbone_of,
+    feature_extractor,
+    load_imagenet_weights,
+    require_room,
+)
 from backend.modeling.augmentation import augment
 from backend.modeling.dataset import Example
 from backend.modeling.recipes import Recipe, Stage
@@ -79,7 +85,7 @@ def _save_weights(model: keras.Model, path: Path) -> None:
 
 def training_batches(examples: list[Example], recipe: Recipe, seed: int) -> tf.data.Dataset:
     """Endless augmented batches: (image float32 (n, h, w, 3) in [0, 1], {"breeds": int32 (n,)}), every photo once a round."""
-    dataset = _files(examples).shuffle(len(examples), seed=seed).repeat()
+    dataset = photo_files(examples).shuffle(len(examples), seed=seed).repeat()
     dataset = dataset.map(
         lambda path, breed: (augment(decode(tf.io.read_file(path)), recipe.size), {"breeds": breed}),
         num_parallel_calls=tf.data.AUTOTUNE,
@@ -89,14 +95,14 @@ def training_batches(examples: list[Example], recipe: Recipe, seed: int) -> tf.d
 
 def plain_batches(examples: list[Example], size: tuple[int, int], batch: int) -> tf.data.Dataset:
     """The photos as they are served, in order: (image float32 (n, h, w, 3) in [0, 1], {"breeds": int32 (n,)})."""
-    dataset = _files(examples).map(
+    dataset = photo_files(examples).map(
         lambda path, breed: (resize(decode(tf.io.read_file(path)), size), {"breeds": breed}),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     return dataset.batch(batch).prefetch(2)
 
 
-def _files(examples: list[Example]) -> tf.data.Dataset:
+def photo_files(examples: list[Example]) -> tf.data.Dataset:
     paths = [str(example.path) for example in examples]
     breeds = np.array([example.breed for example in examples], np.int32)
     return tf.data.Dataset.from_tensor_slices((paths, breeds))
@@ -175,7 +181,7 @@ def _run_stage(
 
 def breed_learner(model: keras.Model, stage: Stage) -> keras.Model:
     """The part of the model that a stage trains: images -> breed logits, with the layers up to `from_block` held fast."""
-    backbone = model.get_layer("backbone")
+    backbone = backbone_of(model)
     names = [layer.name for layer in backbone.layers]
     held = names.index(stage.from_block) + 1 if stage.from_block else 0
     for place, layer in enumerate(backbone.layers):
@@ -208,14 +214,14 @@ def _callbacks(
         keras.callbacks.TerminateOnNaN(),
     ]
     if stage.drift_every:
-        callbacks.append(StatisticsDrift(model.get_layer("backbone"), batches, stage.drift_every))
+        callbacks.append(StatisticsDrift(backbone_of(model), batches, stage.drift_every))
     return callbacks
 
 
 class StatisticsDrift(keras.callbacks.Callback):
     """Moves the stored batch statistics a hundredth of the way to the dogs' own every so many steps.
 
-    Training with the batches' own statistics breaks the fitted upper layers (see `architectures.inception_v3`); never moving
+    Training with the batches' own statistics breaks the fitted upper layers (see `architectures.StoredStatistics`); never moving
     them would leave a third of the network's tensors as they came. Slowly, the weights follow.
     """
 
