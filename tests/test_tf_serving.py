@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import requests
 from contract_table import CASES, Case, make_models
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +141,33 @@ def test_a_head_request_is_malformed(server):
     assert raw(server, "HEAD", "/v1/models/half_plus_two").status_code == 400
 
 
-def test_health_answers_while_a_client_sends_its_body_slowly(server):
-    with socket.create_connection(("127.0.0.1", server.port)) as slow:
+def test_a_client_that_stops_while_sending_is_told_so_and_health_answers_meanwhile(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as slow:
         slow.sendall(b"POST /v1/models/half_plus_two:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
-        assert requests.get(f"{server.url}/healthz", timeout=5).status_code == 200
+        assert requests.get(f"{server.url}/healthz", timeout=30).status_code == 200
+        answer = b"".join(iter(lambda: slow.recv(4096), b""))
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"the body stopped coming for 15 seconds" in answer
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just({"b64": "YQ=="}),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["a", "b", "x", "b64"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    path=st.sampled_from(["half_plus_two", "several", "texts", "all_types", "odd_outputs"]),
+    method=st.sampled_from(["predict", "predict", "classify", "regress"]),
+    fields=st.dictionaries(st.sampled_from(["instances", "inputs", "signature_name", "examples", "context"]), VALUES),
+    signature=st.sampled_from([None, "int32", "string", "shape", "not_finite", "regress_x_to_y", "classify_x_to_y"]),
+)
+def test_no_json_makes_the_rest_door_fail(server, path, method, fields, signature):
+    body = json.dumps({**fields, "signature_name": signature} if signature else fields).encode()
+    response = raw(server, "POST", f"/v1/models/{path}:{method}", body)
+    assert response.status_code in (200, 400, 501), (body, response.text)
+    json.loads(response.text, parse_constant=pytest.fail)

@@ -9,6 +9,7 @@ import logging
 import re
 import uuid
 import zlib
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -16,7 +17,7 @@ from flask import Flask, Request, Response, g, request
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from backend.doors import caller
-from backend.errors import DogsnapError, Internal, InvalidArgument, TooLarge
+from backend.errors import DogsnapError, Internal, InvalidArgument, SlowRequest, TooLarge, Unauthenticated
 from backend.settings import MEBIBYTE, Settings
 
 log = logging.getLogger("dogsnap.http")
@@ -28,6 +29,8 @@ GZIP_LEVEL = 4  # of 9: floats shrink little, so more work gains little
 # A browser that is cut off while sending sees a network error instead of the 413, so this much is read and thrown away.
 DRAIN_BYTES = 32 * MEBIBYTE
 CHUNK = 64 * 1024
+# A client may pause for so long while it sends its body; each one that does holds a thread meanwhile.
+READ_SECONDS = 15.0
 
 
 class MemoryRequest(Request):
@@ -41,6 +44,7 @@ def prepare(app: Flask, settings: Settings) -> None:
     """Give `app` request ids, the error body, gzip replies, and CORS if it is enabled."""
     app.request_class = MemoryRequest
     app.before_request(_take_request_id)
+    app.before_request(_limit_pauses)
     app.after_request(_compress)
     app.after_request(_add_request_id)
     if settings.enable_cors:
@@ -49,6 +53,7 @@ def prepare(app: Flask, settings: Settings) -> None:
         app.after_request(_log_access)
     app.register_error_handler(DogsnapError, error_response)
     app.register_error_handler(HTTPException, _http_exception)
+    app.register_error_handler(TimeoutError, _too_slow)
     app.register_error_handler(Exception, _unexpected)
 
 
@@ -66,6 +71,8 @@ def error_response(error: DogsnapError) -> Response:
     response = json_response(body, error.http_status)
     if hasattr(error, "retry_after"):
         response.headers["Retry-After"] = str(error.retry_after)
+    if isinstance(error, Unauthenticated):
+        response.headers["WWW-Authenticate"] = "Bearer"
     return response
 
 
@@ -77,6 +84,20 @@ def _http_exception(error: HTTPException) -> Response:
     for name, value in error.get_headers():
         if name not in ("Content-Type", "Content-Length"):
             response.headers[name] = value
+    return response
+
+
+def _limit_pauses() -> None:
+    connection = request.environ.get("gunicorn.socket")
+    if connection is not None:
+        connection.settimeout(READ_SECONDS)
+
+
+def _too_slow(error: TimeoutError) -> Response:
+    response = error_response(
+        SlowRequest(f"the body stopped coming for {READ_SECONDS:g} seconds; send the request again")
+    )
+    response.headers["Connection"] = "close"  # the rest of the body would be taken for the next request
     return response
 
 
@@ -133,11 +154,9 @@ def _inflate(body: bytes, limit: int) -> bytes:
 
 def _drain() -> None:
     stream, left = request.environ["wsgi.input"], DRAIN_BYTES
-    while left > 0:
-        read = len(stream.read(min(CHUNK, left)))
-        if not read:
-            return
-        left -= read
+    with suppress(OSError):  # who stops sending here misses only the end of an answer that says "too large"
+        while left > 0 and (read := len(stream.read(min(CHUNK, left)))):
+            left -= read
 
 
 def parse_json(body: bytes) -> dict[str, Any]:
@@ -176,6 +195,9 @@ def _compress(response: Response) -> Response:
         return response
     response.set_data(gzip.compress(response.get_data(), GZIP_LEVEL, mtime=0))
     response.headers["Content-Encoding"] = "gzip"
+    etag, _ = response.get_etag()
+    if etag is not None:
+        response.set_etag(etag, weak=True)  # the same content, but not the same bytes
     return response
 
 

@@ -10,6 +10,7 @@ from flask import Blueprint, Response, send_from_directory
 from backend.errors import Unavailable
 
 DIST = Path(__file__).parent.parent / "web" / "dist"
+GZIPPED = ("application/javascript", "application/json", "image/svg+xml")
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
@@ -34,6 +35,9 @@ def blueprint(dist: Path = DIST) -> Blueprint:
             )
         response = send_from_directory(dist / folder, name)
         response.headers.update(HEADERS)
+        if response.status_code == 200 and (response.mimetype.startswith("text/") or response.mimetype in GZIPPED):
+            response.direct_passthrough = False
+            response.make_sequence()  # into memory, where it can be gzipped
         return response
 
     return door
