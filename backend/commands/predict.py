@@ -1,42 +1,151 @@
-"""`dogsnap predict`: the answer of /api/classify, without a server, through the same predictor."""
+"""`dogsnap predict`: breeds of a photo, or predictions for instances, without a server or by one: the same answer either way.
+
+It does not check or run anything itself: the predictor does, or the server at --url.
+"""
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import click
 
 from backend.commands.serve import prepare_logging
 from backend.settings import Settings, given, options
 
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+URL_TIMEOUT_SECONDS = 60.0
+
 
 @click.command()
-@click.argument("photo", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("photo", type=FILE, required=False)
+@click.option("--json-instances", type=FILE, help="in place of PHOTO: a file with one JSON instance per line")
 @click.option("--model", default="", help="model to ask; the default model otherwise")
-@click.option("--version", type=int, default=None, help="version to ask; the largest otherwise")
-@click.option("--label", default=None, help="label to ask, in place of a version")
-@click.option("--top-k", type=int, default=None, help="how many breeds to name; 5 otherwise")
-@options("models", "model_config_file", "default_model", "max_photo_pixels")
-def predict(photo: Path, model: str, version: int | None, label: str | None, top_k: int | None, **flags: Any) -> None:
-    """Name the breed in PHOTO, without a server."""
+@click.option("--version", type=int, help="version to ask; the default version otherwise")
+@click.option("--label", help="label to ask, in place of a version")
+@click.option("--top-k", type=int, help="how many breeds to name; 5 otherwise")
+@click.option("--signature-name", default="", help="signature for --json-instances; serving_default otherwise")
+@click.option("--url", help="ask the server there, such as http://localhost:8501, in place of loading the model here")
+@options("models", "model_config_file", "default_model", "max_photo_pixels", "max_photos")
+def predict(
+    photo: Path | None,
+    json_instances: Path | None,
+    model: str,
+    version: int | None,
+    label: str | None,
+    url: str | None,
+    top_k: int | None,
+    signature_name: str,
+    **flags: Any,
+) -> None:
+    """Name the breed in PHOTO, or predict what the lines of a file ask."""
+    if (photo is None) == (json_instances is None):
+        raise click.UsageError("expected either PHOTO or --json-instances FILE")
     settings = Settings.from_environment(**given(flags))
-    prepare_logging()
+    which = {"model": model or settings.default_model, "version": version, "label": label}
+    if json_instances is not None:
+        body = {"instances": read_instances(json_instances), "signature_name": signature_name}
+        answer = _post(instances_url(url, which), json=body) if url else _predict_here(settings, which, body)
+    else:
+        fields = {**which, "top_k": top_k}
+        contents = photo.read_bytes()
+        answer = _post_photo(url, fields, contents) if url else _classify_here(settings, fields, contents)
+    click.echo(_shown(answer))
+
+
+# -- here --------------------------------------------------------------------------------------------------------------
+
+
+def _classify_here(settings: Settings, fields: dict[str, Any], contents: bytes) -> dict[str, Any]:
     from backend.doors.app_api import answer
+
+    top_k = fields.pop("top_k")
+    return answer(_with_predictor(settings, fields, lambda here, spec: here.classify(contents, spec, top_k, "command")))
+
+
+def _predict_here(settings: Settings, which: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    from backend.serving import tensors
+
+    def run(predictor: Any, spec: Any) -> Any:
+        prediction = predictor.predict(
+            spec, lambda signature: tensors.from_body(body, signature), body["signature_name"], door="command"
+        )
+        return {"predictions": tensors.to_rows(prediction.outputs)}
+
+    return _with_predictor(settings, which, run)
+
+
+def _with_predictor(settings: Settings, which: dict[str, Any], run: Any) -> Any:
+    """Load what is asked for, and nothing else, and run with it. Raises click.ClickException with the predictor's sentence."""
+    prepare_logging()
     from backend.errors import DogsnapError
     from backend.serving.assembly import create_predictor
     from backend.serving.repository import ModelSpec
 
     try:
-        spec = ModelSpec(model or settings.default_model, version, label)
+        spec = ModelSpec(which["model"], which["version"], which["label"])
         predictor = create_predictor(settings, only=spec)
         predictor.repository.look(trust=True)
-        result = predictor.classify(photo.read_bytes(), spec, top_k, door="command")
+        return run(predictor, spec)
     except DogsnapError as error:
         raise click.ClickException(error.message) from error
-    click.echo(show(answer(result)))
 
 
-def show(answer: dict[str, Any]) -> str:
-    """The JSON of the HTTP door, indented for reading."""
+# -- by a server -------------------------------------------------------------------------------------------------------
+
+
+def instances_url(url: str, which: dict[str, Any]) -> str:
+    """Where TensorFlow Serving's REST API takes instances for a model, version or label."""
+    part = f"/versions/{which['version']}" if which["version"] is not None else ""
+    part = f"/labels/{quote(which['label'], safe='')}" if which["label"] is not None else part
+    return f"{url.rstrip('/')}/v1/models/{quote(which['model'], safe='')}{part}:predict"
+
+
+def _post_photo(url: str, fields: dict[str, Any], contents: bytes) -> dict[str, Any]:
+    query = {name: value for name, value in fields.items() if value is not None}
+    headers = {"Content-Type": "application/octet-stream"}
+    answer = _post(f"{url.rstrip('/')}/api/classify", params=query, data=contents, headers=headers)
+    return {name: value for name, value in answer.items() if name != "request_id"}
+
+
+def _post(url: str, **sent: Any) -> dict[str, Any]:
+    import requests
+
+    try:
+        response = requests.post(url, timeout=URL_TIMEOUT_SECONDS, **sent)
+        answer = response.json()
+    except requests.RequestException as error:
+        raise click.ClickException(f"{url} gives no answer that can be read: {error}") from None
+    if response.status_code != 200:
+        raise click.ClickException(f"{response.status_code}: {answer.get('error', answer)}")
+    return answer
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def read_instances(file: Path) -> list[Any]:
+    """One JSON instance per line, as for `gcloud ... predict --json-instances`; empty lines are skipped."""
+    lines = file.read_bytes().splitlines()
+    instances = [_instance(file, number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if len(instances) == 1 and isinstance(instances[0], dict) and "instances" in instances[0]:
+        raise click.ClickException(
+            f"{file} holds a whole request; expected one instance per line, without a list around them"
+        )
+    if not instances:
+        raise click.ClickException(f"{file} is empty; expected one JSON instance per line")
+    return instances
+
+
+def _instance(file: Path, number: int, line: bytes) -> Any:
     import orjson
 
-    return orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode()
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise click.ClickException(f"line {number} of {file}: expected one JSON instance per line: {error}") from None
+
+
+def _shown(answer: dict[str, Any]) -> str:
+    import orjson
+
+    return orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY).decode()
