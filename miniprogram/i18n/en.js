@@ -27,7 +27,6 @@ module.exports = {
       unsureLead: 'It looks a bit like these breeds:',
       noDogHeadline: 'No dog seen',
       noDogLead: 'There seems to be no dog in this photo. Try another one that shows the whole dog clearly.',
-      rowLabel: '{name}, {percent}, read more',
       again: 'Snap another',
       retry: 'Try again',
       share: 'Share',

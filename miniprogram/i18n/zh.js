@@ -27,7 +27,6 @@ module.exports = {
       unsureLead: '它和下面这些品种长得像：',
       noDogHeadline: '没看到狗',
       noDogLead: '这张照片里好像没有狗。换一张狗狗清楚、完整的照片再试试吧。',
-      rowLabel: '{name}，{percent}，查看介绍',
       again: '再拍一张',
       retry: '重试',
       share: '分享',

@@ -3,7 +3,6 @@
 It knows the app's words and a few class names; it asserts nothing.
 """
 
-import re
 from pathlib import Path
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator
@@ -45,6 +44,9 @@ class Phone:
         self.page.on("console", self._hear)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.sent.append(request.url.removeprefix(url)))
+        # From here on Playwright takes every file dialog; without a listener it starts to only while one is expected,
+        # which can be later than the key that opens it.
+        self.page.on("filechooser", lambda _: None)
         self.page.goto(url)
         self.words = WORDS["zh" if self.page.evaluate("navigator.language").startswith("zh") else "en"]
 
@@ -85,7 +87,7 @@ class Phone:
     def shoot(self, name: str) -> None:
         """A screenshot to look at, in build/screenshots/."""
         self.screenshots.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=self.screenshots / f"{name}.png")
+        self.page.screenshot(path=self.screenshots / f"{name}.png", animations="disabled")
 
     # --- what can be seen
 
@@ -105,9 +107,8 @@ class Phone:
         return self.screen.locator(".headline").inner_text()
 
     def rows(self) -> list[str]:
-        """Names of the breeds in the answer, as a screen reader tells them: "name, percentage, what a tap does"."""
-        labels = [row.get_attribute("aria-label") for row in self.screen.locator(".row").all()]
-        return [re.split("[,，]", label)[0] for label in labels]
+        """Names of the breeds in the answer, in the language of the app."""
+        return self.screen.locator(".row [class$='--name']").all_inner_texts()
 
     def classify_requests(self) -> int:
         return sum(url.endswith("api/classify") for url in self.sent)

@@ -32,7 +32,7 @@ Page({
     photo: '',
     photoHidden: false,
     placeholders: Array.from({ length: ROWS }, (_, index) => index),
-    /** @type {{id: string, name: string, second: string, percent: string, width: number, label: string}[]} */
+    /** @type {{id: string, name: string, second: string, percent: string, width: number}[]} */
     rows: [],
     answeredBy: '',
     failure: { sentence: '', reference: '', retry: false },
@@ -99,7 +99,7 @@ Page({
     const { text, language } = /** @type {any} */ (this.data)
     const { breeds: guesses, model } = this.outcome
     this.setData({
-      rows: guesses.slice(0, ROWS).map((guess) => toRow(guess, language, text)),
+      rows: guesses.slice(0, ROWS).map((guess) => toRow(guess, language)),
       answeredBy: wording.fill(text.answeredBy, model),
     })
   },
@@ -174,11 +174,9 @@ Page({
 })
 
 /** @param {import('../../services/classifier').Guess} guess */
-function toRow(guess, language, text) {
+function toRow(guess, language) {
   const { main, second } = wording.names(guess, language)
-  const percent = wording.percent(guess.probability)
-  const label = wording.fill(text.rowLabel, { name: main, percent })
-  return { id: guess.id, name: main, second, percent, width: Math.round(guess.probability * 100), label }
+  return { id: guess.id, name: main, second, percent: wording.percent(guess.probability), width: Math.round(guess.probability * 100) }
 }
 
 /** What the services do not foresee is told as "unexpected", and printed for whoever looks into it. */

@@ -1,0 +1,236 @@
+// The console's page: fetches the part the server renders, sends switches, and tries a photo on two versions.
+// It holds no state of the models: after every switch the server is asked again.
+
+const TOKEN = "dogsnap-admin-token";
+const REFRESH_MS = 5000;
+const SHOWN_BREEDS = 8;
+
+const one = (selector, root = document) => root.querySelector(selector);
+const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+// -- asking the server -------------------------------------------------------------------------------------------------
+
+class Refused extends Error {
+  constructor(status, sentence) {
+    super(sentence);
+    this.status = status;
+  }
+}
+
+async function ask(path, options = {}) {
+  const headers = new Headers(options.headers);
+  const token = sessionStorage.getItem(TOKEN);
+  if (token) headers.set("Authorization", `Bearer ${token}`);
+  let response;
+  try {
+    response = await fetch(path, { ...options, headers });
+  } catch {
+    throw new Refused(0, "The server does not answer. Is it running?");
+  }
+  if (response.ok) return response;
+  const body = await response.json().catch(() => ({}));
+  throw new Refused(response.status, body.error ?? `The server answered with status ${response.status}.`);
+}
+
+function post(path, fields) {
+  const by = one("#who").value.trim() || "console";
+  const headers = { "Content-Type": "application/json" };
+  return ask(`/api/admin/${path}`, { method: "POST", headers, body: JSON.stringify({ ...fields, by }) });
+}
+
+function say(sentence, bad = false) {
+  const message = one("#message");
+  message.textContent = sentence;
+  message.classList.toggle("bad", bad);
+  message.hidden = !sentence;
+}
+
+function fail(error) {
+  if (!(error instanceof Refused)) throw error;
+  say(error.message, true);
+  if (error.status !== 401) return;
+  sessionStorage.removeItem(TOKEN);
+  one("#login").hidden = false;
+  show("");
+}
+
+// -- the models --------------------------------------------------------------------------------------------------------
+
+function show(html) {
+  // The server's own template, with every value escaped; the content security policy lets no script in it run anyway.
+  one("#models").innerHTML = html;
+  one("#models").setAttribute("aria-busy", "false");
+  one("#forget").hidden = !sessionStorage.getItem(TOKEN);
+  one("#trial").hidden = !fillVersions();
+}
+
+async function refresh() {
+  try {
+    show(await (await ask("/console/models")).text());
+    one("#login").hidden = true;
+    return true;
+  } catch (error) {
+    fail(error);
+    return false;
+  }
+}
+
+// Nobody's choice is swept away from under the finger.
+function isTouched() {
+  const chosen = (select) => select.selectedIndex !== Math.max(0, all("option", select).findIndex((each) => each.defaultSelected));
+  const typed = (input) => input.value !== input.defaultValue;
+  const models = one("#models");
+  return models.contains(document.activeElement) || all("select", models).some(chosen) || all("input", models).some(typed);
+}
+
+async function switchNow(path, fields) {
+  const buttons = all("#models button");
+  for (const button of buttons) button.disabled = true;
+  try {
+    const { switch: done } = await (await post(path, fields)).json();
+    if (await refresh()) say(done ? `${done.text} (switch ${done.id})` : "Nothing to do: it is so already.");
+  } catch (error) {
+    if (error.status !== 401) await refresh();
+    fail(error);
+  } finally {
+    for (const button of buttons) button.disabled = false;
+  }
+}
+
+const modelOf = (element) => `models/${encodeURIComponent(element.closest("[data-model]").dataset.model)}`;
+
+function fieldsOf(form) {
+  const fields = Object.fromEntries(new FormData(form));
+  if ("version" in fields) fields.version = fields.version === "" ? null : Number(fields.version);
+  if ("percent" in fields) fields.percent = Number(fields.percent);
+  if ("from" in form.dataset) fields.from = Number(form.dataset.from);
+  if ("new" in form.dataset) fields.from = null;
+  return fields;
+}
+
+one("#models").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const form = event.target;
+  const { name = "", ...fields } = fieldsOf(form);
+  switchNow(`${modelOf(form)}/${form.dataset.post}${encodeURIComponent(name)}`, fields);
+});
+
+one("#models").addEventListener("click", ({ target }) => {
+  if (!(target instanceof HTMLButtonElement)) return;
+  if ("undo" in target.dataset) switchNow("undo", { id: Number(target.dataset.undo) });
+  else if ("post" in target.dataset) switchNow(`${modelOf(target)}/${target.dataset.post}`, JSON.parse(target.dataset.fields ?? "{}"));
+});
+
+// -- logging in --------------------------------------------------------------------------------------------------------
+
+one("#login").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  sessionStorage.setItem(TOKEN, one("#token").value);
+  one("#token").value = "";
+  if (await refresh()) say("");
+});
+
+one("#forget").addEventListener("click", () => {
+  sessionStorage.removeItem(TOKEN);
+  location.reload();
+});
+
+one("#refresh").addEventListener("click", async () => {
+  if (await refresh()) say("");
+});
+
+// -- a photo on two versions -------------------------------------------------------------------------------------------
+
+function fillVersions() {
+  const rows = all("#models tr[data-classes]").filter((row) => row.dataset.classes !== "0");
+  const texts = rows.map((row) => `${row.closest("[data-model]").dataset.model} version ${row.dataset.version}`);
+  for (const [place, select] of [one("#first"), one("#second")].entries()) {
+    const before = select.value;
+    select.replaceChildren(...rows.map((row, index) => new Option(texts[index], texts[index])));
+    for (const [index, row] of rows.entries()) Object.assign(select.options[index].dataset, { ...row.dataset, model: row.closest("[data-model]").dataset.model });
+    if (texts.includes(before)) select.value = before;
+    else select.selectedIndex = Math.min(1 - place, rows.length - 1); // the older first
+  }
+  return rows.length > 1;
+}
+
+async function classify(photo, { model, version, classes }) {
+  const query = new URLSearchParams({ model, version, top_k: classes });
+  const headers = { "Content-Type": photo.type || "application/octet-stream" };
+  const started = performance.now();
+  const answer = await (await ask(`/api/classify?${query}`, { method: "POST", headers, body: photo })).json();
+  return { ...answer, milliseconds: performance.now() - started };
+}
+
+one("#try").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const [photo] = one("#photo").files;
+  const chosen = [one("#first"), one("#second")].map((select) => select.selectedOptions[0].dataset);
+  const button = one("#try button");
+  button.disabled = true;
+  try {
+    const answers = [];
+    for (const version of chosen) answers.push(await classify(photo, version)); // one by one, for their times' sake
+    showTrial(photo, answers);
+    say("");
+  } catch (error) {
+    one("#result").replaceChildren();
+    fail(error);
+  } finally {
+    button.disabled = false;
+  }
+});
+
+function element(tag, content = "", properties = {}) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...[content].flat());
+  return made;
+}
+
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+const points = (difference) => `${difference < 0 ? "−" : "+"}${(100 * Math.abs(difference)).toFixed(1)}`;
+
+function showTrial(photo, answers) {
+  const picture = element("img", [], { src: URL.createObjectURL(photo), alt: "the photo that was tried" });
+  picture.onload = () => URL.revokeObjectURL(picture.src);
+  one("#result").replaceChildren(element("div", picture), ...answers.map(oneAnswer), difference(answers));
+}
+
+function oneAnswer(answer) {
+  const [best] = answer.breeds;
+  const verdict = [answer.dog ? "a dog" : "no dog", answer.confident ? "sure" : "not sure", `${answer.milliseconds.toFixed(0)} ms`];
+  return element("div", [
+    element("h3", nameOf(answer)),
+    element("p", [element("strong", best.name), ` ${percent(best.probability)}`]),
+    element("meter", [], { value: best.probability, title: percent(best.probability) }),
+    element("p", verdict.join(", "), { className: "note" }),
+  ]);
+}
+
+const nameOf = ({ model }) => `${model.name} version ${model.version}`;
+
+function difference([first, second]) {
+  const of = (answer) => new Map(answer.breeds.map((breed) => [breed.id, breed]));
+  const [ours, theirs] = [of(first), of(second)];
+  const rows = [...new Set([...ours.keys(), ...theirs.keys()])].map((id) => {
+    const [a, b] = [ours.get(id)?.probability ?? 0, theirs.get(id)?.probability ?? 0];
+    return { name: (ours.get(id) ?? theirs.get(id)).name, a, b };
+  });
+  const gaps = rows.map(({ a, b }) => Math.abs(b - a));
+  const mean = gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length;
+  const same = first.breeds[0].id === second.breeds[0].id;
+  const likely = rows.sort((x, y) => Math.max(y.a, y.b) - Math.max(x.a, x.b)).slice(0, SHOWN_BREEDS);
+  const line = ({ name, a, b }) => element("tr", [element("th", name, { scope: "row" }), ...[percent(a), percent(b), points(b - a)].map((text) => element("td", text))]);
+  const heads = ["Breed", nameOf(first), nameOf(second), "Difference"].map((text) => element("th", text, { scope: "col" }));
+  return element("div", [
+    element("p", `${same ? "Same" : "Different"} first answer; over ${rows.length} breeds the mean difference is ${(100 * mean).toFixed(2)} and the largest ${(100 * Math.max(...gaps)).toFixed(1)} percentage points.`, { id: "verdict" }),
+    element("table", [element("thead", element("tr", heads)), element("tbody", likely.map(line))]),
+  ], { className: "wide" });
+}
+
+// -- start -------------------------------------------------------------------------------------------------------------
+
+refresh();
+setInterval(() => {
+  if (document.visibilityState === "visible" && one("#login").hidden && !isTouched()) refresh();
+}, REFRESH_MS);

@@ -1,0 +1,259 @@
+"""The console in Chromium against a real server: what it shows, what its buttons switch, and who is kept out."""
+
+import json
+import re
+import shutil
+
+import colour_photos
+import pytest
+import requests
+import tiny_models
+from playwright.sync_api import expect
+
+TOKEN = "a-long-random-text"
+DESCRIPTION = "assets.extra/dogsnap.json"
+SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Dogs in versions 1, 2 and 3, which calls red green; a version 4 that is damaged; and a model without names."""
+    folder = tmp_path_factory.mktemp("models")
+    dogs = tiny_models.colours(folder / "inception_v3")
+    shutil.copytree(dogs / "2", dogs / "3")
+    description = json.loads((dogs / "3" / DESCRIPTION).read_text(encoding="utf-8"))
+    red, green, blue = description["labels"]
+    description["labels"] = [green, red, blue]
+    (dogs / "3" / DESCRIPTION).write_text(json.dumps(description), encoding="utf-8")
+    (dogs / "4").mkdir()
+    (dogs / "4" / "saved_model.pb").write_bytes(b"no model")
+    tiny_models.half_plus(2, folder / "half" / "1")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(start_server, models):
+    return start_server(models, "--poll-seconds", "0.3")
+
+
+@pytest.fixture(scope="module")
+def guarded(start_server, models):
+    return start_server(models, environ={"DOGSNAP_ADMIN_TOKEN": TOKEN})
+
+
+@pytest.fixture
+def open_console(browser):
+    """A function that opens the console; at the end, no page may have complained, nor have asked another host."""
+    pages, complaints = [], []
+
+    def open_console(server, size="desktop"):
+        page = browser.new_page(viewport=SIZES[size])
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: outside(request.url, server.url))
+        page.goto(f"{server.url}/console")
+        pages.append(page)
+        return page
+
+    def outside(url, own):
+        if not url.startswith((own, "blob:", "data:")):
+            complaints.append(f"asked {url}")
+
+    yield open_console
+    for page in pages:
+        page.close()
+    assert [each for each in complaints if "Failed to load resource" not in each] == []
+
+
+def admin(server, path, fields, **options) -> requests.Response:
+    response = requests.post(f"{server.url}/api/admin/{path}", json=fields, timeout=60, **options)
+    assert response.status_code == 200, response.text
+    return response
+
+
+def dogs(page):
+    return page.locator("section[data-model=inception_v3]")
+
+
+def row(page, version: int):
+    return dogs(page).locator(f"tr[data-version='{version}']")
+
+
+def says(page, text: str) -> None:
+    expect(page.locator("#message")).to_contain_text(text, timeout=30_000)
+
+
+def set_label(page, label: str, version: int) -> None:
+    form = dogs(page).locator("form[data-new]")
+    form.locator("input").fill(label)
+    form.locator("select").select_option(str(version))
+    form.get_by_role("button").click()
+    says(page, f"label {label} of inception_v3: none -> {version}")
+
+
+def test_it_shows_models_versions_states_and_the_reason_of_a_failed_load(server, open_console):
+    page = open_console(server)
+    expect(page.locator("h2")).to_contain_text(["half", "inception_v3", "Switches"])
+    expect(row(page, 3)).to_contain_text("AVAILABLE")
+    expect(row(page, 3)).to_contain_text("default")
+    expect(row(page, 4)).to_contain_text("END")
+    expect(dogs(page).locator(".reason")).to_contain_text("version 4: ")
+
+
+def test_it_shows_requests_errors_and_times_of_each_version(server, open_console):
+    url = f"{server.url}/v1/models/half/versions/1:predict"
+    for value in (1.0, 2.0, "no number"):
+        requests.post(url, json={"instances": [value]}, timeout=60)
+    page = open_console(server)
+    cells = page.locator("section[data-model=half] tr[data-version='1'] td")
+    texts = dict(
+        zip(cells.evaluate_all("cells => cells.map(c => c.dataset.title)"), cells.all_inner_texts(), strict=True)
+    )
+    assert (texts["Requests"], texts["Refused"], texts["Failed"], texts["Error rate"]) == ("3", "1", "0", "0.00 %")
+    assert re.fullmatch(r"\d+\.\d ms", texts["Median"])
+
+
+def test_a_label_is_set_moved_removed_and_the_switch_undone(server, open_console):
+    page = open_console(server)
+    page.locator("#who").fill("alice")
+    set_label(page, "stable", 2)
+    form = dogs(page).locator("form[data-post='labels/stable']")
+    form.locator("select").select_option("3")
+    form.get_by_role("button", name="Move").click()
+    says(page, "label stable of inception_v3: 2 -> 3")
+    expect(row(page, 3)).to_contain_text("stable")
+    page.locator(".log li").first.get_by_role("button", name="Undo").click()
+    says(page, "label stable of inception_v3: 3 -> 2")
+    expect(row(page, 2)).to_contain_text("stable")
+    newest = page.locator(".log li")
+    expect(newest.first).to_contain_text("(undoes")
+    expect(newest.first).to_contain_text("alice 127.0.0.1")
+    form.get_by_role("button", name="Remove").click()
+    says(page, "label stable of inception_v3: 2 -> none")
+
+
+def test_a_label_that_somebody_else_moved_meanwhile_is_not_moved(server, open_console):
+    page = open_console(server)
+    set_label(page, "raced", 1)
+    dogs(page).locator("form[data-post='labels/raced'] select").select_option("3")  # keeps the page from refreshing
+    admin(server, "models/inception_v3/labels/raced", {"version": 2})
+    dogs(page).locator("form[data-post='labels/raced']").get_by_role("button", name="Move").click()
+    says(page, "was expected at 1, but it is at 2")
+    expect(dogs(page).locator("form[data-post='labels/raced']")).to_contain_text("version 2")
+
+
+def test_the_default_a_split_and_a_shadow_are_chosen_and_ended(server, open_console):
+    page = open_console(server)
+    default = dogs(page).locator("form[data-post=default]")
+    default.locator("select").select_option("2")
+    default.get_by_role("button").click()
+    says(page, "default of inception_v3: the largest -> 2")
+    split = dogs(page).locator("form[data-post=split]")
+    split.locator("select[name=version]").select_option("3")
+    split.get_by_role("button").click()
+    says(page, "split of the default of inception_v3: none -> 5 % to 3")
+    expect(row(page, 3)).to_contain_text("5 % of default")
+    shadow = dogs(page).locator("form[data-post=shadow]")
+    shadow.locator("select").select_option("1")
+    shadow.get_by_role("button").click()
+    says(page, "shadow of inception_v3: none -> 1")
+    expect(shadow).to_contain_text("agreed on 0 of 0 photos")
+    dogs(page).get_by_role("button", name="End").click()
+    says(page, "5 % to 3 -> none")
+    shadow.locator("select").select_option("")
+    shadow.get_by_role("button").click()
+    says(page, "shadow of inception_v3: 1 -> none")
+    default.locator("select").select_option("")
+    default.get_by_role("button").click()
+    says(page, "default of inception_v3: 2 -> the largest")
+
+
+def test_a_version_is_unloaded_and_loaded_and_the_page_follows_by_itself(server, open_console):
+    page = open_console(server)
+    row(page, 1).get_by_role("button", name="Unload").click()
+    says(page, "version 1 of inception_v3: as the policy says -> unloaded")
+    expect(row(page, 1)).to_contain_text("END", timeout=30_000)
+    row(page, 1).get_by_role("button", name="Load").click()
+    expect(row(page, 1)).to_contain_text("AVAILABLE", timeout=60_000)
+
+
+def test_what_the_server_refuses_is_said_in_its_own_sentence(server, open_console):
+    page = open_console(server)
+    page.locator("section[data-model=half] tr[data-version='1']").get_by_role("button", name="Unload").click()
+    says(page, "the last one available")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_photo_is_tried_on_two_versions_and_nothing_is_wider_than_the_screen(server, open_console, size, tmp_path):
+    photo = tmp_path / "red.jpg"
+    photo.write_bytes(colour_photos.encode(colour_photos.plain(), "JPEG"))
+    page = open_console(server, size)
+    page.locator("#photo").set_input_files(photo)
+    page.locator("#first").select_option("inception_v3 version 2")
+    page.locator("#second").select_option("inception_v3 version 3")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("#verdict")).to_contain_text("Different first answer; over 3 breeds", timeout=30_000)
+    answers = page.locator("#result > div:has(meter)")
+    expect(answers.nth(0)).to_contain_text("red dog")
+    expect(answers.nth(1)).to_contain_text("green dog")
+    red = page.locator("#result tbody tr", has_text="red dog").inner_text()
+    assert re.search(r"−\d+\.\d$", red), red
+    page.locator("#second").select_option("inception_v3 version 1")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("#verdict")).to_contain_text("Same first answer", timeout=30_000)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_file_that_is_no_photo_is_refused_in_the_servers_words(server, open_console, tmp_path):
+    page = open_console(server)
+    (tmp_path / "no.jpg").write_bytes(b"no photo at all")
+    page.locator("#photo").set_input_files(tmp_path / "no.jpg")
+    page.get_by_role("button", name="Compare").click()
+    says(page, "expected a JPEG, PNG")
+    expect(page.locator("#result")).to_be_empty()
+
+
+def test_without_the_token_nothing_is_shown_and_with_it_all_of_it(guarded, open_console):
+    page = open_console(guarded)
+    expect(page.locator("#login")).to_be_visible()
+    says(page, "takes its token")
+    assert page.locator("section[data-model]").count() == 0
+    page.get_by_label("Token of this server").fill("wrong")
+    page.get_by_role("button", name="Log in").click()
+    says(page, "the token is not this server's")
+    page.get_by_label("Token of this server").fill(TOKEN)
+    page.get_by_role("button", name="Log in").click()
+    expect(dogs(page)).to_be_visible()
+    expect(page.locator("#login")).to_be_hidden()
+    set_label(page, "guarded", 1)
+    page.reload()
+    expect(row(page, 1)).to_contain_text("guarded")
+    page.get_by_role("button", name="Log out").click()
+    expect(page.locator("#login")).to_be_visible()
+    assert page.evaluate("sessionStorage.length") == 0
+
+
+def test_another_site_gets_nothing_of_it(server, guarded):
+    path = "/console/models"
+    assert requests.get(guarded.url + path, timeout=60).status_code == 401
+    assert requests.get(server.url + path, headers={"Host": "evil.example"}, timeout=60).status_code == 403
+    assert requests.get(server.url + path, headers={"Sec-Fetch-Site": "cross-site"}, timeout=60).status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/console", "/console/console.js", "/console/console.css", "/console/models"])
+def test_every_part_of_it_comes_under_a_strict_policy(server, path):
+    response = requests.get(server.url + path, timeout=60)
+    assert response.status_code == 200
+    policy = response.headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_a_name_with_markup_in_it_stays_text(server, open_console):
+    page = open_console(server)
+    page.locator("#who").fill("<img src=x onerror=alert(1)>")
+    set_label(page, "marked", 1)
+    expect(page.locator(".log li").first).to_contain_text("<img src=x onerror=alert(1)>")
+    assert page.locator(".log img").count() == 0
