@@ -39,9 +39,14 @@ def refuse_taken_port(settings: Settings) -> None:
         socket.create_server((settings.host, settings.grpc_port), family=family).close()
     except OSError as error:
         raise click.ClickException(
-            f"the gRPC door cannot be opened on {settings.host} port {settings.grpc_port}: {error.strerror}; "
+            f"the gRPC door cannot be opened on {settings.host} port {settings.grpc_port}: {_reason(error)}; "
             "choose another --grpc-port, or 0 to leave it closed"
         ) from error
+
+
+def _reason(error: OSError) -> str:
+    """Without the address, which Python adds on some systems."""
+    return (error.strerror or str(error)).partition(" (while")[0]
 
 
 def refuse_wrong_models(settings: Settings) -> None:

@@ -279,6 +279,12 @@ class Health(health.HealthServicer):
         self.refresh()
         return super().Check(request, context)
 
+    def Watch(
+        self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext, send_response_callback: Any = None
+    ) -> Any:
+        self.refresh()
+        return super().Watch(request, context, send_response_callback)
+
     def refresh(self) -> None:
         """Ask for readiness, and tell who watches if it has changed."""
         status = health_pb2.HealthCheckResponse
