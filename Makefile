@@ -8,7 +8,7 @@ NODE := $(shell command -v node || echo $(BIN)/node)
 WEB := backend/web
 MODEL := models/inception_v3
 
-.PHONY: help setup run test test-long lint format bench lock clean
+.PHONY: help setup run test test-long lint format lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,7 +36,7 @@ $(WEB)/dist/index.html: $(WEB)/node_modules/.package-lock.json $(shell find mini
 	@PATH="$$PATH:$(abspath $(BIN))" $(NODE) $(WEB)/build.mjs
 
 # Both versions come from the stored weights; what decides them is the weights and the code that exports, merges and preprocesses.
-$(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL)/*.h5) $(addprefix backend/,modeling/architectures.py modeling/export.py modeling/freezing.py modeling/layers.py modeling/merge.py serving/preprocessing.py)
+$(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL)/*.h5) $(addprefix backend/,modeling/architectures.py modeling/export.py modeling/freezing.py modeling/inspection.py modeling/layers.py modeling/merge.py serving/preprocessing.py)
 	@echo "dogsnap: building versions 1 and 2 of the model from the stored weights ..."
 	@rm -rf .setup
 	@$(BIN)/dogsnap export inception_v3 --from $(MODEL) --out .setup
