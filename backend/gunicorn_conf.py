@@ -3,11 +3,15 @@
 It does not create the application: `commands/serve.py` does.
 """
 
+import json
 import logging
 import os
+import socket
 import threading
+import uuid
 from typing import Any
 
+from gunicorn import util
 from gunicorn.workers.gthread import ThreadWorker
 
 from backend.settings import Settings
@@ -16,6 +20,17 @@ from backend.settings import Settings
 SPARE_THREADS = 8
 KEEPALIVE_SECONDS = 75  # longer than the usual 60 s of proxies, so that the proxy closes first and loses no request
 WORKER_TIMEOUT_SECONDS = 120  # importing TensorFlow on a cold, busy machine takes longer than gunicorn's usual 30
+
+
+def write_json_error(sock: socket.socket, status: int, reason: str, message: str) -> None:
+    """The one error body, for requests that are no HTTP and so never reach the application."""
+    error = f"{message or reason}; expected an HTTP/1.1 request"
+    body = json.dumps({"error": error, "request_id": uuid.uuid4().hex}).encode()
+    head = f"HTTP/1.1 {status} {reason}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    util.write_nonblock(sock, head.encode("latin-1", "replace") + b"\r\n\r\n" + body)
+
+
+util.write_error = write_json_error  # gunicorn has no setting for it, and would answer in HTML
 
 
 class Worker(ThreadWorker):
@@ -52,4 +67,6 @@ def _close(server: Any, worker: Any) -> None:
         close()
     if worker.booted:  # else gunicorn has to learn by the exit status that the application could not start
         logging.shutdown()
-        os._exit(0)  # what is left is TensorFlow's clean-up of memory, which takes seconds and which the system does anyway
+        os._exit(
+            0
+        )  # what is left is TensorFlow's clean-up of memory, which takes seconds and which the system does anyway

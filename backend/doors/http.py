@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 from flask import Flask, Request, Response, g, request
+from gunicorn.http.errors import NoMoreData, ParseException
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from backend.doors import caller
@@ -54,6 +55,8 @@ def prepare(app: Flask, settings: Settings) -> None:
     app.register_error_handler(DogsnapError, error_response)
     app.register_error_handler(HTTPException, _http_exception)
     app.register_error_handler(TimeoutError, _too_slow)
+    app.register_error_handler(ParseException, _broken_body)
+    app.register_error_handler(NoMoreData, _broken_body)
     app.register_error_handler(Exception, _unexpected)
 
 
@@ -98,6 +101,14 @@ def _too_slow(error: TimeoutError) -> Response:
         SlowRequest(f"the body stopped coming for {READ_SECONDS:g} seconds; send the request again")
     )
     response.headers["Connection"] = "close"  # the rest of the body would be taken for the next request
+    return response
+
+
+def _broken_body(error: Exception) -> Response:
+    """The error's own text may hold a piece of the body, which is neither repeated nor logged."""
+    what = "ended early" if isinstance(error, NoMoreData) else "came in chunks that are no valid HTTP"
+    response = error_response(InvalidArgument(f"the body {what}; send the request again"))
+    response.headers["Connection"] = "close"
     return response
 
 
