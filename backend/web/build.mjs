@@ -51,7 +51,15 @@ export function compile(program) {
 }
 
 function bundle(entry, outfile) {
-  esbuild.buildSync({ entryPoints: [path.join(HERE, entry)], outfile, bundle: true, minify: true, format: 'iife', target: BROWSERS, legalComments: 'none' })
+  esbuild.buildSync({
+    entryPoints: [path.join(HERE, entry)],
+    outfile,
+    bundle: true,
+    minify: true,
+    format: 'iife',
+    target: BROWSERS,
+    legalComments: 'none',
+  })
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) build(...process.argv.slice(2))

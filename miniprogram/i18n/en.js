@@ -1,6 +1,19 @@
 /** The app's English texts. zh.js has the same keys. */
 
-const months = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October', 'November', 'December']
+const months = [
+  'January',
+  'February',
+  'March',
+  'April',
+  'May',
+  'June',
+  'July',
+  'August',
+  'September',
+  'October',
+  'November',
+  'December',
+]
 
 module.exports = {
   pages: {
@@ -35,7 +48,12 @@ module.exports = {
       saveFailed: 'The picture could not be saved; please check the album permission',
       shareTitle: 'Most likely: {name} ({percent})',
       tipsHeadline: 'For a surer answer',
-      tips: ['Get the whole dog into the picture, not too far away', 'Find good light, and do not shoot against it', 'Shoot from the front or the side, at the dog’s height', 'Keep it to one dog'],
+      tips: [
+        'Get the whole dog into the picture, not too far away',
+        'Find good light, and do not shoot against it',
+        'Shoot from the front or the side, at the dog’s height',
+        'Keep it to one dog',
+      ],
       note: 'An estimate from looks, not a statement about ancestry.',
       answeredBy: 'Answered by {name}, version {version}',
       failedHeadline: 'That did not work',
@@ -116,7 +134,7 @@ module.exports = {
       retry: 'Try again',
       privacy: 'Your photos',
       privacyLines: [
-        'A photo is first made small on your phone, without its location and other details, and then sent to the server to be looked at.',
+        'A photo is first made small on your phone and loses its location and other details. Then the server looks at it.',
         'The server forgets it right away: it stores no photo and writes none to its logs.',
         'Your history is on this phone only. You can delete it at any time.',
       ],

@@ -46,7 +46,9 @@ function all() {
 function fetchOnce() {
   if (!asked) {
     asked = fetchAll()
-    asked.catch(() => { asked = null })
+    asked.catch(() => {
+      asked = null
+    })
   }
   return asked
 }

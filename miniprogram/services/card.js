@@ -35,7 +35,10 @@ async function draw(selector, card) {
 /** @returns {Promise<any>} */
 function find(selector) {
   return new Promise((resolve) => {
-    wx.createSelectorQuery().select(selector).fields({ node: true, size: true }).exec(([found]) => resolve(found.node))
+    wx.createSelectorQuery()
+      .select(selector)
+      .fields({ node: true, size: true })
+      .exec(([found]) => resolve(found.node))
   })
 }
 

@@ -37,7 +37,10 @@ async function add(id, outcome, photo) {
 
 function remove(id) {
   const entries = list()
-  wx.setStorageSync(KEY, entries.filter((entry) => entry.id !== id))
+  wx.setStorageSync(
+    KEY,
+    entries.filter((entry) => entry.id !== id),
+  )
   entries.filter((entry) => entry.id === id).forEach(removePhoto)
 }
 

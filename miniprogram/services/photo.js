@@ -20,7 +20,12 @@ const BYTES_PER_CHARACTER = 3 / 4
  */
 async function choose(sources) {
   try {
-    const { tempFiles } = await wx.chooseMedia({ count: 1, mediaType: ['image'], sourceType: sources, sizeType: ['compressed'] })
+    const { tempFiles } = await wx.chooseMedia({
+      count: 1,
+      mediaType: ['image'],
+      sourceType: sources,
+      sizeType: ['compressed'],
+    })
     return tempFiles[0].tempFilePath
   } catch (error) {
     if (/cancel/.test(error.errMsg)) return null
@@ -39,7 +44,8 @@ async function prepare(path) {
   if (!size) return { path, base64: await readBase64(path) }
   for (const quality of QUALITIES) {
     const small = await shrink(path, size, quality)
-    if (small.base64.length * BYTES_PER_CHARACTER <= ENOUGH_BYTES || quality === QUALITIES[QUALITIES.length - 1]) return small
+    if (small.base64.length * BYTES_PER_CHARACTER <= ENOUGH_BYTES || quality === QUALITIES[QUALITIES.length - 1])
+      return small
   }
 }
 

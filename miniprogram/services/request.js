@@ -24,7 +24,15 @@ class Failure extends Error {
 }
 
 /** @type {Record<number, FailureKind>} */
-const KIND_BY_STATUS = { 400: 'refused', 404: 'noModel', 413: 'tooLarge', 415: 'notPhoto', 429: 'busy', 503: 'busy', 504: 'slow' }
+const KIND_BY_STATUS = {
+  400: 'refused',
+  404: 'noModel',
+  413: 'tooLarge',
+  415: 'notPhoto',
+  429: 'busy',
+  503: 'busy',
+  504: 'slow',
+}
 
 /**
  * @param {string} path

@@ -8,6 +8,8 @@ const photo = require('./photo')
 /** @type {Map<string, string>} snap id -> photo, for photos of this session */
 const photos = new Map()
 
+/** @typedef {{stage?: 'shrinking' | 'asking', outcome?: classifier.Outcome, photo?: string, failure?: any}} News */
+
 /** A photo opened with the app from outside, until the home page takes it. */
 let forwarded = ''
 
@@ -38,15 +40,17 @@ function takeForwarded() {
 }
 
 /**
- * Shrinks, sends, and tells of each step: {stage}, then {outcome, photo} or {failure}. After stop() it says nothing more.
+ * Shrinks, sends, and tells of each step: {stage}, then {outcome, photo} or {failure}. After stop() it says nothing.
  * @param {string} path
- * @param {(news: {stage?: 'shrinking' | 'asking', outcome?: classifier.Outcome, photo?: string, failure?: any}) => void} tell
+ * @param {(news: News) => void} tell
  * @returns {() => void}  stop
  */
 function run(path, tell) {
   let stopped = false
   let cancelRequest = () => {}
-  const say = (news) => { if (!stopped) tell(news) }
+  const say = (news) => {
+    if (!stopped) tell(news)
+  }
 
   async function go() {
     say({ stage: 'shrinking' })

@@ -42,7 +42,10 @@ function workInTemporaryFolder(load) {
   return load()
 }
 
-main(...process.argv.slice(2)).then(() => process.exit(0), (error) => {
-  console.error(error.message ?? error)
-  process.exit(1)
-})
+main(...process.argv.slice(2)).then(
+  () => process.exit(0),
+  (error) => {
+    console.error(error.message ?? error)
+    process.exit(1)
+  },
+)

@@ -4,7 +4,18 @@
  */
 
 /** What a module may use without requiring it, besides the language itself. The runtime passes them in this order. */
-export const MODULE_GLOBALS = ['require', 'module', 'exports', 'wx', 'App', 'Page', 'Component', 'Behavior', 'getApp', 'getCurrentPages']
+export const MODULE_GLOBALS = [
+  'require',
+  'module',
+  'exports',
+  'wx',
+  'App',
+  'Page',
+  'Component',
+  'Behavior',
+  'getApp',
+  'getCurrentPages',
+]
 
 /**
  * @param {import('./source.mjs').Program} program
@@ -12,6 +23,8 @@ export const MODULE_GLOBALS = ['require', 'module', 'exports', 'wx', 'App', 'Pag
  */
 export function bundleScripts(program) {
   const scripts = [...program.files].filter(([file]) => file.endsWith('.js'))
-  const entries = scripts.map(([file, text]) => `${JSON.stringify(file)}:function(${MODULE_GLOBALS}){'use strict';${text}\n}`)
+  const entries = scripts.map(
+    ([file, text]) => `${JSON.stringify(file)}:function(${MODULE_GLOBALS}){'use strict';${text}\n}`,
+  )
   return `{${entries.join(',\n')}}`
 }

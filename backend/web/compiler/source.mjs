@@ -19,7 +19,11 @@ const TEXT = /\.(js|json|wxml|wxss)$/
 
 /** @returns {Program} */
 export function readProgram(root) {
-  const files = new Map(listFiles(root).filter((file) => TEXT.test(file)).map((file) => [file, readText(root, file)]))
+  const files = new Map(
+    listFiles(root)
+      .filter((file) => TEXT.test(file))
+      .map((file) => [file, readText(root, file)]),
+  )
   const app = JSON.parse(required(files, 'app.json'))
   return { root, files, app, units: findUnits(files, app) }
 }

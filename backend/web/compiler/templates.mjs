@@ -40,6 +40,8 @@ function unknownTags(program, builtins) {
     const known = (tag) => SYNTAX_TAGS.has(tag) || tag in builtins || tag in config.usingComponents
     const text = program.files.get(unit + '.wxml').replace(/<!--[\s\S]*?-->/g, '')
     const tags = new Set([...text.matchAll(/<([a-z][\w-]*)/g)].map((match) => match[1]))
-    return [...tags].filter((tag) => !known(tag)).map((tag) => `${unit}.wxml: <${tag}> is not a built-in component of the runtime, nor in usingComponents`)
+    return [...tags]
+      .filter((tag) => !known(tag))
+      .map((tag) => `${unit}.wxml: <${tag}> is not a built-in component of the runtime, nor in usingComponents`)
   })
 }

@@ -13,7 +13,9 @@ export function compileStyles(program, tags) {
   const scopes = componentScopes(program)
   const unitCss = Object.keys(program.units)
     .filter((unit) => program.files.has(unit + '.wxss'))
-    .map((unit) => toCss(program.files, unit + '.wxss', { tags, prefix: scopes[unit], page: program.units[unit].isPage && unit }))
+    .map((unit) =>
+      toCss(program.files, unit + '.wxss', { tags, prefix: scopes[unit], page: program.units[unit].isPage && unit }),
+    )
   return { css: [toCss(program.files, 'app.wxss', { tags }), ...unitCss].join('\n'), scopes }
 }
 
@@ -32,36 +34,52 @@ function inlineImports(files, file, seen) {
   seen.add(file)
   if (!files.has(file)) throw new Error(`WXSS file ${file} is missing; an @import names it.`)
   const text = files.get(file).replace(/\/\*[\s\S]*?\*\//g, '')
-  return text.replace(/@import\s+["']([^"']+)["']\s*;/g, (_, target) => inlineImports(files, resolve(file, target), seen))
+  return text.replace(/@import\s+["']([^"']+)["']\s*;/g, (_, target) =>
+    inlineImports(files, resolve(file, target), seen),
+  )
 }
 
 function rewriteRules(text, scope) {
-  return splitRules(text).map(({ head, body }) => {
-    if (/^@(media|supports)\b/.test(head)) return `${head}{${rewriteRules(body, scope)}}`
-    if (head.startsWith('@')) return `${head}{${rpxToCss(body)}}`
-    const selectors = splitOutside(head, ',').map((selector) => scopeSelector(selector.trim(), scope))
-    return `${selectors.join(',')}{${rpxToCss(body.trim())}}`
-  }).join('\n')
+  return splitRules(text)
+    .map(({ head, body }) => {
+      if (/^@(media|supports)\b/.test(head)) return `${head}{${rewriteRules(body, scope)}}`
+      if (head.startsWith('@')) return `${head}{${rpxToCss(body)}}`
+      const selectors = splitOutside(head, ',').map((selector) => scopeSelector(selector.trim(), scope))
+      return `${selectors.join(',')}{${rpxToCss(body.trim())}}`
+    })
+    .join('\n')
 }
 
-/** "a{b}c{d}" as [{head: "a", body: "b"}, {head: "c", body: "d"}]; braces inside strings and inner rules are left whole. */
+/** "a{b}c{d}" as [{head: "a", body: "b"}, {head: "c", body: "d"}]; strings and inner rules are left whole. */
 function splitRules(text) {
   const rules = []
-  let depth = 0, start = 0, head = ''
+  let depth = 0,
+    start = 0,
+    head = ''
   for (const { index, char } of outsideStrings(text)) {
-    if (char === '{' && depth++ === 0) { head = text.slice(start, index).trim(); start = index + 1 }
-    if (char === '}' && --depth === 0) { rules.push({ head, body: text.slice(start, index) }); start = index + 1 }
+    if (char === '{' && depth++ === 0) {
+      head = text.slice(start, index).trim()
+      start = index + 1
+    }
+    if (char === '}' && --depth === 0) {
+      rules.push({ head, body: text.slice(start, index) })
+      start = index + 1
+    }
   }
   return rules
 }
 
 function splitOutside(text, separator) {
   const parts = []
-  let depth = 0, start = 0
+  let depth = 0,
+    start = 0
   for (const { index, char } of outsideStrings(text)) {
     if (char === '(' || char === '[') depth++
     if (char === ')' || char === ']') depth--
-    if (char === separator && depth === 0) { parts.push(text.slice(start, index)); start = index + 1 }
+    if (char === separator && depth === 0) {
+      parts.push(text.slice(start, index))
+      start = index + 1
+    }
   }
   return [...parts, text.slice(start)]
 }
@@ -71,7 +89,9 @@ function* outsideStrings(text) {
   let quote = ''
   for (let index = 0; index < text.length; index++) {
     const char = text[index]
-    if (quote) { if (char === quote) quote = '' } else if (char === '"' || char === "'") quote = char
+    if (quote) {
+      if (char === quote) quote = ''
+    } else if (char === '"' || char === "'") quote = char
     else yield { index, char }
   }
 }

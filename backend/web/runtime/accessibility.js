@@ -6,26 +6,38 @@ import { glassEasel } from 'glass-easel-miniprogram-adapter'
 
 /** Property of every built-in component -> attribute of its element. */
 const ATTRIBUTES = {
-  hidden: 'hidden', ariaRole: 'role', ariaLabel: 'aria-label', ariaHidden: 'aria-hidden', ariaChecked: 'aria-checked',
-  ariaLive: 'aria-live', ariaLevel: 'aria-level', ariaDisabled: 'aria-disabled', ariaBusy: 'aria-busy',
+  hidden: 'hidden',
+  ariaRole: 'role',
+  ariaLabel: 'aria-label',
+  ariaHidden: 'aria-hidden',
+  ariaChecked: 'aria-checked',
+  ariaLive: 'aria-live',
+  ariaLevel: 'aria-level',
+  ariaDisabled: 'aria-disabled',
+  ariaBusy: 'aria-busy',
 }
 
 /** Roles that a keyboard can reach and press. */
 const PRESSABLE = new Set(['button', 'link', 'radio'])
 
-export const commonProperties = Object.fromEntries(Object.keys(ATTRIBUTES).map((name) => [name, { type: null, value: null }]))
+export const commonProperties = Object.fromEntries(
+  Object.keys(ATTRIBUTES).map((name) => [name, { type: null, value: null }]),
+)
 
-/** Observers that keep the attributes equal to the properties; `more` names further properties to mirror as they are. */
+/** Observers that keep the attributes equal to the properties; `more` names further ones to mirror as they are. */
 export function attributeObservers(more = []) {
   const all = { ...ATTRIBUTES, ...Object.fromEntries(more.map((name) => [name, name])) }
   return Object.entries(all).map(([property, attribute]) => ({
     fields: property,
-    observer(value) { setAttribute(this.$$, attribute, value) },
+    observer(value) {
+      setAttribute(this.$$, attribute, value)
+    },
   }))
 }
 
 function setAttribute(element, attribute, value) {
-  if (value === null || value === undefined || (value === false && !attribute.startsWith('aria-'))) element.removeAttribute(attribute)
+  if (value === null || value === undefined || (value === false && !attribute.startsWith('aria-')))
+    element.removeAttribute(attribute)
   else element.setAttribute(attribute, value === true && !attribute.startsWith('aria-') ? '' : String(value))
   if (attribute === 'role') makeReachable(element, value)
   if (attribute === 'disabled') element.setAttribute('aria-disabled', String(Boolean(value)))
@@ -43,6 +55,11 @@ export function listenToKeyboard() {
     if (!PRESSABLE.has(element.getAttribute('role')) || element.getAttribute('aria-disabled') === 'true') return
     event.preventDefault()
     const { x, y } = element.getBoundingClientRect()
-    glassEasel.triggerEvent(element.__wxElement, 'tap', { x, y }, { bubbles: true, composed: true, originalEvent: event })
+    glassEasel.triggerEvent(
+      element.__wxElement,
+      'tap',
+      { x, y },
+      { bubbles: true, composed: true, originalEvent: event },
+    )
   })
 }

@@ -20,11 +20,24 @@ export function createEngine(program, { wx, App, getApp, getCurrentPages }) {
   registerUnits(space, program)
 
   let constructors = {}
-  const load = createLoader(program.scripts, () => [wx, App, constructors.Page, constructors.Component, constructors.Behavior, getApp, getCurrentPages])
-  const define = (unit) => space.componentEnv(unit, (env) => { constructors = env; load(unit + '.js') })
+  const load = createLoader(program.scripts, () => [
+    wx,
+    App,
+    constructors.Page,
+    constructors.Component,
+    constructors.Behavior,
+    getApp,
+    getCurrentPages,
+  ])
+  const define = (unit) =>
+    space.componentEnv(unit, (env) => {
+      constructors = env
+      load(unit + '.js')
+    })
 
   const backend = env.associateBackend(createBackend(Object.keys(BUILTINS)))
-  for (const unit of ['app', ...Object.keys(program.units)]) backend.registerStyleSheetContent(unit, '') // app.css holds them all
+  // The engine wants a style sheet for each; app.css holds the rules of them all.
+  for (const unit of ['app', ...Object.keys(program.units)]) backend.registerStyleSheetContent(unit, '')
   listenToKeyboard()
   return {
     runApp() {

@@ -16,7 +16,13 @@ export function createFrame({ title, canGoBack, isHome, goBack, goHome }) {
   const placeholder = create('span')
   const element = create('main', 'wx-frame')
   element.append(bar, placeholder)
-  return { element, placeholder, setTitle: (text) => { heading.textContent = text } }
+  return {
+    element,
+    placeholder,
+    setTitle: (text) => {
+      heading.textContent = text
+    },
+  }
 }
 
 function navButton(className, label, onClick) {

@@ -8,7 +8,10 @@ import { addTemporary } from './wx/file_store.js'
 /** WeChat's scene number for "opened with a chat's material". */
 const SCENE_CHAT_MATERIAL = 1173
 
-/** @param {{app: () => any, router: import('./router.js').Router, materials: {materialType: string, path: string}[]}} options */
+/**
+ * @param {{app: () => any, router: import('./router.js').Router, materials: any[]}} options  materials: app.json's
+ *   supportedMaterials, {materialType, path} each
+ */
 export function acceptPhotos({ app, router, materials }) {
   const door = materials.find(({ materialType }) => materialType === 'image/*')
   const deliver = (file) => {
@@ -22,9 +25,18 @@ export function acceptPhotos({ app, router, materials }) {
 function listen(deliver) {
   const root = document.documentElement
   const mark = (dragging) => root.classList.toggle('wx-dragging', dragging)
-  document.addEventListener('dragover', (event) => { event.preventDefault(); mark(true) })
-  document.addEventListener('dragleave', (event) => { if (!event.relatedTarget) mark(false) })
-  document.addEventListener('drop', (event) => { event.preventDefault(); mark(false); first(event.dataTransfer, deliver) })
+  document.addEventListener('dragover', (event) => {
+    event.preventDefault()
+    mark(true)
+  })
+  document.addEventListener('dragleave', (event) => {
+    if (!event.relatedTarget) mark(false)
+  })
+  document.addEventListener('drop', (event) => {
+    event.preventDefault()
+    mark(false)
+    first(event.dataTransfer, deliver)
+  })
   document.addEventListener('paste', (event) => first(event.clipboardData, deliver))
 }
 

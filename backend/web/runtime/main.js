@@ -19,7 +19,9 @@ function run(program) {
   const wx = createWx(() => router)
   const engine = createEngine(program, {
     wx,
-    App: (definition) => { app = definition },
+    App: (definition) => {
+      app = definition
+    },
     getApp: () => app,
     getCurrentPages: () => router.pages(),
   })

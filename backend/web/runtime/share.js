@@ -10,7 +10,11 @@ import { showModal } from './wx/dialogs.js'
 export function offerShare({ router, wx }) {
   document.addEventListener(SHARE_EVENT, async () => {
     const { page, url } = router.top
-    const card = { title: document.title, path: url, ...(await resolveCard(page.onShareAppMessage?.({ from: 'button' }))) }
+    const card = {
+      title: document.title,
+      path: url,
+      ...(await resolveCard(page.onShareAppMessage?.({ from: 'button' }))),
+    }
     await share({ title: card.title, url: linkTo(card.path), picture: card.imageUrl, wx })
   })
 }
@@ -26,8 +30,8 @@ function linkTo(path) {
 }
 
 async function share({ title, url, picture, wx }) {
-  if (navigator.share && await shareSheet({ title, url, picture })) return
-  if (navigator.clipboard && await copy(`${title} ${url}`)) wx.showToast({ title: '链接已复制 Link copied' })
+  if (navigator.share && (await shareSheet({ title, url, picture }))) return
+  if (navigator.clipboard && (await copy(`${title} ${url}`))) wx.showToast({ title: '链接已复制 Link copied' })
   else await showModal({ title, body: linkField(url), showCancel: false, confirmText: '好 OK' })
 }
 
@@ -35,15 +39,26 @@ async function share({ title, url, picture, wx }) {
 async function shareSheet({ title, url, picture }) {
   const files = picture ? [new File([await read(picture)], 'dogsnap.jpg', { type: 'image/jpeg' })] : []
   const data = navigator.canShare?.({ files }) && files.length ? { title, url, files } : { title, url }
-  return navigator.share(data).then(() => true, (error) => error.name === 'AbortError')
+  return navigator.share(data).then(
+    () => true,
+    (error) => error.name === 'AbortError',
+  )
 }
 
 function copy(text) {
-  return navigator.clipboard.writeText(text).then(() => true, () => false)
+  return navigator.clipboard.writeText(text).then(
+    () => true,
+    () => false,
+  )
 }
 
 function linkField(url) {
-  const field = Object.assign(document.createElement('input'), { className: 'wx-modal-link', readOnly: true, value: url, ariaLabel: url })
+  const field = Object.assign(document.createElement('input'), {
+    className: 'wx-modal-link',
+    readOnly: true,
+    value: url,
+    ariaLabel: url,
+  })
   field.addEventListener('focus', () => field.select())
   return field
 }

@@ -1,4 +1,7 @@
-/** What to know about one breed. Its states: loading, shown, unknown (no such breed), failed (no connection and nothing kept). */
+/**
+ * What to know about one breed. Its states: loading, shown, unknown (no such breed), failed (no connection and nothing
+ * kept). It holds no facts: breeds.js gets them from the server.
+ */
 const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
 const routes = require('../../services/routes')
@@ -89,7 +92,9 @@ function toView(breed, all, { text, language }) {
     facts: facts(breed, text, language),
     temperament: breed.temperament[language],
     passages: passages(breed, text, language),
-    lookAlikes: all.filter(({ id }) => breed.look_alikes.includes(id)).map((other) => ({ id: other.id, name: wording.names(other, language).main })),
+    lookAlikes: all
+      .filter(({ id }) => breed.look_alikes.includes(id))
+      .map((other) => ({ id: other.id, name: wording.names(other, language).main })),
   }
 }
 
@@ -99,7 +104,10 @@ function facts(breed, text, language) {
     { label: text.origin, value: breed.origin && breed.origin[language] },
     { label: text.weight, value: breed.weight_kg && wording.fill(text.kg, { range: wording.range(breed.weight_kg) }) },
     { label: text.height, value: breed.height_cm && wording.fill(text.cm, { range: wording.range(breed.height_cm) }) },
-    { label: text.life, value: breed.life_span_years && wording.fill(text.years, { range: wording.range(breed.life_span_years) }) },
+    {
+      label: text.life,
+      value: breed.life_span_years && wording.fill(text.years, { range: wording.range(breed.life_span_years) }),
+    },
   ].filter(({ value }) => value)
 }
 

@@ -13,7 +13,7 @@ Page({
     language: '',
     /** @type {any} */
     text: {},
-    /** @type {{day: string, items: {id: string, photo: string, name: string, second: string, percent: string, removeLabel: string}[]}[]} */
+    /** @type {{day: string, items: ReturnType<typeof toItem>[]}[]} */
     days: [],
     count: 0,
   },
@@ -63,7 +63,13 @@ Page({
   /** @returns {Promise<boolean>} */
   async confirmed(title, content) {
     const { confirm: confirmText, cancel: cancelText } = this.data.text
-    const { confirm } = await wx.showModal({ title, content, confirmText, cancelText, confirmColor: DANGER[this.data.theme] })
+    const { confirm } = await wx.showModal({
+      title,
+      content,
+      confirmText,
+      cancelText,
+      confirmColor: DANGER[this.data.theme],
+    })
     return confirm
   },
 })

@@ -39,7 +39,13 @@ Page({
   showRecent() {
     const language = appearance.language()
     const recent = history.list().slice(0, RECENT)
-    this.setData({ recent: recent.map(({ id, photo, outcome }) => ({ id, photo, name: wording.names(outcome.breeds[0], language).main })) })
+    this.setData({
+      recent: recent.map(({ id, photo, outcome }) => ({
+        id,
+        photo,
+        name: wording.names(outcome.breeds[0], language).main,
+      })),
+    })
   },
 
   onCamera() {

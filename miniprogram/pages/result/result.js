@@ -1,6 +1,7 @@
 /**
- * One photo and its answer. The page is in exactly one state - working, shown, unsure, noDog or failed - and result.wxml
- * has one branch for each. It sends its photo once, when it opens; coming back from the background does not send again.
+ * One photo and its answer. The page is in exactly one state - working, shown, unsure, noDog or failed - and
+ * result.wxml has one branch for each. It sends its photo once, when it opens; coming back from the background does
+ * not send again.
  */
 const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
@@ -78,7 +79,7 @@ Page({
     this.stop = snaps.run(this.data.photo, (news) => this.hear(news))
   },
 
-  /** @param {Parameters<Parameters<typeof snaps.run>[1]>[0]} news */
+  /** @param {import('../../services/snaps').News} news */
   hear({ stage, outcome, photo: small, failure }) {
     if (stage) this.setData({ stage })
     if (failure) this.fail(failure)
@@ -120,7 +121,8 @@ Page({
   showProblem() {
     const { text } = this.data
     const { kind, retryAfter, requestId } = asFailure(this.problem)
-    const sentence = kind === 'busy' && retryAfter ? wording.fill(text.failures.busyFor, { seconds: retryAfter }) : text.failures[kind]
+    const sentence =
+      kind === 'busy' && retryAfter ? wording.fill(text.failures.busyFor, { seconds: retryAfter }) : text.failures[kind]
     const reference = requestId ? wording.fill(text.requestId, { id: requestId }) : ''
     this.setData({ failure: { sentence, reference, retry: WORTH_A_RETRY.includes(kind) } })
   },
@@ -149,9 +151,16 @@ Page({
 
   /** @returns {Promise<string>} temporary file */
   drawCard() {
-    const { rows: [best], text, photo: path } = this.data
+    const { text, photo: path } = this.data
+    const [best] = this.data.rows
     const subtitle = best.second || text.note
-    return card.draw('#card', { photo: path, title: best.name, subtitle, percent: best.percent, app: appearance.texts().card.app })
+    return card.draw('#card', {
+      photo: path,
+      title: best.name,
+      subtitle,
+      percent: best.percent,
+      app: appearance.texts().card.app,
+    })
   },
 
   async onSave() {
@@ -167,8 +176,8 @@ Page({
   /** The link leads to the breed: the photo is on this phone only, and goes along as the card's picture. */
   onShareAppMessage() {
     if (this.data.state !== 'shown') return { title: appearance.texts().pages.home.headline, path: routes.HOME }
-    const { rows: [best], text } = this.data
-    const share = { title: wording.fill(text.shareTitle, best), path: routes.breed(best.id) }
+    const [best] = this.data.rows
+    const share = { title: wording.fill(this.data.text.shareTitle, best), path: routes.breed(best.id) }
     return Object.assign({ promise: this.drawCard().then((imageUrl) => Object.assign({ imageUrl }, share)) }, share)
   },
 })
@@ -176,7 +185,13 @@ Page({
 /** @param {import('../../services/classifier').Guess} guess */
 function toRow(guess, language) {
   const { main, second } = wording.names(guess, language)
-  return { id: guess.id, name: main, second, percent: wording.percent(guess.probability), width: Math.round(guess.probability * 100) }
+  return {
+    id: guess.id,
+    name: main,
+    second,
+    percent: wording.percent(guess.probability),
+    width: Math.round(guess.probability * 100),
+  }
 }
 
 /** What the services do not foresee is told as "unexpected", and printed for whoever looks into it. */

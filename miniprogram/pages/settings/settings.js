@@ -43,7 +43,12 @@ Page({
     const { language, theme, model } = settings.get()
     this.setData({
       groups: [
-        { key: 'language', name: 'language', title: text.language, options: toOptions(LANGUAGES, text.languages, language) },
+        {
+          key: 'language',
+          name: 'language',
+          title: text.language,
+          options: toOptions(LANGUAGES, text.languages, language),
+        },
         { key: 'theme', name: 'theme', title: text.theme, options: toOptions(THEMES, text.themes, theme) },
       ],
       modelOptions: modelOptions(this.models, model, text),
@@ -81,8 +86,8 @@ function toOptions(values, labels, chosen) {
 }
 
 /**
- * The server's default, then everything that can be pinned. A pinned version the server no longer has stays in the list:
- * it is what the app would ask for.
+ * The server's default, then everything that can be pinned. A pinned version the server no longer has stays in the
+ * list: it is what the app would ask for.
  * @returns {Option[]}
  */
 function modelOptions(all, chosen, text) {
@@ -105,5 +110,9 @@ function sameChoice(one, other) {
 function describe({ model, version, label }, all, text) {
   if (!label) return wording.fill(text.modelVersion, { model, version })
   const known = all.find(({ name }) => name === model)
-  return wording.fill(text.modelLabel, { model, label, version: known && known.labels[label] ? known.labels[label] : '?' })
+  return wording.fill(text.modelLabel, {
+    model,
+    label,
+    version: known && known.labels[label] ? known.labels[label] : '?',
+  })
 }

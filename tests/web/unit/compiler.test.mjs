@@ -15,9 +15,14 @@ function tinyProgram(t, files) {
   t.after(() => fs.rmSync(root, { recursive: true }))
   const all = {
     'app.json': '{"pages": ["pages/a/a"]}',
-    'app.js': '', 'app.wxss': '',
-    'pages/a/a.js': 'Page({})', 'pages/a/a.wxml': '<view></view>', 'pages/a/a.json': '{"usingComponents": {"part": "../../parts/part"}}',
-    'parts/part.js': 'Component({})', 'parts/part.wxml': '<view></view>', 'parts/part.json': '{"component": true}',
+    'app.js': '',
+    'app.wxss': '',
+    'pages/a/a.js': 'Page({})',
+    'pages/a/a.wxml': '<view></view>',
+    'pages/a/a.json': '{"usingComponents": {"part": "../../parts/part"}}',
+    'parts/part.js': 'Component({})',
+    'parts/part.wxml': '<view></view>',
+    'parts/part.json': '{"component": true}',
     ...files,
   }
   for (const [file, text] of Object.entries(all)) {
@@ -31,7 +36,13 @@ const cssOf = (program) => compileStyles(program, Object.keys(BUILTINS)).css.rep
 
 test('a program is its pages and the components they use', (t) => {
   const { units } = tinyProgram(t, {})
-  assert.deepEqual(Object.entries(units).map(([unit, { isPage }]) => [unit, isPage]), [['pages/a/a', true], ['parts/part', false]])
+  assert.deepEqual(
+    Object.entries(units).map(([unit, { isPage }]) => [unit, isPage]),
+    [
+      ['pages/a/a', true],
+      ['parts/part', false],
+    ],
+  )
 })
 
 test('a page that app.json names but that is not there is named', (t) => {
@@ -62,7 +73,10 @@ for (const [fault, wxml, remark] of [
 test('rpx is a length of the runtime, tags are wx-elements, and a page keeps its rules to itself', (t) => {
   const css = cssOf(tinyProgram(t, { 'pages/a/a.wxss': 'page { top: 1rpx } .x view > .y { margin: -7.5rpx 2px }' }))
   assert.match(css, /wx-page:where\(wx-page\[is="pages\/a\/a"\]\)\{top: calc\(var\(--rpx\) \* 1\)\}/)
-  assert.match(css, /:where\(wx-page\[is="pages\/a\/a"\]\) \.x wx-view > \.y\{margin: calc\(var\(--rpx\) \* -7\.5\) 2px\}/)
+  assert.match(
+    css,
+    /:where\(wx-page\[is="pages\/a\/a"\]\) \.x wx-view > \.y\{margin: calc\(var\(--rpx\) \* -7\.5\) 2px\}/,
+  )
 })
 
 test('a component has classes of its own, and :host is its element', (t) => {
@@ -72,18 +86,26 @@ test('a component has classes of its own, and :host is its element', (t) => {
 })
 
 test('imports are put in place, once, and a missing one is named', (t) => {
-  const css = cssOf(tinyProgram(t, { 'app.wxss': '@import "a.wxss";\n@import "a.wxss"; .c { top: 0 }', 'a.wxss': '.a { top: 0 }' }))
+  const css = cssOf(
+    tinyProgram(t, { 'app.wxss': '@import "a.wxss";\n@import "a.wxss"; .c { top: 0 }', 'a.wxss': '.a { top: 0 }' }),
+  )
   assert.equal(css.match(/\.a\{/g).length, 1)
   assert.throws(() => cssOf(tinyProgram(t, { 'app.wxss': '@import "b.wxss";' })), /b\.wxss/)
 })
 
 test('media rules are rewritten inside, keyframes are not', (t) => {
-  const css = cssOf(tinyProgram(t, { 'app.wxss': '@media (min-width: 9px) { view { top: 1rpx } } @keyframes k { from { top: 0 } to { top: 2rpx } }' }))
+  const css = cssOf(
+    tinyProgram(t, {
+      'app.wxss': '@media (min-width: 9px) { view { top: 1rpx } } @keyframes k { from { top: 0 } to { top: 2rpx } }',
+    }),
+  )
   assert.match(css, /@media \(min-width: 9px\)\{wx-view\{top: calc\(var\(--rpx\) \* 1\)\}\}/)
   assert.match(css, /@keyframes k\{ from \{ top: 0 \} to \{ top: calc\(var\(--rpx\) \* 2\) \} \}/)
 })
 
 test('pictures inside a style sheet are left as they are', (t) => {
   const url = `url("data:image/svg+xml,%3Csvg d='M1,2{}view.x'/%3E")`
-  assert.ok(cssOf(tinyProgram(t, { 'app.wxss': `.a, .b { background: ${url}; }` })).includes(`.a,.b{background: ${url};}`))
+  assert.ok(
+    cssOf(tinyProgram(t, { 'app.wxss': `.a, .b { background: ${url}; }` })).includes(`.a,.b{background: ${url};}`),
+  )
 })

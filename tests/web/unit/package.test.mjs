@@ -21,7 +21,10 @@ test('the whole package has less than 500 kB', () => {
 })
 
 test('engine, runtime and app together have at most 100 KB gzipped', () => {
-  const sizes = ['index.html', 'runtime.js', 'runtime.css', 'app.js', 'app.css'].map((file) => [file, zlib.gzipSync(dist(file)).length])
+  const sizes = ['index.html', 'runtime.js', 'runtime.css', 'app.js', 'app.css'].map((file) => [
+    file,
+    zlib.gzipSync(dist(file)).length,
+  ])
   const bytes = sizes.reduce((sum, [, size]) => sum + size, 0)
   console.log(`gzipped: ${bytes} bytes (${sizes.map((pair) => pair.join(' ')).join(', ')})`)
   assert.ok(bytes <= MOST_WEB_BYTES_GZIPPED, `${bytes} bytes`)
@@ -33,7 +36,9 @@ test('the licences of what is bundled go along', () => {
 
 test('the three parts of the engine have one version', () => {
   const { dependencies } = json('package.json')
-  const engine = ['glass-easel', 'glass-easel-miniprogram-adapter', 'glass-easel-template-compiler'].map((name) => dependencies[name])
+  const engine = ['glass-easel', 'glass-easel-miniprogram-adapter', 'glass-easel-template-compiler'].map(
+    (name) => dependencies[name],
+  )
   assert.deepEqual(engine, ['0.12.1', '0.12.1', '0.12.1'])
 })
 

@@ -3,7 +3,9 @@ import { beforeEach, test } from 'node:test'
 import { answerBody, GUESSES, Phone, settle, tap } from './phone.mjs'
 
 let phone
-beforeEach(() => { phone = new Phone() })
+beforeEach(() => {
+  phone = new Phone()
+})
 
 const OUTCOME = { state: 'shown', breeds: GUESSES, model: { name: 'inception_v3', version: 2 } }
 const BREEDS = [
@@ -13,10 +15,23 @@ const BREEDS = [
 
 function breed(id, name, chinese, changes) {
   return {
-    id, name, name_zh: chinese, other_names: ['Goldie'], other_names_zh: ['金毛', '黄金猎犬'], wild: false,
-    origin: { en: 'Scotland', zh: '苏格兰' }, size: 'large', weight_kg: [25, 34], height_cm: [51, 61], life_span_years: [10, 12],
-    temperament: { en: ['gentle'], zh: ['温和'] }, coat: { en: 'Golden.', zh: '金色。' }, care: { en: 'Brush.', zh: '梳毛。' },
-    description: { en: 'A dog.', zh: '一种狗。' }, look_alikes: [], ...changes,
+    id,
+    name,
+    name_zh: chinese,
+    other_names: ['Goldie'],
+    other_names_zh: ['金毛', '黄金猎犬'],
+    wild: false,
+    origin: { en: 'Scotland', zh: '苏格兰' },
+    size: 'large',
+    weight_kg: [25, 34],
+    height_cm: [51, 61],
+    life_span_years: [10, 12],
+    temperament: { en: ['gentle'], zh: ['温和'] },
+    coat: { en: 'Golden.', zh: '金色。' },
+    care: { en: 'Brush.', zh: '梳毛。' },
+    description: { en: 'A dog.', zh: '一种狗。' },
+    look_alikes: [],
+    ...changes,
   }
 }
 
@@ -51,7 +66,10 @@ test('a photo from a chat opens its result, once', () => {
 
 test('the latest snaps are offered, and at most four', async () => {
   for (const id of ['a', 'b', 'c', 'd', 'e']) await remember(id)
-  assert.deepEqual(phone.open('home').data.recent.map(({ id }) => id), ['e', 'd', 'c', 'b'])
+  assert.deepEqual(
+    phone.open('home').data.recent.map(({ id }) => id),
+    ['e', 'd', 'c', 'b'],
+  )
 })
 
 // --- breed
@@ -62,11 +80,17 @@ test('a breed shows its facts in the language of the app, and leaves out what is
   await phone.requests[0].answer(200, { breeds: BREEDS })
   assert.equal(page.data.state, 'shown')
   assert.equal(phone.title, '金毛寻回犬')
-  assert.deepEqual(page.data.breed.facts.map(({ value }) => value), ['苏格兰', '25–34 公斤', '51–61 厘米', '10–12 年'])
+  assert.deepEqual(
+    page.data.breed.facts.map(({ value }) => value),
+    ['苏格兰', '25–34 公斤', '51–61 厘米', '10–12 年'],
+  )
   assert.deepEqual(page.data.breed.lookAlikes, [{ id: 'n02', name: '拉布拉多寻回犬' }])
   const other = phone.open('breed', { id: 'n02' })
   await settle()
-  assert.deepEqual(other.data.breed.facts.map(({ value }) => value), ['51–61 厘米', '10–12 年'])
+  assert.deepEqual(
+    other.data.breed.facts.map(({ value }) => value),
+    ['51–61 厘米', '10–12 年'],
+  )
 })
 
 test('breeds are kept for reading without a connection', async () => {
@@ -108,7 +132,10 @@ test('a look-alike opens as a page of its own until ten pages are open, then in 
 
 test('history holds a hundred: the oldest goes, and its photo with it', async () => {
   for (let number = 0; number < 101; number++) await remember(`snap${number}`)
-  const ids = phone.service('history').list().map(({ id }) => id)
+  const ids = phone
+    .service('history')
+    .list()
+    .map(({ id }) => id)
   assert.equal(ids.length, 100)
   assert.deepEqual([ids[0], ids.at(-1)], ['snap100', 'snap1'])
   assert.equal('usr/snap0.jpg' in phone.files, false)
@@ -123,7 +150,14 @@ test('history is shown by day, newest first', async (t) => {
   t.mock.timers.setTime(new Date(2025, 4, 10, 0, 10).getTime())
   await remember('today')
   const { days } = phone.open('history').data
-  assert.deepEqual(days.map(({ day, items }) => [day, ...items.map(({ id }) => id)]), [['今天', 'today'], ['昨天', 'yesterday'], ['2025年5月3日', 'old']])
+  assert.deepEqual(
+    days.map(({ day, items }) => [day, ...items.map(({ id }) => id)]),
+    [
+      ['今天', 'today'],
+      ['昨天', 'yesterday'],
+      ['2025年5月3日', 'old'],
+    ],
+  )
 })
 
 test('deleting one asks first, and removes its photo', async () => {
@@ -136,7 +170,10 @@ test('deleting one asks first, and removes its photo', async () => {
   phone.answerModal = true
   await page.onRemove(tap({ id: 'a' }))
   assert.equal(page.data.count, 1)
-  assert.deepEqual(Object.keys(phone.files).filter((file) => file.startsWith('usr/')), ['usr/b.jpg'])
+  assert.deepEqual(
+    Object.keys(phone.files).filter((file) => file.startsWith('usr/')),
+    ['usr/b.jpg'],
+  )
 })
 
 test('deleting all leaves nothing behind', async () => {
@@ -146,7 +183,10 @@ test('deleting all leaves nothing behind', async () => {
   await page.onClear()
   assert.match(phone.modals[0].title, /2/)
   assert.equal(page.data.count, 0)
-  assert.deepEqual(Object.keys(phone.files).filter((file) => file.startsWith('usr/')), [])
+  assert.deepEqual(
+    Object.keys(phone.files).filter((file) => file.startsWith('usr/')),
+    [],
+  )
 })
 
 test('an unsure answer is named as such in the history', async () => {
@@ -156,7 +196,18 @@ test('an unsure answer is named as such in the history', async () => {
 
 // --- settings
 
-const MODELS = [{ name: 'inception_v3', versions: [{ version: 1, state: 'AVAILABLE' }, { version: 2, state: 'AVAILABLE' }, { version: 3, state: 'LOADING' }], labels: { stable: 2 }, default_version: 2 }]
+const MODELS = [
+  {
+    name: 'inception_v3',
+    versions: [
+      { version: 1, state: 'AVAILABLE' },
+      { version: 2, state: 'AVAILABLE' },
+      { version: 3, state: 'LOADING' },
+    ],
+    labels: { stable: 2 },
+    default_version: 2,
+  },
+]
 
 async function settingsPage() {
   const page = phone.open('settings')
@@ -171,18 +222,30 @@ test('language and theme take effect at once, and stay', async () => {
   assert.equal(phone.title, 'Settings')
   assert.equal(page.data.theme, 'dark')
   assert.equal(phone.bar.frontColor, '#ffffff')
-  assert.deepEqual(page.data.groups[0].options.map(({ chosen }) => chosen), [false, false, true])
+  assert.deepEqual(
+    page.data.groups[0].options.map(({ chosen }) => chosen),
+    [false, false, true],
+  )
   assert.deepEqual(phone.service('settings').get(), { language: 'en', theme: 'dark', model: null })
 })
 
 test('the model list comes from the server: its default, labels, and the versions that are loaded', async () => {
   const page = await settingsPage()
-  assert.deepEqual(page.data.modelOptions.map(({ value }) => value), [
-    null, { model: 'inception_v3', label: 'stable' }, { model: 'inception_v3', version: 1 }, { model: 'inception_v3', version: 2 },
-  ])
+  assert.deepEqual(
+    page.data.modelOptions.map(({ value }) => value),
+    [
+      null,
+      { model: 'inception_v3', label: 'stable' },
+      { model: 'inception_v3', version: 1 },
+      { model: 'inception_v3', version: 2 },
+    ],
+  )
   assert.equal(page.data.modelOptions[0].chosen, true)
   page.onModel(tap({ value: { model: 'inception_v3', version: 1 } }))
-  assert.deepEqual(page.data.modelOptions.map(({ chosen }) => chosen), [false, false, true, false])
+  assert.deepEqual(
+    page.data.modelOptions.map(({ chosen }) => chosen),
+    [false, false, true, false],
+  )
 })
 
 test('a pinned version the server has lost stays in the list, told as not available', async () => {
@@ -210,10 +273,16 @@ test('every page follows the phone into the dark, unless a theme was chosen', as
   const pages = [phone.open('home'), phone.open('history')]
   phone.theme = 'dark'
   phone.themeListeners.forEach((listener) => listener({ theme: 'dark' }))
-  assert.deepEqual(pages.map(({ data }) => data.theme), ['dark', 'dark'])
+  assert.deepEqual(
+    pages.map(({ data }) => data.theme),
+    ['dark', 'dark'],
+  )
   phone.service('settings').change({ theme: 'light' })
   pages.forEach((page) => page.onShow())
-  assert.deepEqual(pages.map(({ data }) => data.theme), ['light', 'light'])
+  assert.deepEqual(
+    pages.map(({ data }) => data.theme),
+    ['light', 'light'],
+  )
 })
 
 test('a phone in a language the app does not speak gets English', () => {
@@ -225,5 +294,8 @@ test('an answer fetches the breeds, so that they can be read offline later', asy
   phone.snap()
   await settle()
   await phone.requests[0].answer(200, answerBody())
-  assert.deepEqual(phone.requests.map(({ url }) => new URL(url).pathname), ['/api/classify', '/api/breeds'])
+  assert.deepEqual(
+    phone.requests.map(({ url }) => new URL(url).pathname),
+    ['/api/classify', '/api/breeds'],
+  )
 })

@@ -9,7 +9,11 @@ import { MODULE_GLOBALS } from '../../../backend/web/compiler/scripts.mjs'
 import { createLoader } from '../../../backend/web/runtime/modules.js'
 
 export const program = readProgram(path.join(path.dirname(fileURLToPath(import.meta.url)), '../../../miniprogram'))
-const scripts = Object.fromEntries([...program.files].filter(([file]) => file.endsWith('.js')).map(([file, text]) => [file, new Function(...MODULE_GLOBALS, `'use strict';${text}`)]))
+const scripts = Object.fromEntries(
+  [...program.files]
+    .filter(([file]) => file.endsWith('.js'))
+    .map(([file, text]) => [file, new Function(...MODULE_GLOBALS, `'use strict';${text}`)]),
+)
 
 export const GUESSES = [
   { id: 'n01', name: 'golden retriever', name_zh: '金毛寻回犬', probability: 0.93 },
@@ -20,7 +24,14 @@ export const GUESSES = [
 
 /** The server's answer to a photo of a golden retriever, unless told otherwise. */
 export function answerBody(changes = {}) {
-  return { model: { name: 'inception_v3', version: 2 }, dog: true, confident: true, breeds: GUESSES, request_id: 'r1', ...changes }
+  return {
+    model: { name: 'inception_v3', version: 2 },
+    dog: true,
+    confident: true,
+    breeds: GUESSES,
+    request_id: 'r1',
+    ...changes,
+  }
 }
 
 /** A phone in Chinese, in light colours, with nothing stored. */
@@ -42,7 +53,19 @@ export class Phone {
     this.compressions = []
     this.themeListeners = []
     this.wx = fakeWx(this)
-    this.load = createLoader(scripts, () => [this.wx, (app) => { this.app = app }, (page) => { this.definition = page }, () => {}, () => {}, () => this.app, () => this.pages])
+    this.load = createLoader(scripts, () => [
+      this.wx,
+      (app) => {
+        this.app = app
+      },
+      (page) => {
+        this.definition = page
+      },
+      () => {},
+      () => {},
+      () => this.app,
+      () => this.pages,
+    ])
   }
 
   service(name) {
@@ -53,7 +76,13 @@ export class Phone {
   open(name, query = {}) {
     delete this.definition
     const definition = this.pageDefinition(name)
-    const page = { ...definition, data: structuredClone(definition.data), setData(changes) { Object.assign(this.data, structuredClone(changes)) } }
+    const page = {
+      ...definition,
+      data: structuredClone(definition.data),
+      setData(changes) {
+        Object.assign(this.data, structuredClone(changes))
+      },
+    }
     this.pages.push(page)
     page.onLoad(query)
     page.onShow()
@@ -84,19 +113,35 @@ export const tap = (dataset = {}) => ({ currentTarget: { dataset } })
 
 function fakeWx(phone) {
   const fileManager = {
-    readFile: ({ filePath, success, fail }) => (filePath in phone.files ? success({ data: phone.files[filePath] }) : fail({ errMsg: 'readFile:fail no such file' })),
-    copyFile: ({ srcPath, destPath, success, fail }) => (srcPath in phone.files ? success(phone.files[destPath] = phone.files[srcPath]) : fail({ errMsg: 'copyFile:fail no such file' })),
-    unlink: ({ filePath }) => { delete phone.files[filePath] },
+    readFile: ({ filePath, success, fail }) =>
+      filePath in phone.files
+        ? success({ data: phone.files[filePath] })
+        : fail({ errMsg: 'readFile:fail no such file' }),
+    copyFile: ({ srcPath, destPath, success, fail }) =>
+      srcPath in phone.files
+        ? success((phone.files[destPath] = phone.files[srcPath]))
+        : fail({ errMsg: 'copyFile:fail no such file' }),
+    unlink: ({ filePath }) => {
+      delete phone.files[filePath]
+    },
   }
-  const route = (kind) => async ({ url } = {}) => { phone.routes.push(url ? `${kind} ${url}` : kind) }
+  const route =
+    (kind) =>
+    async ({ url } = {}) => {
+      phone.routes.push(url ? `${kind} ${url}` : kind)
+    }
   return {
     env: { USER_DATA_PATH: 'usr' },
     getAppBaseInfo: () => ({ language: phone.language, theme: phone.theme }),
     getDeviceInfo: () => ({ platform: phone.platform }),
     onThemeChange: (listener) => phone.themeListeners.push(listener),
     getStorageSync: (key) => (key in phone.storage ? structuredClone(phone.storage[key]) : ''),
-    setStorageSync: (key, value) => { phone.storage[key] = structuredClone(value) },
-    removeStorageSync: (key) => { delete phone.storage[key] },
+    setStorageSync: (key, value) => {
+      phone.storage[key] = structuredClone(value)
+    },
+    removeStorageSync: (key) => {
+      delete phone.storage[key]
+    },
     getFileSystemManager: () => fileManager,
     chooseMedia: async (options) => {
       phone.chooseOptions = options
@@ -110,22 +155,39 @@ function fakeWx(phone) {
     compressImage: async (options) => {
       phone.compressions.push(options)
       const tempFilePath = `tmp/small-${phone.compressions.length}.jpg`
-      phone.files[tempFilePath] = 'A'.repeat(phone.bytesAt(options.quality) * 4 / 3)
+      phone.files[tempFilePath] = 'A'.repeat((phone.bytesAt(options.quality) * 4) / 3)
       return { tempFilePath }
     },
     request: (options) => {
       const request = { ...options, aborted: false }
-      request.answer = (statusCode, data, header = {}) => { options.success({ statusCode, data, header }); return settle() }
-      request.lose = (errMsg) => { options.fail({ errMsg }); return settle() }
+      request.answer = (statusCode, data, header = {}) => {
+        options.success({ statusCode, data, header })
+        return settle()
+      }
+      request.lose = (errMsg) => {
+        options.fail({ errMsg })
+        return settle()
+      }
       phone.requests.push(request)
-      return { abort: () => { request.aborted = true; options.fail({ errMsg: 'request:fail abort' }) } }
+      return {
+        abort: () => {
+          request.aborted = true
+          options.fail({ errMsg: 'request:fail abort' })
+        },
+      }
     },
     navigateTo: route('navigateTo'),
     redirectTo: route('redirectTo'),
     navigateBack: route('navigateBack'),
-    setNavigationBarTitle: ({ title }) => { phone.title = title },
-    setNavigationBarColor: (colours) => { phone.bar = colours },
-    showToast: ({ title }) => { phone.toast = title },
+    setNavigationBarTitle: ({ title }) => {
+      phone.title = title
+    },
+    setNavigationBarColor: (colours) => {
+      phone.bar = colours
+    },
+    showToast: ({ title }) => {
+      phone.toast = title
+    },
     showModal: async (options) => {
       phone.modals.push(options)
       return { confirm: phone.answerModal }

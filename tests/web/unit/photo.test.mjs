@@ -30,7 +30,7 @@ test('the quality goes down until the photo has 60 kB or less', async () => {
   phone.bytesAt = (quality) => quality * 900
   const { path, base64 } = await photo.prepare('tmp/dog.jpg')
   assert.equal(phone.compressions.length, 2)
-  assert.ok(base64.length * 3 / 4 <= 60_000)
+  assert.ok((base64.length * 3) / 4 <= 60_000)
   assert.equal(path, 'tmp/small-2.jpg')
 })
 

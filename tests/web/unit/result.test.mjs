@@ -3,7 +3,9 @@ import { beforeEach, test } from 'node:test'
 import { answerBody, GUESSES, Phone, settle, tap } from './phone.mjs'
 
 let phone
-beforeEach(() => { phone = new Phone() })
+beforeEach(() => {
+  phone = new Phone()
+})
 
 /** A result page whose photo is on its way to the server, and that request. */
 async function asking() {
@@ -21,11 +23,14 @@ async function answered(changes) {
 test('a sure answer is shown with the breeds, their names in both languages and percentages', async () => {
   const page = await answered()
   assert.equal(page.data.state, 'shown')
-  assert.deepEqual(page.data.rows.map(({ name, second, percent, width }) => [name, second, percent, width]), [
-    ['金毛寻回犬', 'Golden retriever', '93%', 93],
-    ['拉布拉多寻回犬', 'Labrador retriever', '3%', 3],
-    ['寻血猎犬', 'Bloodhound', '2%', 2],
-  ])
+  assert.deepEqual(
+    page.data.rows.map(({ name, second, percent, width }) => [name, second, percent, width]),
+    [
+      ['金毛寻回犬', 'Golden retriever', '93%', 93],
+      ['拉布拉多寻回犬', 'Labrador retriever', '3%', 3],
+      ['寻血猎犬', 'Bloodhound', '2%', 2],
+    ],
+  )
   assert.match(page.data.answeredBy, /inception_v3.*2/)
 })
 
@@ -90,7 +95,11 @@ test('a busy server that says how long is believed', async () => {
   assert.match(page.data.failure.sentence, /7 秒/)
 })
 
-for (const [errMsg, sentence] of [['request:fail ', /连不上/], ['request:fail timeout', /没有回音/], ['request:fail interrupted', /连不上/]]) {
+for (const [errMsg, sentence] of [
+  ['request:fail ', /连不上/],
+  ['request:fail timeout', /没有回音/],
+  ['request:fail interrupted', /连不上/],
+]) {
   test(`"${errMsg}" is told in words and can be retried`, async () => {
     const { page, request } = await asking()
     await request.lose(errMsg)
@@ -218,7 +227,9 @@ test('only a sure answer is shared, as a link to the breed', async () => {
 
 test('a refused save says what to check', async () => {
   const page = await answered()
-  page.drawCard = async () => { throw new Error('no album') }
+  page.drawCard = async () => {
+    throw new Error('no album')
+  }
   await page.onSave()
   assert.match(phone.toast, /相册权限/)
 })

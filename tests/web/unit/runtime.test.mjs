@@ -6,7 +6,10 @@ import { api } from '../../../backend/web/runtime/wx/api.js'
 import { createWx } from '../../../backend/web/runtime/wx/index.js'
 import { program } from './phone.mjs'
 
-const nextTurn = () => new Promise((resolve) => { setImmediate(resolve) })
+const nextTurn = () =>
+  new Promise((resolve) => {
+    setImmediate(resolve)
+  })
 
 test('without callbacks an asynchronous function gives a promise, with errMsg as in WeChat', async () => {
   const double = api('double', ({ n }) => ({ n: 2 * n }))
@@ -14,16 +17,24 @@ test('without callbacks an asynchronous function gives a promise, with errMsg as
 })
 
 test('a failing one rejects with its name and reason in errMsg', async () => {
-  const broken = api('broken', () => { throw new Error('cancel') })
+  const broken = api('broken', () => {
+    throw new Error('cancel')
+  })
   await assert.rejects(broken(), { errMsg: 'broken:fail cancel' })
 })
 
 test('with callbacks they are called, and there is no promise', async () => {
   const calls = []
-  const listen = { success: (result) => calls.push(['success', result.errMsg]), fail: (error) => calls.push(['fail', error.errMsg]), complete: () => calls.push(['complete']) }
+  const listen = {
+    success: (result) => calls.push(['success', result.errMsg]),
+    fail: (error) => calls.push(['fail', error.errMsg]),
+    complete: () => calls.push(['complete']),
+  }
   assert.equal(api('fine', () => ({}))(listen), undefined)
   await nextTurn()
-  api('broken', () => { throw new Error('why') })(listen)
+  api('broken', () => {
+    throw new Error('why')
+  })(listen)
   await nextTurn()
   assert.deepEqual(calls, [['success', 'fine:ok'], ['complete'], ['fail', 'broken:fail why'], ['complete']])
 })
@@ -47,10 +58,20 @@ test('every wx function that the app uses exists', () => {
 
 test('a file is run once, also when two require each other', () => {
   const runs = []
-  const load = createLoader({
-    'a.js': (require, module, exports) => { runs.push('a'); exports.name = 'a'; exports.b = require('./lib/b') },
-    'lib/b.js': (require, module) => { runs.push('b'); module.exports = { aName: require('../a.js').name } },
-  }, () => [])
+  const load = createLoader(
+    {
+      'a.js': (require, module, exports) => {
+        runs.push('a')
+        exports.name = 'a'
+        exports.b = require('./lib/b')
+      },
+      'lib/b.js': (require, module) => {
+        runs.push('b')
+        module.exports = { aName: require('../a.js').name }
+      },
+    },
+    () => [],
+  )
   assert.equal(load('a.js').b.aName, 'a')
   load('a.js')
   assert.deepEqual(runs, ['a', 'b'])
@@ -63,5 +84,8 @@ test('a required file that is not there is named, with who asked', () => {
 
 test('paths and page addresses are taken apart', () => {
   assert.equal(join('pages/home', '../../services/x'), 'services/x')
-  assert.deepEqual(parseUrl('/pages/breed/breed?id=n02&x=%E7%8B%97'), { path: 'pages/breed/breed', query: { id: 'n02', x: '狗' } })
+  assert.deepEqual(parseUrl('/pages/breed/breed?id=n02&x=%E7%8B%97'), {
+    path: 'pages/breed/breed',
+    query: { id: 'n02', x: '狗' },
+  })
 })

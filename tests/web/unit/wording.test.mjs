@@ -38,7 +38,14 @@ function leaves(texts, path = []) {
 const holes = (text) => [...text.matchAll(/\{(\w+)\}/g)].map((match) => match[1]).sort()
 
 test('both languages have the same texts, with the same places to fill', () => {
-  assert.deepEqual(leaves(zh).map(([path]) => path).sort(), leaves(en).map(([path]) => path).sort())
+  assert.deepEqual(
+    leaves(zh)
+      .map(([path]) => path)
+      .sort(),
+    leaves(en)
+      .map(([path]) => path)
+      .sort(),
+  )
   const english = Object.fromEntries(leaves(en))
   for (const [path, text] of leaves(zh)) {
     if (path !== 'pages.history.date') assert.deepEqual(holes(text), holes(english[path]), path)
@@ -47,7 +54,11 @@ test('both languages have the same texts, with the same places to fill', () => {
 
 test('every text is used by its page', () => {
   for (const [page, texts] of Object.entries(zh.pages)) {
-    const source = program.files.get(`pages/${page}/${page}.js`) + program.files.get(`pages/${page}/${page}.wxml`) + program.files.get('services/appearance.js') + program.files.get('services/wording.js')
+    const source =
+      program.files.get(`pages/${page}/${page}.js`) +
+      program.files.get(`pages/${page}/${page}.wxml`) +
+      program.files.get('services/appearance.js') +
+      program.files.get('services/wording.js')
     for (const key of Object.keys(texts)) assert.match(source, new RegExp(`\\b${key}\\b`), `${page}.${key}`)
   }
 })

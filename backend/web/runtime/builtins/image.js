@@ -7,21 +7,33 @@ import { urlOf } from '../wx/file_store.js'
 const FITS = { scaleToFill: 'fill', aspectFit: 'contain', aspectFill: 'cover' }
 
 export const image = {
-  template: '<html-img src="{{url}}" class="wx-image-{{fit}}" alt="" draggable="false" catch:load="_load" catch:error="_fail" />',
+  template:
+    '<html-img loading="{{lazyLoad ? \'lazy\' : \'eager\'}}" src="{{url}}" class="wx-image-{{fit}}" alt="" ' +
+    'draggable="false" catch:load="_load" catch:error="_fail" />',
   properties: { src: String, mode: { type: String, value: 'scaleToFill' }, lazyLoad: Boolean },
   data: { url: '', fit: 'fill' },
   observers: [
     { fields: 'src', observer: showSource },
-    { fields: 'mode', observer(mode) { this.setData({ fit: fitOf(mode) }) } },
+    {
+      fields: 'mode',
+      observer(mode) {
+        this.setData({ fit: fitOf(mode) })
+      },
+    },
   ],
   methods: {
-    _load() { this.triggerEvent('load', {}) },
-    _fail() { if (this.data.url) this.triggerEvent('error', { errMsg: `image: cannot show ${this.data.src}` }) },
+    _load() {
+      this.triggerEvent('load', {})
+    },
+    _fail() {
+      if (this.data.url) this.triggerEvent('error', { errMsg: `image: cannot show ${this.data.src}` })
+    },
   },
 }
 
 function fitOf(mode) {
-  if (!FITS[mode]) throw new Error(`<image mode="${mode}"> is not known here; use one of ${Object.keys(FITS).join(', ')}`)
+  if (!FITS[mode])
+    throw new Error(`<image mode="${mode}"> is not known here; use one of ${Object.keys(FITS).join(', ')}`)
   return FITS[mode]
 }
 

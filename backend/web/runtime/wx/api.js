@@ -6,10 +6,14 @@
  */
 export function api(name, run) {
   return (options = {}) => {
-    const outcome = Promise.resolve(options).then(run).then(
-      (result) => ({ ...result, errMsg: `${name}:ok` }),
-      (error) => { throw failure(name, error) },
-    )
+    const outcome = Promise.resolve(options)
+      .then(run)
+      .then(
+        (result) => ({ ...result, errMsg: `${name}:ok` }),
+        (error) => {
+          throw failure(name, error)
+        },
+      )
     if (!options.success && !options.fail && !options.complete) return outcome
     callBack(outcome, options)
     return undefined
@@ -18,11 +22,17 @@ export function api(name, run) {
 
 /** Delivers an outcome to success, fail and complete. */
 export function callBack(outcome, { success, fail, complete }) {
-  outcome.then((result) => { success?.(result); complete?.(result) }, (error) => {
-    const result = { errMsg: error.errMsg }
-    fail?.(result)
-    complete?.(result)
-  })
+  outcome.then(
+    (result) => {
+      success?.(result)
+      complete?.(result)
+    },
+    (error) => {
+      const result = { errMsg: error.errMsg }
+      fail?.(result)
+      complete?.(result)
+    },
+  )
 }
 
 export function failure(name, error) {

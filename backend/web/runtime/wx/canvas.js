@@ -8,13 +8,18 @@ export function canvas(router) {
     createSelectorQuery: () => selectorQuery(router().top.root.getComponent().getShadowRoot()),
     canvasToTempFilePath: api('canvasToTempFilePath', async ({ canvas, fileType = 'png', quality = 1 }) => {
       const type = fileType === 'jpg' ? 'image/jpeg' : 'image/png'
-      const blob = await new Promise((resolve) => { canvas.toBlob(resolve, type, quality) })
+      const blob = await new Promise((resolve) => {
+        canvas.toBlob(resolve, type, quality)
+      })
       return { tempFilePath: addTemporary(blob) }
     }),
   }
 }
 
-/** @param {{querySelector: (selector: string) => {$$: HTMLElement} | null}} page  glass-easel's tree: ids are not in the DOM */
+/**
+ * @param {{querySelector: (selector: string) => {$$: HTMLElement} | null}} page  glass-easel's tree, because a page's ids
+ *   are not in the DOM
+ */
 function selectorQuery(page) {
   const results = []
   const query = {
@@ -24,7 +29,9 @@ function selectorQuery(page) {
         return query
       },
     }),
-    exec: (callback) => { queueMicrotask(() => callback(results)) },
+    exec: (callback) => {
+      queueMicrotask(() => callback(results))
+    },
   }
   return query
 }
@@ -43,7 +50,12 @@ function createImage() {
   const native = Object.getOwnPropertyDescriptor(HTMLImageElement.prototype, 'src')
   Object.defineProperty(image, 'src', {
     get: () => native.get.call(image),
-    set: (path) => { urlOf(path).then((url) => native.set.call(image, url), (error) => image.onerror?.(error)) },
+    set: (path) => {
+      urlOf(path).then(
+        (url) => native.set.call(image, url),
+        (error) => image.onerror?.(error),
+      )
+    },
   })
   return image
 }

@@ -1,4 +1,4 @@
-/** Toasts and modal dialogs, drawn by the page (window.confirm would stop everything and speak the browser's language). */
+/** Toasts and modal dialogs, drawn by the page: window.confirm would stop it and speak the browser's language. */
 import { api } from './api.js'
 
 const DEFAULT_TOAST_MS = 1500
@@ -23,7 +23,15 @@ function showToast(title, duration) {
  *   body: further content, for the runtime's own dialogs
  * @returns {Promise<{confirm: boolean, cancel: boolean}>}
  */
-export function showModal({ title = '', content = '', showCancel = true, confirmText = '确定', cancelText = '取消', confirmColor = '', body }) {
+export function showModal({
+  title = '',
+  content = '',
+  showCancel = true,
+  confirmText = '确定',
+  cancelText = '取消',
+  confirmColor = '',
+  body,
+}) {
   const dialog = Object.assign(document.createElement('dialog'), { className: 'wx-modal' })
   dialog.setAttribute('aria-label', title || content)
   const buttons = element('div', 'wx-modal-buttons')

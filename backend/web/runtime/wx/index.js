@@ -13,11 +13,24 @@ import { system } from './system.js'
 
 /** @param {() => import('../router.js').Router} router  asked when needed: the router is made after wx */
 export function createWx(router) {
-  const known = { ...system, ...storage, ...files, ...media, ...network, ...dialogs, ...canvas(router), ...navigation(router) }
+  const known = {
+    ...system,
+    ...storage,
+    ...files,
+    ...media,
+    ...network,
+    ...dialogs,
+    ...canvas(router),
+    ...navigation(router),
+  }
   known.canIUse = (schema) => schema.split('.')[0] in known
-  return new Proxy(known, { get: (target, name) => (name in target || typeof name === 'symbol' ? target[name] : unknown(name)) })
+  return new Proxy(known, {
+    get: (target, name) => (name in target || typeof name === 'symbol' ? target[name] : unknown(name)),
+  })
 }
 
 function unknown(name) {
-  return () => { throw new Error(`wx.${name} does not exist in the browser runtime (backend/web/runtime/wx).`) }
+  return () => {
+    throw new Error(`wx.${name} does not exist in the browser runtime (backend/web/runtime/wx).`)
+  }
 }

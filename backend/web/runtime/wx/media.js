@@ -11,7 +11,13 @@ export const media = {
   getImageInfo: api('getImageInfo', async ({ src }) => {
     const [bitmap, blob] = [await decode(src), await read(src)]
     // "up": width and height below are already those of the upright picture, which is all this browser ever sees
-    return { width: bitmap.width, height: bitmap.height, path: src, orientation: 'up', type: blob.type.replace('image/', '') }
+    return {
+      width: bitmap.width,
+      height: bitmap.height,
+      path: src,
+      orientation: 'up',
+      type: blob.type.replace('image/', ''),
+    }
   }),
   compressImage: api('compressImage', async ({ src, quality = 80, compressedWidth, compressedHeight }) => {
     const bitmap = await decode(src)
@@ -43,7 +49,10 @@ function pickFile(sourceType) {
 
 /** A browser has no album to write to: the picture goes where downloads go. */
 function download(blob) {
-  const link = Object.assign(document.createElement('a'), { href: URL.createObjectURL(blob), download: `dogsnap-${Date.now()}.jpg` })
+  const link = Object.assign(document.createElement('a'), {
+    href: URL.createObjectURL(blob),
+    download: `dogsnap-${Date.now()}.jpg`,
+  })
   link.click()
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000) // long enough for the slowest "save as" dialog to start
 }

@@ -9,8 +9,13 @@ const DEFAULT_TIMEOUT_MS = 60_000
 export const network = {
   request(options) {
     const controller = new AbortController()
-    const outcome = send(options, controller).catch((error) => { throw failure('request', error) })
-    callBack(outcome.then((result) => ({ ...result, errMsg: 'request:ok' })), options)
+    const outcome = send(options, controller).catch((error) => {
+      throw failure('request', error)
+    })
+    callBack(
+      outcome.then((result) => ({ ...result, errMsg: 'request:ok' })),
+      options,
+    )
     return { abort: () => controller.abort(new Error('abort')) }
   },
 }
@@ -24,7 +29,11 @@ async function send({ url, data, method = 'GET', header = {}, timeout = DEFAULT_
       body: data === undefined ? undefined : JSON.stringify(data),
       signal: controller.signal,
     })
-    return { statusCode: response.status, header: Object.fromEntries(response.headers), data: parse(await response.text()) }
+    return {
+      statusCode: response.status,
+      header: Object.fromEntries(response.headers),
+      data: parse(await response.text()),
+    }
   } finally {
     clearTimeout(timer)
   }
