@@ -3,12 +3,14 @@
 It does not check or run anything itself: the predictor does, or the server at --url.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import click
 
+from backend.commands.json_instances import Instances, read_instances
 from backend.commands.serve import prepare_logging
 from backend.settings import Settings, given, options
 
@@ -43,13 +45,25 @@ def predict(
     settings = Settings.from_environment(**given(flags))
     which = {"model": model or settings.default_model, "version": version, "label": label}
     if json_instances is not None:
-        body = {"instances": read_instances(json_instances), "signature_name": signature_name}
-        answer = _post(instances_url(url, which), json=body) if url else _predict_here(settings, which, body)
+        answer = _predict(settings, url, which, read_instances(json_instances), signature_name)
     else:
         fields = {**which, "top_k": top_k}
         contents = photo.read_bytes()
         answer = _post_photo(url, fields, contents) if url else _classify_here(settings, fields, contents)
     click.echo(_shown(answer))
+
+
+def _predict(
+    settings: Settings, url: str | None, which: dict[str, Any], instances: Instances, signature_name: str
+) -> dict[str, Any]:
+    """Raises click.ClickException, which names the line of the file where an instance is at fault."""
+    body = {"instances": instances.values, "signature_name": signature_name}
+    try:
+        if url is None:
+            return _predict_here(settings, which, body)
+        return _post(instances_url(url, which), data=json.dumps(body), headers={"Content-Type": "application/json"})
+    except click.ClickException as error:
+        raise click.ClickException(instances.named(error.message)) from error
 
 
 # -- here --------------------------------------------------------------------------------------------------------------
@@ -116,33 +130,8 @@ def _post(url: str, **sent: Any) -> dict[str, Any]:
     except requests.RequestException as error:
         raise click.ClickException(f"{url} gives no answer that can be read: {error}") from None
     if response.status_code != 200:
-        raise click.ClickException(f"{response.status_code}: {answer.get('error', answer)}")
+        raise click.ClickException(str(answer.get("error", answer)))
     return answer
-
-
-# -- files -------------------------------------------------------------------------------------------------------------
-
-
-def read_instances(file: Path) -> list[Any]:
-    """One JSON instance per line, as for `gcloud ... predict --json-instances`; empty lines are skipped."""
-    lines = file.read_bytes().splitlines()
-    instances = [_instance(file, number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    if len(instances) == 1 and isinstance(instances[0], dict) and "instances" in instances[0]:
-        raise click.ClickException(
-            f"{file} holds a whole request; expected one instance per line, without a list around them"
-        )
-    if not instances:
-        raise click.ClickException(f"{file} is empty; expected one JSON instance per line")
-    return instances
-
-
-def _instance(file: Path, number: int, line: bytes) -> Any:
-    import orjson
-
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise click.ClickException(f"line {number} of {file}: expected one JSON instance per line: {error}") from None
 
 
 def _shown(answer: dict[str, Any]) -> str:

@@ -1,0 +1,64 @@
+"""Files of instances as `gcloud ... predict --json-instances` takes them: on each line one JSON value, and no list around.
+
+It reads them and names their lines in errors; whether a model takes the values is for the model to say.
+"""
+
+import codecs
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+EXPECTED = "expected one JSON instance per line"
+# How errors name an instance: by its place in the request, counted from 0.
+PLACE = re.compile(r"\belement: (\d+)|\bat item (\d+)\b")
+PLACES = re.compile(r"\bat these places of the batch\b.*\[([\d ]+)\]")
+
+
+@dataclass(frozen=True)
+class Instances:
+    """The values of a file, and the number of the line on which each stands."""
+
+    file: Path
+    values: list[Any]
+    lines: list[int]
+
+    def named(self, message: str) -> str:
+        """An error about a place in the request, with the file's line in front; another error as it is."""
+        places = PLACE.search(message) or PLACES.search(message)
+        if places is None:
+            return message
+        lines = [self.lines[int(place)] for place in places[places.lastindex].split() if int(place) < len(self.lines)]
+        return f"{_where(self.file, *lines)}: {message}" if lines else message
+
+
+def read_instances(file: Path) -> Instances:
+    """Every line that is not empty, long form or shorthand. Raises click.ClickException naming the line."""
+    contents = file.read_bytes().removeprefix(codecs.BOM_UTF8)
+    found = {
+        number: _instance(file, number, line)
+        for number, line in enumerate(contents.splitlines(), start=1)
+        if line.strip()
+    }
+    values = list(found.values())
+    if len(values) == 1 and isinstance(values[0], dict) and "instances" in values[0]:
+        raise click.ClickException(
+            f"{file} holds a whole request; expected one instance per line, without a list around them"
+        )
+    if not values:
+        raise click.ClickException(f"{file} is empty; {EXPECTED}")
+    return Instances(file, values, list(found))
+
+
+def _instance(file: Path, number: int, line: bytes) -> Any:
+    try:
+        return json.loads(line.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise click.ClickException(f"{_where(file, number)}: {EXPECTED}: {error}") from None
+
+
+def _where(file: Path, *lines: int) -> str:
+    return f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))} of {file}"

@@ -1,0 +1,139 @@
+"""Files of instances, as gcloud takes them: what is read, and that errors name the line, here and by a server alike."""
+
+import base64
+from pathlib import Path
+
+import click
+import pytest
+import tiny_models
+from click.testing import CliRunner
+from colour_photos import GREEN, encode, plain
+
+from backend.commands.json_instances import Instances, read_instances
+from backend.commands.predict import predict
+
+
+@pytest.fixture
+def file(tmp_path) -> Path:
+    return tmp_path / "instances.json"
+
+
+def read(file: Path, contents: str | bytes) -> Instances:
+    file.write_bytes(contents if isinstance(contents, bytes) else contents.encode())
+    return read_instances(file)
+
+
+def test_every_line_is_an_instance_in_the_long_form_or_the_short_one(file):
+    text = '{"image_bytes": {"b64": "YQ=="}}\n{"b64": "Yg=="}\n[1, 2.5]\n"text"\n7'
+    assert read(file, text).values == [{"image_bytes": {"b64": "YQ=="}}, {"b64": "Yg=="}, [1, 2.5], "text", 7]
+
+
+def test_empty_lines_windows_line_ends_and_a_byte_order_mark_are_read_over(file):
+    instances = read(file, b"\xef\xbb\xbf1\r\n\r\n  \r\n2\r\n")
+    assert (instances.values, instances.lines) == ([1, 2], [1, 4])
+
+
+def test_a_line_separator_within_a_string_ends_no_line(file):
+    assert read(file, '"a\u2028b\x85c"\n"d"').values == ["a\u2028b\x85c", "d"]
+
+
+WRONG = {
+    "no JSON": (b'1\n\n{"a"\n', "line 3 of {}: expected one JSON instance per line: "),
+    "two values": (b"1 2", "line 1 of {}: expected one JSON instance per line: Extra data"),
+    "an object over several lines": (b'{\n"a": 1\n}', "line 1 of {}: expected one JSON instance per line: "),
+    "no UTF-8": (b'1\n"\xff"', "line 2 of {}: expected one JSON instance per line: 'utf-8'"),
+    "nesting without end": (b"[" * 100_000, "line 1 of {}: expected one JSON instance per line: "),
+    "a whole request": (b'{"instances": [1]}', "{} holds a whole request; expected one instance per line"),
+    "an empty file": (b"\n \n", "{} is empty; expected one JSON instance per line"),
+}
+
+
+@pytest.mark.parametrize(("contents", "sentence"), WRONG.values(), ids=WRONG)
+def test_a_file_that_is_something_else_is_refused_with_the_line(file, contents, sentence):
+    with pytest.raises(click.ClickException) as error:
+        read(file, contents)
+    assert error.value.message.startswith(sentence.format(file))
+    assert "\n" not in error.value.message
+
+
+def test_an_error_about_a_place_of_the_request_gets_the_line_in_front(file):
+    instances = read(file, "1\n\n2\n\n3")
+    named = {
+        "Failed to process element: 1 of 'instances' list.": "line 3 of {}: ",
+        "Expecting object but got list at item 2 of input list": "line 5 of {}: ",
+        "cannot decode the photos at these places of the batch (counted from 0): [0 2]": "lines 1, 5 of {}: ",
+        "Failed to process element: 9 of 'instances' list.": "",
+        "Servable not found for request: Latest(half)": "",
+    }
+    for message, prefix in named.items():
+        assert instances.named(message) == prefix.format(file) + message
+
+
+# -- here and by a server ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Path:
+    models = tmp_path_factory.mktemp("instances_models")
+    tiny_models.colours(models / "inception_v3")
+    tiny_models.half_plus(2, models / "half" / "1")
+    tiny_models.texts(models / "texts" / "1")
+    return models
+
+
+@pytest.fixture(scope="module")
+def server(start_server, models):
+    return start_server(models)
+
+
+def outcome(file: Path, *arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(predict, ["--json-instances", str(file), *map(str, arguments)])
+    return result.exit_code, result.output
+
+
+SAME = {
+    "numbers": (("--model", "half"), "1\n2.5\n\n1e39\nNaN\n-Infinity"),
+    "rows of two sizes": (("--model", "half"), "[1, 2]\n\n[1, 2, 3]"),
+    "a wrong type": (("--model", "half"), '1\n"2"'),
+    "objects, then a value": (("--model", "half"), '{"x": 1}\n2'),
+    "an unknown input": (("--model", "texts"), '{"bin": "a"}\n\n{"image_byte": "b"}'),
+    "no base64": (("--model", "texts"), '{"b64": "YQ=="}\n{"b64": "?"}'),
+    "an unknown label": (("--model", "half", "--label", "nope"), "1"),
+    "an unknown signature": (("--model", "half", "--signature-name", "nope"), "1"),
+    "photos that are none": (("--version", "2", "--signature-name", "scores"), '{"b64": "YQ=="}\n\n{"b64": "Yg=="}'),
+}
+
+
+@pytest.mark.parametrize(("arguments", "text"), SAME.values(), ids=SAME)
+def test_a_file_has_the_same_outcome_here_and_by_a_server(models, server, file, arguments, text):
+    file.write_text(text, encoding="utf-8")
+    here = outcome(file, *arguments, "--models", models)
+    assert here == outcome(file, *arguments, "--url", server.url)
+    assert here[1]
+
+
+LINES = {
+    "rows of two sizes": "line 3 of ",
+    "a wrong type": "line 2 of ",
+    "objects, then a value": "line 2 of ",
+    "an unknown input": "line 3 of ",
+    "no base64": "line 2 of ",
+    "photos that are none": "lines 1, 3 of ",
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_an_instance_that_the_model_refuses_is_named_by_its_line(models, file, name):
+    arguments, text = SAME[name]
+    file.write_text(text, encoding="utf-8")
+    code, output = outcome(file, *arguments, "--models", models)
+    assert code == 1
+    assert output.startswith(f"Error: {LINES[name]}{file}: ")
+    assert output.count("\n") == 1
+
+
+def test_one_bad_photo_among_good_ones_is_named_by_its_line(models, file):
+    good = f'{{"b64": "{base64.b64encode(encode(plain(GREEN), "JPEG")).decode()}"}}'
+    file.write_text(f'{good}\n\n{{"b64": "YQ=="}}\n{good}', encoding="utf-8")
+    code, output = outcome(file, "--version", "2", "--signature-name", "scores", "--models", models)
+    assert (code, output.startswith(f"Error: line 3 of {file}: ")) == (1, True), output
