@@ -11,7 +11,7 @@ from urllib.parse import quote
 import click
 
 from backend.commands.json_instances import Instances, read_instances
-from backend.commands.serve import prepare_logging
+from backend.commands.serve import import_tensorflow, prepare_logging
 from backend.settings import Settings, given, options
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -70,16 +70,17 @@ def _predict(
 
 
 def _classify_here(settings: Settings, fields: dict[str, Any], contents: bytes) -> dict[str, Any]:
+    top_k = fields.pop("top_k")
+    result = _with_predictor(settings, fields, lambda here, spec: here.classify(contents, spec, top_k, "command"))
     from backend.doors.app_api import answer
 
-    top_k = fields.pop("top_k")
-    return answer(_with_predictor(settings, fields, lambda here, spec: here.classify(contents, spec, top_k, "command")))
+    return answer(result)
 
 
 def _predict_here(settings: Settings, which: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
-    from backend.serving import tensors
-
     def run(predictor: Any, spec: Any) -> Any:
+        from backend.serving import tensors
+
         prediction = predictor.predict(
             spec, lambda signature: tensors.from_body(body, signature), body["signature_name"], door="command"
         )
@@ -91,6 +92,7 @@ def _predict_here(settings: Settings, which: dict[str, Any], body: dict[str, Any
 def _with_predictor(settings: Settings, which: dict[str, Any], run: Any) -> Any:
     """Load what is asked for, and nothing else, and run with it. Raises click.ClickException with the predictor's sentence."""
     prepare_logging()
+    import_tensorflow()
     from backend.errors import DogsnapError
     from backend.serving.assembly import create_predictor
     from backend.serving.repository import ModelSpec

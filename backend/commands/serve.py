@@ -6,6 +6,7 @@ It does not import TensorFlow before the fork.
 import logging
 import os
 import socket
+import sys
 from typing import Any
 
 import click
@@ -63,6 +64,24 @@ def prepare_logging() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 
+def import_tensorflow() -> None:
+    """Import TensorFlow and find its devices, without the lines it writes to standard error before its log listens to us.
+
+    They speak of oneDNN and of missing CUDA drivers, which is no news on a machine without them. Python's errors still come.
+    """
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        import tensorflow as tf
+
+        tf.config.list_logical_devices()
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
 class Server(BaseApplication):
     """Our settings in gunicorn's terms; `load` runs in the worker, after the fork."""
 
@@ -77,6 +96,7 @@ class Server(BaseApplication):
             self.cfg.set(name, value)
 
     def load(self) -> Flask:
+        import_tensorflow()
         from backend.app import create_app
         from backend.serving.assembly import create_predictor
 
