@@ -5,7 +5,7 @@ It starts nothing and reads no environment: tests pass settings and predictor.
 
 from flask import Flask
 
-from backend.doors import admin, app_api, health, http, simple, tf_serving, web
+from backend.doors import admin, app_api, console, health, http, simple, tf_serving, web
 from backend.serving.predictor import Predictor
 from backend.settings import Settings
 
@@ -17,6 +17,7 @@ def create_app(settings: Settings, predictor: Predictor) -> Flask:
     http.prepare(app, settings)
     app.register_blueprint(health.blueprint(predictor))
     app.register_blueprint(admin.blueprint(settings, predictor))
+    app.register_blueprint(console.blueprint(settings, predictor))
     app.register_blueprint(app_api.blueprint(settings, predictor))
     app.register_blueprint(simple.blueprint(settings, predictor))
     app.register_blueprint(tf_serving.blueprint(settings, predictor))

@@ -207,30 +207,18 @@ def undo(server: Remote, number: int | None, model: str) -> None:
 def table_of(model: dict[str, Any]) -> str:
     """A model's versions as lines under a heading."""
     rows = [("version", "state", "used by", "requests", "refused", "failed", "median", "95 %")]
-    rows += [_row(model, version) for version in model["versions"]]
+    rows += [_row(version) for version in model["versions"]]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines += [f"label {label} waits for version {number}" for label, number in model["pending_labels"].items()]
     return "\n".join([model["name"], *(f"  {line}" for line in lines)])
 
 
-def _row(model: dict[str, Any], version: dict[str, Any]) -> Sequence[str]:
+def _row(version: dict[str, Any]) -> Sequence[str]:
     counts = (str(version[name]) for name in ("requests", "refused", "failed"))
     times = (_milliseconds(version[name]) for name in ("p50_ms", "p95_ms"))
-    uses = ", ".join(uses_of(model, version["version"])) or "-"
+    uses = ", ".join(version["used_by"]) or "-"
     return (str(version["version"]), version["state"], uses, *counts, *times)
-
-
-def uses_of(model: dict[str, Any], number: int) -> list[str]:
-    """What sends requests to a version: the default, labels, splits, the shadow."""
-    uses = ["default"] if model["default_version"] == number else []
-    uses += [label for label, version in model["labels"].items() if version == number]
-    uses += [f"{label} (waits)" for label, version in model["pending_labels"].items() if version == number]
-    uses += [_split(each) for each in model["splits"] if each["version"] == number]
-    return uses + (["shadow"] if model["shadow"] and model["shadow"]["version"] == number else [])
-
-
-def _split(split: dict[str, Any]) -> str:
-    return f"{split['percent']:g} % of {split['label'] or 'default'}"
 
 
 def details_of(model: dict[str, Any]) -> list[str]:

@@ -24,7 +24,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     door = Blueprint("admin", __name__, url_prefix="/api/admin")
     board = Switchboard(predictor.repository)
     door.before_request(lambda: check_access(settings, request.remote_addr or "", request.headers))
-    door.after_request(_ask_for_token)
+    door.after_request(_keep_nowhere)
 
     @door.get("/models")
     def models() -> Response:
@@ -76,10 +76,13 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
 
 def log_of(board: Switchboard, model: str) -> list[dict[str, Any]]:
-    """The last switches, newest first, each with whether it was undone and its line for a reader."""
+    """The last switches, newest first, each with its line for a reader, and whether it was or can be undone."""
     undone = board.switches.undone()
     newest = board.switches.switches(model)[:SHOWN_SWITCHES]
-    return [{**each.to_json(), "undone": each.id in undone, "text": str(each)} for each in newest]
+    return [
+        {**each.to_json(), "text": str(each), "undone": each.id in undone, "undoable": board.is_undoable(each)}
+        for each in newest
+    ]
 
 
 def _done(predictor: Predictor, model: str, switch: Switch | None) -> Response:
@@ -131,9 +134,6 @@ def _split(fields: dict[str, Any]) -> Split | None:
     return Split(version, percent / 100)
 
 
-def _ask_for_token(response: Response) -> Response:
-    """HTTP wants the scheme named with a 401; answers of this door are nobody's to keep or to read from another site."""
-    if response.status_code == 401:
-        response.headers["WWW-Authenticate"] = "Bearer"
+def _keep_nowhere(response: Response) -> Response:
     response.headers["Cache-Control"] = "no-store"
     return response

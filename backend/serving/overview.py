@@ -118,17 +118,34 @@ def _model(
         ],
         "shadow": choices.shadow and {"version": choices.shadow, **agreed[ServableId(model.name, choices.shadow)]},
         "versions": [
-            {**_version(version), **counted.get(version.id, Figures()).to_json()}
+            {**_version(model, version), **counted.get(version.id, Figures()).to_json()}
             for _, version in sorted(model.versions.items(), reverse=True)
         ],
     }
 
 
-def _version(version: Version) -> dict[str, Any]:
+def _version(model: Model, version: Version) -> dict[str, Any]:
+    """`classes`: how many named classes it tells apart, 0 if it has no names for them or is not loaded."""
     return {
         "version": version.id.version,
         "state": str(version.state),
         "error": version.error,
         "load_seconds": version.load_seconds,
         "in_use": version.in_use,
+        "classes": len(version.servable.description.labels) if version.servable else 0,
+        "used_by": used_by(model, version.id.version),
     }
+
+
+def used_by(model: Model, number: int) -> list[str]:
+    """What sends requests to a version, or will: the default, labels, splits, the shadow."""
+    choices = model.choices
+    uses = ["default"] if model.default() == number else []
+    uses += [label for label, version in sorted(model.labels.items()) if version == number]
+    uses += [f"{label} (waits)" for label, version in sorted(model.pending_labels.items()) if version == number]
+    uses += [
+        f"{100 * split.share:g} % of {label or 'default'}"
+        for label, split in sorted(choices.splits.items())
+        if split.version == number
+    ]
+    return uses + (["shadow"] if choices.shadow == number else [])

@@ -83,20 +83,32 @@ class Switchboard:
 
     def undo(self, by: Who, number: int | None = None, model: str = "") -> Switch:
         """Take back a switch: that of this number, or the last one still in force (of a model, if it is named)."""
-        candidates = [each for each in self.switches.switches(model) if number in (None, each.id)]
-        if number is not None and not candidates:
-            raise NotFound(f"there is no switch {number} in the log")
-        undone = self.switches.undone()
-        for switch in candidates:
-            is_settled = switch.undoes is not None or switch.id in undone
-            if switch.subject.model not in self._repository.models() or (number is None and is_settled):
-                continue
-            with self._repository.switching(switch.subject.model) as there:
-                if _in_force(there, switch):
-                    return self._take_back(there, switch, by)
-        if number is not None:
-            raise Aborted(f"switch {number} ({candidates[0]}) is not in force any more; look at the log")
+        switch = self._last_in_force(model) if number is None else self._numbered(number)
+        with self._repository.switching(switch.subject.model) as there:
+            if not _in_force(there, switch):
+                raise Aborted(f"switch {switch.id} ({switch}) is not in force any more; look at the log")
+            return self._take_back(there, switch, by)
+
+    def is_undoable(self, switch: Switch) -> bool:
+        """Whether a switch, which is no undo itself, is still in force and was not undone."""
+        if switch.undoes is not None or switch.id in self.switches.undone():
+            return False
+        if switch.subject.model not in self._repository.models():
+            return False
+        with self._repository.switching(switch.subject.model) as there:
+            return _in_force(there, switch)
+
+    def _last_in_force(self, model: str) -> Switch:
+        for switch in self.switches.switches(model):
+            if self.is_undoable(switch):
+                return switch
         raise FailedPrecondition("there is no switch to undo" + (f" for {model}" if model else ""))
+
+    def _numbered(self, number: int) -> Switch:
+        for switch in self.switches.switches():
+            if switch.id == number:
+                return switch
+        raise NotFound(f"there is no switch {number} in the log")
 
     # -- the steps -----------------------------------------------------------------------------------------------------
 

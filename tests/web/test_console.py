@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from pathlib import Path
 
 import colour_photos
 import pytest
@@ -12,6 +13,7 @@ from playwright.sync_api import expect
 
 expect.set_options(timeout=30_000)  # a machine that runs several browsers and servers at once is slow
 
+AXE = Path(__file__).parents[2] / "backend/web/node_modules/axe-core/axe.min.js"
 TOKEN = "a-long-random-text"
 DESCRIPTION = "assets.extra/dogsnap.json"
 SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
@@ -107,10 +109,9 @@ def test_it_shows_requests_errors_and_times_of_each_version(server, open_console
     for value in (1.0, 2.0, "no number"):
         requests.post(url, json={"instances": [value]}, timeout=60)
     page = open_console(server)
-    cells = page.locator("section[data-model=half] tr[data-version='1'] td")
-    texts = dict(
-        zip(cells.evaluate_all("cells => cells.map(c => c.dataset.title)"), cells.all_inner_texts(), strict=True)
-    )
+    line = page.locator("section[data-model=half] tr[data-version='1']")
+    expect(line).to_be_visible()
+    texts = dict(line.locator("td").evaluate_all("cells => cells.map(cell => [cell.dataset.title, cell.innerText])"))
     assert (texts["Requests"], texts["Refused"], texts["Failed"], texts["Error rate"]) == ("3", "1", "0", "0.00 %")
     assert re.fullmatch(r"\d+\.\d ms", texts["Median"])
 
@@ -251,6 +252,18 @@ def test_every_part_of_it_comes_under_a_strict_policy(server, path):
     assert "unsafe" not in policy
     assert "frame-ancestors 'none'" in policy
     assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_no_serious_violation_in_it(server, open_console, theme):
+    if not AXE.is_file():
+        pytest.skip("axe-core is missing: `npm ci` in backend/web installs it")
+    page = open_console(server, "phone")
+    page.emulate_media(color_scheme=theme)
+    expect(dogs(page)).to_be_visible()
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    violations = page.evaluate("axe.run()")["violations"]
+    assert [f"{each['id']}: {each['help']}" for each in violations if each["impact"] in ("serious", "critical")] == []
 
 
 def test_a_name_with_markup_in_it_stays_text(server, open_console):

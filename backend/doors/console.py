@@ -1,0 +1,54 @@
+"""The console at /console: one page for whoever switches versions, rendered here, with its script and style from files.
+
+It switches nothing: its buttons call /api/admin, and what shows models is protected as that is.
+"""
+
+from pathlib import Path
+
+from flask import Blueprint, Response, render_template, request, send_from_directory
+
+from backend.doors.access import check_access
+from backend.doors.admin import log_of
+from backend.serving.overview import overview
+from backend.serving.predictor import Predictor
+from backend.serving.switchboard import Switchboard
+from backend.settings import Settings
+
+PAGE = Path(__file__).parent.parent / "web" / "console"
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+SHOWN_SWITCHES = 20
+
+
+def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
+    door = Blueprint("console", __name__, url_prefix="/console", template_folder=PAGE)
+    board = Switchboard(predictor.repository)
+
+    @door.get("", strict_slashes=False)
+    def page() -> Response:
+        return send_from_directory(PAGE, "page.html")
+
+    @door.get("/<any('console.js', 'console.css'):name>")
+    def file(name: str) -> Response:
+        return send_from_directory(PAGE, name)
+
+    @door.get("/models")
+    def models() -> str:
+        check_access(settings, request.remote_addr or "", request.headers)
+        described = overview(predictor, predictor.repository.models())
+        switches = log_of(board, "")[:SHOWN_SWITCHES]
+        return render_template("models.html", models=described, switches=switches)
+
+    @door.after_request
+    def protect(response: Response) -> Response:
+        response.headers.update(HEADERS)
+        return response
+
+    return door
