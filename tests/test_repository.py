@@ -512,5 +512,5 @@ def test_a_server_with_a_wrong_configuration_does_not_start(start_server, tmp_pa
     file = tmp_path / "models.config"
     file.write_text("model_config_list { what", encoding="utf-8")
     server = start_server(tmp_path, "--model-config-file", str(file), wait=False)
-    assert server.process.wait(60) == 1
+    assert server.process.wait(120) != 0
     assert "expected a model_config_list in protobuf's text format" in server.log()

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import click
 
 from backend.commands.json_instances import Instances, read_instances
-from backend.commands.serve import import_tensorflow, prepare_logging
+from backend.commands.serve import prepare_logging
 from backend.settings import Settings, given, options
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -92,7 +92,6 @@ def _predict_here(settings: Settings, which: dict[str, Any], body: dict[str, Any
 def _with_predictor(settings: Settings, which: dict[str, Any], run: Any) -> Any:
     """Load what is asked for, and nothing else, and run with it. Raises click.ClickException with the predictor's sentence."""
     prepare_logging()
-    import_tensorflow()
     from backend.errors import DogsnapError
     from backend.serving.assembly import create_predictor
     from backend.serving.repository import ModelSpec

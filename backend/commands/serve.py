@@ -12,10 +12,9 @@ from typing import Any
 import click
 from flask import Flask
 from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
 
-from backend.errors import DogsnapError
 from backend.gunicorn_conf import gunicorn_options
-from backend.serving.configs import configured_models
 from backend.settings import Settings, given, options
 
 log = logging.getLogger("dogsnap")
@@ -27,7 +26,6 @@ def serve(**flags: Any) -> None:
     """Serve the models over HTTP and gRPC, and the app at /."""
     settings = Settings.from_environment(**given(flags))
     prepare_logging()
-    refuse_wrong_models(settings)
     refuse_taken_port(settings)
     log.info("starting; loading models from %s", settings.model_config_file or settings.models)
     Server(settings).run()
@@ -50,36 +48,22 @@ def _reason(error: OSError) -> str:
     return (error.strerror or str(error)).partition(" (while")[0]
 
 
-def refuse_wrong_models(settings: Settings) -> None:
-    """A configuration file that cannot be read is told before anything starts; later it only stops being followed."""
-    try:
-        configured_models(settings.models, settings.model_config_file)
-    except DogsnapError as error:
-        raise click.ClickException(error.message) from error
-
-
 def prepare_logging() -> None:
     """One line per event on standard error; TensorFlow's own chatter only from warnings up."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s", datefmt="%H:%M:%S")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 
-def import_tensorflow() -> None:
-    """Import TensorFlow and find its devices, without the lines it writes to standard error before its log listens to us.
+def refuse_wrong_models(settings: Settings) -> None:
+    """End a worker whose configuration file cannot be read, and gunicorn with it; later such a file is only not followed."""
+    from backend.errors import DogsnapError
+    from backend.serving.configs import configured_models
 
-    They speak of oneDNN and of missing CUDA drivers, which is no news on a machine without them. Python's errors still come.
-    """
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
     try:
-        import tensorflow as tf
-
-        tf.config.list_logical_devices()
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+        configured_models(settings.models, settings.model_config_file)
+    except DogsnapError as error:
+        log.error("the server cannot start: %s", error.message)
+        sys.exit(Arbiter.APP_LOAD_ERROR)
 
 
 class Server(BaseApplication):
@@ -96,10 +80,10 @@ class Server(BaseApplication):
             self.cfg.set(name, value)
 
     def load(self) -> Flask:
-        import_tensorflow()
         from backend.app import create_app
         from backend.serving.assembly import create_predictor
 
+        refuse_wrong_models(self.settings)
         self.predictor = create_predictor(self.settings)
         self.grpc = self.open_grpc()
         self.predictor.repository.start(self.settings.poll_seconds, self.announce)

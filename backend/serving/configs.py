@@ -1,6 +1,6 @@
 """Which models are to be served: those of a folder, or those a model_config_list of TensorFlow Serving names.
 
-It loads nothing, not even TensorFlow, so that a wrong file is refused before the server starts.
+It loads nothing.
 """
 
 from collections.abc import Sequence
