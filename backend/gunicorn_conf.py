@@ -45,7 +45,7 @@ class Worker(ThreadWorker):
 def gunicorn_options(settings: Settings) -> dict[str, Any]:
     """Options by gunicorn's names."""
     return {
-        "bind": f"{settings.host}:{settings.port}",
+        "bind": f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}",
         "workers": 1,  # one process holds one copy of each model
         "worker_class": f"{__name__}.Worker",
         "threads": settings.run_threads + settings.queue_size + SPARE_THREADS,

@@ -68,7 +68,7 @@ def _check_own_page(headers: Mapping[str, str]) -> None:
     if host and not is_loopback(_host_name(host)):
         raise PermissionDenied(f"the request names the host {host}; expected localhost or 127.0.0.1, or set {TOKEN}")
     origin = headers.get("Origin", "")
-    if origin and urlsplit(origin).netloc.lower() != host.lower():
+    if origin and _authority(origin) != host.lower():
         raise PermissionDenied(f"the request comes from a page of {origin}; expected one of this server, or none")
     if headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
         raise PermissionDenied("the request comes from a page of another site; expected one of this server, or none")
@@ -83,6 +83,14 @@ def is_loopback(host: str) -> bool:
     except ValueError:
         return False
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def _authority(origin: str) -> str:
+    """Host and port of an Origin header; "" for one that names none, or nonsense."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _host_name(host: str) -> str:

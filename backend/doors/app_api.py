@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Blueprint, Response, g, request
 
-from backend.doors.http import check_form_size, json_response, parse_json, read_body, request_key
+from backend.doors.http import check_form_size, json_response, parse_json, read_body, request_key, whole_number
 from backend.errors import InvalidArgument, Unavailable
 from backend.serving.base64_text import decode_base64
 from backend.serving.labels import Classification
@@ -120,11 +120,4 @@ def _text(fields: dict[str, Any], name: str) -> str:
 
 
 def _number(fields: dict[str, Any], name: str) -> int | None:
-    value = fields.get(name)
-    if value is None or value == "":
-        return None
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value[:19])
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidArgument(f"{name} is {value!r}; expected a whole number")
-    return value
+    return whole_number(name, fields.get(name))

@@ -19,6 +19,7 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from backend.doors import caller
 from backend.errors import DogsnapError, Internal, InvalidArgument, SlowRequest, TooLarge, Unauthenticated
+from backend.serving.versions import MAX_INT64
 from backend.settings import MEBIBYTE, Settings
 
 log = logging.getLogger("dogsnap.http")
@@ -70,8 +71,8 @@ def error_response(error: DogsnapError) -> Response:
     """The one error body: {"error": sentence, "request_id": id}."""
     if isinstance(error, TooLarge):
         _drain()
-    body = {"error": error.message, "request_id": g.request_id}
-    response = json_response(body, error.http_status)
+    message = error.message.encode("utf-8", "replace").decode()  # half a surrogate pair, echoed, is no UTF-8
+    response = json_response({"error": message, "request_id": g.request_id}, error.http_status)
     if hasattr(error, "retry_after"):
         response.headers["Retry-After"] = str(error.retry_after)
     if isinstance(error, Unauthenticated):
@@ -183,6 +184,17 @@ def parse_json(body: bytes) -> dict[str, Any]:
     return value
 
 
+def whole_number(name: str, value: Any) -> int | None:
+    """A version number or count as JSON or form fields give it: 2, "2"; None for nothing. Raises InvalidArgument."""
+    if value is None or value == "":
+        return None
+    digits = str(value).lstrip("0") or "0"
+    is_number = isinstance(value, int | str) and not isinstance(value, bool) and digits.isascii() and digits.isdigit()
+    if not is_number or len(digits) > 19 or int(digits) > MAX_INT64:
+        raise InvalidArgument(f"{name} is {value!r}; expected a whole number from 0 to {MAX_INT64}")
+    return int(digits)
+
+
 def request_key() -> str:
     """What keeps the sender of this request on one side of a split."""
     return caller.request_key(request.headers, request.remote_addr or "")
@@ -202,7 +214,7 @@ def _compress(response: Response) -> Response:
     if response.is_streamed or response.direct_passthrough or "Content-Encoding" in response.headers:
         return response
     response.vary.add("Accept-Encoding")
-    if "gzip" not in request.accept_encodings or len(response.get_data()) < GZIP_FROM_BYTES:
+    if request.accept_encodings["gzip"] <= 0 or len(response.get_data()) < GZIP_FROM_BYTES:
         return response
     response.set_data(gzip.compress(response.get_data(), GZIP_LEVEL, mtime=0))
     response.headers["Content-Encoding"] = "gzip"

@@ -10,7 +10,7 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from backend.doors import simple_clients
-from backend.doors.http import check_form_size, json_response, read_body
+from backend.doors.http import check_form_size, json_response, read_body, request_key, whole_number
 from backend.errors import InvalidArgument
 from backend.serving import tensors
 from backend.serving.json_text import parse_lenient_json
@@ -86,15 +86,9 @@ def _from_form(settings: Settings, predictor: Predictor) -> Prediction:
 
 def _spec(predictor: Predictor, name: str, version: Any) -> ModelSpec:
     is_default = name in ("", DEFAULT_NAME) and name not in predictor.repository.models()
-    return ModelSpec(predictor.default_model() if is_default else name, _version(version))
-
-
-def _version(value: Any) -> int | None:
-    if value is None or value == "":
-        return None
-    if isinstance(value, bool) or not str(value).isascii() or not str(value).isdigit():
-        raise InvalidArgument(f"model_version is {value!r}; expected a whole number")
-    return int(str(value)[:19])
+    return ModelSpec(
+        predictor.default_model() if is_default else name, whole_number("model_version", version), key=request_key()
+    )
 
 
 def _text(fields: dict[str, Any], name: str) -> str:

@@ -20,13 +20,13 @@ from backend.serving.json_text import parse_lenient_json
 from backend.serving.predictor import Prediction, Predictor
 from backend.serving.repository import ModelSpec, VersionStatus
 from backend.serving.servable import ServableId
+from backend.serving.versions import MAX_INT64
 from backend.settings import Settings
 
 DOOR = "rest"
 WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 POST_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}:(?P<method>classify|regress|predict)", re.IGNORECASE)
 GET_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}(?P<metadata>/metadata)?", re.IGNORECASE)
-MAX_INT64 = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,10 @@ def parse_path(method: str, raw_path: str) -> Path:
 def _version(digits: str | None) -> int | None:
     if digits is None:
         return None
-    if len(digits.lstrip("0")) > 19 or int(digits) > MAX_INT64:
+    significant = digits.lstrip("0") or "0"
+    if len(significant) > 19 or int(significant) > MAX_INT64:
         raise InvalidArgument(f"Failed to convert version: {digits} to numeric.")
-    return int(digits)
+    return int(significant)
 
 
 # -- predict -----------------------------------------------------------------------------------------------------------

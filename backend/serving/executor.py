@@ -70,7 +70,7 @@ def _result_by(future: Future, deadline: float) -> Result:
     except CancelledError:
         raise Cancelled("the request left the queue: its client is gone, or the server stops") from None
     except NotDone:
-        if future.done():  # the work itself raised a TimeoutError
-            raise
+        if future.done():  # at the last moment, or the work itself raised a TimeoutError
+            return future.result()
         future.cancel()
         raise DeadlineExceeded("the answer was not ready before the request's deadline; try again later") from None

@@ -46,7 +46,13 @@ def _parse(body: bytes) -> Any:
     try:
         return _decode(text)
     except RecursionError:
+        pass
+    try:
         return _decode(without_deep_values(text))
+    except RecursionError:  # nested that deep and never closed: there is no value that could be left out
+        raise InvalidArgument(
+            f"JSON Parse error: nested deeper than {MAX_DEPTH} and not closed. at offset: 0"
+        ) from None
 
 
 def _decode(text: str) -> Any:
@@ -55,6 +61,8 @@ def _decode(text: str) -> Any:
         return json.JSONDecoder(strict=False).raw_decode(text, start)[0]
     except json.JSONDecodeError as error:
         raise InvalidArgument(f"JSON Parse error: {_words(error.msg)} at offset: {error.pos}") from None
+    except ValueError:  # Python refuses to read numbers of thousands of digits
+        raise InvalidArgument("JSON Parse error: Number too big to be stored in double. at offset: 0") from None
 
 
 def _text(body: bytes) -> str:

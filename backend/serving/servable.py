@@ -19,6 +19,7 @@ from backend.serving import preprocessing
 from backend.serving.base64_text import to_web_safe_base64
 
 DEFAULT_SIGNATURE = "serving_default"
+PHOTO_SIGNATURES = ("scores", "image_bytes", DEFAULT_SIGNATURE)  # in the order of preference
 BYTES_SUFFIX = (
     "_bytes"  # an alias that ends so carries bytes, by the convention of Cloud ML Engine and TensorFlow Serving
 )
@@ -84,7 +85,18 @@ class Description:
             return cls()
         raw = json.loads(file.read_text(encoding="utf-8"))
         size = raw.get("input_size")
+        _check_description(raw, file)
         return cls(tuple(raw.get("labels", ())), tuple(size) if size else None, raw.get("decision", {}), raw)
+
+
+def _check_description(raw: Mapping[str, Any], file: Path) -> None:
+    """Raises ValueError when what names the answers is not whole: better no version than one that fails on every photo."""
+    labels, decision = raw.get("labels", ()), raw.get("decision", {})
+    if any("id" not in label or "name" not in label for label in labels):
+        raise ValueError(f"{file}: expected an id and a name in every label")
+    missing = {"dog_threshold", "confident_threshold"} - set(decision)
+    if labels and missing:
+        raise ValueError(f"{file} has labels, but its decision lacks {', '.join(sorted(missing))}")
 
 
 class Servable:
@@ -98,6 +110,7 @@ class Servable:
         self._loaded = loaded
         self._functions = dict(loaded.signatures)
         self.signatures = {name: _signature(name, signature_defs[name]) for name in self._functions}
+        self._check_labels()
 
     @classmethod
     def load(cls, identity: ServableId, path: Path) -> "Servable":
@@ -126,14 +139,25 @@ class Servable:
         except tf.errors.OpError as error:
             raise _translated(error) from error
 
+    def _check_labels(self) -> None:
+        """A version whose labels do not fit its outputs would name wrong breeds; it is better not loaded."""
+        labels = len(self.description.labels)
+        for signature in self.signatures.values():
+            classes = signature.outputs["prediction"].shape.as_list() if "prediction" in signature.outputs else []
+            if labels and len(classes) == 2 and classes[1] not in (None, labels):
+                raise ValueError(
+                    f"signature {signature.name} has {classes[1]} classes, the version's labels are {labels}"
+                )
+
     def photo_signature(self) -> Signature:
         """The signature that names breeds: "scores" if the version has it, since it alone can say "no dog"."""
-        for name in ("scores", "image_bytes", DEFAULT_SIGNATURE):
-            if name in self.signatures and len(self.signatures[name].inputs) == 1:
-                return self.signatures[name]
+        for name in PHOTO_SIGNATURES:
+            signature = self.signatures.get(name)
+            if signature and len(signature.inputs) == 1 and "prediction" in signature.outputs:
+                return signature
         raise FailedPrecondition(
-            f"{self.id} cannot take a photo: expected a signature with one input named scores, image_bytes or "
-            f"{DEFAULT_SIGNATURE}, it has: {', '.join(self.signatures)}; call it by its tensors under /v1/models/"
+            f"{self.id} cannot name a photo: expected a signature {' or '.join(PHOTO_SIGNATURES)} with one input and the "
+            f"output prediction, it has: {', '.join(self.signatures)}; call it by its tensors under /v1/models/"
         )
 
     def run_photos(self, signature: Signature, photos: Sequence[bytes]) -> dict[str, np.ndarray]:

@@ -10,6 +10,8 @@ from pathlib import Path
 from tensorflow_serving.config import file_system_storage_path_source_pb2
 
 VersionPolicy = file_system_storage_path_source_pb2.FileSystemStoragePathSourceConfig.ServableVersionPolicy
+VERSION = re.compile("0*[0-9]{1,19}")
+MAX_INT64 = 2**63 - 1  # the largest version number, as TensorFlow Serving's
 SHARD = re.compile(r"variables\.data-(\d{5})-of-(\d{5})")
 
 
@@ -20,7 +22,7 @@ def version_folders(base_path: Path) -> dict[int, Path]:
     return {
         int(child.name): child
         for child in sorted(base_path.iterdir())
-        if re.fullmatch(r"\d{1,18}", child.name) and child.is_dir()
+        if VERSION.fullmatch(child.name) and int(child.name) <= MAX_INT64 and child.is_dir()
     }
 
 

@@ -1,0 +1,26 @@
+"""The lenient JSON reader: what TensorFlow Serving's parser takes, and nothing that breaks it."""
+
+import pytest
+
+from backend.errors import InvalidArgument
+from backend.serving.json_text import parse_lenient_json
+
+
+def test_deep_values_under_keys_that_are_ignored_do_no_harm() -> None:
+    body = b'{"ignored": ' + b"[" * 100_000 + b"]" * 100_000 + b', "instances": [1]}'
+    assert parse_lenient_json(body)["instances"] == [1]
+
+
+@pytest.mark.parametrize("body", [b'{"a":' * 200_000, b"[" * 200_000, b'{"instances": ' + b"[" * 100_000])
+def test_depth_that_is_never_closed_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidArgument, match="JSON Parse error"):
+        parse_lenient_json(body)
+
+
+def test_a_number_of_thousands_of_digits_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="Number too big"):
+        parse_lenient_json(b'{"instances": [' + b"9" * 5000 + b"]}")
+
+
+def test_what_follows_the_object_is_left_alone() -> None:
+    assert parse_lenient_json(b'{"instances": [1]} and more') == {"instances": [1]}
