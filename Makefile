@@ -1,4 +1,4 @@
-# The four commands a developer needs: setup, run, test, bench. `make help` lists them.
+# What a developer needs: setup, run, test. `make help` lists the rest.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,7 +10,7 @@ NODE := $(shell command -v node || echo $(BIN)/node)
 WEB := backend/web
 MODEL := models/inception_v3
 
-.PHONY: help setup run test test-long lint format lock
+.PHONY: help setup run test test-long check-wechat lint format lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,6 +57,10 @@ test: setup $(VENV)/.installed-test lint ## set up, then everything that proves 
 
 test-long: setup $(VENV)/.installed-test ## the tests that take minutes: 10,000 requests while versions switch
 	@$(BIN)/python -m pytest -m long
+
+check-wechat: setup $(VENV)/.installed-test ## WeChat's own compiler over the mini program (276 MB of npm packages)
+	@PATH="$$PATH:$(abspath $(BIN))" $(NPM) ci --prefix $(WEB)/check_wechat --no-fund --no-audit --loglevel error
+	@$(BIN)/python -m pytest -m long tests/web/test_node_checks.py
 
 lock: ## lock the dependencies again, with hashes
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links pyproject.toml -o backend/requirements.txt

@@ -45,6 +45,7 @@ def test_what_is_built_is_what_the_source_says(tmp_path):
         assert file.read_bytes() == (WEB / "dist" / file.name).read_bytes(), f"{file.name}: run `make setup`"
 
 
+@pytest.mark.long
 def test_wechats_own_compiler_accepts_the_app():
     if not (WEB / "check_wechat/node_modules").is_dir():
         pytest.skip("miniprogram-ci is not installed: `make check-wechat` installs it (276 MB) and runs this check")
