@@ -1,5 +1,6 @@
 """Comparison: agreement, difference, accuracy and time of two versions on the same photos."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,21 @@ def test_versions_that_differ_are_said_to_differ(versions, data) -> None:
     answers = [np.concatenate([v.answer([file.read_bytes()])[0] for file in files]) for v in (versions[0], versions[2])]
     assert result.agreement == (answers[0].argmax(1) == answers[1].argmax(1)).mean() < 1
     assert result.mean_difference == pytest.approx(np.abs(answers[0] - answers[1]).mean())
+
+
+def test_the_photos_that_differ_are_listed_with_both_answers_and_the_right_one(versions, data) -> None:
+    files = photo_files(data, 100)
+    result = compare(versions[0], versions[2], files)
+    assert len(result.differing) == round((1 - result.agreement) * len(files)) > 0
+    names = {label["id"]: label["name"] for label in LABELS}
+    for each in result.differing:
+        for place, version in enumerate((versions[0], versions[2])):
+            answer = version.answer([each.photo.read_bytes()])[0][0]
+            assert each.names[place] == LABELS[answer.argmax()]["name"]
+            assert each.probabilities[place] == pytest.approx(answer.max(), abs=1e-6)
+        assert each.right == names.get(each.photo.parent.name.split("-")[0], "")
+    surest = [sum(each.probabilities) for each in result.differing]
+    assert surest == sorted(surest, reverse=True)
 
 
 def test_accuracy_counts_the_photos_whose_folder_names_a_class(versions, data) -> None:
@@ -113,6 +129,26 @@ def test_the_command_prints_what_was_measured(model, data) -> None:
     assert "mean absolute difference" in done.output
     assert "top-1 of" in done.output
     assert "median time a photo" in done.output
+    assert "with another top class" not in done.output
+
+
+def test_the_command_lists_the_photos_that_differ_and_writes_all_of_it_as_json(model, data, tmp_path) -> None:
+    file = tmp_path / "measured.json"
+    arguments = ["compare", "1", "3", "--data", str(data), "--model", str(model), "--show", "2", "--json", str(file)]
+    done = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    measured = json.loads(file.read_text(encoding="utf-8"))
+    differing = measured["differing"]
+    assert len(differing) > 2
+    assert f"{len(differing)} photos with another top class" in done.output
+    lines = [line for line in done.output.splitlines() if " | " in line]
+    assert len(lines) == 2
+    for line, each in zip(lines, differing, strict=False):
+        assert str(Path(each["photo"]).relative_to(data)) in line
+        assert all(name in line for name in each["names"])
+    assert f"and {len(differing) - 2} more; --show {len(differing)} lists all" in done.output
+    assert measured["versions"] == [1, 3]
+    assert measured["agreement"] == pytest.approx(1 - len(differing) / measured["photos"])
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,14 @@
 """`dogsnap compare`: how far two versions of a model agree on photos."""
 
+import dataclasses
+import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:  # what it imports takes seconds
+    from backend.modeling.comparison import Comparison
 
 
 @click.command()
@@ -32,8 +38,31 @@ import click
     type=click.Path(path_type=Path),
     help="folder of the versions",
 )
-def compare(first: int, second: int, data: Path, list_name: str, photos: int, model_dir: Path) -> None:
-    """Compare versions FIRST and SECOND: agreement, difference of the probabilities, accuracy, time a photo."""
+@click.option(
+    "--show", default=20, show_default=True, type=click.IntRange(min=0), help="list at most so many differing photos"
+)
+@click.option(
+    "--json",
+    "json_file",
+    default=None,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="write all of it to this file, too",
+)
+def compare(
+    first: int,
+    second: int,
+    data: Path,
+    list_name: str,
+    photos: int,
+    model_dir: Path,
+    show: int,
+    json_file: Path | None,
+) -> None:
+    """Compare versions FIRST and SECOND on photos.
+
+    Measured are agreement, difference of the probabilities, accuracy where the folders name the breeds, and time; the photos
+    with another top class are listed.
+    """
     from backend.modeling.comparison import compare as measure
     from backend.modeling.comparison import photo_files
     from backend.modeling.scoring import ExportedVersion
@@ -48,9 +77,37 @@ def compare(first: int, second: int, data: Path, list_name: str, photos: int, mo
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"versions {first} and {second} of {model_dir} on {result.photos} photos of {data}")
-    click.echo(f"same top class              {result.agreement:.2%}")
-    click.echo(f"mean absolute difference    {result.mean_difference:.2e}")
-    click.echo(f"largest difference          {result.largest_difference:.2e}")
+    for line in [*_figures(result), *_differences(result, data, show)]:
+        click.echo(line)
+    if json_file is not None:
+        _write(json_file, first, second, model_dir, result)
+
+
+def _figures(result: "Comparison") -> list[str]:
+    lines = [
+        f"same top class              {result.agreement:.2%}",
+        f"mean absolute difference    {result.mean_difference:.2e}",
+        f"largest difference          {result.largest_difference:.2e}",
+    ]
     if result.accuracy:
-        click.echo(f"top-1 of {result.labelled:<6} labelled    {result.accuracy[0]:.2%}  {result.accuracy[1]:.2%}")
-    click.echo(f"median time a photo         {result.milliseconds[0]:.0f} ms  {result.milliseconds[1]:.0f} ms")
+        lines.append(f"top-1 of {result.labelled:<6} labelled    {result.accuracy[0]:.2%}  {result.accuracy[1]:.2%}")
+    return [
+        *lines,
+        f"median time a photo         {result.milliseconds[0]:.0f} ms  {result.milliseconds[1]:.0f} ms",
+        f"95 % of them within         {result.slowest[0]:.0f} ms  {result.slowest[1]:.0f} ms",
+    ]
+
+
+def _differences(result: "Comparison", data: Path, show: int) -> list[str]:
+    lines = [f"{len(result.differing)} photos with another top class"] if result.differing else []
+    for each in result.differing[:show]:
+        ours, theirs = (f"{name} {share:.1%}" for name, share in zip(each.names, each.probabilities, strict=True))
+        right = f"  (is {each.right})" if each.right else ""
+        lines.append(f"  {each.photo.relative_to(data)}: {ours} | {theirs}{right}")
+    left_out = len(result.differing) - show
+    return [*lines, f"  and {left_out} more; --show {len(result.differing)} lists all"] if left_out > 0 else lines
+
+
+def _write(file: Path, first: int, second: int, model_dir: Path, result: "Comparison") -> None:
+    measured = {"model": str(model_dir), "versions": [first, second], **dataclasses.asdict(result)}
+    file.write_text(json.dumps(measured, default=str, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")

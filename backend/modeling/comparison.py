@@ -18,12 +18,26 @@ PHOTO_KINDS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
 
 
 @dataclass(frozen=True)
+class Disagreement:
+    """A photo whose top class is another one for each version: `names` and `probabilities` by version.
+
+    `right` is the name of the class that the photo's folder gives, "" if it gives none.
+    """
+
+    photo: Path
+    names: tuple[str, str]
+    probabilities: tuple[float, float]
+    right: str
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Two versions on `photos` photos.
 
     `agreement`: share with the same top class. `mean_difference`, `largest_difference`: of the probabilities, absolute.
     `accuracy`: of each version, on the `labelled` photos whose folder names their class; None without such photos.
-    `milliseconds`: median time of each version for one photo, decoding included.
+    `milliseconds`: median time of each version for one photo, decoding included; `slowest`: its 95th percentile.
+    `differing`: the photos whose top class is not the same, the surest answers first.
     """
 
     photos: int
@@ -33,6 +47,8 @@ class Comparison:
     labelled: int
     accuracy: tuple[float, float] | None
     milliseconds: tuple[float, float]
+    slowest: tuple[float, float]
+    differing: tuple[Disagreement, ...]
 
 
 def photo_files(data: Path, limit: int, list_name: str = "test_list") -> list[Path]:
@@ -74,7 +90,7 @@ def compare(
         raise ValueError(f"none of {len(photos)} files can be decoded")
     probabilities = np.array([[probability for probability, _ in pair] for pair in answers]).swapaxes(0, 1)
     seconds = np.array([[second for _, second in pair] for pair in answers]).T
-    return _compared(probabilities, seconds, _classes(read, labels))
+    return _compared(probabilities, seconds, read, labels)
 
 
 def _timed(version: ExportedVersion, contents: bytes) -> tuple[np.ndarray, float]:
@@ -89,8 +105,10 @@ def _classes(photos: Sequence[Path], labels: Sequence[dict]) -> np.ndarray:
     return np.array([place.get(photo.parent.name.split("-")[0], -1) for photo in photos])
 
 
-def _compared(probabilities: np.ndarray, seconds: np.ndarray, classes: np.ndarray) -> Comparison:
-    best = probabilities.argmax(-1)
+def _compared(
+    probabilities: np.ndarray, seconds: np.ndarray, photos: Sequence[Path], labels: Sequence[dict]
+) -> Comparison:
+    best, classes = probabilities.argmax(-1), _classes(photos, labels)
     difference = np.abs(probabilities[0] - probabilities[1])
     labelled = classes >= 0
     right = (best == classes)[:, labelled].mean(-1) if labelled.any() else None
@@ -101,5 +119,27 @@ def _compared(probabilities: np.ndarray, seconds: np.ndarray, classes: np.ndarra
         largest_difference=float(difference.max()),
         labelled=int(labelled.sum()),
         accuracy=None if right is None else (float(right[0]), float(right[1])),
-        milliseconds=tuple(float(value) for value in np.median(seconds, axis=-1) * 1000),
+        milliseconds=_both(np.median(seconds, axis=-1) * 1000),
+        slowest=_both(np.percentile(seconds, 95, axis=-1) * 1000),
+        differing=tuple(_differing(probabilities, classes, photos, [label["name"] for label in labels])),
     )
+
+
+def _both(values: np.ndarray) -> tuple[float, float]:
+    return float(values[0]), float(values[1])
+
+
+def _differing(
+    probabilities: np.ndarray, classes: np.ndarray, photos: Sequence[Path], names: Sequence[str]
+) -> list[Disagreement]:
+    best, surest = probabilities.argmax(-1), probabilities.max(-1)
+    places = np.flatnonzero(best[0] != best[1])
+    return [
+        Disagreement(
+            photo=photos[place],
+            names=(names[best[0, place]], names[best[1, place]]),
+            probabilities=_both(surest[:, place]),
+            right=names[classes[place]] if classes[place] >= 0 else "",
+        )
+        for place in sorted(places, key=lambda place: -surest[:, place].sum())
+    ]
