@@ -44,7 +44,7 @@ class Settings:
     deadline_ms: int = setting(30_000, "a request without an answer after this time is answered 504", least=1)
     max_body_mb: int = setting(16, "largest body with a photo, in MiB", least=1)
     max_tensor_body_mb: int = setting(
-        100, "largest body with tensors (under /v1/ and POST /), also after gzip, in MiB", least=1
+        100, "largest body with tensors (under /v1/, POST / and by gRPC), also after gzip, in MiB", least=1
     )
     max_photo_pixels: int = setting(50_000_000, "largest photo, in pixels", least=1)
     max_photos: int = setting(32, "most photos in one request", least=1)
