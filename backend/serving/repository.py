@@ -379,13 +379,18 @@ class Repository:
         """
         with self._looking:
             self._configure(list(self._configs()))
-            unsettled = False
+            unsettled, troubles = False, []
             for name in self.models():
-                unsettled |= self._look_at(self._models[name], trust)
+                try:
+                    unsettled |= self._look_at(self._models[name], trust)
+                except OSError as error:  # one folder that cannot be read is no reason to forget the other models
+                    troubles.append(f"{name}: {error}")
             self._finish_unloads()
             with self._looked:
                 self._started = self._started or not unsettled
                 self._looked.notify_all()
+            if troubles:
+                raise OSError("; ".join(troubles))
 
     def _configure(self, configs: list[ModelConfig]) -> None:
         with self._lock:
@@ -427,7 +432,8 @@ class Repository:
     def _look_at(self, model: Model, trust: bool) -> bool:
         """Returns whether a folder is there that may still be changing."""
         folders = version_folders(Path(model.config.base_path))
-        aspired = model.choices.aspired(aspired_versions(model.config.model_version_policy, folders), folders)
+        with self._lock:
+            aspired = self._aspired(model, folders)
         unsettled = False
         for number in sorted(aspired, reverse=True):
             version = self._track(model, number, folders[number])
@@ -436,9 +442,14 @@ class Repository:
                     self._load(model, version)
                 else:
                     unsettled |= is_complete(version.path)
-        with self._lock:
+        with self._lock:  # loading took its time, and somebody may have chosen otherwise since
+            aspired = self._aspired(model, folders)
             self._retire(model, [n for n in model.available() if n not in aspired], keep_one=bool(aspired))
         return unsettled
+
+    def _aspired(self, model: Model, folders: dict[int, Path]) -> set[int]:
+        """The versions that policy and choices ask for, of those there are. Call with the lock held."""
+        return model.choices.aspired(aspired_versions(model.config.model_version_policy, folders), folders)
 
     def _track(self, model: Model, number: int, path: Path) -> Version:
         with self._lock:
