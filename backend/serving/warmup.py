@@ -4,12 +4,14 @@ It does not write them: the export does.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import input_pb2, prediction_log_pb2
 
+from backend.errors import FailedPrecondition
 from backend.serving.examples import merged
 from backend.serving.servable import Servable
 
@@ -23,8 +25,8 @@ def warm_up(servable: Servable) -> int:
     A version that names breeds also sees a photo, since for one that takes images the decoding is not in its records.
     """
     if servable.description.labels:
-        photo = tf.io.encode_png(tf.zeros((1, 1, 3), tf.uint8)).numpy()
-        servable.run_photos(servable.photo_signature(), [photo])
+        with suppress(FailedPrecondition):  # it has labels, but no signature that takes photos
+            servable.run_photos(servable.photo_signature(), [tf.io.encode_png(tf.zeros((1, 1, 3), tf.uint8)).numpy()])
     file = servable.path / RECORDS_FILE
     if not file.exists():
         return 0

@@ -1,0 +1,126 @@
+"""One loaded version: what it says about itself, what it refuses, and the sentence of a kernel that fails."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_models
+from colour_photos import GREEN, encode, plain
+
+from backend.errors import FailedPrecondition, InvalidArgument
+from backend.serving.labels import checked_top_k, name_breeds
+from backend.serving.servable import Servable, ServableId, UnknownSignature, kernel_sentence
+from backend.serving.warmup import warm_up
+
+ME = ServableId("m", 1)
+LABELS = list(tiny_models.COLOURS)
+DECISION = {"dog_threshold": 0.5, "confident_threshold": 0.6}
+
+
+@pytest.fixture(scope="module")
+def colours(tmp_path_factory) -> Path:
+    return tiny_models.colours(tmp_path_factory.mktemp("colours") / "m")
+
+
+def images(folder: Path, outputs: str = "prediction") -> Path:
+    """A foreign model without a word about itself: images in, the mean colour out."""
+
+    @tf.function(input_signature=[tiny_models.spec(tf.float32, None, 8, 8, 3, name="pixels")])
+    def serving_default(pixels):
+        return {outputs: tf.reduce_mean(pixels, axis=[1, 2])}
+
+    return tiny_models.save(folder, serving_default=serving_default)
+
+
+def described(folder: Path, **description) -> Path:
+    (folder / "assets.extra").mkdir(exist_ok=True)
+    (folder / "assets.extra" / "dogsnap.json").write_text(json.dumps(description), encoding="utf-8")
+    return folder
+
+
+def test_a_version_is_loaded_with_its_signatures_and_its_description(colours):
+    servable = Servable.load(ME, colours / "1")
+    assert servable.signature().inputs["image"].shape.as_list() == [None, 16, 16, 3]
+    assert servable.signature("scores").outputs.keys() == {"prediction", "dog"}
+    assert [label["name_zh"] for label in servable.description.labels] == ["红犬", "绿犬", "蓝犬"]
+    assert servable.description.input_size == (16, 16)
+
+
+def test_an_unknown_signature_is_refused_naming_those_there_are(colours):
+    with pytest.raises(UnknownSignature, match=r'Serving signature name: "x" not found in signature def.*"scores"'):
+        Servable.load(ME, colours / "1").signature("x")
+
+
+def test_a_version_without_a_description_is_served_but_cannot_name_breeds(tmp_path):
+    servable = Servable.load(ME, images(tmp_path / "1"))
+    assert servable.run(servable.signature(), {"pixels": np.ones((1, 8, 8, 3), np.float32)})["prediction"].shape == (
+        1,
+        3,
+    )
+    with pytest.raises(FailedPrecondition, match="cannot name breeds: expected labels"):
+        checked_top_k(servable, None)
+
+
+def test_a_foreign_model_with_labels_alone_names_photos_by_the_size_of_its_input(tmp_path):
+    servable = Servable.load(ME, described(images(tmp_path / "1"), labels=LABELS, decision=DECISION))
+    outputs = servable.run_photos(servable.photo_signature(), [encode(plain(GREEN), "PNG")])
+    answer = name_breeds(servable, outputs, row=0, top_k=1)
+    assert (answer.breeds[0].id, answer.dog, answer.confident) == ("c2", True, True)  # it has no way to say "no dog"
+
+
+def test_labels_that_do_not_fit_the_classes_fail_the_load(tmp_path):
+    with pytest.raises(ValueError, match="has 3 classes, the version's labels are 2"):
+        Servable.load(ME, described(images(tmp_path / "1"), labels=LABELS[:2], decision=DECISION))
+
+
+@pytest.mark.parametrize("label", ["red", {"id": "c1"}])
+def test_a_label_without_id_or_name_fails_the_load(tmp_path, label):
+    with pytest.raises(ValueError, match="expected an id and a name in every label"):
+        Servable.load(ME, described(images(tmp_path / "1"), labels=[*LABELS[:2], label], decision=DECISION))
+
+
+def test_labels_without_thresholds_fail_the_load(tmp_path):
+    with pytest.raises(ValueError, match="its decision lacks confident_threshold, dog_threshold"):
+        Servable.load(ME, described(images(tmp_path / "1"), labels=LABELS))
+
+
+def test_a_version_with_labels_but_without_a_prediction_warms_up_and_says_what_is_missing(tmp_path):
+    servable = Servable.load(ME, described(images(tmp_path / "1", outputs="mean"), labels=LABELS, decision=DECISION))
+    assert warm_up(servable) == 0
+    with pytest.raises(FailedPrecondition, match="one input and the output prediction, it has: serving_default"):
+        servable.photo_signature()
+
+
+def test_a_photo_for_an_input_of_open_size_needs_the_size_said(tmp_path):
+    @tf.function(input_signature=[tiny_models.spec(tf.float32, None, None, None, 3, name="image")])
+    def serving_default(image):
+        return {"prediction": tf.reduce_mean(image, axis=[1, 2])}
+
+    folder = tiny_models.save(tmp_path / "1", serving_default=serving_default)
+    photo = encode(plain(GREEN), "PNG")
+    servable = Servable.load(ME, folder)
+    with pytest.raises(FailedPrecondition, match="does not say which size of image it takes"):
+        servable.run_photos(servable.signature(), [photo])
+    servable = Servable.load(ME, described(folder, input_size=[8, 8]))
+    assert servable.run_photos(servable.signature(), [photo])["prediction"].shape == (1, 3)
+
+
+def test_a_failing_kernel_speaks_for_itself_and_not_of_where_the_graph_was_built(tmp_path):
+    servable = Servable.load(ME, tiny_models.odd_outputs(tmp_path / "1"))
+    with pytest.raises(InvalidArgument) as error:
+        servable.run(servable.signature("decode_png"), {"png": b"what"})
+    assert error.value.message.startswith("Unknown image file format. One of JPEG, ")
+    assert "most recent call" not in error.value.message
+
+
+def test_the_kernels_sentence_is_found_with_and_without_a_trace():
+    trace = 'Graph execution error:\n\nDetected at node X defined at (most recent call last):\n  File "a.py", line 1, in f\n\n'
+    assert (
+        kernel_sentence(trace + "It is\nwrong.\n\t [[{{node X}}]] [Op:__inference_f_1]")
+        == "It is wrong. [[{{node X}}]]"
+    )
+    bare = "Graph execution error:\n\nDetected at node X defined at:\n<stack traces unavailable>\nIt is wrong."
+    assert kernel_sentence(bare) == "It is wrong."
+    assert kernel_sentence("It is wrong. [Op:X]") == "It is wrong."
