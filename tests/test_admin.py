@@ -233,3 +233,31 @@ def test_a_token_is_asked_for_and_never_logged(guarded):
 def test_what_needs_no_administrator_stays_open(guarded):
     assert half(guarded) == (2, 2.0)
     assert requests.get(f"{guarded.url}/api/models", timeout=60).status_code == 200
+
+
+def test_switches_survive_a_restart_of_the_server_when_a_file_keeps_them(start_server, models, tmp_path):
+    flags = ("--switch-log", tmp_path / "switches.jsonl")
+    with start_server(models, *flags) as first:
+        admin(first, "models/half/labels/kept", {"version": 1, "by": "alice"})
+        admin(first, "models/half/default", {"version": 1})
+    with start_server(models, *flags) as second:
+        assert half(second, "/labels/kept") == (1, 1.0)
+        assert half(second) == (1, 1.0)
+        log = admin(second, "switches").json()["switches"]
+        assert [(each["kind"], each["by"]["name"]) for each in log] == [("default", "someone"), ("label", "alice")]
+        assert admin(second, "undo", {}).json()["switch"]["text"] == "default of half: 1 -> the largest"
+        assert half(second) == (2, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--admin-token", "sesame"), "--admin-token has 6 characters and can be guessed; expected at least 16"),
+        (("--switch-log", "/no/such/folder/file"), "the log of switches cannot be written to /no/such/folder/file"),
+    ],
+)
+def test_a_server_that_could_not_keep_its_promise_does_not_start(start_server, models, flags, sentence):
+    server = start_server(models, *flags, wait=False)
+    assert server.process.wait(60) == 1
+    assert sentence in server.log()
+    assert "sesame" not in server.log()

@@ -19,6 +19,8 @@ from backend.settings import Settings, given, options
 
 log = logging.getLogger("dogsnap")
 
+LEAST_TOKEN = 16  # characters: 64 bits if they are random hexadecimal digits
+
 
 @click.command()
 @options()
@@ -27,6 +29,8 @@ def serve(**flags: Any) -> None:
     settings = Settings.from_environment(**given(flags))
     prepare_logging()
     refuse_taken_port(settings)
+    refuse_guessable_token(settings)
+    refuse_unwritable_log(settings)
     log.info("starting; loading models from %s", settings.model_config_file or settings.models)
     Server(settings).run()
 
@@ -40,6 +44,26 @@ def refuse_taken_port(settings: Settings) -> None:
         raise click.ClickException(
             f"the gRPC door cannot be opened on {settings.host} port {settings.grpc_port}: {_reason(error)}; "
             "choose another --grpc-port, or 0 to leave it closed"
+        ) from error
+
+
+def refuse_guessable_token(settings: Settings) -> None:
+    """Nothing keeps anybody from trying tokens one after the other. Raises click.ClickException."""
+    if 0 < len(settings.admin_token) < LEAST_TOKEN:
+        raise click.ClickException(
+            f"--admin-token has {len(settings.admin_token)} characters and can be guessed; expected at least {LEAST_TOKEN}, "
+            "e.g. what `openssl rand -hex 16` prints"
+        )
+
+
+def refuse_unwritable_log(settings: Settings) -> None:
+    """A log of switches that is found missing after a restart is found too late. Raises click.ClickException."""
+    try:
+        if settings.switch_log:
+            open(settings.switch_log, "a", encoding="utf-8").close()
+    except OSError as error:
+        raise click.ClickException(
+            f"the log of switches cannot be written to {settings.switch_log}: {_reason(error)}; choose another --switch-log"
         ) from error
 
 
