@@ -2,10 +2,8 @@
 const request = require('./request')
 const settings = require('./settings')
 
-const TOP_K = 5
-
-/** The server's own deadline is shorter; this one is for a network that went quiet. */
-const TIMEOUT_MS = 30 * 1000
+/** Longer than the server's own deadline of 30 s, so that a slow server can say so itself. */
+const TIMEOUT_MS = 40 * 1000
 
 /**
  * @typedef {{id: string, name: string, name_zh: string, probability: number}} Guess
@@ -16,11 +14,12 @@ const TIMEOUT_MS = 30 * 1000
  */
 
 /**
+ * How many breeds come back is left to the server: a model may know fewer than any number asked for.
  * @param {string} image  base64
  * @returns {{outcome: Promise<Outcome>, cancel: () => void}}  outcome rejects with a Failure
  */
 function classify(image) {
-  const data = Object.assign({ image, top_k: TOP_K }, settings.get().model)
+  const data = Object.assign({ image }, settings.get().model)
   const { answer, cancel } = request.send('/api/classify', { method: 'POST', data, timeoutMs: TIMEOUT_MS })
   return { outcome: answer.then(toOutcome), cancel }
 }

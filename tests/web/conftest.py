@@ -33,9 +33,16 @@ def app_server(start_server):
 
 
 @pytest.fixture(scope="session")
-def own_server(start_server):
-    """A function that starts a further server with the real model and these flags, for tests that treat it badly."""
-    return lambda *flags: start_server(built_models(), *flags)
+def narrow_server(start_server):
+    """The same with a single place: whoever comes while a photo is looked at is turned away."""
+    return start_server(built_models(), "--run-threads", "1", "--queue-size", "0")
+
+
+@pytest.fixture
+def own_server(start_server, colour_models):
+    """A function that starts a server with these flags for a test that treats it badly; a tiny model starts sooner."""
+    built_models()
+    return lambda *flags: start_server(colour_models, *flags)
 
 
 def built_models() -> Path:

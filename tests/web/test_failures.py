@@ -98,11 +98,10 @@ def test_a_server_out_of_time_is_told(open_phone, own_server, dog):
     assert "没来得及" in failure(phone)
 
 
-def test_a_full_server_is_told_as_busy(open_phone, own_server, dog):
-    server = own_server("--run-threads", "1", "--queue-size", "0")
-    phone = open_phone(server=server)
+def test_a_full_server_is_told_as_busy(open_phone, narrow_server, dog):
+    phone = open_phone(server=narrow_server)
     phone.button("camera").wait_for()
-    with Crowd(server.url, dog):
+    with Crowd(narrow_server.url, dog):
         phone.choose(dog)
         assert "人太多" in failure(phone)
         assert "秒" in failure(phone)  # the server says for how long
@@ -125,13 +124,12 @@ def test_a_server_that_dies_mid_way_is_told(open_phone, own_server, dog):
 
 
 def test_cancel_while_the_server_is_silent_and_the_next_photo_gets_its_own_answer(
-    open_phone, own_server, dog, photo_that_is
+    open_phone, narrow_server, dog, photo_that_is
 ):
     unsure = photo_that_is("unsure")
-    server = own_server()
-    phone = open_phone(server=server, color_scheme="dark")
+    phone = open_phone(server=narrow_server, color_scheme="dark")
     phone.button("camera").wait_for()
-    with frozen(server):
+    with frozen(narrow_server):
         phone.choose(unsure)
         phone.screen.get_by_text("正在辨认").wait_for()
         phone.shoot("phone-dark-result-working")

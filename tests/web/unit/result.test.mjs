@@ -64,7 +64,7 @@ test('the server is asked for the version pinned in the settings', async () => {
   phone.service('settings').change({ model: { model: 'inception_v3', version: 1 } })
   const { request } = await asking()
   assert.equal(request.method, 'POST')
-  assert.deepEqual(Object.keys(request.data), ['image', 'top_k', 'model', 'version'])
+  assert.deepEqual(Object.keys(request.data), ['image', 'model', 'version'])
   assert.equal(request.data.version, 1)
 })
 
