@@ -188,7 +188,12 @@ function element(tag, content = "", properties = {}) {
 }
 
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
-const points = (difference) => `${difference < 0 ? "−" : "+"}${(100 * Math.abs(difference)).toFixed(1)}`;
+const short = (share) => Number((100 * share).toPrecision(2));
+
+function points(difference) {
+  const rounded = (100 * Math.abs(difference)).toFixed(1);
+  return `${rounded === "0.0" ? "" : difference < 0 ? "−" : "+"}${rounded}`;
+}
 
 function showTrial(photo, answers) {
   const picture = element("img", [], { src: URL.createObjectURL(photo), alt: "the photo that was tried" });
@@ -221,9 +226,10 @@ function difference([first, second]) {
   const same = first.breeds[0].id === second.breeds[0].id;
   const likely = rows.sort((x, y) => Math.max(y.a, y.b) - Math.max(x.a, x.b)).slice(0, SHOWN_BREEDS);
   const line = ({ name, a, b }) => element("tr", [element("th", name, { scope: "row" }), ...[percent(a), percent(b), points(b - a)].map((text) => element("td", text))]);
-  const heads = ["Breed", nameOf(first), nameOf(second), "Difference"].map((text) => element("th", text, { scope: "col" }));
+  const column = (answer) => (first.model.name === second.model.name ? `version ${answer.model.version}` : nameOf(answer));
+  const heads = ["Breed", column(first), column(second), "Difference"].map((text) => element("th", text, { scope: "col" }));
   return element("div", [
-    element("p", `${same ? "Same" : "Different"} first answer; over ${rows.length} breeds the mean difference is ${(100 * mean).toFixed(2)} and the largest ${(100 * Math.max(...gaps)).toFixed(1)} percentage points.`, { id: "verdict" }),
+    element("p", `${same ? "Same" : "Different"} first answer; over ${rows.length} breeds the mean difference is ${short(mean)} and the largest ${short(Math.max(...gaps))} percentage points.`, { id: "verdict" }),
     element("table", [element("thead", element("tr", heads)), element("tbody", likely.map(line))]),
   ], { className: "wide" });
 }
