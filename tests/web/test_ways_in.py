@@ -29,7 +29,7 @@ def test_a_photo_is_sent_small_as_a_jpeg_of_at_most_640_pixels(open_phone, dog, 
     with Image.open(io.BytesIO(sent)) as received:
         assert (received.format, received.size) == ("JPEG", (640, 480))
     assert len(sent) <= MOST_SENT_BYTES
-    assert phone.wait_for_answer() in ("shown", "unsure")
+    assert phone.wait_for_answer() != "failed"
 
 
 @pytest.mark.parametrize("orientation", [3, 6, 8])
