@@ -116,3 +116,11 @@ def colour_models(tmp_path_factory) -> Path:
 def colour_server(start_server, colour_models) -> Server:
     """A server of `colour_models`, shared by the tests of a session."""
     return start_server(colour_models)
+
+
+@pytest.fixture(scope="session")
+def app_server(start_server) -> Server:
+    """`dogsnap serve` with the real network, shared by all tests that do it no harm."""
+    from real_model import built_models
+
+    return start_server(built_models())
