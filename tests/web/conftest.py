@@ -12,10 +12,10 @@ import pytest
 import requests
 from phone import DEVICES, Phone
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from real_model import built_models
 
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "backend" / "web"
-MODELS = ROOT / "models"
 SCREENSHOTS = ROOT / "build" / "screenshots"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CHROMIUM_FLAGS = (
@@ -23,19 +23,13 @@ CHROMIUM_FLAGS = (
     "--disable-component-update --disable-sync --host-resolver-rules=MAP\tphone.test\t127.0.0.1"
 )
 MOST_PHOTOS_TRIED = 60
-CLEARLY_SURE, CLEARLY_UNSURE = 0.9, 0.4
-
-
-@pytest.fixture(scope="session")
-def app_server(start_server):
-    """`dogsnap serve` with the real model, shared by all tests that do it no harm."""
-    return start_server(built_models())
+CLEARLY_SURE, CLEARLY_UNSURE = 0.97, 0.4
 
 
 @pytest.fixture(scope="session")
 def narrow_server(start_server):
-    """The same with a single place: whoever comes while a photo is looked at is turned away."""
-    return start_server(built_models(), "--run-threads", "1", "--queue-size", "0")
+    """The same with two places: one is looked at, one waits, and whoever comes then is turned away."""
+    return start_server(built_models(), "--run-threads", "1", "--queue-size", "1")
 
 
 @pytest.fixture
@@ -43,13 +37,6 @@ def own_server(start_server, colour_models):
     """A function that starts a server with these flags for a test that treats it badly; a tiny model starts sooner."""
     built_models()
     return lambda *flags: start_server(colour_models, *flags)
-
-
-def built_models() -> Path:
-    for needed in (MODELS / "inception_v3" / "2" / "saved_model.pb", WEB / "dist" / "index.html"):
-        if not needed.is_file():
-            pytest.skip(f"{needed.relative_to(ROOT)} is missing: `make setup` builds it")
-    return MODELS
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,13 @@ WORDS = {
 # A browser writes this for every status but 2xx; whether a status is expected, the tests say themselves.
 STATUS_NOTICE = "Failed to load resource"
 
+# Answers with a dog go into the history, a moment after they are shown.
+KEPT_STATES = ("shown", "unsure")
+IS_KEPT = """() => {
+    const id = new URLSearchParams(location.hash.split('?')[1]).get('id')
+    return (JSON.parse(localStorage.getItem('dogsnap:history')) || []).some((entry) => entry.id === id)
+}"""
+
 
 class Phone:
     """One page of a browser context, with what its console complained about in `complaints`."""
@@ -76,7 +83,10 @@ class Phone:
 
     def wait_for_answer(self) -> str:
         self.screen.locator(".answer:not(.state-working)").wait_for()
-        return self.state()
+        state = self.state()
+        if state in KEPT_STATES:
+            self.page.wait_for_function(IS_KEPT)
+        return state
 
     def back(self) -> None:
         self.page.get_by_role("button", name="返回 Back").click()

@@ -165,10 +165,11 @@ def processes(server) -> list[int]:
 
 
 class Crowd:
-    """Others who keep the server's only thread busy, with as many photos at once as it takes."""
+    """Others who keep every place of the narrow server taken, with as many photos at once as it accepts."""
 
     PHOTOS_AT_ONCE = 32
-    PEOPLE = 2
+    PEOPLE = 3  # one more than there are places, so that a place that becomes free is taken at once
+    PAUSE_SECONDS = 0.02
 
     def __init__(self, url: str, photo: Path):
         self.url = f"{url}/v1/models/inception_v3/versions/2:predict"
@@ -179,12 +180,13 @@ class Crowd:
     def __enter__(self) -> "Crowd":
         for thread in self.threads:
             thread.start()
-        self.over.wait(0.5)  # until the first batch is running
+        self.over.wait(0.5)  # until they are all there
         return self
 
     def _ask(self) -> None:
         while not self.over.is_set():
             requests.post(self.url, json=self.body, timeout=120)
+            self.over.wait(self.PAUSE_SECONDS)
 
     def __exit__(self, *_: object) -> None:
         self.over.set()
