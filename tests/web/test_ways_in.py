@@ -5,6 +5,7 @@ import io
 import json
 from pathlib import Path
 
+import pillow_heif
 import pytest
 from PIL import Image
 
@@ -59,6 +60,23 @@ def test_a_see_through_png_is_sent_on_white(open_phone, tmp_path):
     with Image.open(io.BytesIO(sent)) as received:
         assert min(received.getpixel((32, 32))) > 250
     phone.wait_for_answer()
+
+
+def test_a_heic_that_this_browser_cannot_show_is_answered_all_the_same(open_phone, dog, tmp_path):
+    phone = open_phone()
+    sent = posted_photo(phone, lambda: phone.choose(as_heic(dog, tmp_path / "dog.heic")))
+    assert sent[4:8] == b"ftyp"
+    assert phone.wait_for_answer() == "shown"
+    assert len(phone.rows()) == 3
+    assert "无法显示" in phone.screen.locator(".photo-missing").inner_text()
+
+
+def as_heic(photo: Path, file: Path) -> Path:
+    """The photo as iPhones keep it."""
+    pillow_heif.register_heif_opener()
+    with Image.open(photo) as opened:
+        opened.convert("RGB").save(file, quality=90)
+    return file
 
 
 def deliver(phone, photo: Path, kind: str) -> None:
