@@ -240,7 +240,7 @@ def breeds_server(start_server, tmp_path_factory):
     models = tmp_path_factory.mktemp("models")
     tiny_models.colours(models / "inception_v3")
     tiny_models.half_plus(2, models / "half_plus_two" / "1")
-    (models / "breeds.json").write_text('{"breeds": [{"id": "c1", "name_zh": "红犬"}]}', encoding="utf-8")
+    (models / "breeds.json").write_text('[{"id": "c1", "name_zh": "红犬"}]', encoding="utf-8")
     return start_server(models, prefix=("prlimit", "--fsize=200000"))
 
 

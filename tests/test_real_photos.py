@@ -66,6 +66,12 @@ def test_versions_1_and_2_answer_at_the_same_time_and_agree(app_server, data_dir
     assert np.mean(gaps) <= 0.001
 
 
+def test_the_breeds_of_the_network_are_there_to_look_up(app_server) -> None:
+    breeds = requests.get(f"{app_server.url}/api/breeds", timeout=60).json()["breeds"]
+    assert len(breeds) == 120
+    assert all(breed["description"]["zh"] for breed in breeds)
+
+
 def test_a_photo_without_a_dog_is_called_no_dog_and_a_dog_a_dog(app_server, data_dir: Path) -> None:
     others = sorted((data_dir / "not_dogs" / "images").glob("*.jpg"))[1::20]
     assert np.mean([not _classify(app_server.url, photo)["dog"] for photo in others]) >= 0.85

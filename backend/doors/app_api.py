@@ -34,7 +34,8 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         file = settings.models / BREEDS_FILE
         if not file.is_file():
             raise Unavailable(f"the breeds are not there: expected {BREEDS_FILE} in the models folder")
-        response = Response(file.read_bytes(), mimetype="application/json", headers={"Cache-Control": "no-cache"})
+        body = b'{"breeds": ' + file.read_bytes() + b"}"  # the file is the list itself
+        response = Response(body, mimetype="application/json", headers={"Cache-Control": "no-cache"})
         response.add_etag()
         return response.make_conditional(request)
 
