@@ -9,21 +9,13 @@ from flask import Blueprint, Response, render_template, request, send_from_direc
 
 from backend.doors.access import check_access
 from backend.doors.admin import log_of
+from backend.doors.web import HEADERS
 from backend.serving.overview import overview
 from backend.serving.predictor import Predictor
 from backend.serving.switchboard import Switchboard
 from backend.settings import Settings
 
 PAGE = Path(__file__).parent.parent / "web" / "console"
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",
-}
 SHOWN_SWITCHES = 20
 
 
