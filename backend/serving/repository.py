@@ -292,6 +292,10 @@ class Repository:
         """Have the folders looked at now, since what is wanted of them has changed."""
         self._wake.set()
 
+    def has_started(self) -> bool:
+        """Whether the first look is over: every version there was has been loaded, or has failed to."""
+        return self._started
+
     def not_ready(self) -> str:
         """Why the server is not ready, or "" once every configured model answers and the first look is over."""
         with self._lock:
