@@ -15,7 +15,8 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from backend.errors import InvalidArgument, NotFound, Unavailable
 from backend.serving.configs import configs_in_file, configs_in_folder
-from backend.serving.repository import ModelSpec, Repository, State
+from backend.serving.model import ModelSpec, State
+from backend.serving.repository import Repository
 from backend.serving.versions import is_complete
 from backend.serving.warmup import RECORDS_FILE
 

@@ -14,7 +14,8 @@ import tiny_models
 
 from backend.serving.configs import configs_in_folder
 from backend.serving.metrics import Metrics
-from backend.serving.repository import ModelSpec, Repository
+from backend.serving.model import ModelSpec
+from backend.serving.repository import Repository
 from backend.serving.shadow import PLACES, Shadow
 from backend.serving.switchboard import Switchboard
 from backend.serving.switches import Who

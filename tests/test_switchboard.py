@@ -9,7 +9,8 @@ from google.protobuf import text_format
 
 from backend.errors import Aborted, DogsnapError, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from backend.serving.configs import ModelConfig, configs_in_folder
-from backend.serving.repository import ModelSpec, Repository, State
+from backend.serving.model import ModelSpec, State
+from backend.serving.repository import Repository
 from backend.serving.switchboard import Switchboard, checked_who
 from backend.serving.switches import CONFIGURATION, WATCHER, Subject, SwitchLog, Who
 from backend.serving.traffic import Split

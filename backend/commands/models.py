@@ -245,7 +245,7 @@ def _milliseconds(value: float | None) -> str:
 def _report(answer: dict[str, Any], label: str = "") -> None:
     switch = answer["switch"]
     click.echo(f"{switch['text']} (switch {switch['id']})" if switch else "nothing to do: it is so already")
-    waits_for = answer["model"]["pending_labels"].get(label)
+    waits_for = answer["model"]["pending_labels"].get(label) if label else None
     if waits_for is not None:
         click.echo(f"label {label} waits for version {waits_for}, which is not available yet")
 

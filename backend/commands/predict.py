@@ -72,9 +72,7 @@ def _predict(
 def _classify_here(settings: Settings, fields: dict[str, Any], contents: bytes) -> dict[str, Any]:
     top_k = fields.pop("top_k")
     result = _with_predictor(settings, fields, lambda here, spec: here.classify(contents, spec, top_k, "command"))
-    from backend.doors.app_api import answer
-
-    return answer(result)
+    return result.to_json()
 
 
 def _predict_here(settings: Settings, which: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
@@ -94,7 +92,7 @@ def _with_predictor(settings: Settings, which: dict[str, Any], run: Any) -> Any:
     prepare_logging()
     from backend.errors import DogsnapError
     from backend.serving.assembly import create_predictor
-    from backend.serving.repository import ModelSpec
+    from backend.serving.model import ModelSpec
 
     try:
         spec = ModelSpec(which["model"], which["version"], which["label"])

@@ -8,7 +8,7 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from backend.doors.access import check_access
-from backend.doors.http import json_response, parse_json, read_body
+from backend.doors.http import json_response, parse_json, read_body, text_field
 from backend.errors import InvalidArgument, UnsupportedMediaType
 from backend.serving.overview import overview
 from backend.serving.predictor import Predictor
@@ -32,32 +32,34 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
             {"default_model": predictor.default_model(), "models": overview(predictor, predictor.repository.models())}
         )
 
-    @door.get("/models/<model>")
+    # The names that a configuration gives may hold slashes, so that these are paths.
+    @door.get("/models/<path:model>")
     def one_model(model: str) -> Response:
         return json_response(_state(predictor, model))
 
-    @door.post("/models/<model>/labels/<label>")
+    @door.post("/models/<path:model>/labels/<path:label>")
     def label(model: str, label: str) -> Response:
         fields, by = _fields("version", optional=("from",))
         expected = _number(fields, "from") if "from" in fields else ANY
         return _done(predictor, model, board.label(model, label, _number(fields, "version"), by, expected))
 
-    @door.post("/models/<model>/default")
+    @door.post("/models/<path:model>/default")
     def default(model: str) -> Response:
         fields, by = _fields("version")
         return _done(predictor, model, board.default(model, _number(fields, "version"), by))
 
-    @door.post("/models/<model>/versions/<int:version>/<any(load, unload):what>")
+    @door.post("/models/<path:model>/versions/<int:version>/<any(load, unload):what>")
     def load(model: str, version: int, what: str) -> Response:
         _, by = _fields()
         return _done(predictor, model, board.load(model, version, what == "load", by))
 
-    @door.post("/models/<model>/split")
+    @door.post("/models/<path:model>/split")
     def split(model: str) -> Response:
         fields, by = _fields("version", "percent", optional=("label",))
-        return _done(predictor, model, board.split(model, _text(fields, "label"), _split(fields), by))
+        label = text_field("label", fields.get("label"))
+        return _done(predictor, model, board.split(model, label, _split(fields), by))
 
-    @door.post("/models/<model>/shadow")
+    @door.post("/models/<path:model>/shadow")
     def shadow(model: str) -> Response:
         fields, by = _fields("version")
         return _done(predictor, model, board.shadow(model, _number(fields, "version"), by))
@@ -69,7 +71,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     @door.post("/undo")
     def undo() -> Response:
         fields, by = _fields(optional=("id", "model"))
-        switch = board.undo(by, _number(fields, "id"), _text(fields, "model"))
+        switch = board.undo(by, _number(fields, "id"), text_field("model", fields.get("model")))
         return _done(predictor, switch.subject.model, switch)
 
     return door
@@ -86,12 +88,12 @@ def log_of(board: Switchboard, model: str) -> list[dict[str, Any]]:
 
 
 def _done(predictor: Predictor, model: str, switch: Switch | None) -> Response:
-    """What was switched (null if everything was so already) and how the model stands now."""
+    """What was switched (null if everything was so already) and how the model stands now (null if it was about all)."""
     return json_response({"switch": switch and {**switch.to_json(), "text": str(switch)}, **_state(predictor, model)})
 
 
 def _state(predictor: Predictor, model: str) -> dict[str, Any]:
-    return {"model": overview(predictor, [model])[0]}
+    return {"model": overview(predictor, [model])[0] if model else None}
 
 
 def _fields(*required: str, optional: tuple[str, ...] = ()) -> tuple[dict[str, Any], Who]:
@@ -106,14 +108,7 @@ def _fields(*required: str, optional: tuple[str, ...] = ()) -> tuple[dict[str, A
             f"expected the fields {', '.join(sorted(known)) or 'none'}; "
             f"missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'}"
         )
-    return fields, checked_who(_text(fields, "by"), request.remote_addr or "")
-
-
-def _text(fields: dict[str, Any], name: str) -> str:
-    value = fields.get(name)
-    if value is not None and not isinstance(value, str):
-        raise InvalidArgument(f"{name} is {value!r}; expected a string")
-    return value or ""
+    return fields, checked_who(text_field("by", fields.get("by")), request.remote_addr or "")
 
 
 def _number(fields: dict[str, Any], name: str) -> int | None:

@@ -7,12 +7,20 @@ from typing import Any
 
 from flask import Blueprint, Response, g, request
 
-from backend.doors.http import check_form_size, json_response, parse_json, read_body, request_key, whole_number
+from backend.doors.http import (
+    check_form_size,
+    json_response,
+    parse_json,
+    read_body,
+    request_key,
+    text_field,
+    whole_number,
+)
 from backend.errors import InvalidArgument, Unavailable
 from backend.serving.base64_text import decode_base64
-from backend.serving.labels import Classification
+from backend.serving.model import ModelSpec
 from backend.serving.predictor import Predictor
-from backend.serving.repository import ModelSpec, Repository
+from backend.serving.repository import Repository
 from backend.settings import Settings
 
 DOOR = "api"
@@ -26,8 +34,9 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     @door.post("/classify")
     def classify() -> Response:
         photo, fields = _photo_and_fields(settings)
-        result = predictor.classify(photo, _spec(fields, predictor), _number(fields, "top_k"), DOOR)
-        return json_response({**answer(result), "request_id": g.request_id})
+        top_k = whole_number("top_k", fields.get("top_k"))
+        result = predictor.classify(photo, _spec(fields, predictor), top_k, DOOR)
+        return json_response({**result.to_json(), "request_id": g.request_id})
 
     @door.get("/breeds")
     def breeds() -> Response:
@@ -45,19 +54,6 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         return json_response({"models": [describe(repository, name) for name in repository.models()]})
 
     return door
-
-
-def answer(result: Classification) -> dict[str, Any]:
-    """The JSON form of a classification, without the request id."""
-    return {
-        "model": {"name": result.servable.name, "version": result.servable.version},
-        "dog": result.dog,
-        "confident": result.confident,
-        "breeds": [
-            {"id": breed.id, "name": breed.name, "name_zh": breed.name_zh, "probability": breed.probability}
-            for breed in result.breeds
-        ],
-    }
 
 
 def describe(repository: Repository, name: str) -> dict[str, Any]:
@@ -109,16 +105,6 @@ def _from_text(fields: dict[str, Any]) -> bytes:
 
 
 def _spec(fields: dict[str, Any], predictor: Predictor) -> ModelSpec:
-    name = _text(fields, "model") or predictor.default_model()
-    return ModelSpec(name, _number(fields, "version"), _text(fields, "label") or None, request_key())
-
-
-def _text(fields: dict[str, Any], name: str) -> str:
-    value = fields.get(name)
-    if value is not None and not isinstance(value, str):
-        raise InvalidArgument(f"{name} is {value!r}; expected a string")
-    return value or ""
-
-
-def _number(fields: dict[str, Any], name: str) -> int | None:
-    return whole_number(name, fields.get(name))
+    name = text_field("model", fields.get("model")) or predictor.default_model()
+    version, label = whole_number("version", fields.get("version")), text_field("label", fields.get("label"))
+    return ModelSpec(name, version, label or None, request_key())

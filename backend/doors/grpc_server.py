@@ -37,9 +37,10 @@ from backend.doors.caller import request_key
 from backend.errors import DogsnapError, Internal, InvalidArgument
 from backend.gunicorn_conf import SPARE_THREADS
 from backend.serving.examples import ClassifyResult, RegressResult
+from backend.serving.model import ModelSpec
 from backend.serving.predictor import Predictor, Task
-from backend.serving.repository import ModelSpec
 from backend.serving.servable import UnknownSignature
+from backend.serving.switchboard import Switchboard, checked_who
 from backend.serving.tensor_protos import to_arrays
 from backend.settings import MEBIBYTE, Settings
 
@@ -66,7 +67,11 @@ class GrpcServer:
         self._health = Health(predictor.repository.not_ready)
         self._draining = False
         threads = settings.run_threads + settings.queue_size + SPARE_THREADS
-        self._server = grpc.server(ThreadPoolExecutor(threads, thread_name_prefix="grpc"), options=_options(settings))
+        self._server = grpc.server(
+            ThreadPoolExecutor(threads, thread_name_prefix="grpc"),
+            options=_options(settings),
+            maximum_concurrent_rpcs=threads,  # one more would wait for a thread in a queue without an end
+        )
         max_bytes = settings.max_tensor_body_mb * MEBIBYTE
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
             PredictionService(predictor, self._calls, max_bytes), self._server
@@ -225,6 +230,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
     def __init__(self, settings: Settings, predictor: Predictor, calls: Calls):
         self.settings = settings
         self.predictor = predictor
+        self.board = Switchboard(predictor.repository)
         self.calls = calls
 
     @rpc
@@ -235,12 +241,15 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
     def HandleReloadConfigRequest(
         self, request: model_management_pb2.ReloadConfigRequest, context: grpc.ServicerContext
     ) -> Any:
-        """Whoever configures models has this machine read and run any folder, so it takes what administration takes."""
-        address = peer_address(context.peer())
-        check_access(self.settings, address, headers_of(context.invocation_metadata()))
+        """Whoever configures models has this machine read and run any folder, so it takes what administration takes.
+
+        It is put down to the name that the call's metadata give under "by".
+        """
+        address, headers = peer_address(context.peer()), headers_of(context.invocation_metadata())
+        check_access(self.settings, address, headers)
         configs = translate.configs_of(request.config)
-        log.info("a configuration of %d models comes from %s", len(configs), address)
-        self.predictor.repository.replace_configs(configs, context.time_remaining())
+        self.board.configure(configs, checked_who(headers.get("By", ""), address))
+        self.predictor.repository.wait_until_served(configs, context.time_remaining())
         response = model_management_pb2.ReloadConfigResponse()
         response.status.SetInParent()
         return response

@@ -22,8 +22,8 @@ from tensorflow_serving.apis import (
 from backend.errors import DogsnapError, InvalidArgument, Unimplemented
 from backend.serving.configs import ModelConfig
 from backend.serving.examples import METHODS, ClassifyResult, RegressResult
+from backend.serving.model import ModelSpec, VersionStatus
 from backend.serving.predictor import Prediction, Task
-from backend.serving.repository import ModelSpec, VersionStatus
 from backend.serving.servable import DEFAULT_SIGNATURE, Servable, ServableId, UnknownSignature
 from backend.serving.tensor_protos import to_proto
 from backend.serving.warmup import serialized_examples

@@ -195,6 +195,13 @@ def whole_number(name: str, value: Any) -> int | None:
     return int(digits)
 
 
+def text_field(name: str, value: Any) -> str:
+    """A field that must be a string; "" for nothing. Raises InvalidArgument."""
+    if value is not None and not isinstance(value, str):
+        raise InvalidArgument(f"{name} is {value!r}; expected a string")
+    return value or ""
+
+
 def request_key() -> str:
     """What keeps the sender of this request on one side of a split."""
     return caller.request_key(request.headers, request.remote_addr or "")

@@ -5,18 +5,19 @@ the clients of that server knew only one version at a time. `preprocess`, `postp
 made that server run code out of the model, or write files.
 """
 
+from contextlib import suppress
 from typing import Any
 
 from flask import Blueprint, Response, request
 
 from backend.doors import simple_clients
-from backend.doors.http import check_form_size, json_response, read_body, request_key, whole_number
-from backend.errors import InvalidArgument
+from backend.doors.http import check_form_size, json_response, read_body, request_key, text_field, whole_number
+from backend.errors import DogsnapError, InvalidArgument, NotFound
 from backend.serving import tensors
 from backend.serving.json_text import parse_lenient_json
+from backend.serving.model import ModelSpec
 from backend.serving.predictor import Prediction, Predictor
-from backend.serving.repository import ModelSpec
-from backend.serving.servable import Servable
+from backend.serving.servable import DEFAULT_SIGNATURE, Servable
 from backend.settings import Settings
 
 DOOR = "simple"
@@ -41,7 +42,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @door.get("/v1/models")
     def models() -> Response:
-        return json_response([_detail(predictor, name) for name in predictor.repository.models()])
+        return json_response(_details(predictor))
 
     @door.get("/v1/models/<name>/gen_json")
     def gen_json(name: str) -> Response:
@@ -67,8 +68,8 @@ def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
     fields = parse_lenient_json(read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB"))
     if "data" not in fields:
         raise InvalidArgument('expected {"data": {input: value}}, received no "data"')
-    data, signature_name = fields["data"], _text(fields, "signature_name")
-    spec = _spec(predictor, _text(fields, "model_name"), fields.get("model_version"))
+    data, signature_name = fields["data"], text_field("signature_name", fields.get("signature_name"))
+    spec = _spec(predictor, text_field("model_name", fields.get("model_name")), fields.get("model_version"))
     if spec.version is None:
         spec = predictor.taking(spec, signature_name, lambda signature: tensors.takes(signature, data))
     return predictor.predict(spec, lambda signature: tensors.from_data(data, signature), signature_name, door=DOOR)
@@ -91,13 +92,6 @@ def _spec(predictor: Predictor, name: str, version: Any) -> ModelSpec:
     )
 
 
-def _text(fields: dict[str, Any], name: str) -> str:
-    value = fields.get(name, "")
-    if not isinstance(value, str):
-        raise InvalidArgument(f"{name} is {value!r}; expected a string")
-    return value
-
-
 def _asked_spec(predictor: Predictor, name: str) -> ModelSpec:
     return _spec(predictor, name, request.args.get("version"))
 
@@ -106,24 +100,40 @@ def _asked_signature() -> str:
     return request.args.get("signature_name", "")
 
 
+def _details(predictor: Predictor) -> list[dict[str, Any]]:
+    details = []
+    for name in predictor.repository.models():
+        with suppress(NotFound):  # it was taken out of the configuration meanwhile
+            details.append(_detail(predictor, name))
+    return details
+
+
 def _detail(predictor: Predictor, name: str) -> dict[str, Any]:
-    """A model in that server's words: its versions as texts, and the default signature of the version that answers."""
-    versions = predictor.repository.available(name)
-    detail = {
+    """A model in that server's words: its versions as texts, and the default signature of the version that answers.
+
+    Where its models lie is nobody's business, so that the base path is only its name.
+    """
+    return {
         "model_name": name,
-        "model_base_path": "",
-        "model_version_list": [str(each) for each in reversed(versions)],
+        "model_base_path": name,
+        "model_version_list": [str(each) for each in reversed(predictor.repository.available(name))],
+        "model_signature": _default_signature(predictor, name),
+        "platform": "TensorFlow",
     }
-    signature = {"inputs": [], "outputs": []}
-    if versions:
+
+
+def _default_signature(predictor: Predictor, name: str) -> dict[str, list[dict[str, Any]]]:
+    """Empty for a model that cannot answer now: the others are listed all the same."""
+    try:
         with predictor.repository.acquire(ModelSpec(name)) as servable:
-            detail["model_base_path"] = str(servable.path.parent)
-            signature = _signature(servable)
-    return {**detail, "model_signature": signature, "platform": "TensorFlow"}
+            return _signature(servable)
+    except DogsnapError:
+        return {"inputs": [], "outputs": []}
 
 
 def _signature(servable: Servable) -> dict[str, list[dict[str, Any]]]:
-    name = "" if "serving_default" in servable.signatures else next(iter(servable.signatures), "")
+    """The signature serving_default, or the first there is. Raises UnknownSignature for a version without any."""
+    name = "" if DEFAULT_SIGNATURE in servable.signatures else next(iter(servable.signatures), "")
     signature = servable.signature(name)
     return {
         side: [

@@ -17,8 +17,8 @@ from backend.errors import InvalidArgument
 from backend.serving import tensors
 from backend.serving.examples import examples_from_body
 from backend.serving.json_text import parse_lenient_json
-from backend.serving.predictor import Prediction, Predictor
-from backend.serving.repository import ModelSpec, VersionStatus
+from backend.serving.model import ModelSpec, VersionStatus
+from backend.serving.predictor import Prediction, Predictor, Task
 from backend.serving.servable import ServableId
 from backend.serving.versions import MAX_INT64
 from backend.settings import Settings
@@ -124,7 +124,7 @@ def version_header(servable: ServableId) -> dict[str, str]:
 def _examples(predictor: Predictor, path: Path, body: bytes) -> Response:
     fields = parse_lenient_json(body)
     name = signature_name(fields)
-    result = predictor.predict_examples(path.spec, path.method, examples_from_body(fields, path.method), name, DOOR)
+    (result,) = predictor.infer(path.spec, [Task(path.method, name)], examples_from_body(fields, path.method), DOOR)
     return json_response({"results": result.rows()}, headers=version_header(result.servable))
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from backend.serving.configs import ModelConfig, configured_models
 from backend.serving.executor import BoundedExecutor
 from backend.serving.metrics import Metrics
+from backend.serving.model import ModelSpec
 from backend.serving.photo import PhotoLimits
 from backend.serving.predictor import Predictor
-from backend.serving.repository import ModelSpec, Repository
+from backend.serving.repository import Repository
 from backend.serving.switches import SwitchLog
 from backend.settings import Settings
 

@@ -5,8 +5,9 @@ It loads nothing.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from google.protobuf import text_format
+from google.protobuf import json_format, text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from backend.errors import InvalidArgument
@@ -70,6 +71,15 @@ def check_versions(config: ModelConfig) -> None:
         raise InvalidArgument(
             f"the model_version_policy of {config.name} wants none of the versions there are: {there}"
         )
+
+
+def to_json(configs: Sequence[ModelConfig]) -> list[dict[str, Any]]:
+    """The configurations as the log of switches keeps them, by protobuf's own names."""
+    return [json_format.MessageToDict(config, preserving_proto_field_name=True) for config in configs]
+
+
+def from_json(configs: Sequence[dict[str, Any]]) -> list[ModelConfig]:
+    return [json_format.ParseDict(config, ModelConfig()) for config in configs]
 
 
 def _short(config: ModelConfig) -> str:

@@ -4,7 +4,8 @@ It holds no label and no threshold of its own.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,15 @@ class Classification:
     confident: bool
     breeds: tuple[Breed, ...]
 
+    def to_json(self) -> dict[str, Any]:
+        """As clients get it: {"model": {"name", "version"}, "dog", "confident", "breeds": [{"id", "name", ...}]}."""
+        return {
+            "model": asdict(self.servable),
+            "dog": self.dog,
+            "confident": self.confident,
+            "breeds": [asdict(breed) for breed in self.breeds],
+        }
+
 
 DEFAULT_TOP_K = 5
 
@@ -52,7 +62,6 @@ def checked_top_k(servable: Servable, top_k: int | None) -> int:
         raise InvalidArgument(
             f"top_k is {top_k}; expected 1 to {len(labels)}, the number of breeds {servable.id} knows"
         )
-    return top_k
     return top_k
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backend.serving.metrics import SHADOW_DOOR, Metrics
+from backend.serving.model import Model, Version
 from backend.serving.predictor import Predictor
-from backend.serving.repository import Model, Version
 from backend.serving.servable import ServableId
 
 # The outcomes that are the server's doing; any other but OK is the caller's.
@@ -129,7 +129,7 @@ def _version(model: Model, version: Version) -> dict[str, Any]:
     return {
         "version": version.id.version,
         "state": str(version.state),
-        "error": version.error,
+        "error": model.error(version.id.version),
         "load_seconds": version.load_seconds,
         "in_use": version.in_use,
         "classes": len(version.servable.description.labels) if version.servable else 0,

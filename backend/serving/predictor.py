@@ -17,8 +17,9 @@ from backend.serving.examples import ClassifyResult, RegressResult, check_signat
 from backend.serving.executor import BoundedExecutor, WhenGone
 from backend.serving.labels import Classification, checked_top_k, name_breeds
 from backend.serving.metrics import Metrics, RequestRecord
+from backend.serving.model import ModelSpec
 from backend.serving.photo import PhotoLimits
-from backend.serving.repository import ModelSpec, Repository
+from backend.serving.repository import Repository
 from backend.serving.servable import BYTES_SUFFIX, DEFAULT_SIGNATURE, Servable, ServableId, Signature
 from backend.serving.shadow import Shadow
 
@@ -99,18 +100,6 @@ class Predictor:
         deadline = self._deadline(timeout)
         with self.metrics.request(door) as request, self._acquire(spec, request) as servable:
             return [self._infer(servable, task, examples, deadline, when_gone) for task in tasks]
-
-    def predict_examples(
-        self,
-        spec: ModelSpec,
-        method: str,
-        examples: Sequence[bytes],
-        signature_name: str = DEFAULT_SIGNATURE,
-        door: str = "",
-        timeout: float | None = None,
-    ) -> ClassifyResult | RegressResult:
-        """Run one task on serialized tf.Examples. Raises the types of `backend.errors`."""
-        return self.infer(spec, [Task(method, signature_name)], examples, door, timeout)[0]
 
     def _infer(
         self,

@@ -10,16 +10,16 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from backend.errors import DeadlineExceeded, DogsnapError, InvalidArgument, NotFound, Unavailable
-from backend.serving.configs import ModelConfig, check_configs, check_versions
+from backend.serving.configs import ModelConfig, to_json
 from backend.serving.metrics import Metrics
-from backend.serving.servable import Servable, ServableId
-from backend.serving.switches import CONFIGURATION, WATCHER, Subject, SwitchLog, Who
-from backend.serving.traffic import Choices, Split
+from backend.serving.model import Model, ModelSpec, State, Version, VersionStatus
+from backend.serving.servable import Servable
+from backend.serving.switches import CONFIGURATION, CONFIGURED, WATCHER, Subject, Switch, SwitchLog, Who
+from backend.serving.traffic import Split
 from backend.serving.versions import aspired_versions, fingerprint, is_complete, version_folders
 from backend.serving.warmup import warm_up
 
@@ -30,110 +30,6 @@ SETTLED_SECONDS = 2.0
 # While a new configuration is waited for: between two looks, and at most, since its client may have set no deadline.
 RELOAD_LOOK_SECONDS = 1.0
 RELOAD_SECONDS = 600.0
-
-
-class State(StrEnum):
-    """The states of TensorFlow Serving's GetModelStatus."""
-
-    START = "START"
-    LOADING = "LOADING"
-    AVAILABLE = "AVAILABLE"
-    UNLOADING = "UNLOADING"
-    END = "END"
-
-
-@dataclass(frozen=True)
-class ModelSpec:
-    """Which model a request means: by version, by label, or the model's default version.
-
-    `key` tells callers apart where a label or the default is split: the same key is always on the same side.
-    """
-
-    name: str
-    version: int | None = None
-    label: str | None = None
-    key: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.name:
-            raise InvalidArgument("ModelSpec has no name specified.")
-        if self.version is not None and self.label is not None:
-            raise InvalidArgument(f"expected a version or a label, received both: {self.version} and {self.label}")
-
-
-@dataclass
-class Version:
-    """One version folder and what became of it; guarded by the repository's lock."""
-
-    id: ServableId
-    path: Path
-    state: State = State.START
-    error: str = ""
-    servable: Servable | None = None
-    in_use: int = 0
-    fingerprint: tuple = ()
-    failed_at: float = 0.0
-    load_seconds: float = 0.0
-
-
-@dataclass
-class Model:
-    """A configured model, its versions by number, its labels (where each points, where it is to point), and people's choices."""
-
-    config: ModelConfig
-    versions: dict[int, Version] = field(default_factory=dict)
-    labels: dict[str, int] = field(default_factory=dict)
-    pending_labels: dict[str, int] = field(default_factory=dict)
-    choices: Choices = field(default_factory=Choices)
-    removed: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.config.name
-
-    def available(self) -> list[int]:
-        """The numbers of the versions that answer, largest first."""
-        return sorted((n for n, v in self.versions.items() if v.state == State.AVAILABLE), reverse=True)
-
-    def answers(self, number: int | None) -> bool:
-        return number in self.versions and self.versions[number].state == State.AVAILABLE
-
-    def default(self) -> int | None:
-        """The version that answers when none is named: the chosen one, or the largest while that is not there."""
-        if self.answers(self.choices.default):
-            return self.choices.default
-        return next(iter(self.available()), None)
-
-    def wanted(self, label: str) -> int | None:
-        """Where a label is to point, though it may still have to wait for that version."""
-        return self.pending_labels.get(label, self.labels.get(label))
-
-    def want(self, label: str, number: int | None) -> None:
-        """Point a label to a version now, or as soon as that version answers; None takes the label away."""
-        self.pending_labels.pop(label, None)
-        if number is None:
-            self.labels.pop(label, None)
-        elif self.answers(number):
-            self.labels[label] = number
-        elif self.labels.get(label) != number:
-            self.pending_labels[label] = number
-
-    def is_gone(self) -> bool:
-        """Whether it is configured no longer, and its last version has answered its last request."""
-        return self.removed and all(version.state in (State.START, State.END) for version in self.versions.values())
-
-    def is_loading(self) -> bool:
-        return any(version.state in (State.START, State.LOADING) for version in self.versions.values())
-
-
-@dataclass(frozen=True)
-class VersionStatus:
-    """What a status request learns of one version; `error` is empty unless its load failed."""
-
-    version: int
-    state: State
-    error: str
-    load_seconds: float
 
 
 class Repository:
@@ -148,7 +44,8 @@ class Repository:
         switches: SwitchLog | None = None,
     ):
         """`configs` is asked at every look, so that a folder or a file behind it may change while the server runs."""
-        self._configs = configs
+        self._configs = self._configs_at_start = configs
+        self._sent: list[dict[str, Any]] | None = None
         self._metrics = metrics or Metrics()
         self.switches = switches or SwitchLog()
         self._retry_seconds = retry_seconds
@@ -260,7 +157,7 @@ class Repository:
             if number is not None and number not in model.versions:
                 raise NotFound(f"Could not find version {number} of model {spec.name}")
             numbers = sorted(model.versions, reverse=True) if number is None else [number]
-            return [_status(model.versions[each]) for each in numbers]
+            return [model.status(each) for each in numbers]
 
     def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
         """A model's labels: those that answer, and those that wait for their version."""
@@ -306,23 +203,38 @@ class Repository:
             silent = [name for name in self.models() if not self._models[name].available()]
             return f"no version available of: {', '.join(sorted(silent))}" if silent else ""
 
-    # -- watching ------------------------------------------------------------------------------------------------------
+    # -- configuring ---------------------------------------------------------------------------------------------------
 
-    def replace_configs(self, configs: Sequence[ModelConfig], timeout: float) -> None:
-        """Serve these models in place of those configured so far, until the server restarts.
+    def sent_configuration(self) -> list[dict[str, Any]] | None:
+        """The models as somebody configured them while the server ran, None while it follows what it was started with."""
+        with self._lock:
+            return self._sent
 
-        Returns once each of them answers. Raises InvalidArgument, and changes nothing, for a list that cannot be
-        served; DeadlineExceeded if a model still loads after `timeout` seconds, and an error of the code UNKNOWN, as
-        TensorFlow Serving does, if one fails to load: the list is then followed all the same.
+    def follow(self, configs: Sequence[ModelConfig] | None, by: Who, undoes: int | None = None) -> Switch | None:
+        """Serve these models from now on and until a restart; None: those the server was started with.
+
+        Who was answered goes on being answered, unless it is by a model that is left out; what has to be loaded is loaded
+        behind that. Gives the switch, or None if these were followed already.
         """
-        check_configs(configs)
-        for config in configs:
-            check_versions(config)
-        self._configs = lambda: configs
-        log.info("models configured anew: %s", ", ".join(config.name for config in configs) or "none")
-        self._wait_until_served(configs, time.monotonic() + min(timeout, RELOAD_SECONDS))
+        follow = self._configs_at_start if configs is None else (lambda: configs)
+        there, sent = list(follow()), None if configs is None else to_json(configs)
+        with self._lock:
+            before = self._sent
+            if before == sent:
+                return None
+            self._configs, self._sent = follow, sent
+            self._configure(there)
+            switch = self.switches.add(by, CONFIGURED, before, sent, undoes)
+        self.look_soon()
+        return switch
 
-    def _wait_until_served(self, configs: Sequence[ModelConfig], deadline: float) -> None:
+    def wait_until_served(self, configs: Sequence[ModelConfig], timeout: float) -> None:
+        """Return once each of these models answers as it is configured.
+
+        Raises DeadlineExceeded if one still loads after `timeout` seconds, and an error of the code UNKNOWN, as TensorFlow
+        Serving does, if one fails to load.
+        """
+        deadline = time.monotonic() + min(timeout, RELOAD_SECONDS)
         with self._looked:
             self.look_soon()
             while waiting := self._not_served(configs):
@@ -335,17 +247,16 @@ class Repository:
                     self.look_soon()
 
     def _not_served(self, configs: Sequence[ModelConfig]) -> list[str]:
-        """The models that do not answer yet by these configurations, and those that are to go and are still there."""
-        if {config.name for config in configs} != set(self.models()):
-            return sorted({config.name for config in configs} ^ set(self.models()))
-        models = [self._models[config.name] for config in configs]
-        waiting = [model for model, config in zip(models, configs, strict=True) if model.config != config]
-        silent = [model for model in models if not model.available()]
-        failed = [each for model in silent if not model.is_loading() for each in model.versions.values() if each.error]
-        if failed and not waiting:
+        """The models that do not answer yet by these configurations; one that somebody left out since is not waited for."""
+        models = [self._models[config.name] for config in configs if config.name in self._models]
+        waiting = [model for model in models if not model.removed and not model.is_served()]
+        failed = [version for model in waiting for version in model.failed()]
+        if failed and not any(model.is_new or model.is_loading() for model in waiting):
             reasons = "; ".join(f"{each.id}: {each.error}" for each in failed)
             raise DogsnapError(f"Some models did not become available: {reasons}")
-        return sorted({model.name for model in [*waiting, *silent]})
+        return sorted(model.name for model in waiting)
+
+    # -- watching ------------------------------------------------------------------------------------------------------
 
     def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
         """Look in a thread of its own, every `poll_seconds`; 0 looks until ready and then only when told to."""
@@ -382,7 +293,7 @@ class Repository:
         `trust` takes a folder as complete without having seen it unchanged twice, for callers that look only once.
         """
         with self._looking:
-            self._configure(list(self._configs()))
+            self._follow_configs()
             unsettled, troubles = False, []
             for name in self.models():
                 try:
@@ -396,20 +307,28 @@ class Repository:
             if troubles:
                 raise OSError("; ".join(troubles))
 
-    def _configure(self, configs: list[ModelConfig]) -> None:
+    def _follow_configs(self) -> None:
+        configs = self._configs
+        there = list(configs())  # reads a folder or a file, so without the lock
         with self._lock:
-            for config in configs:
-                model = self._models.get(config.name)
-                if model is None:
-                    model = self._models[config.name] = self._restored(config)
-                    self._configure_labels(model, self.switches.configured_labels(model.name))
-                elif model.config != config:
-                    before, model.config = dict(model.config.version_labels), config
-                    self._configure_labels(model, before)
-                model.removed = False
-            for name in set(self._models) - {config.name for config in configs}:
-                self._models[name].removed = True
-                self._retire(self._models[name], self._models[name].available())
+            if configs is self._configs:  # else somebody sent others meanwhile
+                self._configure(there)
+
+    def _configure(self, configs: list[ModelConfig]) -> None:
+        """Hold the models to these configurations. Call with the lock held; what has to load waits for the next look."""
+        for config in configs:
+            model = self._models.get(config.name)
+            if model is None:
+                model = self._models[config.name] = self._restored(config)
+                self._configure_labels(model, self.switches.configured_labels(model.name))
+            elif model.config != config:
+                before, model.config, model.is_new = dict(model.config.version_labels), config, True
+                self._configure_labels(model, before)
+            model.is_new |= model.removed
+            model.removed = False
+        for name in set(self._models) - {config.name for config in configs}:
+            self._models[name].removed = True
+            self.retire(self._models[name], self._models[name].available())
 
     def _restored(self, config: ModelConfig) -> Model:
         """A model as the log of switches left it, which is as the configuration says unless there is a file of them."""
@@ -435,31 +354,33 @@ class Repository:
 
     def _look_at(self, model: Model, trust: bool) -> bool:
         """Returns whether a folder is there that may still be changing."""
-        folders = version_folders(Path(model.config.base_path))
-        with self._lock:
-            aspired = self._aspired(model, folders)
+        config = model.config
+        folders = version_folders(Path(config.base_path))
         unsettled = False
-        for number in sorted(aspired, reverse=True):
-            version = self._track(model, number, folders[number])
-            if self._wants_load(version):
+        for version in self._tracked(model, folders):
+            if model.config is config and self._wants_load(version):
                 if trust or self._is_settled(version.path):
                     self._load(model, version)
                 else:
                     unsettled |= is_complete(version.path)
-        with self._lock:  # loading took its time, and somebody may have chosen otherwise since
+        with self._lock:  # loading took its time, and somebody may have chosen or configured otherwise since
+            if model.config is not config or model.removed:
+                return True
+            model.is_new &= unsettled
             aspired = self._aspired(model, folders)
-            self._retire(model, [n for n in model.available() if n not in aspired], keep_one=bool(aspired))
+            self.retire(model, [n for n in model.available() if n not in aspired], keep_one=bool(aspired))
         return unsettled
 
     def _aspired(self, model: Model, folders: dict[int, Path]) -> set[int]:
         """The versions that policy and choices ask for, of those there are. Call with the lock held."""
         return model.choices.aspired(aspired_versions(model.config.model_version_policy, folders), folders)
 
-    def _track(self, model: Model, number: int, path: Path) -> Version:
+    def _tracked(self, model: Model, folders: dict[int, Path]) -> list[Version]:
+        """The versions that are, or are to be, loaded from these folders, largest first."""
         with self._lock:
-            if number not in model.versions:
-                model.versions[number] = Version(ServableId(model.name, number), path)
-            return model.versions[number]
+            aspired = self._aspired(model, folders)
+            model.successors = {number: each for number, each in model.successors.items() if number in aspired}
+            return [model.track(number, folders[number]) for number in sorted(aspired, reverse=True)]
 
     def _wants_load(self, version: Version) -> bool:
         if version.state == State.START:
@@ -493,8 +414,11 @@ class Repository:
             return
         with self._lock:
             version.load_seconds = time.monotonic() - started
+            if model.is_kept_out(version.id.version):
+                version.state = State.END
+                return
             with self._default_noted(model):
-                version.servable, version.state = servable, State.AVAILABLE
+                model.take_over(version, servable)
             self._apply_labels(model)
         self._metrics.loaded(version.id, version.load_seconds)
         log.info("loaded %s in %.1f s (%d warm-up records)", version.id, version.load_seconds, records)
@@ -521,8 +445,11 @@ class Repository:
         if self._started and model.default() != before:
             self.switches.add(WATCHER, Subject(model.name, "default"), before, model.default())
 
-    def _retire(self, model: Model, numbers: list[int], keep_one: bool = False) -> None:
-        """No new request gets these versions; with `keep_one` the last available one stays until another is there."""
+    def retire(self, model: Model, numbers: list[int], keep_one: bool = False) -> None:
+        """No new request gets these versions; with `keep_one` the last available one stays until another is there.
+
+        Call it while `switching` the model; the versions go at the next look after their last request.
+        """
         if keep_one and set(numbers) == set(model.available()):
             numbers = numbers[1:]
         with self._default_noted(model):
@@ -531,22 +458,20 @@ class Repository:
 
     def _finish_unloads(self) -> None:
         with self._lock:
-            idle = [
-                version
-                for model in self._models.values()
-                for version in model.versions.values()
-                if version.state == State.UNLOADING and version.in_use == 0
-            ]
-            for version in idle:
-                version.servable, version.state = None, State.END
-            for model in self._models.values():
-                _forget_vanished(model)
+            ended = [version for model in self._models.values() for version in self._end_idle(model)]
             self._models = {name: model for name, model in self._models.items() if not model.is_gone()}
-        for version in idle:
-            self._metrics.unloaded(version.id)
-            log.info("unloaded %s", version.id)
-        if idle:
+        for version in ended:
+            log.info("unloaded %s from %s", version.id, version.path)
+        if ended:
             _give_memory_back()
+
+    def _end_idle(self, model: Model) -> list[Version]:
+        ended = model.end_idle()
+        model.forget_vanished()
+        for version in ended:
+            if not model.answers(version.id.version):  # else it answers from elsewhere
+                self._metrics.unloaded(version.id)
+        return ended
 
     def close(self) -> None:
         """Stop watching. Loaded versions go with the process."""
@@ -564,14 +489,3 @@ def _give_memory_back() -> None:
     gc.collect()
     with suppress(OSError, AttributeError):  # another C library than glibc has no malloc_trim
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def _forget_vanished(model: Model) -> None:
-    """A version that is not loaded and whose folder is gone is not listed for ever."""
-    gone = [n for n, v in model.versions.items() if v.state in (State.START, State.END) and not v.path.is_dir()]
-    for number in gone:
-        del model.versions[number]
-
-
-def _status(version: Version) -> VersionStatus:
-    return VersionStatus(version.id.version, version.state, version.error, version.load_seconds)

@@ -15,7 +15,8 @@ import numpy as np
 
 from backend.errors import NotFound
 from backend.serving.metrics import SHADOW_DOOR, Metrics
-from backend.serving.repository import ModelSpec, Repository
+from backend.serving.model import ModelSpec
+from backend.serving.repository import Repository
 from backend.serving.servable import Servable, ServableId
 
 log = logging.getLogger("dogsnap.shadow")

@@ -1,15 +1,18 @@
-"""Carries out what people switch: labels, the default, splits, shadows, loading and unloading; and takes a switch back.
+"""Carries out what people switch: labels, the default, splits, shadows, loading, unloading, the models; and takes it back.
 
 It does not load anything itself (the repository does, at its next look) and does not ask who may switch: the doors do.
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from backend.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
-from backend.serving.repository import Model, Repository
-from backend.serving.switches import MAX_NAME, Subject, Switch, Who, shown
+from backend.serving.configs import ModelConfig, check_configs, check_versions, from_json
+from backend.serving.model import Model
+from backend.serving.repository import Repository
+from backend.serving.switches import CONFIGURED, MAX_NAME, WATCHER, Subject, Switch, Who, shown
 from backend.serving.traffic import Split
 from backend.serving.versions import aspired_versions, version_folders
 
@@ -35,14 +38,14 @@ class Switchboard:
 
         `expected` is the version it must point to before (None: there must be no such label), else Aborted is raised.
         """
-        if not LABEL.fullmatch(label):
-            raise InvalidArgument(f"label is {label!r}; expected 1 to 64 of the characters A-Z a-z 0-9 _ . -")
         with self._repository.switching(model) as there:
+            _check_label(there, label)
             self._check_expected(there, label, expected)
             if version is None:
                 self._check_removable(there, label)
             else:
                 _check_number(version)
+                _check_staying(there, version)
             return self._switch(there, Subject(model, "label", label), version, by, undoes)
 
     def default(self, model: str, version: int | None, by: Who, undoes: int | None = None) -> Switch | None:
@@ -71,32 +74,52 @@ class Switchboard:
         with self._repository.switching(model) as there:
             if version not in {*there.versions, *version_folders(Path(there.config.base_path))}:
                 raise NotFound(f"{model} has no version {version}; its versions: {_numbers(there.versions)}")
-            if not wanted:
+            if wanted:
+                there.forget_failure(version)
+            else:
                 _check_unused(there, version)
-            elif there.answers(version):
-                return None
-            elif version in there.versions:
-                there.versions[version].error = ""  # no waiting for the next retry
+                self._repository.retire(there, [version] if there.answers(version) else [])
             switch = self._switch(there, Subject(model, "load", str(version)), wanted, by, undoes)
         self._repository.look_soon()
         return switch
 
+    def configure(self, configs: Sequence[ModelConfig], by: Who) -> Switch | None:
+        """Serve these models, and no others, until a restart. Nothing is changed for a list that cannot be served."""
+        check_configs(configs)
+        for config in configs:
+            check_versions(config)
+        return self._repository.follow(configs, by)
+
     def undo(self, by: Who, number: int | None = None, model: str = "") -> Switch:
-        """Take back a switch: that of this number, or the last one still in force (of a model, if it is named)."""
+        """Take back a switch: that of this number, or the last one still in force (of a model, if it is named).
+
+        Raises Aborted for one that something else followed, or that cannot be taken back.
+        """
         switch = self._last_in_force(model) if number is None else self._numbered(number)
-        with self._repository.switching(switch.subject.model) as there:
-            if not _in_force(there, switch):
-                raise Aborted(f"switch {switch.id} ({switch}) is not in force any more; look at the log")
-            return self._take_back(there, switch, by)
+        if switch.subject == CONFIGURED:
+            undo = self._take_configuration_back(switch, by)
+        else:
+            with self._repository.switching(switch.subject.model) as there:
+                _check_in_force(there, switch)
+                undo = self._take_back(there, switch, by)
+        if undo is None:
+            raise Aborted(f"switch {switch.id} ({switch}) was taken back meanwhile; look at the log")
+        return undo
 
     def is_undoable(self, switch: Switch) -> bool:
         """Whether a switch, which is no undo itself, is still in force and was not undone."""
         if switch.undoes is not None or switch.id in self.switches.undone():
             return False
+        if switch.subject == CONFIGURED:
+            return self._is_configured(switch)
         if switch.subject.model not in self._repository.models():
             return False
-        with self._repository.switching(switch.subject.model) as there:
-            return _in_force(there, switch)
+        try:
+            with self._repository.switching(switch.subject.model) as there:
+                _check_in_force(there, switch)
+        except (Aborted, NotFound):
+            return False
+        return True
 
     def _last_in_force(self, model: str) -> Switch:
         for switch in self.switches.switches(model):
@@ -122,7 +145,16 @@ class Switchboard:
             there.choices.choose(subject.kind, subject.name, after)
         return self.switches.add(by, subject, before, after, undoes)
 
-    def _take_back(self, there: Model, switch: Switch, by: Who) -> Switch:
+    def _is_configured(self, switch: Switch) -> bool:
+        return self._repository.sent_configuration() == switch.after != switch.before
+
+    def _take_configuration_back(self, switch: Switch, by: Who) -> Switch | None:
+        if not self._is_configured(switch):
+            raise _not_in_force(switch)
+        configs = None if switch.before is None else from_json(switch.before)
+        return self._repository.follow(configs, by, switch.id)
+
+    def _take_back(self, there: Model, switch: Switch, by: Who) -> Switch | None:
         model, name, before = switch.subject.model, switch.subject.name, switch.before
         match switch.subject.kind:
             case "label":
@@ -137,11 +169,12 @@ class Switchboard:
                 undo = getattr(self, kind)(model, before, by, undoes=switch.id)
         return undo
 
-    def _take_load_back(self, there: Model, switch: Switch, by: Who) -> Switch:
+    def _take_load_back(self, there: Model, switch: Switch, by: Who) -> Switch | None:
         """Without an earlier choice the policy decides again, which may mean unloading: then the same checks hold."""
         version = int(switch.subject.name)
-        if not switch.before and version not in _by_policy(there):
+        if not switch.before and (switch.before is False or version not in _by_policy(there)):
             _check_unused(there, version)
+            self._repository.retire(there, [version] if there.answers(version) else [])
         undo = self._switch(there, switch.subject, switch.before, by, switch.id)
         self._repository.look_soon()
         return undo
@@ -175,12 +208,25 @@ def _value(there: Model, subject: Subject) -> Any:
     return there.choices.value(subject.kind, subject.name)
 
 
-def _in_force(there: Model, switch: Switch) -> bool:
-    """Whether what a switch brought about is still so. A default that moved by itself is in force while nobody chose one."""
+def _check_in_force(there: Model, switch: Switch) -> None:
+    """Raises Aborted unless what a switch brought about is still so, and somebody could want it otherwise.
+
+    A default that moved by itself is in force while nobody chose one.
+    """
     now = _value(there, switch.subject)
     if switch.subject.kind == "default" and now is None and switch.after is not None:
         now = there.default()
-    return now == switch.after and now != switch.before
+    if now != switch.after or now == switch.before:
+        raise _not_in_force(switch)
+    if switch.subject.kind == "default" and switch.by == WATCHER and not there.answers(switch.before):
+        raise Aborted(
+            f"switch {switch.id} ({switch}) cannot be undone: it came about by itself, and the version that answered "
+            "before, if there was one, is not available; choose a default instead"
+        )
+
+
+def _not_in_force(switch: Switch) -> Aborted:
+    return Aborted(f"switch {switch.id} ({switch}) is not in force any more; look at the log")
 
 
 def _by_policy(there: Model) -> set[int]:
@@ -192,7 +238,21 @@ def _check_number(version: int) -> None:
         raise InvalidArgument(f"version is {version}; expected 0 to {MAX_VERSION}")
 
 
+def _check_label(there: Model, label: str) -> None:
+    """TensorFlow Serving's configurations may name labels anyhow, and these can be moved; new ones fit into any path."""
+    if there.wanted(label) is None and not LABEL.fullmatch(label):
+        raise InvalidArgument(f"label is {label!r}; expected 1 to 64 of the characters A-Z a-z 0-9 _ . -")
+
+
+def _check_staying(there: Model, version: int) -> None:
+    """Nothing may be pointed to a version that is on its way out, or that somebody keeps out: it would wait in vain."""
+    if there.is_leaving(version) or there.is_kept_out(version):
+        state = "is being unloaded" if there.is_leaving(version) else "was unloaded by hand"
+        raise FailedPrecondition(f"version {version} of {there.name} {state}; load it again first")
+
+
 def _check_available(there: Model, version: int) -> None:
+    _check_staying(there, version)
     if not there.answers(version):
         raise FailedPrecondition(
             f"version {version} of {there.name} is not available; available: {_numbers(there.available())}"

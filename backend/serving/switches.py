@@ -1,6 +1,6 @@
 """The log of switches: who moved what, when, from where to where; in memory, and in a file when one is given.
 
-It carries out no switch: the switchboard does, and the repository where a folder or the configuration brings one about.
+It carries out no switch: the switchboard does, and the repository where models are configured or a folder comes or goes.
 """
 
 import json
@@ -34,7 +34,7 @@ WATCHER = Who("watcher")
 
 @dataclass(frozen=True)
 class Subject:
-    """What a switch changes in a model. `kind` is label, default, split, shadow or load.
+    """What a switch changes in a model. `kind` is label, default, split, shadow or load; CONFIGURED is about all models.
 
     `name` is the label of a label or a split ("" for the split of the default) and the version's number of a load.
     """
@@ -49,7 +49,11 @@ class Subject:
             "split": f"split of {f'label {self.name}' if self.name else 'the default'}",
             "load": f"version {self.name}",
         }.get(self.kind, self.kind)
-        return f"{text} of {self.model}"
+        return f"{text} of {self.model}" if self.model else text
+
+
+# The models themselves, as somebody sent their configuration to the running server.
+CONFIGURED = Subject("", "configuration")
 
 
 @dataclass(frozen=True)
@@ -86,16 +90,25 @@ class Switch:
 
 
 # What it means that nobody chose anything.
-UNCHOSEN = {"default": "the largest", "load": "as the policy says"}
+UNCHOSEN = {"default": "the largest", "load": "as the policy says", "configuration": "as at the start"}
 
 
 def shown(value: Any, kind: str = "") -> str:
-    """A subject's value for a reader: a version, a split, or whether a version is loaded."""
+    """A subject's value for a reader: a version, a split, whether a version is loaded, or the models configured."""
+    if isinstance(value, list):
+        return "; ".join(map(_model_shown, value)) or "no model"
     if isinstance(value, bool):
         return "loaded" if value else "unloaded"
     if isinstance(value, dict):
         return f"{100 * value['share']:g} % to {value['version']}"
     return UNCHOSEN.get(kind, "none") if value is None else str(value)
+
+
+def _model_shown(config: dict[str, Any]) -> str:
+    """E.g. "half in /models/half, latest 2"; what becomes of its labels has lines of its own."""
+    ((policy, options),) = config.get("model_version_policy", {"all": {}}).items() or [("all", {})]
+    numbers = options.get("versions", [options["num_versions"]] if "num_versions" in options else [])
+    return f"{config['name']} in {config['base_path']}, {' '.join([policy, *map(str, numbers)])}"
 
 
 class SwitchLog:

@@ -120,7 +120,7 @@ def test_a_label_is_set_moved_removed_and_the_switch_undone(server, open_console
     page = open_console(server)
     page.locator("#who").fill("alice")
     set_label(page, "stable", 2)
-    form = dogs(page).locator("form[data-post='labels/stable']")
+    form = dogs(page).locator("form[data-name='stable']")
     form.locator("select").select_option("3")
     form.get_by_role("button", name="Move stable", exact=True).click()
     says(page, "label stable of inception_v3: 2 -> 3")
@@ -138,11 +138,11 @@ def test_a_label_is_set_moved_removed_and_the_switch_undone(server, open_console
 def test_a_label_that_somebody_else_moved_meanwhile_is_not_moved(server, open_console):
     page = open_console(server)
     set_label(page, "raced", 1)
-    dogs(page).locator("form[data-post='labels/raced'] select").select_option("3")  # keeps the page from refreshing
+    dogs(page).locator("form[data-name='raced'] select").select_option("3")  # keeps the page from refreshing
     admin(server, "models/inception_v3/labels/raced", {"version": 2})
     dogs(page).get_by_role("button", name="Move raced", exact=True).click()
     says(page, "was expected at 1, but it is at 2")
-    expect(dogs(page).locator("form[data-post='labels/raced']")).to_contain_text("version 2")
+    expect(dogs(page).locator("form[data-name='raced']")).to_contain_text("version 2")
 
 
 def test_the_default_a_split_and_a_shadow_are_chosen_and_ended(server, open_console):

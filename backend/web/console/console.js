@@ -97,7 +97,11 @@ async function switchNow(path, fields) {
   }
 }
 
-const modelOf = (element) => `models/${encodeURIComponent(element.closest("[data-model]").dataset.model)}`;
+// Names come from configurations, too, and may hold any character.
+function pathOf(element, name = element.dataset.name ?? "") {
+  const { model } = element.closest("[data-model]").dataset;
+  return `models/${encodeURIComponent(model)}/${element.dataset.post}${encodeURIComponent(name)}`;
+}
 
 function fieldsOf(form) {
   const fields = Object.fromEntries(new FormData(form));
@@ -111,14 +115,14 @@ function fieldsOf(form) {
 one("#models").addEventListener("submit", (event) => {
   event.preventDefault();
   const form = event.target;
-  const { name = "", ...fields } = fieldsOf(form);
-  switchNow(`${modelOf(form)}/${form.dataset.post}${encodeURIComponent(name)}`, fields);
+  const { name, ...fields } = fieldsOf(form);
+  switchNow(pathOf(form, name), fields);
 });
 
 one("#models").addEventListener("click", ({ target }) => {
   if (!(target instanceof HTMLButtonElement)) return;
   if ("undo" in target.dataset) switchNow("undo", { id: Number(target.dataset.undo) });
-  else if ("post" in target.dataset) switchNow(`${modelOf(target)}/${target.dataset.post}`, JSON.parse(target.dataset.fields ?? "{}"));
+  else if ("post" in target.dataset) switchNow(pathOf(target), JSON.parse(target.dataset.fields ?? "{}"));
 });
 
 // -- logging in --------------------------------------------------------------------------------------------------------
