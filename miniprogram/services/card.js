@@ -1,9 +1,11 @@
 /** The share card: photo, breed and percentage in one picture. It shares and saves nothing. */
+const pageCanvas = require('./canvas')
 
 /** Pixels; 5 to 4 is the shape of WeChat's share cards. */
 const WIDTH = 1000
 const HEIGHT = 800
 const MARGIN = 56
+const QUALITY = 0.9
 const FONT = '-apple-system, "PingFang SC", "Noto Sans CJK SC", sans-serif'
 
 /**
@@ -16,40 +18,17 @@ const FONT = '-apple-system, "PingFang SC", "Noto Sans CJK SC", sans-serif'
  */
 
 /**
- * @param {string} selector  of a <canvas type="2d"> in the page in view
  * @param {Card} card
- * @returns {Promise<string>}  temporary JPEG file
+ * @returns {Promise<string>}  temporary JPEG file; without the photo when the phone cannot show it
  */
-async function draw(selector, card) {
-  const canvas = await find(selector)
-  canvas.width = WIDTH
-  canvas.height = HEIGHT
-  const context = canvas.getContext('2d')
-  drawPhoto(context, await loadImage(canvas, card.photo))
+async function draw(card) {
+  const canvas = await pageCanvas.find()
+  const photo = await pageCanvas.load(canvas, card.photo)
+  const context = pageCanvas.resize(canvas, WIDTH, HEIGHT)
+  drawPhoto(context, photo)
   drawShade(context)
   drawWords(context, card)
-  const { tempFilePath } = await wx.canvasToTempFilePath({ canvas, fileType: 'jpg', quality: 0.9 })
-  return tempFilePath
-}
-
-/** @returns {Promise<any>} */
-function find(selector) {
-  return new Promise((resolve) => {
-    wx.createSelectorQuery()
-      .select(selector)
-      .fields({ node: true, size: true })
-      .exec(([found]) => resolve(found.node))
-  })
-}
-
-/** @returns {Promise<any>}  null when the phone cannot show the photo; the card is then made without */
-function loadImage(canvas, src) {
-  return new Promise((resolve) => {
-    const image = canvas.createImage()
-    image.onload = () => resolve(image)
-    image.onerror = () => resolve(null)
-    image.src = src
-  })
+  return pageCanvas.save(canvas, QUALITY)
 }
 
 /** Fills the card with the middle of the photo. */

@@ -1,9 +1,13 @@
 /** Asks the backend which dog a photo shows. What the user gets to see of the answer is the result page's business. */
+const install = require('./install')
 const request = require('./request')
 const settings = require('./settings')
 
 /** Longer than the server's own deadline of 30 s, so that a slow server can say so itself. */
 const TIMEOUT_MS = 40 * 1000
+
+/** By this header the server knows a phone again that it has put on one of two versions. */
+const KEY_HEADER = 'X-Request-Key'
 
 /**
  * @typedef {{id: string, name: string, name_zh: string, probability: number}} Guess
@@ -20,7 +24,8 @@ const TIMEOUT_MS = 40 * 1000
  */
 function classify(image) {
   const data = Object.assign({ image }, settings.get().model)
-  const { answer, cancel } = request.send('/api/classify', { method: 'POST', data, timeoutMs: TIMEOUT_MS })
+  const header = { [KEY_HEADER]: install.key() }
+  const { answer, cancel } = request.send('/api/classify', { method: 'POST', data, header, timeoutMs: TIMEOUT_MS })
   return { outcome: answer.then(toOutcome), cancel }
 }
 

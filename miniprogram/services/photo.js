@@ -1,17 +1,35 @@
 /**
- * Photos on the phone: choosing one, and making of it the small JPEG that is sent and kept. It sends nothing.
+ * Photos on the phone: choosing one, and making of it the small upright JPEG that is sent and kept. It sends nothing.
  */
+const pageCanvas = require('./canvas')
 const { Failure } = require('./request')
 
 /** Longest side in pixels: the network looks at 299 x 299, so more would only cost the user's data. */
 const LONGEST_SIDE = 640
 
 /** JPEG qualities tried in turn until the photo is small enough. */
-const QUALITIES = [78, 64, 50]
+const QUALITIES = [0.78, 0.64, 0.5]
 const ENOUGH_BYTES = 60 * 1000
 
 /** base64 writes three bytes as four characters. */
 const BYTES_PER_CHARACTER = 3 / 4
+
+/**
+ * What undoes each EXIF orientation, as a canvas transform of a picture drawn `w` wide and `h` high; the numbers are
+ * EXIF's own.
+ * @type {Record<string, (w: number, h: number) => number[]>}
+ */
+const UPRIGHT = {
+  up: () => [1, 0, 0, 1, 0, 0], // 1
+  'up-mirrored': (w) => [-1, 0, 0, 1, w, 0], // 2
+  down: (w, h) => [-1, 0, 0, -1, w, h], // 3
+  'down-mirrored': (w, h) => [1, 0, 0, -1, 0, h], // 4
+  'left-mirrored': () => [0, 1, 1, 0, 0, 0], // 5
+  right: (w, h) => [0, 1, -1, 0, h, 0], // 6
+  'right-mirrored': (w, h) => [0, -1, -1, 0, h, w], // 7
+  left: (w) => [0, -1, 1, 0, 0, w], // 8
+}
+const ON_ITS_SIDE = ['left-mirrored', 'right', 'right-mirrored', 'left']
 
 /**
  * Asks the user for a photo.
@@ -35,35 +53,46 @@ async function choose(sources) {
 
 /**
  * @param {string} path
- * @returns {Promise<{path: string, base64: string}>}  an upright JPEG, longest side at most 640; base64 in the standard
- *   alphabet. A photo this phone cannot decode (HEIC in some browsers), or that lies on its side where the phone would
- *   forget that (compressImage drops EXIF), stays as it is: the server knows more formats and turns it upright.
+ * @returns {Promise<{path: string, base64: string}>}  an upright JPEG without EXIF, longest side at most 640; base64 in
+ *   the standard alphabet. A photo that this phone cannot show (HEIC in some browsers) stays as it is: the server knows
+ *   more formats.
  */
 async function prepare(path) {
-  const size = await uprightSize(path)
-  if (!size) return { path, base64: await readBase64(path) }
+  const canvas = await pageCanvas.find()
+  const image = await pageCanvas.load(canvas, path)
+  if (!image) return { path, base64: await readBase64(path) }
+  drawUpright(canvas, image, await orientationOf(canvas, path))
+  return encode(canvas)
+}
+
+/** How the picture lies when this phone draws it. */
+async function orientationOf(canvas, path) {
+  if (await pageCanvas.turnsByItself(canvas)) return 'up'
+  const { orientation } = await wx.getImageInfo({ src: path })
+  return orientation in UPRIGHT ? orientation : 'up'
+}
+
+function drawUpright(canvas, image, orientation) {
+  const scale = Math.min(1, LONGEST_SIDE / Math.max(image.width, image.height))
+  const width = Math.max(1, Math.round(image.width * scale))
+  const height = Math.max(1, Math.round(image.height * scale))
+  const size = ON_ITS_SIDE.includes(orientation) ? [height, width] : [width, height]
+  const context = pageCanvas.resize(canvas, size[0], size[1])
+  context.save()
+  context.transform(...UPRIGHT[orientation](width, height))
+  context.drawImage(image, 0, 0, width, height)
+  context.restore()
+}
+
+/** The first of the qualities that makes the file small enough, or the last. */
+async function encode(canvas) {
+  let small
   for (const quality of QUALITIES) {
-    const small = await shrink(path, size, quality)
-    if (small.base64.length * BYTES_PER_CHARACTER <= ENOUGH_BYTES || quality === QUALITIES[QUALITIES.length - 1])
-      return small
+    const path = await pageCanvas.save(canvas, quality)
+    small = { path, base64: await readBase64(path) }
+    if (small.base64.length * BYTES_PER_CHARACTER <= ENOUGH_BYTES) break
   }
-}
-
-/** Width and height after shrinking, or null when the photo must stay as it is. */
-async function uprightSize(path) {
-  try {
-    const { width, height, orientation } = await wx.getImageInfo({ src: path })
-    if (orientation && orientation !== 'up') return null
-    const scale = Math.min(1, LONGEST_SIDE / Math.max(width, height))
-    return { width: Math.max(1, Math.round(width * scale)), height: Math.max(1, Math.round(height * scale)) }
-  } catch (undecodable) {
-    return null
-  }
-}
-
-async function shrink(src, { width, height }, quality) {
-  const { tempFilePath } = await wx.compressImage({ src, quality, compressedWidth: width, compressedHeight: height })
-  return { path: tempFilePath, base64: await readBase64(tempFilePath) }
+  return small
 }
 
 /** @returns {Promise<string>} */

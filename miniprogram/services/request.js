@@ -36,10 +36,10 @@ const KIND_BY_STATUS = {
 
 /**
  * @param {string} path
- * @param {{method?: 'GET' | 'POST', data?: object, timeoutMs: number}} options
+ * @param {{method?: 'GET' | 'POST', data?: object, header?: Record<string, string>, timeoutMs: number}} options
  * @returns {{answer: Promise<any>, cancel: () => void}}  answer rejects with a Failure
  */
-function send(path, { method = 'GET', data, timeoutMs }) {
+function send(path, { method = 'GET', data, header, timeoutMs }) {
   /** @type {WechatMiniprogram.RequestTask} */
   let task
   const answer = new Promise((resolve, reject) => {
@@ -47,6 +47,7 @@ function send(path, { method = 'GET', data, timeoutMs }) {
       url: baseUrl + path,
       method,
       data,
+      header,
       timeout: timeoutMs,
       success: (response) => (response.statusCode === 200 ? resolve(response.data) : reject(refusal(response))),
       fail: ({ errMsg }) => reject(new Failure(lostConnection(errMsg))),

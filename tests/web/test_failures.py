@@ -63,24 +63,55 @@ def test_breeds_can_be_read_offline_after_the_first_answer(open_phone, dog):
     phone.screen.locator(".facts").wait_for()
 
 
-def test_a_breed_without_connection_says_so_and_a_retry_works(open_phone):
-    phone = open_phone()
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_breed_without_connection_says_so_and_a_retry_works(open_phone, theme):
+    phone = open_phone(color_scheme=theme)
     phone.button("camera").wait_for()
     phone.context.set_offline(True)
     phone.page.evaluate("location.hash = '#/pages/breed/breed?id=n02099601'")
     phone.screen.get_by_text("暂时打不开").wait_for()
-    phone.shoot("phone-light-breed-failed")
+    phone.shoot(f"phone-{theme}-breed-failed")
     phone.context.set_offline(False)
     phone.tap("retry")
     phone.screen.locator(".facts").wait_for()
 
 
-def test_a_version_that_is_not_there_is_told(open_phone, dog):
-    phone = open_phone()
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_breed_that_nobody_knows_is_told_with_a_way_on(open_phone, theme):
+    phone = open_phone(color_scheme=theme, path="#/pages/breed/breed?id=n00000000")
+    phone.screen.get_by_text("没有这个品种的介绍").wait_for()
+    phone.shoot(f"phone-{theme}-breed-unknown")
+    phone.tap(phone.screen.get_by_role("button", name="返回", exact=True))
+    phone.button("camera").wait_for()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_settings_without_connection_miss_only_the_list_of_models(open_phone, theme):
+    phone = open_phone(color_scheme=theme)
+    phone.button("camera").wait_for()
+    phone.context.set_offline(True)
+    phone.tap("settings")
+    phone.screen.get_by_text("读不到模型列表").wait_for()
+    phone.button("retry").scroll_into_view_if_needed()
+    phone.shoot(f"phone-{theme}-settings-without-models")
+    phone.context.set_offline(False)
+    phone.tap("retry")
+    phone.screen.locator(".option.model").nth(1).wait_for()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_version_that_is_not_there_is_told_and_another_can_be_chosen(open_phone, dog, theme):
+    phone = open_phone(color_scheme=theme)
     pinned = '{"language": "phone", "theme": "phone", "model": {"model": "inception_v3", "version": 999}}'
     phone.page.evaluate("settings => localStorage.setItem('dogsnap:settings', settings)", pinned)
     phone.choose(dog)
     assert "模型版本" in failure(phone)
+    phone.shoot(f"phone-{theme}-failed-no-model")
+    phone.tap(phone.screen.get_by_role("button", name="去设置"))
+    phone.tap(phone.screen.get_by_role("radio", name="服务器默认"))
+    phone.back()
+    phone.tap("retry")
+    phone.screen.locator(".state-shown").wait_for()
 
 
 def test_a_photo_of_before_the_reload_is_told_as_gone(open_phone, tmp_path):

@@ -6,6 +6,7 @@ import pytest
 
 DEVICES = pytest.mark.parametrize("device", ["phone", "desktop"])
 THEMES = pytest.mark.parametrize("theme", ["light", "dark"])
+SPOKEN_LANGUAGE = "document.documentElement.lang"
 
 
 @DEVICES
@@ -83,6 +84,52 @@ def test_an_unsure_answer_and_no_dog_say_so_and_what_to_do(open_phone, photo_tha
     phone.shoot(f"{device}-{theme}-result-{state}")
 
 
+def test_the_history_says_of_every_photo_what_was_seen_in_it(open_phone, dog, photo_that_is):
+    phone = open_phone()
+    phone.snap(dog)
+    breed = phone.headline()
+    for state in ("unsure", "noDog"):
+        phone.back()
+        phone.snap(photo_that_is(state))
+    phone.back()
+    assert phone.screen.locator(".recent-name").all_inner_texts() == ["没看到狗", "不太确定", breed]
+    phone.tap("history")
+    names = phone.screen.locator(".entry .name").all_inner_texts()
+    assert (names[0], names[1][:4], names[2]) == ("没看到狗", "不太确定", breed)
+    phone.shoot("phone-light-history-all-kinds")
+    phone.tap(phone.screen.locator(".open").first)
+    assert phone.wait_for_answer() == "noDog"
+    assert phone.screen.locator(".tip").count() == 4
+    assert phone.shown_picture(".photo")["width"] > 0
+    assert phone.classify_requests() == 3
+    phone.back()
+    phone.tap(phone.button("remove").first)
+    phone.confirm("delete")
+    phone.screen.locator(".entry").nth(2).wait_for(state="detached")
+    assert phone.screen.locator(".entry").count() == 2
+
+
+def test_a_phone_keeps_its_random_key_until_all_is_deleted(open_phone, dog):
+    def key_sent(phone) -> str:
+        with phone.page.expect_request("**/api/classify") as request:
+            phone.snap(dog)
+        return request.value.headers["x-request-key"]
+
+    phone = open_phone()
+    first = key_sent(phone)
+    phone.back()
+    phone.page.reload()
+    assert key_sent(phone) == first
+    phone.back()
+    phone.tap("history")
+    phone.tap("clear")
+    phone.confirm("delete")
+    phone.screen.locator(".empty").wait_for()
+    phone.back()
+    assert key_sent(phone) != first
+    assert key_sent(open_phone()) != first
+
+
 def test_delete_all_leaves_nothing_on_the_phone(open_phone, dog):
     phone = open_phone()
     for _ in range(2):
@@ -93,6 +140,7 @@ def test_delete_all_leaves_nothing_on_the_phone(open_phone, dog):
     phone.tap("clear")
     phone.confirm("delete")
     phone.screen.locator(".empty").wait_for()
+    assert phone.page.evaluate("localStorage.getItem('dogsnap:installKey')") is None
     left = phone.page.evaluate(
         """() => new Promise((resolve) => {
             indexedDB.open('dogsnap').onsuccess = ({target}) => {
@@ -108,16 +156,19 @@ def test_language_and_theme_take_effect_at_once_and_stay(open_phone, dog):
     phone = open_phone()
     phone.snap(dog)
     chinese = phone.headline()
+    assert phone.page.evaluate(SPOKEN_LANGUAGE) == "zh"
     phone.back()
     phone.tap("settings")
     phone.tap(phone.screen.get_by_role("radio", name="English"))
     assert phone.title() == "Settings"
+    assert phone.page.evaluate(SPOKEN_LANGUAGE) == "en"
     phone.tap(phone.screen.get_by_role("radio", name="Dark"))
     background = "getComputedStyle(document.querySelector('.wx-frame:not([hidden]) .page')).backgroundColor"
     assert phone.page.evaluate(background) == "rgb(20, 25, 26)"
     assert phone.page.evaluate("getComputedStyle(document.querySelector('.wx-nav')).color") == "rgb(255, 255, 255)"
     phone.page.reload()
     assert phone.title() == "Settings"
+    assert phone.page.evaluate(SPOKEN_LANGUAGE) == "en"
     assert phone.screen.get_by_role("radio", name="Dark").get_attribute("aria-checked") == "true"
     phone.back()
     assert phone.title() == "dogsnap"
@@ -191,4 +242,4 @@ def test_again_shows_the_new_photo_with_its_own_answer(open_phone, dog, photo_th
     assert phone.snap(photo_that_is("noDog"), by="again") == "noDog"
     phone.back()
     phone.button("camera").wait_for()  # the page of the first photo was replaced
-    assert phone.screen.locator(".recent-item").count() == 1
+    assert phone.screen.locator(".recent-item").count() == 2

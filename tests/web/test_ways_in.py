@@ -3,15 +3,28 @@
 import base64
 import io
 import json
+import re
 from pathlib import Path
 
 import pillow_heif
 import pytest
 from PIL import Image
 
-RED, BLUE = (200, 30, 30), (30, 30, 200)
+RED, GREEN, BLUE, GREY = (200, 30, 30), (30, 160, 30), (30, 30, 200), (128, 128, 128)
 MOST_SENT_BYTES = 60_000
 ORIENTATION_TAG = 0x0112
+# How a file with each EXIF orientation holds a picture; 1 holds it as it is seen.
+STORED_AS = {
+    1: None,
+    2: Image.FLIP_LEFT_RIGHT,
+    3: Image.ROTATE_180,
+    4: Image.FLIP_TOP_BOTTOM,
+    5: Image.TRANSPOSE,
+    6: Image.ROTATE_90,
+    7: Image.TRANSVERSE,
+    8: Image.ROTATE_270,
+}
+CANVAS = Path(__file__).parents[2] / "miniprogram/services/canvas.js"
 GPS_TAG = 0x8825
 
 
@@ -33,11 +46,13 @@ def test_a_photo_is_sent_small_as_a_jpeg_of_at_most_640_pixels(open_phone, dog, 
     assert phone.wait_for_answer() != "failed"
 
 
-@pytest.mark.parametrize("orientation", [3, 6, 8])
-def test_a_photo_on_its_side_comes_out_upright_and_without_its_exif(open_phone, tmp_path, orientation):
+@pytest.mark.parametrize("orientation", STORED_AS)
+def test_a_photo_comes_out_upright_and_without_its_exif(open_phone, tmp_path, orientation):
     upright = Image.new("RGB", (900, 1200), RED)
-    upright.paste(BLUE, (0, 600, 900, 1200))
-    turned = upright.transpose({3: Image.ROTATE_180, 6: Image.ROTATE_90, 8: Image.ROTATE_270}[orientation])
+    upright.paste(GREEN, (450, 0, 900, 600))
+    upright.paste(BLUE, (0, 600, 450, 1200))
+    upright.paste(GREY, (450, 600, 900, 1200))
+    turned = upright if orientation == 1 else upright.transpose(STORED_AS[orientation])
     exif = Image.Exif()
     exif[ORIENTATION_TAG] = orientation
     exif.get_ifd(GPS_TAG)[1] = "N"
@@ -46,11 +61,25 @@ def test_a_photo_on_its_side_comes_out_upright_and_without_its_exif(open_phone, 
     sent = posted_photo(phone, lambda: phone.choose(tmp_path / "turned.jpg"))
     with Image.open(io.BytesIO(sent)) as received:
         assert received.size == (480, 640)
-        assert received.getpixel((240, 60))[0] > 150 > received.getpixel((240, 60))[2]
-        assert received.getpixel((240, 580))[2] > 150 > received.getpixel((240, 580))[0]
+        corners = [received.getpixel(place) for place in ((60, 60), (420, 60), (60, 580), (420, 580))]
+        assert [nearest(corner) for corner in corners] == [RED, GREEN, BLUE, GREY]
         assert not received.getexif()
     phone.wait_for_answer()
     assert phone.shown_picture(".photo") == {"width": 900, "height": 1200}
+
+
+def nearest(colour: tuple[int, int, int]) -> tuple[int, int, int]:
+    """One of the four colours of the photo; JPEG changes them a little."""
+    return min((RED, GREEN, BLUE, GREY), key=lambda one: sum(abs(a - b) for a, b in zip(one, colour, strict=True)))
+
+
+def test_the_picture_that_tries_out_the_canvas_is_what_the_app_takes_it_for():
+    written = re.findall(r"'data:image/jpeg;base64,([^']*)'|^  '([A-Za-z0-9+/=]+)'", CANVAS.read_text(), re.MULTILINE)
+    with Image.open(io.BytesIO(base64.b64decode("".join(map("".join, written)), validate=True))) as picture:
+        assert picture.size == (16, 8)
+        assert picture.getexif()[ORIENTATION_TAG] == 6
+        assert picture.convert("L").getpixel((4, 4)) > 200
+        assert picture.convert("L").getpixel((12, 4)) < 50
 
 
 def test_a_see_through_png_is_sent_on_white(open_phone, tmp_path):

@@ -34,10 +34,11 @@ async function compile(projectPath) {
   return ci.getCompiledResult({ project, desc: '', setting: { useProjectConfig: true } })
 }
 
-/** The compiler keeps caches and logs under the home folder; here they go where they are thrown away. */
+/** The compiler leaves caches and logs in the home folder and in the current one; here both are thrown away. */
 function workInTemporaryFolder(load) {
   const home = fs.mkdtempSync(path.join(os.tmpdir(), 'dogsnap-wechat-'))
   process.env.HOME = home
+  process.chdir(home)
   process.on('exit', () => fs.rmSync(home, { recursive: true, force: true }))
   return load()
 }

@@ -13,7 +13,6 @@ import { createWx } from './wx/index.js'
 function run(program) {
   let app = {}
   let router
-  document.documentElement.lang = navigator.language // how a screen reader pronounces the page
   const report = (error) => console.error(error)
   glassEasel.addGlobalErrorListener(report)
 

@@ -1,6 +1,7 @@
-/** The dogs snapped before, by day. Opening one shows its result page; deleting asks first. */
+/** What was snapped before, by day. Opening one shows its result page; deleting asks first. */
 const appearance = require('../../services/appearance')
 const history = require('../../services/history')
+const install = require('../../services/install')
 const routes = require('../../services/routes')
 const wording = require('../../services/wording')
 
@@ -57,6 +58,7 @@ Page({
     const { text, count } = this.data
     if (!(await this.confirmed(wording.fill(text.clearTitle, { count }), text.clearContent))) return
     history.clear()
+    install.forget()
     this.show()
   },
 
@@ -76,18 +78,20 @@ Page({
 
 /** @param {import('../../services/history').Entry} entry */
 function toItem({ id, time, photo, outcome }, now, text, language) {
-  const [best] = outcome.breeds
+  const { name, detail } = describe(outcome, text, language)
+  return { day: wording.day(time, now, text), id, photo, name, detail, removeLabel: wording.fill(text.remove, { name }) }
+}
+
+/**
+ * A dog by its breed, with the percentage and the other name under it; a photo without one by that.
+ * @param {import('../../services/classifier').Outcome} outcome
+ */
+function describe({ state, breeds }, text, language) {
+  if (state === 'noDog') return { name: text.noDog, detail: '' }
+  const [best] = breeds
   const { main, second } = wording.names(best, language)
-  const name = outcome.state === 'unsure' ? wording.fill(text.unsure, { name: main }) : main
-  return {
-    day: wording.day(time, now, text),
-    id,
-    photo,
-    name,
-    second,
-    percent: wording.percent(best.probability),
-    removeLabel: wording.fill(text.remove, { name: main }),
-  }
+  const name = state === 'unsure' ? wording.fill(text.unsure, { name: main }) : main
+  return { name, detail: [wording.percent(best.probability), second].join(' ') }
 }
 
 /** Items come newest first, so those of one day follow each other. */

@@ -37,14 +37,10 @@ Page({
   },
 
   showRecent() {
-    const language = appearance.language()
+    const { text, language } = /** @type {any} */ (this.data)
     const recent = history.list().slice(0, RECENT)
     this.setData({
-      recent: recent.map(({ id, photo, outcome }) => ({
-        id,
-        photo,
-        name: wording.names(outcome.breeds[0], language).main,
-      })),
+      recent: recent.map(({ id, photo, outcome }) => ({ id, photo, name: caption(outcome, text, language) })),
     })
   },
 
@@ -83,3 +79,12 @@ Page({
     return { title: this.data.text.headline, path: routes.HOME }
   },
 })
+
+/**
+ * Short, for under a small picture: the breed, or why there is none.
+ * @param {import('../../services/classifier').Outcome} outcome
+ */
+function caption({ state, breeds }, text, language) {
+  if (state === 'noDog') return text.noDog
+  return state === 'unsure' ? text.unsure : wording.names(breeds[0], language).main
+}

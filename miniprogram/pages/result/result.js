@@ -17,9 +17,7 @@ const wording = require('../../services/wording')
 const ROWS = 3
 
 /** Asking again with the same photo could end otherwise. */
-const WORTH_A_RETRY = ['offline', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unexpected']
-
-const WITH_ANSWER = ['shown', 'unsure']
+const WORTH_A_RETRY = ['offline', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unexpected', 'noModel']
 
 Page({
   data: {
@@ -36,13 +34,15 @@ Page({
     /** @type {{id: string, name: string, second: string, percent: string, width: number}[]} */
     rows: [],
     answeredBy: '',
-    failure: { sentence: '', reference: '', retry: false },
+    failure: { sentence: '', reference: '', retry: false, settings: false },
   },
 
   /** @type {string} of the snap this page shows */
   snapId: '',
   /** @type {import('../../services/classifier').Outcome | null} */
   outcome: null,
+  /** The small upright copy of the photo, once made: cards are drawn of it. */
+  small: '',
   /** @type {any} what went wrong, to be told again in another language */
   problem: null,
   /** Stops the snap under way; replaced when one starts. */
@@ -55,8 +55,12 @@ Page({
     this.setData({ photo: path || '' })
     this.dress()
     if (kept) this.answer(kept.outcome)
-    else if (path) this.start()
-    else this.fail(new Failure('photoGone'))
+    else if (!path) this.fail(new Failure('photoGone'))
+  },
+
+  /** Not before: the photo is shrunk on the page's canvas. */
+  onReady() {
+    if (this.data.state === 'working') this.start()
   },
 
   onShow() {
@@ -84,8 +88,9 @@ Page({
     if (stage) this.setData({ stage })
     if (failure) this.fail(failure)
     if (outcome) {
+      this.small = small
       this.answer(outcome)
-      this.keep(outcome, small)
+      this.keep(outcome)
     }
   },
 
@@ -105,10 +110,9 @@ Page({
     })
   },
 
-  /** History keeps dogs; a photo without one is not worth remembering. */
-  keep(outcome, small) {
-    if (!WITH_ANSWER.includes(outcome.state)) return
-    history.add(this.snapId, outcome, small).catch((error) => console.warn('not kept in history:', error.errMsg))
+  /** Every answer, also "no dog": the history is what was snapped. */
+  keep(outcome) {
+    history.add(this.snapId, outcome, this.small).catch((error) => console.warn('not kept in history:', error.errMsg))
     breeds.all().catch(() => {}) // so that the breed opens at once, also offline
   },
 
@@ -124,7 +128,8 @@ Page({
     const sentence =
       kind === 'busy' && retryAfter ? wording.fill(text.failures.busyFor, { seconds: retryAfter }) : text.failures[kind]
     const reference = requestId ? wording.fill(text.requestId, { id: requestId }) : ''
-    this.setData({ failure: { sentence, reference, retry: WORTH_A_RETRY.includes(kind) } })
+    const [retry, settings] = [WORTH_A_RETRY.includes(kind), kind === 'noModel']
+    this.setData({ failure: { sentence, reference, retry, settings } })
   },
 
   onPhotoError() {
@@ -138,6 +143,11 @@ Page({
 
   onRetry() {
     this.start()
+  },
+
+  /** Another model can be chosen there; back here, the retry asks that one. */
+  onSettings() {
+    routes.go(routes.SETTINGS)
   },
 
   async onAgain() {
@@ -154,8 +164,8 @@ Page({
     const { text, photo: path } = this.data
     const [best] = this.data.rows
     const subtitle = best.second || text.note
-    return card.draw('#card', {
-      photo: path,
+    return card.draw({
+      photo: this.small || path,
       title: best.name,
       subtitle,
       percent: best.percent,

@@ -53,6 +53,15 @@ for (const lock of ['package-lock.json', 'check_wechat/package-lock.json']) {
   })
 }
 
+test('names and order of the breeds come from the server: the package holds none', () => {
+  const breeds = json('../../models/breeds.json')
+  assert.ok(breeds.length > 100)
+  for (const [file, text] of program.files) {
+    const named = breeds.filter(({ id, name }) => text.includes(id) || text.includes(`'${name}'`))
+    assert.deepEqual(named, [], file)
+  }
+})
+
 test('only config.js knows a host', () => {
   for (const [file, text] of program.files) {
     const hosts = text.replaceAll('http://www.w3.org/2000/svg', '').match(/https?:\/\/\S+/g) ?? []

@@ -189,9 +189,21 @@ test('deleting all leaves nothing behind', async () => {
   )
 })
 
-test('an unsure answer is named as such in the history', async () => {
-  await phone.service('history').add('a', { ...OUTCOME, state: 'unsure' }, 'tmp/dog.jpg')
-  assert.match(phone.open('history').data.days[0].items[0].name, /不太确定/)
+test('the history and the first page say of each photo what was seen in it', async () => {
+  for (const state of ['shown', 'unsure', 'noDog'])
+    await phone.service('history').add(state, { ...OUTCOME, state }, 'tmp/dog.jpg')
+  assert.deepEqual(
+    phone.open('history').data.days[0].items.map(({ name, detail, removeLabel }) => [name, detail, removeLabel]),
+    [
+      ['没看到狗', '', '删除这条：没看到狗'],
+      ['不太确定：金毛寻回犬？', '93% Golden retriever', '删除这条：不太确定：金毛寻回犬？'],
+      ['金毛寻回犬', '93% Golden retriever', '删除这条：金毛寻回犬'],
+    ],
+  )
+  assert.deepEqual(
+    phone.open('home').data.recent.map(({ name }) => name),
+    ['没看到狗', '不太确定', '金毛寻回犬'],
+  )
 })
 
 // --- settings

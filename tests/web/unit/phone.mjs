@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { readProgram } from '../../../backend/web/compiler/source.mjs'
 import { MODULE_GLOBALS } from '../../../backend/web/compiler/scripts.mjs'
 import { createLoader } from '../../../backend/web/runtime/modules.js'
+import { createCanvas, plain } from './canvas.mjs'
 
 export const program = readProgram(path.join(path.dirname(fileURLToPath(import.meta.url)), '../../../miniprogram'))
 const scripts = Object.fromEntries(
@@ -45,12 +46,16 @@ export class Phone {
     this.requests = []
     this.routes = []
     this.pages = []
+    this.ids = [] // in the template of the page in view, once it is ready
     this.modals = []
     this.answerModal = true
     this.chosen = 'tmp/dog.jpg'
-    this.picture = { width: 4000, height: 3000, orientation: 'up' }
+    this.pictures = { 'tmp/dog.jpg': plain(4000, 3000) }
+    this.turnsPictures = true
+    this.drawn = []
+    this.canvas = createCanvas(this)
     this.bytesAt = () => 30_000
-    this.compressions = []
+    this.saves = []
     this.themeListeners = []
     this.wx = fakeWx(this)
     this.load = createLoader(scripts, () => [
@@ -72,9 +77,10 @@ export class Phone {
     return this.load(`services/${name}.js`)
   }
 
-  /** Opens a page as a route would: onLoad, onShow. */
+  /** Opens a page as a route would: onLoad, onShow, onReady. */
   open(name, query = {}) {
     delete this.definition
+    this.ids = []
     const definition = this.pageDefinition(name)
     const page = {
       ...definition,
@@ -86,6 +92,8 @@ export class Phone {
     this.pages.push(page)
     page.onLoad(query)
     page.onShow()
+    this.ids = program.files.get(`pages/${name}/${name}.wxml`).match(/(?<=\bid=")[\w-]+/g) ?? []
+    page.onReady?.()
     return page
   }
 
@@ -148,14 +156,18 @@ function fakeWx(phone) {
       if (phone.chosen instanceof Error) throw phone.chosen
       return { tempFiles: [{ tempFilePath: phone.chosen }] }
     },
-    getImageInfo: async () => {
-      if (phone.picture instanceof Error) throw phone.picture
-      return phone.picture
-    },
-    compressImage: async (options) => {
-      phone.compressions.push(options)
-      const tempFilePath = `tmp/small-${phone.compressions.length}.jpg`
-      phone.files[tempFilePath] = 'A'.repeat((phone.bytesAt(options.quality) * 4) / 3)
+    getImageInfo: async ({ src }) => ({ orientation: 'up', ...phone.pictures[src] }),
+    createSelectorQuery: () => ({
+      select: (selector) => ({
+        fields: () => ({ exec: (tell) => tell([phone.ids.includes(selector.slice(1)) ? { node: phone.canvas } : null]) }),
+      }),
+    }),
+    canvasToTempFilePath: async ({ canvas, quality, destWidth, destHeight }) => {
+      const rows = canvas.getContext('2d').rows()
+      phone.saves.push({ width: destWidth, height: destHeight, quality, rows })
+      const tempFilePath = `tmp/small-${phone.saves.length}.jpg`
+      phone.files[tempFilePath] = 'A'.repeat((phone.bytesAt(quality) * 4) / 3)
+      phone.pictures[tempFilePath] = plain(destWidth, destHeight)
       return { tempFilePath }
     },
     request: (options) => {

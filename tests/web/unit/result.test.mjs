@@ -8,10 +8,10 @@ beforeEach(() => {
 })
 
 /** A result page whose photo is on its way to the server, and that request. */
-async function asking() {
-  const page = phone.snap()
+async function asking(on = phone) {
+  const page = on.snap()
   await settle()
-  return { page, request: phone.requests.at(-1) }
+  return { page, request: on.requests.at(-1) }
 }
 
 async function answered(changes) {
@@ -46,9 +46,24 @@ test('an answer without confidence is told as not sure', async () => {
   assert.equal((await answered({ confident: false })).data.state, 'unsure')
 })
 
-test('no dog is told as no dog, whatever breeds come along, and not kept', async () => {
-  const page = await answered({ dog: false, confident: true })
-  assert.equal(page.data.state, 'noDog')
+test('no dog is told as no dog, whatever breeds come along', async () => {
+  assert.equal((await answered({ dog: false, confident: true })).data.state, 'noDog')
+})
+
+for (const [state, changes] of [
+  ['shown', {}],
+  ['unsure', { confident: false }],
+  ['noDog', { dog: false }],
+]) {
+  test(`an answer of the kind "${state}" is kept and opens again as it was`, async () => {
+    const { snapId } = await answered(changes)
+    assert.equal(phone.open('result', { id: snapId }).data.state, state)
+  })
+}
+
+test('a photo without an answer is not kept', async () => {
+  const { request } = await asking()
+  await request.lose('request:fail ')
   assert.deepEqual(phone.service('history').list(), [])
 })
 
@@ -68,9 +83,31 @@ test('the server is asked for the version pinned in the settings', async () => {
   assert.equal(request.data.version, 1)
 })
 
+test('every photo goes with the same key of this installation, until all is deleted', async () => {
+  const keys = []
+  for (const forgetting of [false, true, false]) {
+    if (forgetting) await phone.open('history').onClear()
+    keys.push((await asking()).request.header['X-Request-Key'])
+    keys.push((await asking()).request.header['X-Request-Key'])
+  }
+  assert.match(keys[0], /^[0-9a-z]{12,}$/)
+  assert.deepEqual(keys, [keys[0], keys[0], keys[2], keys[2], keys[2], keys[2]])
+  assert.notEqual(keys[0], keys[2])
+  assert.notEqual((await asking(new Phone())).request.header['X-Request-Key'], keys[0])
+})
+
+test('no other request says which phone it comes from', async () => {
+  phone.open('settings')
+  phone.open('breed', { id: 'n01' })
+  assert.deepEqual(
+    phone.requests.map(({ header }) => header),
+    [undefined, undefined],
+  )
+})
+
 const FAILURES = [
   { status: 400, sentence: /看不懂这次请求/, retry: false },
-  { status: 404, sentence: /模型版本/, retry: false },
+  { status: 404, sentence: /模型版本/, retry: true },
   { status: 413, sentence: /太大/, retry: false },
   { status: 415, sentence: /不是能识别的照片/, retry: false },
   { status: 429, sentence: /人太多/, retry: true },
@@ -88,6 +125,20 @@ for (const { status, sentence, retry } of FAILURES) {
     assert.match(page.data.failure.reference, /abc/)
   })
 }
+
+test('a version that is gone leads to the settings, and the retry asks for the one chosen there', async () => {
+  phone.service('settings').change({ model: { model: 'inception_v3', version: 7 } })
+  const { page, request } = await asking()
+  assert.equal(request.data.version, 7)
+  await request.answer(404, { error: 'An English sentence.' })
+  assert.equal(page.data.failure.settings, true)
+  page.onSettings()
+  assert.equal(phone.routes.at(-1), 'navigateTo /pages/settings/settings')
+  phone.service('settings').change({ model: null })
+  page.onRetry()
+  await settle()
+  assert.equal(phone.requests.at(-1).data.version, undefined)
+})
 
 test('a busy server that says how long is believed', async () => {
   const { page, request } = await asking()
@@ -223,6 +274,14 @@ test('only a sure answer is shared, as a link to the breed', async () => {
   assert.equal(title, '这是金毛寻回犬（93%）')
   assert.equal(path, '/pages/breed/breed?id=n01')
   assert.equal((await promise).imageUrl, 'tmp/card.jpg')
+})
+
+test('the card is drawn of the small upright copy, not of the photo as it was stored', async () => {
+  const page = await answered()
+  phone.drawn.length = 0
+  await page.drawCard()
+  assert.deepEqual(phone.drawn, ['tmp/small-1.jpg'])
+  assert.deepEqual([phone.saves.at(-1).width, phone.saves.at(-1).height], [1000, 800])
 })
 
 test('a refused save says what to check', async () => {

@@ -6,14 +6,19 @@ import { addTemporary, urlOf } from './file_store.js'
 export function canvas(router) {
   return {
     createSelectorQuery: () => selectorQuery(router().top.root.getComponent().getShadowRoot()),
-    canvasToTempFilePath: api('canvasToTempFilePath', async ({ canvas, fileType = 'png', quality = 1 }) => {
-      const type = fileType === 'jpg' ? 'image/jpeg' : 'image/png'
-      const blob = await new Promise((resolve) => {
-        canvas.toBlob(resolve, type, quality)
-      })
-      return { tempFilePath: addTemporary(blob) }
-    }),
+    canvasToTempFilePath: api('canvasToTempFilePath', toFile),
   }
+}
+
+async function toFile({ canvas, fileType = 'png', quality = 1, destWidth = canvas.width, destHeight = canvas.height }) {
+  const { width, height } = canvas
+  if (destWidth !== width || destHeight !== height)
+    throw new Error(`a canvas of ${width} x ${height} is only saved in that size here, not ${destWidth} x ${destHeight}`)
+  const type = fileType === 'jpg' ? 'image/jpeg' : 'image/png'
+  const blob = await new Promise((resolve) => {
+    canvas.toBlob(resolve, type, quality)
+  })
+  return { tempFilePath: addTemporary(blob) }
 }
 
 /**

@@ -1,7 +1,6 @@
-/** Choosing, measuring, shrinking and saving pictures. Several at once, and videos, are not offered. */
+/** Choosing, measuring and saving pictures. Several at once, and videos, are not offered. */
 import { api } from './api.js'
 import { addTemporary, read } from './file_store.js'
-import { decode, encodeJpeg } from './pictures.js'
 
 export const media = {
   chooseMedia: api('chooseMedia', async ({ sourceType = ['album', 'camera'] }) => {
@@ -9,30 +8,12 @@ export const media = {
     return { type: 'image', tempFiles: [{ tempFilePath: addTemporary(file), size: file.size, fileType: 'image' }] }
   }),
   getImageInfo: api('getImageInfo', async ({ src }) => {
-    const [bitmap, blob] = [await decode(src), await read(src)]
-    // "up": width and height below are already those of the upright picture, which is all this browser ever sees
-    return {
-      width: bitmap.width,
-      height: bitmap.height,
-      path: src,
-      orientation: 'up',
-      type: blob.type.replace('image/', ''),
-    }
-  }),
-  compressImage: api('compressImage', async ({ src, quality = 80, compressedWidth, compressedHeight }) => {
-    const bitmap = await decode(src)
-    const { width, height } = targetSize(bitmap, compressedWidth, compressedHeight)
-    return { tempFilePath: addTemporary(await encodeJpeg(bitmap, width, height, quality)) }
+    const blob = await read(src)
+    // "up": whatever its EXIF says, a browser only ever shows the upright picture
+    const { width, height } = await createImageBitmap(blob, { imageOrientation: 'from-image' })
+    return { width, height, path: src, orientation: 'up', type: blob.type.replace('image/', '') }
   }),
   saveImageToPhotosAlbum: api('saveImageToPhotosAlbum', async ({ filePath }) => download(await read(filePath))),
-}
-
-/** One size alone keeps the proportions, as in WeChat. */
-function targetSize(bitmap, width, height) {
-  if (width && height) return { width, height }
-  if (width) return { width, height: Math.round((bitmap.height * width) / bitmap.width) }
-  if (height) return { width: Math.round((bitmap.width * height) / bitmap.height), height }
-  return { width: bitmap.width, height: bitmap.height }
 }
 
 /** Opens the browser's file dialog; on a phone, the camera when that is the only source asked for. */

@@ -1,0 +1,88 @@
+/**
+ * The hidden canvas of the page in view, `<canvas id="drawing" type="2d">`: pictures are loaded for it, and what was
+ * drawn becomes a JPEG file. What is drawn is for others to say.
+ */
+
+const SELECTOR = '#drawing'
+
+/** A JPEG of 16 x 8 pixels, left half white and right half black, that EXIF says to turn clockwise: white on top then. */
+const SIDEWAYS =
+  'data:image/jpeg;base64,/9j/4QAiRXhpZgAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAD/2wBDABALDA4MChAODQ4SERATGCgaGBYWGDEjJR0o' +
+  'OjM9PDkzODdASFxOQERXRTc4UG1RV19iZ2hnPk1xeXBkeFxlZ2P/wAALCAAIABABAREA/8QAFQABAQAAAAAAAAAAAAAAAAAABwj/xAAUEAEAAAAAAA' +
+  'AAAAAAAAAAAAAA/9oACAEBAAA/AEBP7//Z'
+
+/** @type {Promise<boolean> | null}  this phone's answer, once asked for */
+let turning = null
+
+/** @returns {Promise<any>}  the canvas; null before the page is ready */
+function find() {
+  return new Promise((resolve) => {
+    wx.createSelectorQuery()
+      .select(SELECTOR)
+      .fields({ node: true, size: true })
+      .exec(([found]) => resolve(found && found.node))
+  })
+}
+
+/** @returns {Promise<any>}  the picture, or null when the phone cannot show it */
+function load(canvas, src) {
+  return new Promise((resolve) => {
+    const image = canvas.createImage()
+    image.onload = () => resolve(image)
+    image.onerror = () => resolve(null)
+    image.src = src
+  })
+}
+
+/**
+ * Whether this phone draws a photo upright by itself: some look at EXIF when they load a picture, some do not, and no
+ * function tells. So a picture is drawn whose lower left corner is black only if it was turned.
+ * @returns {Promise<boolean>}
+ */
+function turnsByItself(canvas) {
+  if (!turning) turning = tryTurning(canvas)
+  return turning
+}
+
+async function tryTurning(canvas) {
+  const image = await load(canvas, SIDEWAYS)
+  if (!image) return false
+  const context = resize(canvas, 8, 8)
+  context.drawImage(image, 0, 0, 8, 8)
+  const [red] = context.getImageData(1, 6, 1, 1).data
+  return red < 128
+}
+
+/**
+ * Makes the canvas this large, in pixels, and white.
+ * @returns {any}  its 2d context
+ */
+function resize(canvas, width, height) {
+  canvas.width = width
+  canvas.height = height
+  const context = canvas.getContext('2d')
+  context.fillStyle = '#ffffff'
+  context.fillRect(0, 0, width, height)
+  return context
+}
+
+/**
+ * @param {any} canvas
+ * @param {number} quality  0 to 1
+ * @returns {Promise<string>}  temporary JPEG file, without EXIF
+ */
+async function save(canvas, quality) {
+  const { width, height } = canvas
+  const { tempFilePath } = await wx.canvasToTempFilePath({
+    canvas,
+    width,
+    height,
+    destWidth: width, // else a phone multiplies by the density of its screen
+    destHeight: height,
+    fileType: 'jpg',
+    quality,
+  })
+  return tempFilePath
+}
+
+module.exports = { find, load, turnsByItself, resize, save }
