@@ -4,6 +4,7 @@ import base64
 import io
 import re
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from photos import striped
 from PIL import Image
 
-from backend.serving.preprocessing import decode, decode_base64, photos_to_images, resize
+from backend.serving.preprocessing import Resizing, decode, decode_base64, photos_to_images, resize
 
 SIZE = (16, 12)
 VECTOR = [tf.TensorSpec([None], tf.string)]
@@ -61,6 +62,15 @@ def test_the_whole_photo_is_squashed_and_nothing_is_cut_off() -> None:
     squashed = resize(tf.constant(pixels), (8, 8)).numpy()
     assert squashed[:, :3].min() > 0.99
     assert squashed[:, 5:].max() < 0.01
+
+
+@pytest.mark.parametrize("shape", [(40, 81), (81, 40), (16, 12), (1, 50), (7, 7)])
+@pytest.mark.parametrize("antialias", [False, True])
+def test_the_middle_of_a_photo_is_cut_out_as_keras_own_layer_does_it(shape: tuple[int, int], antialias: bool) -> None:
+    pixels = np.random.default_rng(5).integers(0, 256, (*shape, 3), np.uint8)
+    theirs = keras.layers.Resizing(*SIZE, crop_to_aspect_ratio=True, antialias=antialias)(pixels.astype(np.float32))
+    ours = resize(tf.constant(pixels), SIZE, Resizing(crop=True, antialias=antialias))
+    np.testing.assert_allclose(ours, np.asarray(theirs) / 255, atol=1e-5)
 
 
 def test_an_image_in_bytes_and_the_same_in_floats_give_the_same_numbers_in_0_to_1() -> None:

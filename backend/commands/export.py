@@ -1,17 +1,20 @@
-"""`dogsnap export`: from the stored weights to a version that can be served."""
+"""`dogsnap export`: from the stored weights, or from a vision transformer, to a version that can be served."""
 
 from pathlib import Path
 
 import click
+
+VIT = "vit"
 
 
 @click.command()
 @click.argument("model")
 @click.option(
     "--from",
-    "artefacts",
-    type=click.Path(path_type=Path),
-    help="folder with the float16 weights, labels, recipe and scores  [default: models/MODEL]",
+    "source",
+    help="folder with the float16 weights, labels, recipe and scores  [default: models/MODEL]; for vit: the folder of a "
+    "KerasHub preset or of a Hugging Face checkpoint in safetensors, or hf://OWNER/NAME  "
+    "[default: hf://google/vit-base-patch16-224]",
 )
 @click.option(
     "--out",
@@ -21,12 +24,37 @@ import click
     type=click.Path(path_type=Path),
     help="folder of models: the version goes to OUT/MODEL/<next number>",
 )
-def export(model: str, artefacts: Path | None, models: Path) -> None:
-    """Build the next version of MODEL (inception_v3) from its stored weights, without the network."""
+@click.option(
+    "--labels",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="vit: names of the classes, one a line, where the checkpoint brings none",
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(min=0),
+    help="vit: waiting requests share a run of at most so many photos  [default: 0]",
+)
+def export(model: str, source: str | None, models: Path, labels: Path | None, batch: int | None) -> None:
+    """Build the next version of MODEL: inception_v3 from its stored weights, without the network, or vit, any ViT of KerasHub."""
     from backend.modeling.export import ExportError, export_stored
+    from backend.modeling.freezing import FreezingError
 
+    if model != VIT and (labels or batch is not None):
+        raise click.UsageError("--labels and --batch are for `dogsnap export vit` alone")
     try:
-        folder = export_stored(model, artefacts or models / model, models)
-    except (ExportError, OSError) as error:
+        if model == VIT:
+            folder = _export_vit(source, labels, models / model, batch or 0)
+        else:
+            folder = export_stored(model, Path(source) if source else models / model, models)
+    except (ExportError, FreezingError, OSError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"wrote {folder}")
+
+
+def _export_vit(source: str | None, labels: Path | None, model_folder: Path, batch: int) -> Path:
+    from backend.commands.merge import class_names
+    from backend.modeling import vit
+
+    preset = source or vit.DEFAULT_PRESET
+    click.echo(f"reading {preset}")
+    return vit.export_vit(preset, class_names(labels), model_folder, batch)

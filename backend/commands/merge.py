@@ -68,7 +68,7 @@ def merge(
 
     try:
         options = merging.Options(
-            size=size, mean=_numbers(mean), deviation=_numbers(deviation), labels=_names(labels), **chosen
+            size=size, mean=_numbers(mean), deviation=_numbers(deviation), labels=class_names(labels), **chosen
         )
         if dry_run:
             click.echo(f"would merge in front of {merging.find_place(input_specs(source), options)}")
@@ -86,7 +86,8 @@ def _numbers(text: str) -> tuple[float, ...]:
         raise click.BadParameter(f"{text!r}: expected a number, or one a channel with commas between") from error
 
 
-def _names(file: Path | None) -> list[str]:
+def class_names(file: Path | None) -> list[str]:
+    """The names in a file of one a line, or in labels.json; none without a file."""
     if file is None:
         return []
     text = file.read_text(encoding="utf-8")

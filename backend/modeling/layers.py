@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from backend.serving.preprocessing import decode_base64, photos_to_images
+from backend.serving.preprocessing import SQUASHED, Resizing, decode_base64, photos_to_images
 
 # Widths of one pixel that a network can take: grey, colour.
 CHANNELS = (1, 3)
@@ -22,6 +22,7 @@ class ImageInput:
     `size`: (height, width). `channels`: 1 (grey) or 3. `channels_first`: (n, c, h, w) in place of (n, h, w, c).
     `mean`, `deviation`: one number, or one per channel; an image in [0, 1] becomes (image - mean) / deviation, so that
     0.5 and 0.5 give [-1, 1]. They are of no use to an integer `dtype`, which gets [0, 255].
+    `resizing`: how photos come to `size`.
     """
 
     size: tuple[int, int]
@@ -30,11 +31,12 @@ class ImageInput:
     dtype: tf.DType = tf.float32
     mean: Sequence[float] = (0.0,)
     deviation: Sequence[float] = (1.0,)
+    resizing: Resizing = SQUASHED
 
 
 def images_from_bytes(contents: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
     """Photos as the bytes of their files -> the network's input: string (n,) -> `wanted.dtype` (n, h, w, c) or (n, c, h, w)."""
-    return fit(photos_to_images(contents, wanted.size), wanted)
+    return fit(photos_to_images(contents, wanted.size, wanted.resizing), wanted)
 
 
 def images_from_base64(text: tf.Tensor, wanted: ImageInput) -> tf.Tensor:

@@ -3,11 +3,29 @@
 It does not check limits, turn photos upright or know a model: that is `photo.py` and `servable.py`.
 """
 
+from dataclasses import dataclass
+
 import tensorflow as tf
 
 KINDS = "JPEG, PNG, GIF, BMP or WebP"
 # Decoders at work at once on one request's photos; each takes a core for some milliseconds.
 PARALLEL_DECODERS = 4
+
+
+@dataclass(frozen=True)
+class Resizing:
+    """How an image becomes the network's size; as it stands, for the networks trained here.
+
+    `crop`: the largest middle part with the proportions of the size is taken, in place of the whole image, squashed.
+    `method`: "bilinear", "nearest" or "bicubic". `antialias`: phone photos are several times larger than the network's input.
+    """
+
+    crop: bool = False
+    method: str = "bilinear"
+    antialias: bool = True
+
+
+SQUASHED = Resizing()
 
 
 def decode(contents: tf.Tensor) -> tf.Tensor:
@@ -21,17 +39,25 @@ def decode(contents: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(image, (None, None, 3))
 
 
-def resize(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
-    """Squash an image, or a batch of one size, to `size` (height, width): nothing is cut off.
+def resize(image: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED) -> tf.Tensor:
+    """Bring an image, or a batch of one size, to `size` (height, width); squashed, nothing is cut off.
 
-    `image`: uint8 in [0, 255] or float32 in [0, 1], (h, w, 3) or (n, h, w, 3).
-    Returns float32 in [0, 1]. Bilinear with antialiasing, since phone photos are several times larger than the network's input.
+    `image`: uint8 in [0, 255] or float32 in [0, 1], (h, w, 3) or (n, h, w, 3). Returns float32 in [0, 1].
     """
-    image = tf.image.convert_image_dtype(image, tf.float32)
-    return tf.clip_by_value(tf.image.resize(image, size, antialias=True), 0.0, 1.0)
+    image = tf.image.convert_image_dtype(_middle(image, size) if how.crop else image, tf.float32)
+    return tf.clip_by_value(tf.image.resize(image, size, how.method, antialias=how.antialias), 0.0, 1.0)
 
 
-def photos_to_images(contents: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+def _middle(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+    shape = tf.shape(image)
+    height, width = shape[-3], shape[-2]
+    kept_height = tf.clip_by_value(width * size[0] // size[1], 1, height)
+    kept_width = tf.clip_by_value(height * size[1] // size[0], 1, width)
+    top, left = (height - kept_height) // 2, (width - kept_width) // 2
+    return image[..., top : top + kept_height, left : left + kept_width, :]
+
+
+def photos_to_images(contents: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED) -> tf.Tensor:
     """Decode and resize a vector of photos: string (n,) -> float32 (n, height, width, 3) in [0, 1].
 
     Raises InvalidArgumentError: for one photo with the decoder's own reason, for several with the places of all that
@@ -40,18 +66,18 @@ def photos_to_images(contents: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     one = tf.equal(tf.size(contents), 1)
     images = tf.cond(
         one,
-        lambda: resize(decode(contents[0]), size)[tf.newaxis],
-        lambda: _images_or_places(contents, size),
+        lambda: resize(decode(contents[0]), size, how)[tf.newaxis],
+        lambda: _images_or_places(contents, size, how),
     )
     return tf.ensure_shape(images, (None, *size, 3))
 
 
-def _images_or_places(contents: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+def _images_or_places(contents: tf.Tensor, size: tuple[int, int], how: Resizing) -> tf.Tensor:
     """As a data set, since only that can go on after a photo that fails: it costs 1 ms a batch (two cores, 8 photos)."""
     count = tf.size(contents, out_type=tf.int64)
     # The first element stands for no photo: a batch of which nothing can be decoded still has one.
     photos = tf.data.Dataset.range(-1, count).map(
-        lambda place: (place, _image_at(contents, place, size)),
+        lambda place: (place, _image_at(contents, place, size, how)),
         num_parallel_calls=PARALLEL_DECODERS,
         deterministic=True,
     )
@@ -67,8 +93,8 @@ def _images_or_places(contents: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
         return tf.identity(images[1:])
 
 
-def _image_at(contents: tf.Tensor, place: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
-    return tf.cond(place < 0, lambda: tf.zeros((*size, 3)), lambda: resize(decode(contents[place]), size))
+def _image_at(contents: tf.Tensor, place: tf.Tensor, size: tuple[int, int], how: Resizing) -> tf.Tensor:
+    return tf.cond(place < 0, lambda: tf.zeros((*size, 3)), lambda: resize(decode(contents[place]), size, how))
 
 
 def _plain_options() -> tf.data.Options:
