@@ -1,11 +1,13 @@
 """Fixtures for all tests: data folders, tiny real models, and a real server process to come in by the front door."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -13,7 +15,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import pytest
 import requests
 
-START_SECONDS = 120  # importing TensorFlow on a busy machine takes its time
+START_SECONDS = 300  # importing TensorFlow on a busy machine takes its time
+STOP_SECONDS = 120
+# Below the ports that Linux hands out by itself (from 32768), so that no other socket takes one before its server does.
+PORTS = range(12_000, 32_000)
 
 
 @pytest.fixture(scope="session")
@@ -28,19 +33,29 @@ def data_dir() -> Path:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nothing listens on; a random one, so that several test runs on one machine keep out of each other's way."""
+    while True:
+        port = random.choice(PORTS)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
 
 
 class Server:
     """A `dogsnap serve` process on free ports: `url`, `grpc_port`, `log()`, `stop()`; use it as a context manager."""
 
     def __init__(
-        self, models: Path, log_file: Path, *flags: str, environ: dict[str, str] | None = None, prefix: tuple = ()
+        self,
+        models: Path,
+        log_file: Path,
+        *flags: str,
+        environ: dict[str, str] | None = None,
+        prefix: tuple = (),
+        lasting: bool = False,
     ):
         self.port, self.grpc_port = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.port}"
+        self.lasting = lasting
         self._log_file = log_file
         command = [*prefix, Path(sys.executable).with_name("dogsnap"), "serve", "--models", models]
         command += ["--port", str(self.port), "--grpc-port", str(self.grpc_port), *flags]  # the last of a flag counts
@@ -76,7 +91,7 @@ class Server:
         except requests.RequestException:
             return False
 
-    def stop(self, timeout: float = 60) -> int:
+    def stop(self, timeout: float = STOP_SECONDS) -> int:
         """SIGTERM and wait; gives the exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -84,22 +99,52 @@ class Server:
 
 
 @pytest.fixture(scope="session")
-def start_server(tmp_path_factory):
-    """A function that starts a `Server` for a folder of models; all are stopped at the end of the session."""
-    started = []
+def running() -> Iterator[list[Server]]:
+    """The servers that were started and not stopped yet."""
+    servers: list[Server] = []
+    yield servers
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def start_server(tmp_path_factory, running):
+    """A function that starts a `Server` for a folder of models; it is stopped when the test or module is over."""
 
     def start(
-        models: Path, *flags: str, environ: dict[str, str] | None = None, wait: bool = True, prefix: tuple = ()
+        models: Path,
+        *flags: str,
+        environ: dict[str, str] | None = None,
+        wait: bool = True,
+        prefix: tuple = (),
+        lasting: bool = False,
     ) -> Server:
-        """`prefix`: a command before the server's, e.g. one that limits what it may do."""
+        """`prefix`: a command before the server's, e.g. one that limits what it may do; `lasting`: until the session ends."""
         log_file = tmp_path_factory.mktemp("server") / "log.txt"
-        server = Server(models, log_file, *flags, environ=environ, prefix=prefix)
-        started.append(server)
+        server = Server(models, log_file, *flags, environ=environ, prefix=prefix, lasting=lasting)
+        running.append(server)
         return server.wait_until_ready() if wait else server
 
-    yield start
-    for server in started:
+    return start
+
+
+def stop_those_started(running: list[Server]) -> Iterator[None]:
+    """Every server holds some 500 MB, so that none may outlive what needs it."""
+    before = set(running)
+    yield
+    for server in [each for each in running if each not in before and not each.lasting]:
         server.stop()
+        running.remove(server)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def servers_end_with_their_module(running):
+    yield from stop_those_started(running)
+
+
+@pytest.fixture(autouse=True)
+def servers_end_with_their_test(running):
+    yield from stop_those_started(running)
 
 
 @pytest.fixture(scope="session")
@@ -115,7 +160,7 @@ def colour_models(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def colour_server(start_server, colour_models) -> Server:
     """A server of `colour_models`, shared by the tests of a session."""
-    return start_server(colour_models)
+    return start_server(colour_models, lasting=True)
 
 
 @pytest.fixture(scope="session")
@@ -123,4 +168,4 @@ def app_server(start_server) -> Server:
     """`dogsnap serve` with the real network, shared by all tests that do it no harm."""
     from real_model import built_models
 
-    return start_server(built_models())
+    return start_server(built_models(), lasting=True)

@@ -29,7 +29,7 @@ CLEARLY_SURE, CLEARLY_UNSURE = 0.97, 0.4
 @pytest.fixture(scope="session")
 def narrow_server(start_server):
     """The same with two places: one is looked at, one waits, and whoever comes then is turned away."""
-    return start_server(built_models(), "--run-threads", "1", "--queue-size", "1")
+    return start_server(built_models(), "--run-threads", "1", "--queue-size", "1", lasting=True)
 
 
 @pytest.fixture
