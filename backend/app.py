@@ -5,7 +5,7 @@ It starts nothing and reads no environment: tests pass settings and predictor.
 
 from flask import Flask
 
-from backend.doors import admin, app_api, console, health, http, simple, tf_serving, web
+from backend.doors import admin, app_api, console, hangup, health, http, overload, simple, tf_serving, web
 from backend.serving.predictor import Predictor
 from backend.settings import Settings
 
@@ -15,6 +15,9 @@ def create_app(settings: Settings, predictor: Predictor) -> Flask:
     app = Flask("dogsnap", static_folder=None)
     app.url_map.merge_slashes = False  # a path that is not quite right is refused, not redirected
     http.prepare(app, settings)
+    hangup.prepare(app)
+    predictor.client_gone = hangup.client_gone
+    overload.prepare(app, predictor)
     app.register_blueprint(health.blueprint(predictor))
     app.register_blueprint(admin.blueprint(settings, predictor))
     app.register_blueprint(console.blueprint(settings, predictor))

@@ -3,38 +3,67 @@
 It does not create the application: `commands/serve.py` does.
 """
 
-import json
 import logging
 import os
+import resource
 import socket
 import threading
-import uuid
+import time
 from typing import Any
 
 from gunicorn import util
-from gunicorn.workers.gthread import ThreadWorker
 
+from backend.arbiter import Flag
+from backend.gunicorn_worker import WholeRequestWorker, json_error
 from backend.settings import Settings
 
 # Threads beyond those that can hold a running or waiting request, so that health checks and metrics answer at full load.
 SPARE_THREADS = 8
 KEEPALIVE_SECONDS = 75  # longer than the usual 60 s of proxies, so that the proxy closes first and loses no request
+MAX_CONNECTIONS = 1000
+# Files that a worker opens for itself: libraries, sockets of gRPC, models while they load (measured: 40 to 70).
+OWN_FILES = 150
+MANY_FILES = 8192  # as many as the system allows, up to this
 WORKER_TIMEOUT_SECONDS = 120  # importing TensorFlow on a cold, busy machine takes longer than gunicorn's usual 30
 
 
 def write_json_error(sock: socket.socket, status: int, reason: str, message: str) -> None:
     """The one error body, for requests that are no HTTP and so never reach the application."""
-    error = f"{message or reason}; expected an HTTP/1.1 request"
-    body = json.dumps({"error": error, "request_id": uuid.uuid4().hex}).encode()
-    head = f"HTTP/1.1 {status} {reason}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-    util.write_nonblock(sock, head.encode("latin-1", "replace") + b"\r\n\r\n" + body)
+    if status == 501:  # a transfer coding that nobody uses: the request is wrong, not the server
+        status, reason = 400, "Bad Request"
+    util.write_nonblock(sock, json_error(status, reason, f"{message or reason}; expected an HTTP/1.1 request"))
 
 
 util.write_error = write_json_error  # gunicorn has no setting for it, and would answer in HTML
 
 
-class Worker(ThreadWorker):
-    """gunicorn's threaded worker, which tells the application when it is to stop."""
+class Worker(WholeRequestWorker):
+    """gunicorn's threaded worker, which waits for whole requests, and tells the application when it is to stop."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.ready, self.since = Flag(), time.monotonic()
+
+    def run(self) -> None:
+        """A worker that takes over, after a crash or for new settings, lets clients wait until it can answer them."""
+        while self.age > 1 and self.alive and not self.app.is_started() and self.is_parent_alive():
+            self.notify()
+            time.sleep(0.05)
+        self.ready.set()
+        super().run()
+
+    def set_accept_enabled(self, enabled: bool) -> None:
+        """Before a stopping worker closes its door, it lets in who has knocked."""
+        if not self.alive and self._accepting:
+            for listener in self.sockets:
+                self._accept_all(listener)
+        super().set_accept_enabled(enabled)
+
+    def _accept_all(self, listener: socket.socket) -> None:
+        before = -1
+        while before < self.nr_conns < self.worker_connections:
+            before = self.nr_conns
+            self.accept(listener)
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         # In a thread of its own: a signal may come while this one holds a lock that draining needs.
@@ -42,13 +71,26 @@ class Worker(ThreadWorker):
         super().handle_exit(sig, frame)
 
 
+def connections(threads: int) -> int:
+    """How many connections fit into the files that this process may open; at least one for each thread."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, MANY_FILES)
+    if soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return max(threads + 1, min(MAX_CONNECTIONS, max(soft, most) - OWN_FILES))
+
+
 def gunicorn_options(settings: Settings) -> dict[str, Any]:
     """Options by gunicorn's names."""
+    threads = settings.run_threads + settings.queue_size + SPARE_THREADS
     return {
         "bind": f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}",
         "workers": 1,  # one process holds one copy of each model
         "worker_class": f"{__name__}.Worker",
-        "threads": settings.run_threads + settings.queue_size + SPARE_THREADS,
+        "threads": threads,
+        "worker_connections": connections(threads),
+        "certfile": settings.tls_cert or None,
+        "keyfile": settings.tls_key or None,
         "timeout": WORKER_TIMEOUT_SECONDS,
         "graceful_timeout": settings.drain_seconds,
         "keepalive": KEEPALIVE_SECONDS,

@@ -46,6 +46,10 @@ class Settings:
     max_tensor_body_mb: int = setting(
         100, "largest body with tensors (under /v1/, POST / and by gRPC), also after gzip, in MiB", least=1
     )
+    max_held_mb: int = setting(
+        1024, "all requests that are arriving or being answered, in MiB; one more is answered 503", least=1
+    )
+    receive_seconds: int = setting(60, "how long a request may take to arrive", least=1)
     max_photo_pixels: int = setting(50_000_000, "largest photo, in pixels", least=1)
     max_photos: int = setting(32, "most photos in one request", least=1)
     enable_cors: bool = setting(False, "let pages of other hosts call this server from a browser")
@@ -57,6 +61,22 @@ class Settings:
     )
     switch_log: str = setting("", "file that keeps every switch, and brings them back after a restart")
     drain_seconds: int = setting(30, "after SIGTERM, how long running requests may take to finish")
+    settings_file: str = setting(
+        "",
+        "file with a line DOGSNAP_NAME=value for each setting that neither flag nor environment sets; SIGHUP has it read again",
+    )
+    api_keys: str = setting("", "file of `dogsnap keys`; who sends none of its keys is answered 401")
+    rate_limit_key: str = setting("", "most requests of one key, e.g. `100/minute`; one more is answered 429")
+    rate_limit_address: str = setting("", "most requests of one address, e.g. `300/minute;10/second`")
+    rate_limit_storage: str = setting(
+        "memory://", "where requests are counted; redis://host:6379 for several servers together", secret=True
+    )
+    tls_cert: str = setting("", "file with the certificate chain (PEM) of HTTPS and gRPC; needs --tls-key")
+    tls_key: str = setting("", "file with the private key (PEM) of --tls-cert")
+    log_format: str = setting("text", "text or json: one line, or one JSON object, per event")
+    otlp_endpoint: str = setting(
+        "", "where traces go, e.g. `http://localhost:4318/v1/traces`; needs the extra dogsnap[otel]"
+    )
 
     def __post_init__(self) -> None:
         for row in table():
@@ -66,10 +86,27 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ, **flags: Any) -> "Settings":
-        """Flags win over the environment, the environment over defaults. Raises click.UsageError on an unknown name."""
+        """Flags win over the environment, it over the settings file. Raises click.UsageError on an unknown name."""
         refuse_unknown_variables(environ)
+        file = flags.get("settings_file") or environ.get(variable("settings_file"))
+        environ = {**(read_settings_file(Path(file)) if file else {}), **environ}
         values = {row.name: environ[variable(row.name)] for row in table() if variable(row.name) in environ}
         return cls(**{name: parse(name, value) for name, value in {**values, **flags}.items()})
+
+
+def read_settings_file(file: Path) -> dict[str, str]:
+    """The lines NAME=value of a file; empty ones and those that begin with # say nothing. Raises click.UsageError."""
+    try:
+        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"the settings file cannot be read: {error}") from None
+    rows = [line.partition("=") for line in lines if line and not line.startswith("#")]
+    for name, equals, _ in rows:
+        if not equals or not name.strip().startswith(PREFIX):
+            raise click.UsageError(f"{file}: expected lines of the form {PREFIX}NAME=value, received {name!r}")
+    values = {name.strip(): value.strip() for name, _, value in rows}
+    refuse_unknown_variables(values)
+    return values
 
 
 def table() -> tuple[dataclasses.Field, ...]:

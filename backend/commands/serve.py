@@ -3,22 +3,27 @@
 It does not import TensorFlow before the fork.
 """
 
+import dataclasses
+import gc
 import logging
 import os
 import socket
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
 from flask import Flask
 from gunicorn.app.base import BaseApplication
-from gunicorn.arbiter import Arbiter
 
+from backend.arbiter import Arbiter
 from backend.gunicorn_conf import gunicorn_options
-from backend.settings import Settings, given, options
+from backend.settings import Settings, flag, given, options
 
 log = logging.getLogger("dogsnap")
 
+# A socket is not moved while clients are connected to it.
+FIXED = ("host", "port", "grpc_port")
 LEAST_TOKEN = 16  # characters: 64 bits if they are random hexadecimal digits
 
 
@@ -26,24 +31,36 @@ LEAST_TOKEN = 16  # characters: 64 bits if they are random hexadecimal digits
 @options()
 def serve(**flags: Any) -> None:
     """Serve the models over HTTP and gRPC, and the app at /."""
-    settings = Settings.from_environment(**given(flags))
+    settings = checked_settings(**given(flags))
     prepare_logging()
-    refuse_taken_port(settings)
+    refuse_taken_ports(settings)
+    log.info("starting; loading models from %s", settings.model_config_file or settings.models)
+    Server(settings, lambda: checked_settings(**given(flags))).run()
+
+
+def checked_settings(**flags: Any) -> Settings:
+    """The settings as flags, environment and settings file now have them. Raises click.ClickException in a sentence."""
+    settings = Settings.from_environment(**flags)
     refuse_guessable_token(settings)
     refuse_unwritable_log(settings)
-    log.info("starting; loading models from %s", settings.model_config_file or settings.models)
-    Server(settings).run()
+    return settings
 
 
-def refuse_taken_port(settings: Settings) -> None:
-    """gRPC would share a port that another server of its kind has; gunicorn refuses its own. Raises click.ClickException."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+def refuse_taken_ports(settings: Settings) -> None:
+    """gRPC would share a port that another server of its kind has, and gunicorn tries for 5 s. Raises click.ClickException."""
+    _refuse_taken_port(settings.host, settings.port, "HTTP", "choose another --port")
+    if settings.grpc_port:
+        hint = "choose another --grpc-port, or 0 to leave it closed"
+        _refuse_taken_port(settings.host, settings.grpc_port, "gRPC", hint)
+
+
+def _refuse_taken_port(host: str, port: int, door: str, hint: str) -> None:
     try:
-        socket.create_server((settings.host, settings.grpc_port), family=family).close()
-    except OSError as error:
+        socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except (OSError, OverflowError) as error:
+        reason = _reason(error) if isinstance(error, OSError) else "expected a port from 1 to 65535"
         raise click.ClickException(
-            f"the gRPC door cannot be opened on {settings.host} port {settings.grpc_port}: {_reason(error)}; "
-            "choose another --grpc-port, or 0 to leave it closed"
+            f"the {door} door cannot be opened on {host} port {port}: {reason}; {hint}"
         ) from error
 
 
@@ -79,7 +96,7 @@ def prepare_logging() -> None:
 
 
 def refuse_wrong_models(settings: Settings) -> None:
-    """End a worker whose configuration file cannot be read, and gunicorn with it; later such a file is only not followed."""
+    """End a worker whose configuration file cannot be read, and gunicorn with it if it is the first."""
     from backend.errors import DogsnapError
     from backend.serving.configs import configured_models
 
@@ -90,11 +107,19 @@ def refuse_wrong_models(settings: Settings) -> None:
         sys.exit(Arbiter.APP_LOAD_ERROR)
 
 
+def _leave_libraries_alone() -> None:
+    """Keep the collector of garbage from going through TensorFlow's half a million objects: all threads wait meanwhile."""
+    gc.collect()
+    gc.freeze()
+
+
 class Server(BaseApplication):
     """Our settings in gunicorn's terms; `load` runs in the worker, after the fork."""
 
-    def __init__(self, settings: Settings):
-        self.settings = settings
+    def __init__(self, settings: Settings, reread: Callable[[], Settings]):
+        """`reread` gives the settings as they are now, and raises click.ClickException for wrong ones."""
+        self.settings = self._last_good = settings
+        self._reread = reread
         self.predictor: Any = None
         self.grpc: Any = None
         super().__init__()
@@ -103,6 +128,33 @@ class Server(BaseApplication):
         for name, value in gunicorn_options(self.settings).items():
             self.cfg.set(name, value)
 
+    def run(self) -> None:
+        Arbiter(self).run()
+
+    def reread(self) -> bool:
+        """Take the settings as they are now; False, and the old ones hold, if they are wrong. The doors stay where they are."""
+        try:
+            new = self._reread()
+        except click.ClickException as error:
+            log.error("the settings are wrong, the old ones hold: %s", error.format_message())
+            return False
+        fixed = {name: getattr(self.settings, name) for name in FIXED}
+        moved = [flag(name) for name in FIXED if getattr(new, name) != fixed[name]]
+        if moved:
+            log.error("%s cannot change without a restart and holds", ", ".join(moved))
+        self._last_good, self.settings = self.settings, dataclasses.replace(new, **fixed)
+        log.info("the settings were read again; a new worker takes over once its models are loaded")
+        return True
+
+    def give_up(self) -> None:
+        """Go back to the settings before the last `reread`."""
+        self.settings = self._last_good
+        self.do_load_config()
+
+    def is_started(self) -> bool:
+        """Whether every model there is has been loaded, or has failed to."""
+        return self.predictor is not None and self.predictor.repository.has_started()
+
     def load(self) -> Flask:
         from backend.app import create_app
         from backend.serving.assembly import create_predictor
@@ -110,8 +162,10 @@ class Server(BaseApplication):
         refuse_wrong_models(self.settings)
         self.predictor = create_predictor(self.settings)
         self.grpc = self.open_grpc()
+        app = create_app(self.settings, self.predictor)
+        _leave_libraries_alone()
         self.predictor.repository.start(self.settings.poll_seconds, self.announce)
-        return create_app(self.settings, self.predictor)
+        return app
 
     def open_grpc(self) -> Any:
         if not self.settings.grpc_port:

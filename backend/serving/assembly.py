@@ -21,7 +21,7 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
     """A predictor over the configured models, none of which is loaded yet; `only` leaves out all that would not answer it."""
     metrics = Metrics()
     executor = BoundedExecutor(settings.run_threads, settings.queue_size)
-    metrics.watch_places(lambda: executor.held)
+    metrics.watch_places(lambda: executor.held, executor.waiting, executor.capacity)
     repository = Repository(
         lambda: _narrowed(configured_models(settings.models, settings.model_config_file), only),
         metrics,

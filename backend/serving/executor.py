@@ -15,6 +15,7 @@ from backend.errors import Cancelled, DeadlineExceeded, Unavailable
 Result = TypeVar("Result")
 # Takes a function that is to be called when the client is gone; gives False if it is gone already.
 WhenGone = Callable[[Callable[[], object]], bool]
+TOO_LATE = "the answer was not ready before the request's deadline; try again later"
 
 
 class BoundedExecutor:
@@ -24,6 +25,7 @@ class BoundedExecutor:
         self.capacity = threads + queue_size
         self._threads = threads
         self.held = 0  # requests that run or wait
+        self.running = 0
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="run")
 
@@ -31,12 +33,12 @@ class BoundedExecutor:
         """Run `work` and give its result; `deadline` is a time of time.monotonic().
 
         Raises Unavailable when the queue is full, DeadlineExceeded when the result is not there in time, and Cancelled
-        when the client left the queue. Work that has begun goes on to its end in its thread and keeps its place until
-        then: TensorFlow cannot be interrupted.
+        when the client left the queue. Work past its deadline is not begun. Work that has begun goes on to its end in its
+        thread and keeps its place until then: TensorFlow cannot be interrupted.
         """
         self._take_place()
         try:
-            future = self._pool.submit(work)
+            future = self._pool.submit(self._begin, work, deadline)
         except RuntimeError:
             self._leave_place()
             raise Unavailable("the server is shutting down; try again later") from None
@@ -45,19 +47,42 @@ class BoundedExecutor:
             future.cancel()
         return _result_by(future, deadline)
 
+    def is_full(self) -> bool:
+        """Whether a request that came now would find no place."""
+        return self.held >= self.capacity
+
+    def full(self) -> Unavailable:
+        """What such a request is told."""
+        return Unavailable(f"the server is full: {self.held} requests are running or waiting; try again later")
+
+    def waiting(self) -> int:
+        """How many requests wait for a thread."""
+        return max(0, self.held - self.running)
+
     def is_busy(self) -> bool:
         """Whether what nobody waits for had better not run now: more than half of the threads are taken."""
         return self.held > self._threads / 2
 
     def _take_place(self) -> None:
         with self._lock:
-            if self.held >= self.capacity:
-                raise Unavailable(f"the server is full: {self.held} requests are running or waiting; try again later")
+            if self.is_full():
+                raise self.full()
             self.held += 1
 
     def _leave_place(self) -> None:
         with self._lock:
             self.held -= 1
+
+    def _begin(self, work: Callable[[], Result], deadline: float) -> Result:
+        if time.monotonic() >= deadline:
+            raise DeadlineExceeded(TOO_LATE)
+        with self._lock:
+            self.running += 1
+        try:
+            return work()
+        finally:
+            with self._lock:
+                self.running -= 1
 
     def close(self) -> None:
         """Let running work end and refuse new work."""
@@ -73,4 +98,4 @@ def _result_by(future: Future, deadline: float) -> Result:
         if future.done():  # at the last moment, or the work itself raised a TimeoutError
             return future.result()
         future.cancel()
-        raise DeadlineExceeded("the answer was not ready before the request's deadline; try again later") from None
+        raise DeadlineExceeded(TOO_LATE) from None

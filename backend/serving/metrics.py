@@ -19,6 +19,9 @@ from backend.serving.traffic import Split
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 # Seconds; from a trivial model's call to the default deadline.
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+STEP_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
+LOAD_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 WHICH = ("model", "version", "door")
 SHADOW_DOOR = "shadow"  # stands for the door of what a shadow runs, which nobody asked it for
 
@@ -78,6 +81,36 @@ class Metrics:
             "dogsnap_load_seconds", "how long loading and warming up took", ("model", "version"), registry=self.registry
         )
 
+        self._load_times = Histogram(
+            "dogsnap_load_duration_seconds",
+            "how long each load and warm-up took",
+            ("model",),
+            buckets=LOAD_BUCKETS,
+            registry=self.registry,
+        )
+        self._failed_loads = Counter(
+            "dogsnap_failed_loads", "loads of a version that failed", ("model", "version"), registry=self.registry
+        )
+        self._step_seconds = Histogram(
+            "dogsnap_step_seconds",
+            "time of one step of a request: check (the photo), queue (waiting for a thread), run (the network), name",
+            ("model", "version", "step"),
+            buckets=STEP_BUCKETS,
+            registry=self.registry,
+        )
+        self._sizes = Histogram(
+            "dogsnap_batch_size",
+            "photos or rows that run together",
+            ("model", "version"),
+            buckets=SIZE_BUCKETS,
+            registry=self.registry,
+        )
+        self._refused = Counter(
+            "dogsnap_refused_requests",
+            "requests refused at the door: full, key (none or a wrong one), rate (too many)",
+            ("door", "reason"),
+            registry=self.registry,
+        )
         self._routed = Counter(
             "dogsnap_routed_requests",
             "requests that named no version, by the label they named ('' for none) and the version they got",
@@ -106,6 +139,27 @@ class Metrics:
             self._requests.labels(*labels, outcome).inc()
             self._seconds.labels(*labels).observe(time.perf_counter() - started)
 
+    @contextmanager
+    def step(self, step: str, servable: ServableId | None = None) -> Iterator[None]:
+        """Time one step of a request; the first ones come before it is known which version answers."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.took(step, time.perf_counter() - started, servable)
+
+    def took(self, step: str, seconds: float, servable: ServableId | None = None) -> None:
+        model, version = (servable.name, servable.version) if servable else ("", "")
+        self._step_seconds.labels(model, version, step).observe(seconds)
+
+    def ran(self, servable: ServableId, size: int) -> None:
+        """So many photos or rows run together."""
+        self._sizes.labels(servable.name, servable.version).observe(size)
+
+    def refused(self, door: str, reason: str) -> None:
+        """A request was turned away before anything was done for it."""
+        self._refused.labels(door, reason).inc()
+
     def routed(self, servable: ServableId, label: str) -> None:
         """A label, or the default (""), sent a request to this version. Only labels that exist come here."""
         self._routed.labels(servable.name, label, servable.version).inc()
@@ -114,10 +168,14 @@ class Metrics:
         """What came of photos that `answered` has answered: agree, differ, dropped or failed."""
         self._shadowed.labels(answered.name, answered.version, shadow, result).inc(photos)
 
-    def watch_places(self, held: Callable[[], int]) -> None:
-        """Show how many requests run or wait, asked for when somebody looks."""
-        gauge = Gauge("dogsnap_places_held", "requests that run or wait for a run thread", registry=self.registry)
-        gauge.set_function(held)
+    def watch_places(self, held: Callable[[], int], waiting: Callable[[], int], places: int) -> None:
+        """Show how many requests run or wait, asked for when somebody looks, and how many may."""
+        for name, text, value in (
+            ("dogsnap_places_held", "requests that run or wait for a run thread", held),
+            ("dogsnap_queue_length", "requests that wait for a run thread", waiting),
+            ("dogsnap_places", "requests that may run or wait at most", lambda: places),
+        ):
+            Gauge(name, text, registry=self.registry).set_function(value)
 
     def watch_splits(self, splits: Callable[[], Iterable[tuple[str, str, Split]]]) -> None:
         """Show which share of a label's requests (of the default's, "") is to go where, asked for when somebody looks."""
@@ -126,6 +184,10 @@ class Metrics:
     def loaded(self, servable: ServableId, seconds: float) -> None:
         self._available.labels(servable.name, servable.version).set(1)
         self._load_seconds.labels(servable.name, servable.version).set(seconds)
+        self._load_times.labels(servable.name).observe(seconds)
+
+    def failed(self, servable: ServableId) -> None:
+        self._failed_loads.labels(servable.name, servable.version).inc()
 
     def unloaded(self, servable: ServableId) -> None:
         self._available.labels(servable.name, servable.version).set(0)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import tensorflow as tf
@@ -24,6 +25,7 @@ from backend.serving.servable import BYTES_SUFFIX, DEFAULT_SIGNATURE, Servable, 
 from backend.serving.shadow import Shadow
 
 Arrays = Mapping[str, np.ndarray]
+Outputs = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class Predictor:
         self.deadline_seconds = deadline_seconds
         self._default_model = default_model
         self._executor = executor
+        # What tells that the client of the calling thread's request is gone; for a door that does not say so itself.
+        self.client_gone: Callable[[], WhenGone | None] = lambda: None
         self._shadow = Shadow(repository, metrics, executor.is_busy)
 
     def default_model(self) -> str:
@@ -130,7 +134,8 @@ class Predictor:
         check_inputs(signature, arrays)
         self._check_photos(servable, signature, arrays)
         check_output_filter(signature, output_filter)
-        outputs = self._executor.run(lambda: servable.run(signature, arrays), deadline, when_gone)
+        work = partial(servable.run, signature, arrays)
+        outputs = self._execute(servable, work, _rows(arrays), deadline, when_gone)
         self._shadow.offer(servable, outputs, lambda other: _run_again(other, signature, arrays))
         wanted = output_filter or outputs
         return Prediction({alias: outputs[alias] for alias in wanted}, servable.id, signature)
@@ -146,15 +151,17 @@ class Predictor:
         """Name the breed in a photo (the bytes of its file). Raises the types of `backend.errors`."""
         deadline = self._deadline(timeout)
         with self.metrics.request(door) as request:
-            checked = photo.check(contents, self.photo_limits)
+            with self.metrics.step("check"):
+                checked = photo.check(contents, self.photo_limits)
             with self._acquire(spec, request) as servable:
                 count = checked_top_k(servable, top_k)
                 signature = servable.photo_signature()
-                outputs = self._executor.run(lambda: _run_photos(servable, signature, [checked]), deadline)
+                outputs = self._execute(servable, lambda: _run_photos(servable, signature, [checked]), 1, deadline)
                 self._shadow.offer(
                     servable, outputs, lambda other: _run_photos(other, other.photo_signature(), [checked])
                 )
-                return name_breeds(servable, outputs, row=0, top_k=count)
+                with self.metrics.step("name", servable.id):
+                    return name_breeds(servable, outputs, row=0, top_k=count)
 
     def predict_photos(
         self,
@@ -167,11 +174,13 @@ class Predictor:
         """Run a signature on photos (the bytes of their files), whatever form it takes them in: one row for each."""
         deadline = self._deadline(timeout)
         with self.metrics.request(door) as request:
-            photo.check_count(contents, self.photo_limits)
-            checked = [photo.check(each, self.photo_limits) for each in contents]
+            with self.metrics.step("check"):
+                photo.check_count(contents, self.photo_limits)
+                checked = [photo.check(each, self.photo_limits) for each in contents]
             with self._acquire(spec, request) as servable:
                 signature = servable.signature(signature_name)
-                outputs = self._executor.run(lambda: _run_photos(servable, signature, checked), deadline)
+                work = partial(_run_photos, servable, signature, checked)
+                outputs = self._execute(servable, work, len(checked), deadline)
                 self._shadow.offer(
                     servable, outputs, lambda other: _run_photos(other, other.photo_signature(), checked)
                 )
@@ -191,6 +200,31 @@ class Predictor:
                 return takes(servable.signature(signature_name))
         except (FailedPrecondition, NotFound):
             return False
+
+    def refuse_if_full(self, door: str) -> None:
+        """Count and refuse a request of `door` that would find no place. Raises Unavailable."""
+        if self._executor.is_full():
+            with self.metrics.request(door):
+                raise self._executor.full()
+
+    def _execute(
+        self,
+        servable: Servable,
+        work: Callable[[], Outputs],
+        size: int,
+        deadline: float,
+        when_gone: WhenGone | None = None,
+    ) -> Outputs:
+        """Wait for a place and run `work` on `size` photos or rows; both are timed."""
+        queued = time.perf_counter()
+
+        def timed() -> Outputs:
+            self.metrics.took("queue", time.perf_counter() - queued, servable.id)
+            self.metrics.ran(servable.id, size)
+            with self.metrics.step("run", servable.id):
+                return work()
+
+        return self._executor.run(timed, deadline, when_gone or self.client_gone())
 
     def _check_photos(self, servable: Servable, signature: Signature, arrays: Arrays) -> None:
         """The limits of the photo room hold, too, for photos that come as tensors to a version that names breeds."""
@@ -233,6 +267,12 @@ def _run_again(other: Servable, signature: Signature, arrays: Arrays) -> dict[st
     """The same values through the same signature of another version; None if it has no such signature."""
     same = other.signatures.get(signature.name)
     return other.run(same, arrays) if same and same.inputs == signature.inputs else None
+
+
+def _rows(arrays: Arrays) -> int:
+    """How many rows a request has, by its first input; a scalar is one."""
+    shape = next((np.shape(value) for value in arrays.values()), ())
+    return shape[0] if shape else 1
 
 
 def check_inputs(signature: Signature, inputs: Arrays) -> None:

@@ -1,0 +1,51 @@
+"""Runs `load.py` beside a test, and reads what it measured; and finds the worker behind a server."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One request: when it was sent (Unix time), how long it took, its status (0: failed), Retry-After or the failure."""
+
+    sent: float
+    seconds: float
+    status: int
+    note: str | None
+
+
+class Load:
+    """Requests to a server from a process of their own, until `answers` is called."""
+
+    def __init__(self, server, path: str, value: object, seconds: float, **job: float):
+        body = json.dumps({"instances": [value]} if not isinstance(value, dict) else value)
+        job = {"port": server.port, "path": path, "body": body, "seconds": seconds, **job}
+        command = [sys.executable, str(Path(__file__).with_name("load.py")), json.dumps(job)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE)
+
+    def answers(self) -> list[Answer]:
+        out, _ = self._process.communicate(timeout=3600)
+        assert self._process.returncode == 0
+        return [Answer(*each) for each in json.loads(out)]
+
+
+def percentile(answers: list[Answer], percent: float) -> float:
+    """In seconds."""
+    return float(np.percentile([each.seconds for each in answers], percent))
+
+
+def worker_of(server) -> int:
+    """The process id of the server's one worker."""
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+    assert len(children) == 1, children
+    return int(children[0])
+
+
+def metric(text: str, name: str) -> float:
+    """The value of a metric without labels on a /metrics page."""
+    return float(next(line for line in text.splitlines() if line.startswith(f"{name} ")).split()[1])

@@ -1,0 +1,145 @@
+"""Eight times as many requests as the server can answer: the accepted are answered soon, the rest at once, none runs in vain."""
+
+import socket
+import threading
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+import requests
+import tensorflow as tf
+import tiny_models
+from loading import Load, percentile
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+THREADS, QUEUE, STEP = 2, 8, 0.1  # a step of a tenth of a second, two at a time: 20 requests a second
+CAPACITY = THREADS / STEP
+QUEUE_BOUND = QUEUE * STEP / THREADS
+REFUSED_SECONDS = 0.05
+ATTEMPTS = 3
+PATH = "/v1/models/sleeper:predict"
+
+
+@pytest.fixture(scope="module")
+def sleeper(tmp_path_factory) -> Path:
+    models = tmp_path_factory.mktemp("sleeper_models")
+    tiny_models.sleeper(models / "sleeper" / "1")
+    return models
+
+
+@pytest.fixture(scope="module")
+def server(start_server, sleeper):
+    flags = ("--run-threads", str(THREADS), "--queue-size", str(QUEUE), "--deadline-ms", "2000")
+    return start_server(sleeper, *flags)
+
+
+@pytest.fixture(scope="module")
+def alone(server) -> float:
+    """The 99th percentile of a request's seconds while there is no other."""
+    Load(server, PATH, STEP, 2, clients=1).answers()  # whatever happens only once has happened
+    answers = Load(server, PATH, STEP, 8, clients=1).answers()
+    assert {each.status for each in answers} == {200}
+    return percentile(answers, 99)
+
+
+def test_at_8_times_capacity_the_accepted_are_answered_in_time_and_the_rest_refused_at_once(server, alone):
+    """A whole machine standing still for a moment is no fault of the server, so that two attempts may fail."""
+    for _ in range(ATTEMPTS):
+        answers = Load(server, PATH, STEP, 10, rate=8 * CAPACITY).answers()
+        accepted = [each for each in answers if each.status == 200]
+        refused = [each for each in answers if each.status == 503]
+        assert len(accepted) + len(refused) == len(answers)
+        assert all(int(each.note) >= 1 for each in refused)
+        slowest_accepted, slowest_refused = percentile(accepted, 99), percentile(refused, 99)
+        print(
+            f"alone p99 {1000 * alone:.0f} ms; {len(accepted)} accepted, p99 {1000 * slowest_accepted:.0f} ms; "
+            f"{len(refused)} refused, median {1000 * percentile(refused, 50):.1f} ms, p99 {1000 * slowest_refused:.1f} ms, "
+            f"worst {1000 * percentile(refused, 100):.1f} ms"
+        )
+        if slowest_accepted <= 3 * alone + QUEUE_BOUND and slowest_refused <= REFUSED_SECONDS:
+            assert len(accepted) >= 0.8 * CAPACITY * 10
+            return
+    pytest.fail(f"too slow in {ATTEMPTS} attempts; the last one's figures are above")
+
+
+# -- who waits in vain -------------------------------------------------------------------------------------------------
+
+
+def steps_run(server) -> float:
+    """How often the model has run."""
+    name = 'dogsnap_step_seconds_count{model="sleeper",step="run",version="1"}'
+    lines = requests.get(f"{server.url}/metrics", timeout=60).text.splitlines()
+    return next((float(line.split()[1]) for line in lines if line.startswith(name)), 0.0)
+
+
+def gauge(server, name: str) -> float:
+    lines = requests.get(f"{server.url}/metrics", timeout=60).text.splitlines()
+    return float(next(line for line in lines if line.startswith(f"{name} ")).split()[1])
+
+
+def wait_until(condition, seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def both_busy(server):
+    """Both threads run for 1.5 s; yields what is to be run meanwhile, and waits until all is over."""
+    url, threads = f"{server.url}{PATH}", []
+    wait_until(lambda: gauge(server, "dogsnap_places_held") == 0)
+    for _ in range(THREADS):
+        threads.append(
+            threading.Thread(target=requests.post, args=(url,), kwargs={"json": {"instances": [1.5]}, "timeout": 30})
+        )
+        threads[-1].start()
+    wait_until(lambda: gauge(server, "dogsnap_places_held") == THREADS)
+    yield
+    for thread in threads:
+        thread.join()
+    wait_until(lambda: gauge(server, "dogsnap_places_held") == 0)
+
+
+def test_a_client_that_hangs_up_frees_its_place_and_its_request_is_not_run(server, both_busy):
+    before = steps_run(server)
+    body = b'{"instances": [0.1]}'
+    message = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (PATH.encode(), len(body), body)
+    waiting = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(QUEUE)]
+    for each in waiting:
+        each.sendall(message)
+    wait_until(lambda: gauge(server, "dogsnap_queue_length") == QUEUE, 1.0)
+    for each in waiting:
+        each.close()
+    wait_until(lambda: gauge(server, "dogsnap_queue_length") == 0, 1.0)
+    assert gauge(server, "dogsnap_places_held") == THREADS  # those two still run
+    time.sleep(2)
+    assert steps_run(server) == before + THREADS  # those two alone
+
+
+def test_a_grpc_client_that_hangs_up_frees_its_place(server, both_busy):
+    request = predict_pb2.PredictRequest(model_spec={"name": "sleeper"})
+    request.inputs["x"].CopyFrom(tf.make_tensor_proto([0.1]))
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        call = prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict.future(request, timeout=30)
+        wait_until(lambda: gauge(server, "dogsnap_queue_length") == 1, 1.2)
+        call.cancel()
+        wait_until(lambda: gauge(server, "dogsnap_queue_length") == 0, 1.0)
+
+
+def test_a_request_past_its_deadline_is_not_run(start_server, sleeper):
+    narrow = start_server(sleeper, "--run-threads", "1", "--queue-size", "4", "--deadline-ms", "500")
+    url = f"{narrow.url}{PATH}"
+    requests.post(url, json={"instances": [0]}, timeout=30)
+    before = steps_run(narrow)
+    first = threading.Thread(target=requests.post, args=(url,), kwargs={"json": {"instances": [1.2]}, "timeout": 30})
+    first.start()
+    wait_until(lambda: gauge(narrow, "dogsnap_places_held") == 1)
+    late = requests.post(url, json={"instances": [0.1]}, timeout=30)
+    first.join()
+    assert late.status_code == 504
+    assert "before the request's deadline" in late.json()["error"]
+    wait_until(lambda: gauge(narrow, "dogsnap_places_held") == 0)
+    time.sleep(0.3)
+    assert steps_run(narrow) == before + 1
