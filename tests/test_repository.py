@@ -415,6 +415,74 @@ def test_a_label_that_is_moved_stays_where_it_is_until_its_new_version_answers(m
     assert ask(repository, label="stable") == 2
 
 
+@pytest.fixture
+def moved(made, tmp_path) -> tuple[Repository, Path]:
+    """A repository whose model half was just given another base path, where version 1 is x / 2 + 3; and that path."""
+    shutil.copytree(made, tmp_path / "half" / "1")
+    repository, file = configured(made, tmp_path, CONFIG % "")
+    repository.look(trust=True)
+    new = tiny_models.half_plus(3, tmp_path / "moved" / "half" / "1").parent
+    file.write_text(CONFIG % "" % new.parent, encoding="utf-8")
+    return repository, new
+
+
+def computes(repository: Repository) -> float:
+    """What version 1 of half makes of 0: 2 at the first base path, 3 at the second."""
+    with repository.acquire(ModelSpec("half", 1)) as servable:
+        return float(servable.run(servable.signature(), {"x": 0.0})["y"])
+
+
+def test_a_changed_base_path_is_followed_for_versions_that_are_loaded_already(moved):
+    repository, _ = moved
+    assert computes(repository) == 2.0
+    repository.look(trust=True)
+    assert computes(repository) == 3.0
+    assert [each.state for each in repository.status(ModelSpec("half"))] == [State.AVAILABLE]
+
+
+def test_a_request_that_runs_while_the_base_path_changes_ends_on_the_version_it_began_with(moved):
+    repository, _ = moved
+    with repository.acquire(ModelSpec("half")) as servable:
+        repository.look(trust=True)
+        assert computes(repository) == 3.0
+        assert float(servable.run(servable.signature(), {"x": 0.0})["y"]) == 2.0
+        (replaced,) = repository._models["half"].replaced
+        assert replaced.servable is servable
+    repository.look(trust=True)
+    assert repository._models["half"].replaced == []
+    assert replaced.servable is None
+    assert computes(repository) == 3.0
+
+
+def test_until_the_new_base_path_can_be_loaded_the_old_version_answers_and_the_status_says_why(moved):
+    repository, new = moved
+    graph = new / "1" / "saved_model.pb"
+    whole = graph.read_bytes()
+    graph.write_bytes(b"no graph")
+    repository.look(trust=True)
+    assert computes(repository) == 2.0
+    (status,) = repository.status(ModelSpec("half"))
+    assert status.state == State.AVAILABLE
+    assert status.error.startswith("it answers from its old base path, since loading it from the new one failed: ")
+    graph.write_bytes(whole)
+    repository.look(trust=True)
+    assert computes(repository) == 3.0
+    assert [each.error for each in repository.status(ModelSpec("half"))] == [""]
+
+
+def test_a_half_copied_version_at_the_new_base_path_is_not_picked_up(moved):
+    repository, new = moved
+    index = new / "1" / "variables" / "variables.index"
+    kept = index.rename(new / "kept")
+    for _ in range(3):
+        repository.look()
+        assert computes(repository) == 2.0
+    kept.rename(index)
+    for _ in range(2):
+        repository.look()
+    assert computes(repository) == 3.0
+
+
 def test_models_left_out_of_the_configuration_are_unloaded(made, tmp_path):
     shutil.copytree(made, tmp_path / "half" / "1")
     repository, file = configured(made, tmp_path, CONFIG % "")

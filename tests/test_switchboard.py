@@ -11,6 +11,7 @@ from backend.errors import Aborted, DogsnapError, FailedPrecondition, InvalidArg
 from backend.serving.configs import ModelConfig, configs_in_folder
 from backend.serving.model import ModelSpec, State
 from backend.serving.repository import Repository
+from backend.serving.servable import Servable
 from backend.serving.switchboard import Switchboard, checked_who
 from backend.serving.switches import CONFIGURATION, WATCHER, Subject, SwitchLog, Who
 from backend.serving.traffic import Split
@@ -160,6 +161,32 @@ def test_a_new_version_that_takes_over_the_default_is_a_switch_that_can_be_undon
     assert room.answers() == 2
 
 
+@pytest.fixture
+def empty(made, tmp_path) -> Room:
+    """A room that was started before there was a version, and has got version 1 since."""
+    room = Room(made, tmp_path / "models")
+    room.repository.look(trust=True)
+    return room.with_versions(1)
+
+
+def test_the_first_default_of_all_came_about_by_itself_and_is_not_undone(empty):
+    (first,) = empty.board.switches.switches()
+    assert str(first) == "default of half: the largest -> 1"
+    assert not empty.board.is_undoable(first)
+    with pytest.raises(Aborted, match="cannot be undone: it came about by itself"):
+        empty.board.undo(ALICE, number=first.id)
+    with pytest.raises(FailedPrecondition, match="no switch to undo"):
+        empty.board.undo(ALICE)
+    assert empty.answers() == 1
+
+
+def test_what_the_watcher_did_because_a_version_is_gone_does_not_stand_before_what_can_be_undone(room):
+    room.board.label("half", "stable", 1, ALICE)
+    room.with_versions(1)
+    assert room.log()[-1] == "watcher: default of half: 2 -> 1"
+    assert str(room.board.undo(ALICE)) == "label stable of half: 1 -> none"
+
+
 def test_undo_goes_back_step_by_step(room):
     room.board.label("half", "stable", 1, ALICE)
     room.board.label("half", "stable", 2, ALICE)
@@ -216,6 +243,60 @@ def test_a_version_is_unloaded_kept_out_and_loaded_again(room):
     assert room.answers(version=1) == 1
 
 
+def test_unloading_holds_at_once_and_the_last_request_ends_on_its_version(room):
+    with room.repository.acquire(ModelSpec("half", 1)) as servable:
+        room.board.load("half", 1, False, ALICE)
+        assert room.states()[1] == State.UNLOADING
+        with pytest.raises(NotFound, match="available versions: 2"):
+            room.answers(version=1)
+        room.repository.look(trust=True)
+        assert float(servable.run(servable.signature(), {"x": 0.0})["y"]) == 1.0
+    room.repository.look(trust=True)
+    assert room.states()[1] == State.END
+
+
+POINTING = {
+    "a label": lambda board: board.label("half", "stable", 1, ALICE),
+    "the default": lambda board: board.default("half", 1, ALICE),
+    "a split": lambda board: board.split("half", "", Split(1, 0.5), ALICE),
+    "the shadow": lambda board: board.shadow("half", 1, ALICE),
+}
+
+
+@pytest.mark.parametrize("point", POINTING.values(), ids=POINTING)
+def test_nothing_is_pointed_to_a_version_that_is_being_or_was_unloaded(room, point):
+    with room.repository.acquire(ModelSpec("half", 1)):
+        room.board.load("half", 1, False, ALICE)
+        with pytest.raises(FailedPrecondition, match="version 1 of half is being unloaded; load it again first"):
+            point(room.board)
+    room.repository.look(trust=True)
+    with pytest.raises(FailedPrecondition, match="version 1 of half was unloaded by hand; load it again first"):
+        point(room.board)
+    room.board.load("half", 1, True, ALICE)
+    room.repository.look(trust=True)
+    assert point(room.board).after
+
+
+def test_the_version_that_answers_by_default_comes_back_with_one_undo_after_it_was_unloaded(room):
+    room.board.load("half", 2, False, ALICE)
+    assert room.answers() == 1
+    assert str(room.board.undo(ALICE)) == "version 2 of half: unloaded -> as the policy says"
+    for _ in range(2):
+        room.repository.look(trust=True)
+    assert room.answers() == 2
+
+
+def test_a_version_unloaded_while_it_loads_never_answers(room, monkeypatch):
+    def load_and_think_better(identity, path):
+        room.board.load("half", 3, False, ALICE)
+        return load(identity, path)
+
+    load = Servable.load
+    monkeypatch.setattr(Servable, "load", load_and_think_better)
+    room.with_versions(1, 2, 3)
+    assert (room.answers(), room.states()[3]) == (2, State.END)
+
+
 def test_unloading_is_undone(room):
     room.board.load("half", 1, False, ALICE)
     room.repository.look(trust=True)
@@ -231,6 +312,13 @@ def test_a_version_outside_the_policy_is_loaded_when_told_to(room):
     room.board.load("half", 1, True, ALICE)
     room.repository.look(trust=True)
     assert room.answers(version=1) == 1
+
+
+def test_a_version_that_is_told_to_be_loaded_stays_when_the_policy_would_let_it_go(room):
+    room.config_text = "model_version_policy { latest { num_versions: 1 } }"
+    room.board.load("half", 2, True, ALICE)
+    room.with_versions(1, 2, 3)
+    assert (room.answers(), room.answers(version=2)) == (3, 2)
 
 
 def test_a_version_that_failed_is_tried_again_at_once_when_told_to(room):
@@ -343,6 +431,77 @@ def test_a_changed_configuration_moves_its_labels_and_leaves_alone_what_people_s
     room.config_text = ""
     room.repository.look(trust=True)
     assert room.repository.labels("half") == ({}, {})
+
+
+def sent(*models: tuple[str, Path], stable: int | None = None) -> list[ModelConfig]:
+    """A configuration as a client sends it; with the label stable at a version of the first model."""
+    configs = [ModelConfig(name=name, base_path=str(path)) for name, path in models]
+    if stable is not None:
+        configs[0].version_labels["stable"] = stable
+    return configs
+
+
+def test_a_configuration_that_is_sent_is_a_switch_and_is_undone_with_all_it_brought_about(room, made, tmp_path):
+    shutil.copytree(made / "3", tmp_path / "elsewhere" / "other" / "1")
+    configs = sent(("half", room.models / "half"), ("other", tmp_path / "elsewhere" / "other"), stable=1)
+    switch = room.board.configure(configs, checked_who("bob", "10.0.0.7"))
+    assert (switch.by, switch.before, [each["name"] for each in switch.after]) == (
+        Who("bob", "10.0.0.7"),
+        None,
+        ["half", "other"],
+    )
+    assert str(switch) == (
+        f"configuration: as at the start -> half in {room.models}/half, all; other in {tmp_path}/elsewhere/other, all"
+    )
+    assert room.answers(label="stable") == 1
+    room.repository.look(trust=True)
+    assert room.repository.models() == ["half", "other"]
+    undo = room.board.undo(ALICE)
+    assert (undo.undoes, undo.after) == (switch.id, None)
+    room.repository.look(trust=True)
+    assert room.repository.models() == ["half"]
+    assert room.repository.labels("half") == ({}, {})
+
+
+def test_configurations_are_undone_one_after_the_other_and_one_that_something_followed_is_not(room):
+    first = room.board.configure(sent(("half", room.models / "half")), ALICE)
+    second = room.board.configure(sent(("half", room.models / "half"), stable=2), ALICE)
+    assert room.board.configure(sent(("half", room.models / "half"), stable=2), ALICE) is None
+    with pytest.raises(Aborted, match="not in force any more"):
+        room.board.undo(ALICE, number=first.id)
+    assert room.board.undo(ALICE).undoes == second.id
+    assert room.repository.labels("half") == ({}, {})
+    assert room.board.undo(ALICE).undoes == first.id
+    assert room.repository.sent_configuration() is None
+
+
+def test_a_configuration_that_cannot_be_served_is_refused_and_is_no_switch(room, tmp_path):
+    with pytest.raises(InvalidArgument, match="No versions of servable half found under base path"):
+        room.board.configure(sent(("half", tmp_path / "nothing")), ALICE)
+    assert room.log() == []
+    assert room.answers() == 2
+
+
+def test_a_configuration_that_was_sent_ends_with_the_server(made, tmp_path):
+    file = tmp_path / "switches.jsonl"
+    first = Room(made, tmp_path / "models", file).with_versions(1, 2)
+    switch = first.board.configure(sent(("half", first.models / "half"), stable=1), ALICE)
+
+    second = Room(made, tmp_path / "models", file)
+    second.repository.look(trust=True)
+    assert second.repository.labels("half") == ({}, {})
+    assert not second.board.is_undoable(next(each for each in second.board.switches.switches() if each.id == switch.id))
+
+
+def test_a_label_of_a_configuration_is_moved_whatever_it_is_called_and_no_new_one_is_called_so(room):
+    odd = 'a"b<c>/d e'
+    config = sent(("half", room.models / "half"))
+    config[0].version_labels[odd] = 1
+    room.board.configure(config, ALICE)
+    room.board.label("half", odd, 2, ALICE)
+    assert room.answers(label=odd) == 2
+    with pytest.raises(InvalidArgument, match="expected 1 to 64 of the characters"):
+        room.board.label("half", odd + "!", 2, ALICE)
 
 
 def test_what_was_switched_survives_a_restart_when_a_file_keeps_the_log(made, tmp_path):

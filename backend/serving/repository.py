@@ -223,7 +223,7 @@ class Repository:
             if before == sent:
                 return None
             self._configs, self._sent = follow, sent
-            self._configure(there)
+            self._configure(there, undoes)
             switch = self.switches.add(by, CONFIGURED, before, sent, undoes)
         self.look_soon()
         return switch
@@ -314,16 +314,19 @@ class Repository:
             if configs is self._configs:  # else somebody sent others meanwhile
                 self._configure(there)
 
-    def _configure(self, configs: list[ModelConfig]) -> None:
-        """Hold the models to these configurations. Call with the lock held; what has to load waits for the next look."""
+    def _configure(self, configs: list[ModelConfig], undoes: int | None = None) -> None:
+        """Hold the models to these configurations. Call with the lock held; what has to load waits for the next look.
+
+        `undoes`: the switch that is undone by it, and so by the labels it moves.
+        """
         for config in configs:
             model = self._models.get(config.name)
             if model is None:
                 model = self._models[config.name] = self._restored(config)
-                self._configure_labels(model, self.switches.configured_labels(model.name))
+                self._configure_labels(model, self.switches.configured_labels(model.name), undoes)
             elif model.config != config:
                 before, model.config, model.is_new = dict(model.config.version_labels), config, True
-                self._configure_labels(model, before)
+                self._configure_labels(model, before, undoes)
             model.is_new |= model.removed
             model.removed = False
         for name in set(self._models) - {config.name for config in configs}:
@@ -340,17 +343,14 @@ class Repository:
                 model.choices.choose(subject.kind, subject.name, value)
         return model
 
-    def _configure_labels(self, model: Model, before: dict[str, int]) -> None:
+    def _configure_labels(self, model: Model, before: dict[str, int], undoes: int | None) -> None:
         """Follow the configuration where it changed, and leave alone what people switched since."""
         after = dict(model.config.version_labels)
         for label in sorted({*before, *after}):
             if before.get(label) != after.get(label):
-                self._move(model, label, after.get(label), CONFIGURATION)
-
-    def _move(self, model: Model, label: str, number: int | None, by: Who) -> None:
-        before = model.wanted(label)
-        model.want(label, number)
-        self.switches.add(by, Subject(model.name, "label", label), before, number)
+                was = model.wanted(label)
+                model.want(label, after.get(label))
+                self.switches.add(CONFIGURATION, Subject(model.name, "label", label), was, after.get(label), undoes)
 
     def _look_at(self, model: Model, trust: bool) -> bool:
         """Returns whether a folder is there that may still be changing."""
