@@ -10,7 +10,7 @@ NODE := $(shell command -v node || echo $(BIN)/node)
 WEB := backend/web
 MODEL := models/inception_v3
 
-.PHONY: help setup run test test-long check-wechat lint format lock
+.PHONY: help setup run test test-long soak audit check-wechat lint format lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,6 +57,12 @@ test: setup $(VENV)/.installed-test lint ## set up, then everything that proves 
 
 test-long: setup $(VENV)/.installed-test ## the tests that take minutes: 10,000 requests while versions switch
 	@$(BIN)/python -m pytest -m long
+
+soak: setup $(VENV)/.installed-test ## half an hour at full load while versions come and go
+	@$(BIN)/python -m pytest -s -m long tests/test_soak.py
+
+audit: $(VENV)/.installed-test ## look the locked dependencies up in the list of known weaknesses (needs the network)
+	@$(BIN)/pip-audit --strict --require-hashes --disable-pip -r backend/requirements.txt -r tests/requirements.txt
 
 check-wechat: setup $(VENV)/.installed-test ## WeChat's own compiler over the mini program (276 MB of npm packages)
 	@PATH="$$PATH:$(abspath $(BIN))" $(NPM) ci --prefix $(WEB)/check_wechat --no-fund --no-audit --loglevel error
