@@ -1,0 +1,74 @@
+"""A long time at full load while versions appear and disappear: no request fails, and the memory stays what it was.
+
+The short one belongs to every test run; `make soak` runs half an hour.
+"""
+
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import requests
+import tiny_models
+from loading import Load, metric, percentile
+
+STEP, THREADS, CLIENTS = 0.02, 2, 8  # every thread is busy and six requests wait, all the time
+CHANGE_SECONDS = 5.0
+SAMPLE_SECONDS = 1.0
+ALLOWED_GROWTH = 1.05
+
+
+@pytest.fixture
+def made(tmp_path) -> Path:
+    return tiny_models.sleeper(tmp_path / "made")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "first"), [(75, 25), pytest.param(1800, 60, marks=pytest.mark.long)], ids=["a minute", "half an hour"]
+)
+def test_at_full_load_while_versions_come_and_go_nothing_fails_and_memory_stays(
+    start_server, made, tmp_path, seconds, first
+):
+    models = tmp_path / "models" / "sleeper"
+    shutil.copytree(made, models / "1")
+    server = start_server(models.parent, "--run-threads", str(THREADS), "--poll-seconds", "0.5")
+    load = Load(server, "/v1/models/sleeper:predict", STEP, seconds, clients=CLIENTS)
+    samples, changes = watch(server, made, models, seconds)
+    answers = load.answers()
+    before = np.median([mebibytes for at, mebibytes in samples if at < first])
+    after = np.median([mebibytes for at, mebibytes in samples if at > seconds - first])
+    most = max(mebibytes for at, mebibytes in samples if at > first)
+    print(
+        f"{len(answers)} requests in {seconds} s, p50 {1000 * percentile(answers, 50):.0f} ms, "
+        f"p99 {1000 * percentile(answers, 99):.0f} ms, {changes} versions came and went; resident memory: first {first} s "
+        f"{before:.0f} MiB, last {first} s {after:.0f} MiB ({100 * (after / before - 1):+.1f} %), at most {most:.0f} MiB"
+    )
+    failed = [each for each in answers if each.status != 200]
+    assert not failed, failed[:3]
+    assert changes >= seconds / CHANGE_SECONDS / 2
+    assert after <= ALLOWED_GROWTH * before
+
+
+def watch(server, made: Path, models: Path, seconds: float) -> tuple[list[tuple[float, float]], int]:
+    """Put a new version beside the old one and take the old one away, again and again.
+
+    Returns (seconds since the start, resident MiB) for each look, and how many versions came.
+    """
+    begun, samples, newest, changed = time.monotonic(), [], 1, 0.0
+    while (now := time.monotonic() - begun) < seconds:
+        if now - changed > CHANGE_SECONDS and available(server) == [newest]:
+            changed = now
+            shutil.copytree(made, models / str(newest + 1))
+            newest += 1
+        elif available(server) == [newest, newest - 1]:
+            shutil.rmtree(models / str(newest - 1))
+        page = requests.get(f"{server.url}/metrics", timeout=60).text
+        samples.append((now, metric(page, "process_resident_memory_bytes") / 2**20))
+        time.sleep(SAMPLE_SECONDS)
+    return samples, newest - 1
+
+
+def available(server) -> list[int]:
+    states = requests.get(f"{server.url}/v1/models/sleeper", timeout=60).json()["model_version_status"]
+    return sorted((int(each["version"]) for each in states if each["state"] == "AVAILABLE"), reverse=True)
