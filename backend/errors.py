@@ -100,13 +100,6 @@ class Cancelled(DogsnapError):
     http_status = 499
 
 
-class SlowRequest(DogsnapError):
-    """The client stopped in the middle of its request."""
-
-    code = "DEADLINE_EXCEEDED"
-    http_status = 408
-
-
 class DeadlineExceeded(DogsnapError):
     """The answer was not ready in time."""
 

@@ -236,7 +236,9 @@ class WholeRequestWorker(ThreadWorker):
         super().finish_request(conn, fs)
 
     def murder_pending(self) -> None:
-        """Part with clients that are too slow; gunicorn calls this at least once a second."""
+        """Part with clients that are too slow; gunicorn calls this in each turn of its loop, at least once a second."""
+        if self.alive and self.nr_conns >= self.worker_connections:
+            self._make_room()
         now = time.monotonic()
         if now < self._look_again:
             return
@@ -246,8 +248,6 @@ class WholeRequestWorker(ThreadWorker):
         for conn, end in list(self.lingering.items()):
             if now > end:
                 self._end_linger(conn)
-        if self.alive and self.nr_conns >= self.worker_connections:
-            self._make_room()
 
     def _part_if_overdue(self, conn: Connection, incoming: Incoming, now: float) -> None:
         pause = PAUSE_SECONDS if self.alive else STOP_KEEPALIVE_LINGER

@@ -147,7 +147,7 @@ def test_a_client_that_stops_while_sending_is_told_so_and_health_answers_meanwhi
         assert requests.get(f"{server.url}/healthz", timeout=30).status_code == 200
         answer = b"".join(iter(lambda: slow.recv(4096), b""))
     assert answer.startswith(b"HTTP/1.1 408 ")
-    assert b"the body stopped coming for 15 seconds" in answer
+    assert b"the request stopped coming for 15 seconds" in answer
 
 
 BROKEN = {

@@ -18,7 +18,7 @@ from gunicorn.http.errors import NoMoreData, ParseException
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from backend.doors import caller
-from backend.errors import DogsnapError, Internal, InvalidArgument, SlowRequest, TooLarge, Unauthenticated
+from backend.errors import DogsnapError, Internal, InvalidArgument, TooLarge, Unauthenticated
 from backend.serving.versions import MAX_INT64
 from backend.settings import MEBIBYTE, Settings
 
@@ -28,11 +28,8 @@ access = logging.getLogger("dogsnap.access")
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 GZIP_FROM_BYTES = 1024  # smaller replies fit one network packet anyway
 GZIP_LEVEL = 4  # of 9: floats shrink little, so more work gains little
-# A browser that is cut off while sending sees a network error instead of the 413, so this much is read and thrown away.
-DRAIN_BYTES = 32 * MEBIBYTE
-CHUNK = 64 * 1024
-# A client may pause for so long while it sends its body; each one that does holds a thread meanwhile.
-READ_SECONDS = 15.0
+# A client may take so long to read what of its answer does not fit into the system's buffers; it holds a thread meanwhile.
+SEND_SECONDS = 15.0
 
 
 class MemoryRequest(Request):
@@ -46,7 +43,7 @@ def prepare(app: Flask, settings: Settings) -> None:
     """Give `app` request ids, the error body, gzip replies, and CORS if it is enabled."""
     app.request_class = MemoryRequest
     app.before_request(_take_request_id)
-    app.before_request(_limit_pauses)
+    app.before_request(_limit_sending)
     app.after_request(_compress)
     app.after_request(_add_request_id)
     if settings.enable_cors:
@@ -55,7 +52,6 @@ def prepare(app: Flask, settings: Settings) -> None:
         app.after_request(_log_access)
     app.register_error_handler(DogsnapError, error_response)
     app.register_error_handler(HTTPException, _http_exception)
-    app.register_error_handler(TimeoutError, _too_slow)
     app.register_error_handler(ParseException, _broken_body)
     app.register_error_handler(NoMoreData, _broken_body)
     app.register_error_handler(Exception, _unexpected)
@@ -91,26 +87,16 @@ def _http_exception(error: HTTPException) -> Response:
     return response
 
 
-def _limit_pauses() -> None:
+def _limit_sending() -> None:
     connection = request.environ.get("gunicorn.socket")
     if connection is not None:
-        connection.settimeout(READ_SECONDS)
-
-
-def _too_slow(error: TimeoutError) -> Response:
-    response = error_response(
-        SlowRequest(f"the body stopped coming for {READ_SECONDS:g} seconds; send the request again")
-    )
-    response.headers["Connection"] = "close"  # the rest of the body would be taken for the next request
-    return response
+        connection.settimeout(SEND_SECONDS)
 
 
 def _broken_body(error: Exception) -> Response:
     """The error's own text may hold a piece of the body, which is neither repeated nor logged."""
     what = "ended early" if isinstance(error, NoMoreData) else "came in chunks that are no valid HTTP"
-    response = error_response(InvalidArgument(f"the body {what}; send the request again"))
-    response.headers["Connection"] = "close"
-    return response
+    return error_response(InvalidArgument(f"the body {what}; send the request again"))
 
 
 def _unexpected(error: Exception) -> Response:
@@ -128,6 +114,8 @@ def read_body(max_mebibytes: int, variable: str) -> bytes:
         raise too_large(f"{request.content_length / MEBIBYTE:.1f} MiB", max_mebibytes, variable)
     request.max_content_length = None
     body = request.environ["wsgi.input"].read(limit + 1) if _is_chunked() else request.get_data(cache=False)
+    if len(body) < (request.content_length or 0):
+        raise InvalidArgument(f"the body ended early: {request.content_length} bytes were promised, {len(body)} came")
     if request.headers.get("Content-Encoding", "").lower() == "gzip":
         body = _inflate(body, limit)
     if len(body) > limit:
@@ -165,10 +153,10 @@ def _inflate(body: bytes, limit: int) -> bytes:
 
 
 def _drain() -> None:
-    stream, left = request.environ["wsgi.input"], DRAIN_BYTES
-    with suppress(OSError):  # who stops sending here misses only the end of an answer that says "too large"
-        while left > 0 and (read := len(stream.read(min(CHUNK, left)))):
-            left -= read
+    """Read the rest of the body, which is in memory already: what is left unread would end the connection."""
+    with suppress(OSError, ParseException):
+        while request.environ["wsgi.input"].read(MEBIBYTE):
+            pass
 
 
 def parse_json(body: bytes) -> dict[str, Any]:

@@ -1,0 +1,246 @@
+"""Receiving requests: slow clients delay nobody, and what is refused is answered in the one error body."""
+
+import contextlib
+import json
+import resource
+import socket
+import threading
+import time
+
+import pytest
+import requests
+import tiny_models
+
+from backend.gunicorn_worker import CHUNK_FRAMES, Incoming
+
+SLOW_CLIENTS = 200  # the server has 80 threads
+PREDICT = "/v1/models/half_plus_two:predict"
+BODY = b'{"instances": [1.0]}'
+
+
+def post(*headers: str, body: bytes = b"", path: str = PREDICT) -> bytes:
+    return "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", *headers, "", ""]).encode() + body
+
+
+WHOLE = {
+    "without a body": b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+    "of a length": post("Content-Length: 20", body=BODY),
+    "in chunks": post("Transfer-Encoding: chunked", body=b"4\r\n{abc\r\n3;x=y\r\nde}\r\n0\r\n\r\n"),
+    "in chunks, with a trailer": post("Transfer-Encoding: chunked", body=b"1\r\n{\r\n0\r\nX-A: b\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize("case", WHOLE)
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_a_request_is_whole_with_its_last_byte_and_not_before(case, size):
+    incoming = Incoming(1000)
+    *pieces, last = [WHOLE[case][start : start + size] for start in range(0, len(WHOLE[case]), size)]
+    for piece in pieces:
+        incoming.take(piece)
+        assert not incoming.is_done
+    incoming.take(last)
+    assert incoming.is_done
+    assert not incoming.is_cut
+    assert incoming.request() == WHOLE[case]
+
+
+CUT = {
+    "a body that is too long": post("Content-Length: 1001"),
+    "a body longer than any number": post(f"Content-Length: {'9' * 5000}"),
+    "chunks that are too long together": post(
+        "Transfer-Encoding: chunked", body=b"FFFFFF\r\n" + b"x" * (CHUNK_FRAMES + 1001)
+    ),
+    "a chunk without a size": post("Transfer-Encoding: chunked", body=b"\r\n{}"),
+    "very many tiny chunks": post("Transfer-Encoding: chunked", body=b"1\r\nx\r\n" * 70_000),
+}
+
+
+@pytest.mark.parametrize("case", CUT)
+def test_a_request_whose_body_is_not_worth_waiting_for_closes_its_connection(case):
+    incoming = Incoming(1000)
+    incoming.take(CUT[case])
+    assert incoming.is_done
+    assert b"\r\nConnection: close\r\n" in incoming.request()
+
+
+def test_a_question_whether_to_go_on_is_not_asked_of_the_parser_again():
+    incoming = Incoming(1000)
+    incoming.take(post("Content-Length: 2", "Expect: 100-continue"))
+    assert incoming.expects_continue
+    incoming.take(b"{}")
+    assert incoming.request() == post("Content-Length: 2", body=b"{}")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    models = tmp_path_factory.mktemp("models")
+    tiny_models.half_plus(2, models / "half_plus_two" / "1")
+    return models
+
+
+@pytest.fixture(scope="module")
+def server(start_server, models):
+    return start_server(models, "--receive-seconds", "6", "--max-tensor-body-mb", "1", "--max-held-mb", "16")
+
+
+class Slow:
+    """Clients that send a request byte by byte, four bytes a second, until `stop`."""
+
+    def __init__(self, server, request: bytes, count: int):
+        self.sockets = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(count)]
+        self._request, self._stop = request, threading.Event()
+        self._thread = threading.Thread(target=self._drip)
+
+    def _drip(self) -> None:
+        for place in range(len(self._request)):
+            for each in self.sockets:
+                try:
+                    each.send(self._request[place : place + 1])
+                except OSError:
+                    continue  # cut off by the server
+            if self._stop.wait(0.25):
+                return
+
+    def __enter__(self) -> "Slow":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        for each in self.sockets:
+            each.close()
+
+
+def predict_seconds(server) -> float:
+    begun = time.monotonic()
+    assert requests.post(server.url + PREDICT, data=BODY, timeout=60).json() == {"predictions": [2.5]}
+    return time.monotonic() - begun
+
+
+def test_two_hundred_slow_clients_do_not_delay_the_others(server):
+    head, body = post("X-Long: " + "a" * 500), post("Content-Length: 500", body=b" " * 500)
+    with Slow(server, head, SLOW_CLIENTS // 2), Slow(server, body, SLOW_CLIENTS // 2):
+        time.sleep(1)
+        seconds = [predict_seconds(server) for _ in range(10)]
+        with requests.Session() as session:
+            assert session.get(f"{server.url}/healthz", timeout=5).status_code == 200
+    assert max(seconds) < 2
+
+
+def answer(client: socket.socket) -> tuple[bytes, dict]:
+    """Status line and body; waits until the server closes."""
+    head, _, body = b"".join(iter(lambda: client.recv(65536), b"")).partition(b"\r\n\r\n")
+    return head.splitlines()[0], json.loads(body)
+
+
+@pytest.mark.parametrize("request_", [post("X-Long: " + "a" * 500), post("Content-Length: 500", body=b" " * 500)])
+def test_a_client_that_drips_is_told_the_limit(server, request_):
+    with Slow(server, request_, 1) as slow:
+        status, body = answer(slow.sockets[0])
+    assert status == b"HTTP/1.1 408 Request Timeout"
+    assert "6 seconds (DOGSNAP_RECEIVE_SECONDS)" in body["error"]
+    assert body["request_id"]
+
+
+def test_a_client_that_says_nothing_is_let_go_without_a_word(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        begun = time.monotonic()
+        assert client.recv(100) == b""
+        assert 10 < time.monotonic() - begun < 25
+
+
+def test_a_head_without_end_is_refused(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        client.sendall(b"GET / HTTP/1.1\r\n" + b"X-A: b\r\n" * 40_000)
+        status, body = answer(client)
+    assert b" 431 " in status
+    assert "131072 bytes" in body["error"]
+
+
+def test_requests_that_would_fill_the_memory_are_refused_and_the_server_goes_on(server):
+    half = post("Content-Length: 1000000", body=b" " * 900_000)
+    clients = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(20)]
+    for client in clients:
+        client.sendall(half)
+    status, body = answer(clients[-1])
+    assert b" 503 " in status
+    assert "16 MiB (DOGSNAP_MAX_HELD_MB)" in body["error"]
+    for client in clients:
+        client.close()
+    predict_seconds(server)
+
+
+def test_a_client_that_waits_for_leave_to_send_its_body_gets_it(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        client.sendall(post(f"Content-Length: {len(BODY)}", "Expect: 100-continue", "Connection: close"))
+        assert client.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.sendall(BODY)
+        status, body = answer(client)
+    assert status == b"HTTP/1.1 200 OK"
+    assert body == {"predictions": [2.5]}
+
+
+def test_requests_sent_one_behind_the_other_are_answered_in_turn(server):
+    one = post(f"Content-Length: {len(BODY)}", body=BODY)
+    last = post(f"Content-Length: {len(BODY)}", "Connection: close", body=BODY)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        client.sendall(one + one + last[:70])
+        time.sleep(0.2)
+        client.sendall(last[70:])
+        received = b"".join(iter(lambda: client.recv(65536), b""))
+    assert received.count(b"HTTP/1.1 200 OK") == 3
+    assert received.count(b'{"predictions":[2.5]}') == 3
+
+
+def test_half_a_request_whose_sender_listens_on_is_told_what_is_missing(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        client.sendall(post("Content-Length: 500", body=b"{"))
+        client.shutdown(socket.SHUT_WR)
+        status, body = answer(client)
+    assert status.startswith(b"HTTP/1.1 400 ")
+    assert "500 bytes were promised, 1 came" in body["error"]
+
+
+def test_a_body_over_the_limit_is_refused_while_it_is_still_being_sent(server):
+    response = requests.post(server.url + PREDICT, data=b" " * 20_000_000, timeout=60)
+    assert response.status_code == 413
+    assert "DOGSNAP_MAX_TENSOR_BODY_MB" in response.json()["error"]
+
+
+def test_a_client_that_leaves_its_answered_connection_open_delays_nobody(server):
+    clients = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(20)]
+    for client in clients:
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    begun = time.monotonic()
+    for client in clients:
+        assert client.recv(1000).startswith(b"HTTP/1.1 200")
+    assert predict_seconds(server) < 2
+    assert time.monotonic() - begun < 5
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def many_files():
+    """Lets this process, and the server it starts, open more than a thousand connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 4096:
+        pytest.skip(f"this machine lets a process open {hard} files at most; the test needs 4096")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_more_connections_than_there_is_room_for_make_the_oldest_leave(start_server, models, many_files):
+    server = start_server(models)
+    with contextlib.ExitStack() as stack:
+        clients = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60)) for _ in range(1050)
+        ]
+        for client in clients:
+            client.send(b"P")
+        assert predict_seconds(server) < 5
+        status, body = answer(clients[0])
+    assert b" 503 " in status
+    assert "no connection left" in body["error"]
