@@ -31,14 +31,14 @@ async function draw(card) {
   return pageCanvas.save(canvas, QUALITY)
 }
 
-/** Fills the card with the middle of the photo. */
+/** Fills the card. Of a tall photo, more of the upper half is seen: heads are there, and words cover the lower end. */
 function drawPhoto(context, image) {
   context.fillStyle = '#2c4a3e'
   context.fillRect(0, 0, WIDTH, HEIGHT)
   if (!image) return
   const scale = Math.max(WIDTH / image.width, HEIGHT / image.height)
   const [width, height] = [image.width * scale, image.height * scale]
-  context.drawImage(image, (WIDTH - width) / 2, (HEIGHT - height) / 2, width, height)
+  context.drawImage(image, (WIDTH - width) / 2, (HEIGHT - height) / 5, width, height)
 }
 
 /** Dark towards the bottom, so that white words can be read on any photo. */

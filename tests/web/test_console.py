@@ -9,7 +9,9 @@ import colour_photos
 import pytest
 import requests
 import tiny_models
+from google.protobuf import text_format
 from playwright.sync_api import expect
+from tensorflow_serving.config import model_server_config_pb2
 
 expect.set_options(timeout=30_000)  # a machine that runs several browsers and servers at once is slow
 
@@ -272,3 +274,35 @@ def test_a_name_with_markup_in_it_stays_text(server, open_console):
     set_label(page, "marked", 1)
     expect(page.locator(".log li").first).to_contain_text("<img src=x onerror=alert(1)>")
     assert page.locator(".log img").count() == 0
+
+
+ODD_MODEL, ODD_LABEL = "m\"<b>&/n's", "a\"b<c>/d  e?f#g%'"
+
+
+def test_names_that_a_configuration_gives_are_shown_and_switched_whatever_is_in_them(
+    start_server, models, open_console, tmp_path
+):
+    config = model_server_config_pb2.ModelServerConfig()
+    model = config.model_config_list.config.add(name=ODD_MODEL, base_path=str(models / "inception_v3"))
+    model.model_version_policy.specific.versions.extend([1, 2])
+    model.version_labels[ODD_LABEL] = 1
+    (tmp_path / "models.config").write_text(text_format.MessageToString(config), encoding="utf-8")
+    page = open_console(start_server(models, "--model-config-file", str(tmp_path / "models.config")))
+    expect(page.locator("h2").first).to_have_text(ODD_MODEL)
+    form = page.locator("form[data-from]")
+    assert form.get_attribute("data-name") == ODD_LABEL
+    assert page.locator("#models b, #models c").count() == 0
+    form.locator("select").select_option("2")
+    form.get_by_role("button", name="Move").click()
+    says(page, f"label {ODD_LABEL} of {ODD_MODEL}: 1 -> 2".replace("  ", " "))
+    split = page.locator("form[data-post=split]")
+    split.locator("select[name=label]").select_option(ODD_LABEL)
+    split.locator("select[name=version]").select_option("1")
+    split.get_by_role("button").click()
+    says(page, "none -> 5 % to 1")
+    page.get_by_role("button", name="End").click()
+    says(page, "5 % to 1 -> none")
+    form.get_by_role("button", name="Remove").click()
+    says(page, "2 -> none")
+    page.locator(".log li").first.get_by_role("button", name="Undo").click()
+    says(page, "none -> 2")

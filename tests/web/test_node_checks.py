@@ -46,7 +46,9 @@ def test_what_is_built_is_what_the_source_says(tmp_path):
 
 
 @pytest.mark.long
-def test_wechats_own_compiler_accepts_the_app():
+def test_wechats_own_compiler_accepts_the_app_and_leaves_nothing_behind():
     if not (WEB / "check_wechat/node_modules").is_dir():
         pytest.skip("miniprogram-ci is not installed: `make check-wechat` installs it (276 MB) and runs this check")
+    before = set(ROOT.iterdir())
     assert "accepts the mini program" in node(WEB / "check_wechat/check.mjs")
+    assert set(ROOT.iterdir()) == before
