@@ -39,7 +39,8 @@ class Switchboard:
         `expected` is the version it must point to before (None: there must be no such label), else Aborted is raised.
         """
         with self._repository.switching(model) as there:
-            _check_label(there, label)
+            if undoes is None:
+                _check_label(there, label)
             self._check_expected(there, label, expected)
             if version is None:
                 self._check_removable(there, label)
