@@ -14,7 +14,7 @@ from typing import Any
 from gunicorn import util
 
 from backend.arbiter import Flag
-from backend.gunicorn_worker import WholeRequestWorker, json_error
+from backend.gunicorn_worker import MAX_LINGERING, WholeRequestWorker, json_error
 from backend.settings import Settings
 
 # Threads beyond those that can hold a running or waiting request, so that health checks and metrics answer at full load.
@@ -77,7 +77,7 @@ def connections(threads: int) -> int:
     most = MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, MANY_FILES)
     if soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    return max(threads + 1, min(MAX_CONNECTIONS, max(soft, most) - OWN_FILES))
+    return max(threads + 1, min(MAX_CONNECTIONS, max(soft, most) - OWN_FILES - MAX_LINGERING))
 
 
 def gunicorn_options(settings: Settings) -> dict[str, Any]:
@@ -98,6 +98,7 @@ def gunicorn_options(settings: Settings) -> dict[str, Any]:
         "preload_app": False,  # TensorFlow does not survive a fork
         "control_socket_disable": True,
         "loglevel": "warning",
+        "logger_class": "backend.logs.Logger",
         "worker_exit": _close,
     }
 

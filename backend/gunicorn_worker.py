@@ -267,6 +267,8 @@ class WholeRequestWorker(ThreadWorker):
             self._refuse(oldest, 503, "Service Unavailable", sentence)
 
     def _receive(self, conn: Connection, _socket: Any) -> None:
+        if conn not in self.arriving:  # it made room for another one in the same round of events
+            return
         try:
             piece = conn.sock.recv(PIECE)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -344,6 +346,8 @@ class WholeRequestWorker(ThreadWorker):
             self._end_linger(next(iter(self.lingering)))
 
     def _throw_away(self, conn: Connection, _socket: Any) -> None:
+        if conn not in self.lingering:
+            return
         try:
             if not conn.sock.recv(PIECE):
                 self._end_linger(conn)

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import tempfile
+from contextlib import suppress
 
 # Lines that TensorFlow's C++ part writes before its own log level takes hold: information (I), and the error (E) that a
 # machine without a GPU has no GPU driver.
@@ -32,4 +33,5 @@ def import_tensorflow() -> None:
             os.dup2(kept, 2)
             os.close(kept)
             caught.seek(0)
-            os.write(2, CHATTER.sub(b"", caught.read()))
+            with suppress(OSError):  # a log on a full disk is no reason not to serve
+                os.write(2, CHATTER.sub(b"", caught.read()))

@@ -6,7 +6,6 @@ It does not import TensorFlow before the fork.
 import dataclasses
 import gc
 import logging
-import os
 import socket
 import sys
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from gunicorn.app.base import BaseApplication
 
 from backend.arbiter import Arbiter
 from backend.gunicorn_conf import gunicorn_options
+from backend.logs import FORMATS, prepare_logging, survive_full_disk
 from backend.settings import Settings, flag, given, options
 
 log = logging.getLogger("dogsnap")
@@ -32,7 +32,8 @@ LEAST_TOKEN = 16  # characters: 64 bits if they are random hexadecimal digits
 def serve(**flags: Any) -> None:
     """Serve the models over HTTP and gRPC, and the app at /."""
     settings = checked_settings(**given(flags))
-    prepare_logging()
+    survive_full_disk()
+    prepare_logging(settings.log_format)
     refuse_taken_ports(settings)
     log.info("starting; loading models from %s", settings.model_config_file or settings.models)
     Server(settings, lambda: checked_settings(**given(flags))).run()
@@ -41,9 +42,16 @@ def serve(**flags: Any) -> None:
 def checked_settings(**flags: Any) -> Settings:
     """The settings as flags, environment and settings file now have them. Raises click.ClickException in a sentence."""
     settings = Settings.from_environment(**flags)
+    refuse_unknown_log_format(settings)
     refuse_guessable_token(settings)
     refuse_unwritable_log(settings)
     return settings
+
+
+def refuse_unknown_log_format(settings: Settings) -> None:
+    """Raises click.ClickException."""
+    if settings.log_format not in FORMATS:
+        raise click.ClickException(f"--log-format is {settings.log_format!r}; expected {' or '.join(FORMATS)}")
 
 
 def refuse_taken_ports(settings: Settings) -> None:
@@ -87,12 +95,6 @@ def refuse_unwritable_log(settings: Settings) -> None:
 def _reason(error: OSError) -> str:
     """Without the address, which Python adds on some systems."""
     return (error.strerror or str(error)).partition(" (while")[0]
-
-
-def prepare_logging() -> None:
-    """One line per event on standard error; TensorFlow's own chatter only from warnings up."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s", datefmt="%H:%M:%S")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 
 def refuse_wrong_models(settings: Settings) -> None:

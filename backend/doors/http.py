@@ -227,5 +227,6 @@ def _allow_other_hosts(response: Response) -> Response:
 
 
 def _log_access(response: Response) -> Response:
-    access.info("%s %s %s %d", g.request_id, request.method, request.path, response.status_code)
+    fields = {"method": request.method, "path": request.path, "status": response.status_code}
+    access.info("%s %s %s %d", g.request_id, *fields.values(), extra={"request_id": g.request_id, **fields})
     return response

@@ -4,9 +4,10 @@ It does not start anything.
 """
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
-from backend.serving.configs import ModelConfig, configured_models
+from backend.serving.configs import ModelConfig, ModelFolders, configs_in_file
 from backend.serving.executor import BoundedExecutor
 from backend.serving.metrics import Metrics
 from backend.serving.model import ModelSpec
@@ -22,8 +23,10 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
     metrics = Metrics()
     executor = BoundedExecutor(settings.run_threads, settings.queue_size)
     metrics.watch_places(lambda: executor.held, executor.waiting, executor.capacity)
+    file = settings.model_config_file
+    configs = partial(configs_in_file, Path(file)) if file else ModelFolders(settings.models)
     repository = Repository(
-        lambda: _narrowed(configured_models(settings.models, settings.model_config_file), only),
+        lambda: _narrowed(configs(), only),
         metrics,
         settings.retry_seconds,
         run_warm_up=settings.warm_up,

@@ -28,6 +28,26 @@ def configs_in_folder(models: Path) -> list[ModelConfig]:
     return [_all_versions(child) for child in sorted(models.iterdir()) if child.is_dir() and version_folders(child)]
 
 
+class ModelFolders:
+    """The models of a folder, look after look; call it for them.
+
+    A model is gone when its folder is. One whose folder is there, but empty, stays; and when no model at all is left, a disk is
+    away rather than every model unwanted: that raises InvalidArgument.
+    """
+
+    def __init__(self, models: Path):
+        self._models = models
+        self._known: dict[str, ModelConfig] = {}
+
+    def __call__(self) -> list[ModelConfig]:
+        found = {config.name: config for config in configs_in_folder(self._models)}
+        if self._known and not found:
+            raise InvalidArgument(f"{self._models}: no model is left here; expected a folder with numeric folders")
+        emptied = {name: config for name, config in self._known.items() if Path(config.base_path).is_dir()}
+        self._known = {**emptied, **found}
+        return [self._known[name] for name in sorted(self._known)]
+
+
 def _all_versions(base_path: Path) -> ModelConfig:
     config = ModelConfig(name=base_path.name, base_path=str(base_path.resolve()), model_platform="tensorflow")
     config.model_version_policy.all.SetInParent()

@@ -216,13 +216,13 @@ class Repository:
         Who was answered goes on being answered, unless it is by a model that is left out; what has to be loaded is loaded
         behind that. Gives the switch, or None if these were followed already.
         """
-        follow = self._configs_at_start if configs is None else (lambda: configs)
-        there, sent = list(follow()), None if configs is None else to_json(configs)
+        source = self._configs_at_start if configs is None else (lambda: configs)
+        there, sent = list(source()), None if configs is None else to_json(configs)
         with self._lock:
             before = self._sent
             if before == sent:
                 return None
-            self._configs, self._sent = follow, sent
+            self._configs, self._sent = source, sent
             self._configure(there, undoes)
             switch = self.switches.add(by, CONFIGURED, before, sent, undoes)
         self.look_soon()
@@ -356,6 +356,8 @@ class Repository:
         """Returns whether a folder is there that may still be changing."""
         config = model.config
         folders = version_folders(Path(config.base_path))
+        if not folders and model.available():  # a disk that is away, or somebody replaces what is there
+            raise OSError(f"no version is left in {config.base_path}")
         unsettled = False
         for version in self._tracked(model, folders):
             if model.config is config and self._wants_load(version):

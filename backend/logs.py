@@ -1,0 +1,90 @@
+"""What the server writes about itself: one line, or one JSON object, per event on standard error, with the request's id.
+
+It decides no event: whoever logs one leaves out photos, keys and places.
+"""
+
+import json
+import logging
+import os
+import sys
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from flask import g, has_request_context
+from gunicorn.glogging import Logger as GunicornLogger
+
+TEXT = "%(asctime)s %(name)s: %(message)s"
+FORMATS = ("text", "json")
+# What an event may carry beside its message; `extra=` of a logging call sets them.
+FIELDS = ("method", "path", "status", "seconds", "door")
+
+
+class LossyStream:
+    """Standard error or output that loses a line, and not the server, when its disk is full or its reader gone."""
+
+    encoding = "utf-8"
+
+    def __init__(self, number: int):
+        self._number = number
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            os.write(self._number, text.encode("utf-8", "backslashreplace"))
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def fileno(self) -> int:
+        return self._number
+
+    def isatty(self) -> bool:
+        return os.isatty(self._number)
+
+
+class JsonFormatter(logging.Formatter):
+    """{"time", "level", "logger", "message"}, and what there is of request_id, exception and FIELDS."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        event = {
+            "time": datetime.fromtimestamp(record.created, UTC)
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        event |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
+        request_id = getattr(record, "request_id", "") or current_request_id()
+        if request_id:
+            event["request_id"] = request_id
+        if record.exc_info:
+            event["exception"] = self.formatException(record.exc_info)
+        return json.dumps(event, ensure_ascii=False)
+
+
+class Logger(GunicornLogger):
+    """gunicorn's log, in the form of all others."""
+
+    def setup(self, cfg: object) -> None:
+        super().setup(cfg)
+        self.error_log.handlers.clear()
+        self.error_log.propagate = True
+
+
+def current_request_id() -> str:
+    """The id of the HTTP request that this thread answers, or ""."""
+    return g.get("request_id", "") if has_request_context() else ""
+
+
+def survive_full_disk() -> None:
+    """Let standard output and error lose what cannot be written."""
+    sys.stdout, sys.stderr = LossyStream(1), LossyStream(2)
+
+
+def prepare_logging(log_format: str = "text") -> None:
+    """Send every event to standard error in this form, one of FORMATS; TensorFlow's own only from warnings up."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter(TEXT, "%H:%M:%S"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

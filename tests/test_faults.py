@@ -1,0 +1,357 @@
+"""What goes wrong around a server: a killed worker, bad models, a full disk, a clock that jumps, files that run out."""
+
+import concurrent.futures
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+import requests
+import tiny_models
+from conftest import free_port
+from loading import Load, percentile, worker_of
+
+PATH = "/v1/models/half:predict"
+HOUR = 3600
+BACK_SECONDS = 10.0
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """Version n computes x / 2 + n; `sleeper` sleeps."""
+    folder = tmp_path_factory.mktemp("made")
+    for number in (1, 2):
+        tiny_models.half_plus(number, folder / str(number))
+    tiny_models.sleeper(folder / "sleeper")
+    return folder
+
+
+@pytest.fixture
+def models(made, tmp_path) -> Path:
+    shutil.copytree(made / "1", tmp_path / "models" / "half" / "1")
+    return tmp_path / "models"
+
+
+def answer(server, session=requests, path: str = PATH) -> float:
+    response = session.post(f"{server.url}{path}", json={"instances": [2.0]}, timeout=60)
+    assert response.status_code == 200, response.text
+    return response.json()["predictions"][0]
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+# -- the worker --------------------------------------------------------------------------------------------------------
+
+
+def test_after_kill_9_under_load_only_the_requests_in_flight_fail_and_the_rest_are_answered(start_server, made, models):
+    shutil.copytree(made / "sleeper", models / "sleeper" / "1")
+    server = start_server(models, "--run-threads", "4")
+    clients = 4
+    load = Load(server, "/v1/models/sleeper:predict", 0.05, 30, clients=clients)
+    time.sleep(5)
+    killed, worker = time.time(), worker_of(server)
+    os.kill(worker, signal.SIGKILL)
+    answers = load.answers()
+    failed = [each for each in answers if each.status != 200]
+    back = min(each.sent + each.seconds for each in answers if each.status == 200 and each.sent > killed) - killed
+    print(
+        f"killed: {len(failed)} of {len(answers)} failed, {clients} were in flight; the next answer came after {back:.1f} s"
+    )
+    assert len(failed) <= clients
+    assert all(each.sent <= killed <= each.sent + each.seconds + 1 for each in failed)
+    assert worker_of(server) != worker
+    assert back <= BACK_SECONDS
+
+
+def test_sigterm_answers_all_that_was_accepted_and_ends_with_0(start_server, made, models):
+    shutil.copytree(made / "sleeper", models / "sleeper" / "1")
+    server = start_server(models, "--run-threads", "2", "--queue-size", "20")
+    url = f"{server.url}/v1/models/sleeper:predict"
+    requests.post(url, json={"instances": [0]}, timeout=60)
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        waiting = [pool.submit(requests.post, url, json={"instances": [0.5]}, timeout=60) for _ in range(12)]
+        wait_until(lambda: "dogsnap_places_held 12.0" in requests.get(f"{server.url}/metrics", timeout=60).text)
+        begun = time.monotonic()
+        assert server.stop() == 0
+        print(f"SIGTERM with 12 accepted requests of 0.5 s, two at a time: over after {time.monotonic() - begun:.1f} s")
+        assert time.monotonic() - begun < 30
+        assert [each.result().status_code for each in waiting] == [200] * 12
+    with pytest.raises(requests.ConnectionError):
+        requests.get(f"{server.url}/healthz", timeout=5)
+
+
+def test_sighup_takes_the_settings_as_they_are_now_without_failing_a_request(start_server, models, tmp_path):
+    file = tmp_path / "settings"
+    file.write_text("# limits\nDOGSNAP_MAX_PHOTOS=3\nDOGSNAP_QUEUE_SIZE=20\n")
+    server = start_server(models, "--settings-file", str(file))
+    places = lambda: requests.get(f"{server.url}/metrics", timeout=60).text  # noqa: E731
+    assert "dogsnap_places 28.0" in places()
+    load = Load(server, PATH, 2.0, 25, clients=1)
+    worker = worker_of(server)
+
+    file.write_text("DOGSNAP_QUEUE_SIZE=many")
+    server.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "the settings are wrong, the old ones hold" in server.log())
+    assert "'many' is not a valid integer" in server.log()
+
+    file.write_text("DOGSNAP_QUEUE_SIZE=30\nDOGSNAP_HOST=0.0.0.0\n")
+    server.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "dogsnap_places 38.0" in places())
+    assert "--host cannot change without a restart" in server.log()
+    answers = load.answers()
+    assert {each.status for each in answers} == {200}, [each for each in answers if each.status != 200]
+    print(f"SIGHUP: {len(answers)} requests meanwhile, none failed, the slowest took {percentile(answers, 100):.2f} s")
+    wait_until(lambda: worker_of(server) != worker)
+    assert answer(server) == 2.0
+
+
+def test_a_wrong_settings_file_ends_the_start_with_a_sentence(tmp_path):
+    file = tmp_path / "settings"
+    file.write_text("max_photos=3\n")
+    done = serve("--settings-file", str(file))
+    assert done.returncode == 2
+    assert "expected lines of the form DOGSNAP_NAME=value, received 'max_photos'" in done.stderr
+
+
+# -- the models --------------------------------------------------------------------------------------------------------
+
+
+def empty(folder: Path) -> None:
+    shutil.rmtree(folder / "1")
+
+
+def empty_version(folder: Path) -> None:
+    shutil.rmtree(folder / "1")
+    (folder / "1").mkdir()
+
+
+def take_away(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def make_a_file(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.write_text("not a folder")
+
+
+def loop(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.symlink_to(folder)
+
+
+def overwrite(folder: Path) -> None:
+    for file in (folder / "1").rglob("*"):
+        if file.is_file():
+            file.write_bytes(os.urandom(file.stat().st_size))
+
+
+def add_corrupt(folder: Path) -> None:
+    shutil.copytree(folder / "1", folder / "2")
+    (folder / "2" / "saved_model.pb").write_bytes(os.urandom(1000))
+
+
+def add_half(folder: Path) -> None:
+    shutil.copytree(folder / "1", folder / "2")
+    (folder / "2" / "variables" / "variables.index").unlink()
+
+
+def add_cut_off(folder: Path) -> None:
+    shutil.copytree(folder / "1", folder / "2")
+    file = folder / "2" / "saved_model.pb"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def test_whatever_becomes_of_its_folder_a_loaded_model_answers_and_a_good_version_is_loaded_afterwards(
+    start_server, made, models
+):
+    server = start_server(models, "--poll-seconds", "0.2", "--retry-seconds", "1")
+    folder = models / "half"
+    bad = [empty, empty_version, take_away, make_a_file, loop, overwrite, add_corrupt, add_half, add_cut_off]
+    for spoil in bad:
+        spoil(folder)
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end:
+            assert answer(server) == 2.0, spoil.__name__
+            time.sleep(0.05)
+        assert requests.get(f"{server.url}/readyz", timeout=60).status_code == 200, spoil.__name__
+        folder.unlink() if folder.is_symlink() or folder.is_file() else shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(made / "1", folder / "1")
+    assert "half version 2 failed to load" in server.log()
+    assert "Traceback" not in server.log()
+    shutil.copytree(made / "2", folder / "3")
+    wait_until(lambda: answer(server) == 3.0)
+
+
+# Root may read everything; without these two rights it is held to a file's permissions like anybody.
+ORDINARY = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
+
+
+@pytest.mark.skipif(
+    bool(ORDINARY) and not shutil.which("setpriv"), reason="root loses no right without setpriv, which is missing"
+)
+def test_a_model_folder_that_may_no_longer_be_read_goes_on_answering(start_server, models):
+    server = start_server(models, "--poll-seconds", "0.2", prefix=ORDINARY)
+    (models / "half").chmod(0)
+    try:
+        wait_until(lambda: "Permission denied" in server.log(), 10)
+        assert answer(server) == 2.0
+        assert "the loaded versions go on answering" in server.log()
+    finally:
+        (models / "half").chmod(0o755)
+
+
+# -- disk, port, clock, files ------------------------------------------------------------------------------------------
+
+
+def serve(*flags: str, prefix: tuple = (), environ: dict | None = None) -> subprocess.CompletedProcess:
+    """`dogsnap serve` where it is not expected to get far."""
+    command = [*prefix, str(Path(sys.executable).with_name("dogsnap")), "serve", *flags]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, env={**clean, **(environ or {})}
+    )
+
+
+@pytest.fixture
+def full_disk(tmp_path) -> Iterator[Path]:
+    """A disk of 64 KiB without a byte left; the files `switches` and `log` on it exist already."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("a small disk to fill takes the right to mount one, which is missing")
+    try:
+        (disk / "switches").touch()
+        with suppress(OSError), (disk / "filling").open("wb", buffering=0) as file:
+            while file.write(bytes(4096)):
+                pass
+        yield disk
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def test_on_a_full_disk_it_starts_serves_switches_and_says_what_it_could_not_write(
+    start_server, made, models, full_disk
+):
+    shutil.copytree(made / "2", models / "half" / "2")
+    flags = ("--switch-log", str(full_disk / "switches"), "--poll-seconds", "0.2")
+    server = start_server(models, *flags, environ={"TMPDIR": str(full_disk)})
+    url = f"{server.url}/api/admin/models/half/default"
+    assert requests.post(url, json={"version": 1}, timeout=60).status_code == 200
+    assert answer(server) == 2.0
+    wait_until(lambda: "No space left on device" in server.log(), 10)
+    shutil.copytree(made / "2", models / "half" / "3")
+    wait_until(lambda: "loaded half version 3" in server.log(), 10)
+    assert answer(server, path="/v1/models/half/versions/3:predict") == 3.0
+    os.kill(worker_of(server), signal.SIGKILL)
+    assert answer(server) == 3.0
+    assert "Traceback" not in server.log()
+
+
+def test_with_its_log_on_a_full_disk_it_starts_and_answers(models):
+    port = free_port()
+    command = [str(Path(sys.executable).with_name("dogsnap")), "serve", "--models", str(models), "--access-log"]
+    with open("/dev/full", "wb") as full:
+        process = subprocess.Popen([*command, "--port", str(port), "--grpc-port", "0"], stdout=full, stderr=full)
+    try:
+        wait_until(lambda: is_ready(port), 120)
+        response = requests.post(f"http://127.0.0.1:{port}{PATH}", json={"instances": [2.0]}, timeout=60)
+        assert response.json() == {"predictions": [2.0]}
+    finally:
+        process.terminate()
+    assert process.wait(60) == 0
+
+
+def is_ready(port: int) -> bool:
+    try:
+        return requests.get(f"http://127.0.0.1:{port}/readyz", timeout=5).status_code == 200
+    except requests.RequestException:
+        return False
+
+
+@pytest.mark.parametrize(("flag", "door"), [("--port", "HTTP"), ("--grpc-port", "gRPC")])
+def test_a_port_in_use_ends_the_start_with_a_sentence(flag, door, models):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        number = taken.getsockname()[1]
+        ports = {"--port": str(free_port()), "--grpc-port": "0", flag: str(number)}
+        done = serve("--models", str(models), *[part for pair in ports.items() for part in pair])
+    assert done.returncode == 1
+    assert (
+        done.stderr.strip()
+        .splitlines()[-1]
+        .startswith(
+            f"Error: the {door} door cannot be opened on 127.0.0.1 port {number}: Address already in use; choose another {flag}"
+        )
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_when_the_clock_jumps_by_hours_nothing_is_lost_and_nobody_waits(start_server, made, models, tmp_path):
+    shutil.copytree(made / "sleeper", models / "sleeper" / "1")
+    clock = tmp_path / "clock"
+    clock.write_text("0")
+    shifted = {"PYTHONPATH": str(Path(__file__).with_name("shifted_clock")), "CLOCK_FILE": str(clock)}
+    server = start_server(models, "--poll-seconds", "0.2", "--deadline-ms", "10000", environ=shifted)
+    url, worker = f"{server.url}/v1/models/sleeper:predict", worker_of(server)
+    sleep = partial(requests.post, url, json={"instances": [1.5]}, timeout=60)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        for jump in (5 * HOUR, -5 * HOUR, 10_000 * HOUR, 0):
+            running = pool.submit(sleep)
+            time.sleep(0.5)
+            clock.write_text(str(jump))
+            begun = time.monotonic()
+            assert answer(server) == 2.0
+            assert running.result().status_code == 200, jump
+            assert time.monotonic() - begun < 8, jump
+        shutil.copytree(made / "2", models / "half" / "2")
+        wait_until(lambda: answer(server) == 3.0, 10)
+        assert worker_of(server) == worker
+        running = pool.submit(sleep)
+        time.sleep(0.5)
+        threading.Timer(0.3, clock.write_text, (str(240 * HOUR),)).start()  # while it drains
+        assert server.stop() == 0
+        assert running.result().status_code == 200
+
+
+@pytest.mark.skipif(not shutil.which("prlimit"), reason="prlimit, which takes files away from a server, is missing")
+def test_with_its_files_exhausted_it_answers_or_refuses_and_is_as_before_afterwards(start_server, made, models):
+    small = ("--run-threads", "2", "--queue-size", "4", "--poll-seconds", "0.2")
+    server = start_server(models, *small, prefix=("prlimit", "--nofile=220:220"))
+    worker = worker_of(server)
+    with requests.Session() as session, ExitStack() as crowd:
+        assert answer(server, session) == 2.0
+        for _ in range(300):
+            one = crowd.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(("127.0.0.1", server.port))
+        statuses = set()
+        for _ in range(20):
+            response = session.post(f"{server.url}{PATH}", json={"instances": [2.0]}, timeout=60)
+            statuses.add(response.status_code)
+            assert response.status_code == 200 or "the server has no connection left" in response.json()["error"]
+            time.sleep(0.1)
+        assert 200 in statuses
+    wait_until(lambda: is_ready(server.port), 30)
+    assert answer(server) == 2.0
+    shutil.copytree(made / "2", models / "half" / "2")
+    wait_until(lambda: answer(server) == 3.0, 30)
+    assert worker_of(server) == worker
+    assert "Traceback" not in server.log()
