@@ -1,5 +1,6 @@
 """Administration over HTTP, by the front door: switching, its log and its undo, and who is kept out."""
 
+import shutil
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -53,7 +54,7 @@ def state_of(server, version: int) -> str:
     return next(each["state"] for each in versions if each["version"] == version)
 
 
-def wait_for(condition, seconds=30.0) -> None:
+def wait_for(condition, seconds=120.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not become so"
@@ -100,10 +101,12 @@ def test_the_default_is_chosen_and_given_back(server):
 
 
 def test_a_version_is_unloaded_and_loaded_again(server):
-    assert admin(server, "models/half/versions/1/unload", {}).status_code in (200, 400)
     for label in ("stable", "logged", "raced"):
         admin(server, f"models/half/labels/{label}", {"version": 2})
     assert admin(server, "models/half/versions/1/unload", {}).status_code == 200
+    assert state_of(server, 1) in ("UNLOADING", "END")
+    moved = admin(server, "models/half/labels/stable", {"version": 1})
+    assert (moved.status_code, "load it again first" in moved.json()["error"]) == (400, True)
     wait_for(lambda: state_of(server, 1) == "END")
     refused = requests.post(f"{server.url}/v1/models/half/versions/1:predict", json={"instances": [0.0]}, timeout=60)
     assert refused.status_code == 404
@@ -162,6 +165,23 @@ def test_figures_count_requests_errors_and_times_per_version(server):
 def figures(server, version: int) -> dict:
     versions = admin(server, "models/half").json()["model"]["versions"]
     return next(each for each in versions if each["version"] == version)
+
+
+def test_the_first_default_of_a_server_that_started_empty_is_a_conflict_to_undo(start_server, models, tmp_path):
+    server = start_server(tmp_path, "--poll-seconds", "0.2", wait=False).wait_until_ready("/healthz")
+    wait_for(lambda: "no model was found" in requests.get(f"{server.url}/readyz", timeout=60).text)
+    shutil.copytree(models / "half", tmp_path / "half")
+    server.wait_until_ready()
+    first = admin(server, "switches").json()["switches"][-1]
+    assert (first["by"]["name"], first["text"], first["undoable"]) == (
+        "watcher",
+        "default of half: the largest -> 2",
+        False,
+    )
+    refused = admin(server, "undo", {"id": first["id"]})
+    assert (refused.status_code, set(refused.json())) == (409, {"error", "request_id"})
+    assert "cannot be undone: it came about by itself" in refused.json()["error"]
+    assert half(server) == (2, 2.0)
 
 
 @pytest.mark.parametrize(

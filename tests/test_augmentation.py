@@ -7,8 +7,8 @@ from photos import striped
 from backend.modeling.augmentation import augment, paste
 
 
-def _views(count: int, image: np.ndarray) -> np.ndarray:
-    dataset = tf.data.Dataset.from_tensors(image).repeat(count).map(lambda photo: augment(photo, (48, 40)))
+def _views(count: int, image: np.ndarray, strength: float = 1.0) -> np.ndarray:
+    dataset = tf.data.Dataset.from_tensors(image).repeat(count).map(lambda photo: augment(photo, (48, 40), strength))
     return np.stack(list(dataset.as_numpy_iterator()))
 
 
@@ -25,6 +25,22 @@ def test_views_of_one_photo_differ() -> None:
     views = _views(20, np.asarray(striped((200, 60, 50), 1)))
     gaps = np.abs(views[1:] - views[:-1]).mean((1, 2, 3))
     assert (gaps > 0.02).all()
+
+
+def test_a_weaker_augmentation_shows_more_of_the_photo_where_it_was() -> None:
+    spot = np.zeros((64, 64, 3), np.uint8)
+    spot[8:24, 24:40] = 255
+    place = np.zeros((48, 40), bool)
+    place[6:18, 15:25] = True
+
+    def overlap(strength: float) -> float:
+        seen = _views(80, spot, strength).mean(-1) > 0.5
+        return float(((seen & place).sum((1, 2)) / np.maximum((seen | place).sum((1, 2)), 1)).mean())
+
+    none, half, full = overlap(0.0), overlap(0.5), overlap(1.0)
+    assert none > 0.95
+    assert none > half + 0.1
+    assert half > full
 
 
 def test_a_photo_is_mirrored_about_every_second_time() -> None:

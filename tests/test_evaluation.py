@@ -76,6 +76,18 @@ def test_the_report_counts_right_answers_and_names_the_confused() -> None:
     assert "dhole taken for akita (1)" in evaluation.as_text(scores)
 
 
+def test_the_cost_of_storing_is_told_in_photos_that_are_still_right() -> None:
+    whole = np.array([[0.6, 0.4, 0], [0.2, 0.7, 0.1], [0.5, 0.45, 0.05], [0.1, 0.1, 0.8]])
+    stored = np.array([[0.6, 0.4, 0], [0.2, 0.7, 0.1], [0.45, 0.5, 0.05], [0.1, 0.1, 0.8]])
+    assert evaluation.cost_of_storing(whole, stored, np.array([0, 1, 0, 1])) == {
+        "photos": 4,
+        "top1_float32": 0.75,
+        "top1_float16": 0.5,
+        "same_top1": 0.75,
+        "largest_difference": 0.05,
+    }
+
+
 def test_the_picture_is_a_png_with_both_plots(tmp_path: Path) -> None:
     logits, breeds = _logits(200, strength=1)
     pictures.draw(evaluation.softmax(logits), breeds, LABELS, tmp_path / "scores.png")

@@ -121,7 +121,8 @@ def artefacts(tmp_path, monkeypatch) -> Path:
         "validation": {"top1": 0.9},
     }
     folder = tmp_path / "stored"
-    finishing.write_artefacts(network(), recipe, LABELS, scores, folder)
+    finishing.write_weights(network(), recipe, folder)
+    finishing.write_descriptions(recipe, LABELS, scores, folder)
     return folder
 
 

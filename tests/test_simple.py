@@ -21,13 +21,21 @@ NODE = shutil.which("node") or str(Path(sys.executable).with_name("node"))
 
 @pytest.fixture(scope="module")
 def server(start_server, tmp_path_factory):
-    """The colour model in versions 1 and 2, and two whose inputs have other names and types from version to version."""
+    """The colour model in versions 1 and 2, and one whose inputs have other names and types from version to version.
+
+    Beside them a model that cannot be loaded, and one that has nothing to call.
+    """
     models = tmp_path_factory.mktemp("simple_models")
+    (models / "broken" / "1").mkdir(parents=True)
+    (models / "broken" / "1" / "saved_model.pb").write_bytes(b"no model")
+    tiny_models.save(models / "empty" / "1")
     tiny_models.colours(models / "inception_v3")
     tiny_models.several(models / "mixed" / "1")
     tiny_models.texts(models / "mixed" / "2")
     tiny_models.all_types(models / "types" / "1")
-    return start_server(models)
+    server = start_server(models, wait=False).wait_until_ready("/v1/models/types/metadata")  # the last to be loaded
+    server.models = models
+    return server
 
 
 def infer(server, body) -> requests.Response:
@@ -226,15 +234,26 @@ def test_the_models_are_listed_with_versions_and_signatures(server):
     response = requests.get(f"{server.url}/v1/models", timeout=60)
     assert response.headers["Content-Type"] == "application/json"
     models = {model["model_name"]: model for model in response.json()}
-    assert set(models) == {"inception_v3", "mixed", "types"}
+    assert set(models) == {"broken", "empty", "inception_v3", "mixed", "types"}
     dogs = models["inception_v3"]
     assert dogs["model_version_list"] == ["1", "2"]
     assert dogs["platform"] == "TensorFlow"
-    assert dogs["model_base_path"].endswith("/inception_v3")
+    assert dogs["model_base_path"] == "inception_v3"
     assert dogs["model_signature"] == {
         "inputs": [{"name": "image", "dtype": 7, "shape": [-1]}],
         "outputs": [{"name": "prediction", "dtype": 1, "shape": [-1, 3]}],
     }
+
+
+def test_a_model_that_cannot_be_loaded_or_called_is_listed_without_signatures(server):
+    models = {model["model_name"]: model for model in requests.get(f"{server.url}/v1/models", timeout=60).json()}
+    nothing = {"inputs": [], "outputs": []}
+    assert (models["broken"]["model_version_list"], models["broken"]["model_signature"]) == ([], nothing)
+    assert (models["empty"]["model_version_list"], models["empty"]["model_signature"]) == (["1"], nothing)
+
+
+def test_the_list_does_not_tell_where_the_models_lie(server):
+    assert str(server.models) not in requests.get(f"{server.url}/v1/models", timeout=60).text
 
 
 def test_health_is_healthy(server):

@@ -146,7 +146,9 @@ def test_what_is_stored_loads_again_with_the_same_answers_and_describes_itself(r
     )
     assert json.loads((tmp_path / "out" / "labels.json").read_text()) == labels
     assert json.loads((tmp_path / "out" / "scores.json").read_text()) == scores
-    assert scores["validation"]["photos"] == 12
+    assert scores["validation"]["photos"] == scores["float16"]["photos"] == 12
+    assert scores["float16"]["top1_float32"] == scores["validation"]["top1"]
+    assert scores["float16"]["largest_difference"] < 0.01
     again = tiny(3, SIZE)
     load_stored_weights(again, tmp_path / "out" / STORED_WEIGHTS)
     ours, theirs = (finishing.raw_answers(model, run.validation, RECIPE) for model in (run.model, again))

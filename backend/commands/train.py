@@ -71,8 +71,8 @@ def train(
         fitted, validation = dataset.split_validation(examples, recipe.validation_per_breed, recipe.seed)
         keras.config.set_dtype_policy(training.fastest_precision() if precision == "auto" else precision)
         work = work or Path(".dogsnap") / recipe_name
-        model = training.train(recipe, fitted, validation, len(labels), weights, work, click.echo)
         no_dogs = dataset.every_second_photo(not_dogs, 0) if not_dogs else []
+        model = training.train(recipe, fitted, validation, len(labels), weights, work, click.echo, no_dogs)
         scores = finishing.finish(model, recipe, labels, fitted, validation, no_dogs, out, click.echo)
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error).splitlines()[0]) from error

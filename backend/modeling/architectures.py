@@ -1,15 +1,16 @@
-"""The networks that can be trained and exported, as Keras models with images in [0, 1] going in and logits coming out.
+"""The networks that can be trained and exported, as Keras models: images in; logits out, or images.
 
 It does not train them, and knows nothing of files but the two weights formats that it reads and writes.
 """
 
 import os
 import shutil
-import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
-import numpy as np
+
+from backend.modeling.mending import fill_holes
 
 # Blocks behind `mixed8` see 8x8 positions at 299x299: the "upper" part, cheap to train, where a network learns its new classes.
 UPPER_BLOCKS_START = "mixed8"
@@ -34,6 +35,11 @@ class StoredStatistics(keras.layers.Layer):
         return self.network(image, training=False)
 
 
+def to_backbone_range(image):
+    """Images in [0, 1] -> in [-1, 1], what the backbone takes (Keras Applications' `preprocess_input` of Inception v3)."""
+    return image * 2.0 - 1.0
+
+
 def inception_v3(classes: int, size: tuple[int, int] = (299, 299), dropout: float = 0.2) -> keras.Model:
     """Inception v3 (Szegedy et al., 2015, as in Keras Applications) with a head for breeds and one for "is this a dog".
 
@@ -54,6 +60,56 @@ def inception_v3(classes: int, size: tuple[int, int] = (299, 299), dropout: floa
 ARCHITECTURES = {"inception_v3": inception_v3}
 
 
+def cyclegan_generator(width: int = 64, size: tuple[int | None, int | None] = (64, 64)) -> keras.Model:
+    """The generator of CycleGAN (Zhu et al., 2017, section 7.2): c7s1-w, d2w, d4w, 6 or 9 residual blocks, u2w, uw, c7s1-3.
+
+    `width`: filters of the first layer, "ngf". Instance normalisation and ReLU behind every convolution but the last, which
+    ends in tanh. 6 blocks up to 128 pixels a side, 9 above and where `size` is open. Sides are multiples of 4.
+    Input: `image` float32 (n, height, width, 3) in [-1, 1]. Output: the same, shape and range.
+    """
+    image = keras.Input((*size, 3), name="image")
+    x = _normalised(keras.layers.Conv2D(width, 7, use_bias=False)(_reflected(image, 3)))
+    for filters in (2 * width, 4 * width):
+        x = _normalised(keras.layers.Conv2D(filters, 3, 2, "same", use_bias=False)(x))
+    for _ in range(6 if None not in size and max(size) <= 128 else 9):
+        x = _residual_block(x, 4 * width)
+    for filters in (2 * width, width):
+        x = _normalised(keras.layers.Conv2DTranspose(filters, 3, 2, "same", use_bias=False)(x))
+    x = keras.layers.Conv2D(3, 7, dtype="float32")(_reflected(x, 3))
+    return keras.Model(image, keras.layers.Activation("tanh", dtype="float32")(x), name="cyclegan_generator")
+
+
+def cyclegan_discriminator(width: int = 64, size: tuple[int, int] = (64, 64)) -> keras.Model:
+    """Tells real images from made ones, patch by patch: C-w, C2w, C4w and a convolution to one number, leaky ReLU of 0.2.
+
+    Without the paper's last layer C8w, as is usual for images this small: a patch is then 46 pixels wide, not 70.
+    Input: float32 (n, height, width, 3) in [-1, 1]. Output: float32 (n, height / 8, width / 8, 1), near 1 for what looks real.
+    """
+    image = keras.Input((*size, 3), name="image")
+    x = keras.layers.LeakyReLU(0.2)(keras.layers.Conv2D(width, 4, 2, "same")(image))
+    for filters in (2 * width, 4 * width):
+        x = _normalised(keras.layers.Conv2D(filters, 4, 2, "same", use_bias=False)(x), slope=0.2)
+    patches = keras.layers.Conv2D(1, 4, padding="same", dtype="float32")(x)
+    return keras.Model(image, patches, name="cyclegan_discriminator")
+
+
+def _normalised(x, slope: float | None = 0.0):
+    """Instance normalisation, then a ReLU of that `slope` below 0, or none."""
+    x = keras.layers.GroupNormalization(groups=-1, epsilon=1e-5)(x)
+    return x if slope is None else keras.layers.ReLU(negative_slope=slope)(x)
+
+
+def _reflected(x, by: int):
+    """Padded by a mirror of itself: a frame of zeros would show at the edges of the picture."""
+    return keras.ops.pad(x, ((0, 0), (by, by), (by, by), (0, 0)), mode="reflect")
+
+
+def _residual_block(x, filters: int):
+    y = _normalised(keras.layers.Conv2D(filters, 3, use_bias=False)(_reflected(x, 1)))
+    y = _normalised(keras.layers.Conv2D(filters, 3, use_bias=False)(_reflected(y, 1)), slope=None)
+    return keras.layers.Add()([x, y])
+
+
 def feature_extractor(model: keras.Model) -> keras.Model:
     """The same network up to its pooled features: image (n, h, w, 3) in [0, 1] -> float32 (n, 2048). Shares the weights."""
     return keras.Model(model.input, model.get_layer("features").output)
@@ -64,11 +120,11 @@ def backbone_of(model: keras.Model) -> keras.Model:
     return model.get_layer("backbone").network
 
 
-def load_imagenet_weights(model: keras.Model, weights: str) -> None:
+def load_imagenet_weights(model: keras.Model, weights: str) -> list[keras.layers.Layer]:
     """Fill the backbone with ImageNet weights: `imagenet` lets Keras Applications fetch them, anything else is a file.
 
-    A file may be incomplete (kernels with a run of zeros at the start): those values are drawn as for a fresh layer, since
-    a dead part would pass no signal on. Raises FileNotFoundError or ValueError, in one sentence, when the file does not fit.
+    A file may be incomplete (kernels with a run of zeros at the start): `mending.fill_holes` fills them, and their layers are
+    returned. Raises FileNotFoundError or ValueError, in one sentence, when the file does not fit.
     """
     backbone = backbone_of(model)
     if weights == "imagenet":
@@ -76,11 +132,9 @@ def load_imagenet_weights(model: keras.Model, weights: str) -> None:
             weights="imagenet", include_top=False, input_shape=backbone.input_shape[1:]
         )
         backbone.set_weights(source.get_weights())
-        return
+        return []
     _load_weights_file(backbone, Path(weights))
-    for variable in backbone.weights:
-        if variable.name == "kernel":
-            variable.assign(_refill_missing(variable.numpy(), variable.path))
+    return fill_holes(backbone)
 
 
 def _load_weights_file(model: keras.Model, path: Path) -> None:
@@ -93,23 +147,21 @@ def _load_weights_file(model: keras.Model, path: Path) -> None:
         raise ValueError(f"weights file {path} does not fit the network {model.name}: {reason}") from error
 
 
-def _refill_missing(kernel: np.ndarray, seed_text: str) -> np.ndarray:
-    """Replace a leading run of zeros by Glorot-uniform values of the kernel's own fan; other kernels come back unchanged."""
-    flat = kernel.reshape(-1).copy()
-    filled = np.flatnonzero(flat)
-    missing = flat.size if filled.size == 0 else int(filled[0])
-    if missing < 16:  # a trained value may be 0 by rounding; a run of them at the start is a gap
-        return kernel
-    receptive = int(np.prod(kernel.shape[:-2]))
-    limit = np.sqrt(6.0 / (receptive * (kernel.shape[-2] + kernel.shape[-1])))
-    generator = np.random.default_rng(zlib.crc32(seed_text.encode()))
-    flat[:missing] = generator.uniform(-limit, limit, missing)
-    return flat.reshape(kernel.shape)
-
-
 def save_stored_weights(model: keras.Model, architecture: str, path: Path) -> None:
     """Write every weight as float16, half the size; `load_stored_weights` casts back. The file is replaced in one step."""
-    half = _stored_form(architecture, model)
+    size, classes = model.input_shape[1:3], model.get_layer("breeds").units
+    save_half_weights(model, lambda: ARCHITECTURES[architecture](classes, size), path)
+
+
+def save_half_weights(model: keras.Model, build: Callable[[], keras.Model], path: Path) -> None:
+    """The same for any network; `build` makes one like `model`. Layers that are always float32, 1 % of the size, stay so."""
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("float16")
+    try:
+        half = build()
+    finally:
+        keras.config.set_dtype_policy(policy)
+    half.set_weights(model.get_weights())
     require_room(path.parent, 4 * model.count_params())
     temporary = path.with_name(".partial." + path.name)
     half.save_weights(temporary)
@@ -131,16 +183,3 @@ def require_room(folder: Path, size: int) -> None:
         raise OSError(
             f"no room below {folder}: {size / 1e6:.1f} MB are needed, {free / 1e6:.1f} MB are free; free some and go on"
         )
-
-
-def _stored_form(architecture: str, model: keras.Model) -> keras.Model:
-    """A copy whose backbone holds float16 variables; the heads, 1 % of the size, stay float32."""
-    size, classes = model.input_shape[1:3], model.get_layer("breeds").units
-    policy = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("float16")
-    try:
-        half = ARCHITECTURES[architecture](classes, size)
-    finally:
-        keras.config.set_dtype_policy(policy)
-    half.set_weights(model.get_weights())
-    return half

@@ -19,12 +19,15 @@ PASTED_SHARE = (0.35, 0.8)  # of the picture's sides that a pasted dog takes
 JPEG_SHARE, JPEG_QUALITY = 0.25, (25, 90)
 
 
-def augment(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
-    """One random view of a photo: uint8 (h, w, 3) -> float32 (height, width, 3) in [0, 1]."""
-    view = _frame(tf.image.convert_image_dtype(image, tf.float32), size)
-    view = _sometimes(THUMBNAIL_SHARE, _blur, view)
+def augment(image: tf.Tensor, size: tuple[int, int], strength: float = 1.0) -> tf.Tensor:
+    """One random view of a photo: uint8 (h, w, 3) -> float32 (height, width, 3) in [0, 1].
+
+    `strength` in [0, 1] scales how far framing and sharpness may change and how often; light and mirroring stay as they are.
+    """
+    view = _frame(tf.image.convert_image_dtype(image, tf.float32), size, strength)
+    view = _sometimes(THUMBNAIL_SHARE * strength, _blur, view)
     view = tf.clip_by_value(_light(view), 0.0, 1.0)
-    view = _sometimes(JPEG_SHARE, _compress, view)
+    view = _sometimes(JPEG_SHARE * strength, _compress, view)
     return tf.ensure_shape(view, (*size, 3))
 
 
@@ -53,21 +56,24 @@ def _sometimes(share: float, change, view: tf.Tensor) -> tf.Tensor:
     return tf.cond(_uniform(0, 1) < share, lambda: change(view), lambda: view)
 
 
-def _frame(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+def _frame(image: tf.Tensor, size: tuple[int, int], strength: float) -> tf.Tensor:
     """Crop or step back, stretch, turn, mirror and move, in one bilinear sampling of the photo."""
     draw = _uniform(0, 1)
-    crop = tf.sqrt(_uniform(SMALLEST_CROP, 1.0))
-    far = tf.exp(_uniform(0.0, math.log(FARTHEST)))
+    crop = tf.sqrt(_uniform(1.0 - (1.0 - SMALLEST_CROP) * strength, 1.0))
+    far = tf.exp(_uniform(0.0, math.log(FARTHEST) * strength))
     window = tf.where(draw < ZOOM_IN_SHARE, crop, tf.where(draw < ZOOM_IN_SHARE + ZOOM_OUT_SHARE, far, 1.0))
-    stretch = tf.exp(_uniform(-LARGEST_STRETCH, LARGEST_STRETCH) / 2)
-    transform = _affine(image, size, window * stretch, window / stretch)
+    stretch = tf.exp(_uniform(-LARGEST_STRETCH, LARGEST_STRETCH) * strength / 2)
+    turn = _uniform(-LARGEST_TURN, LARGEST_TURN) * strength
+    transform = _affine(image, size, window * stretch, window / stretch, turn)
     return _sample(image, transform, size)
 
 
-def _affine(image: tf.Tensor, size: tuple[int, int], wide: tf.Tensor, high: tf.Tensor) -> tf.Tensor:
-    """The 8 numbers that map a pixel of the view to one of the photo; `wide`, `high`: the window over the photo's sides."""
+def _affine(image: tf.Tensor, size: tuple[int, int], wide: tf.Tensor, high: tf.Tensor, turn: tf.Tensor) -> tf.Tensor:
+    """The 8 numbers that map a pixel of the view to one of the photo.
+
+    `wide`, `high`: the window over the photo's sides; `turn`: in radians.
+    """
     height, width = tf.cast(tf.shape(image)[0], tf.float32), tf.cast(tf.shape(image)[1], tf.float32)
-    turn = _uniform(-LARGEST_TURN, LARGEST_TURN)
     mirror = tf.where(_uniform(0, 1) < 0.5, -1.0, 1.0)
     across, down = wide * width / size[1], high * height / size[0]
     a, b = mirror * across * tf.cos(turn), -across * tf.sin(turn)

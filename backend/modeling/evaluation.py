@@ -114,6 +114,18 @@ def report(probabilities: np.ndarray, breeds: np.ndarray, labels: list[dict], co
     }
 
 
+def cost_of_storing(whole: np.ndarray, stored: np.ndarray, breeds: np.ndarray) -> dict:
+    """What rounding the weights costs: probabilities (n, classes) before and after, against the true breeds int (n,)."""
+    before, after = whole.argmax(-1), stored.argmax(-1)
+    return {
+        "photos": len(breeds),
+        "top1_float32": _share(before == breeds),
+        "top1_float16": _share(after == breeds),
+        "same_top1": _share(before == after),
+        "largest_difference": round(float(np.abs(whole - stored).max()), 6),
+    }
+
+
 def dog_report(dog: np.ndarray, threshold: float, shows_dog: bool) -> dict:
     """How many of these photos are taken for a dog: `dog` probability (n,); all of them show one, or none does."""
     kept = _share(dog >= threshold)

@@ -14,7 +14,13 @@ import numpy as np
 import tensorflow as tf
 
 from backend.modeling import evaluation
-from backend.modeling.architectures import STORED_WEIGHTS, feature_extractor, save_stored_weights
+from backend.modeling.architectures import (
+    ARCHITECTURES,
+    STORED_WEIGHTS,
+    feature_extractor,
+    load_stored_weights,
+    save_stored_weights,
+)
 from backend.modeling.augmentation import paste
 from backend.modeling.dataset import Example
 from backend.modeling.recipes import Recipe
@@ -46,9 +52,25 @@ def finish(
     calibration = evaluation.calibrate(logits, breeds, dog, others)
     probabilities = evaluation.softmax(logits / calibration.temperature)
     validated = evaluation.report(probabilities, breeds, labels, calibration.confident_threshold)
-    scores = {"calibration": evaluation.as_json(calibration), "validation": validated}
-    write_artefacts(model, recipe, labels, scores, out)
+    write_weights(model, recipe, out)
+    stored = stored_answers(model, recipe, validation, out)
+    scores = {
+        "calibration": evaluation.as_json(calibration),
+        "validation": validated,
+        "float16": evaluation.cost_of_storing(
+            probabilities, evaluation.softmax(stored / calibration.temperature), breeds
+        ),
+    }
+    write_descriptions(recipe, labels, scores, out)
     return scores
+
+
+def stored_answers(model: keras.Model, recipe: Recipe, examples: list[Example], out: Path) -> np.ndarray:
+    """Breed logits (n, classes) of a network like `model` that holds what is stored below `out`."""
+    classes = model.output["breeds"].shape[-1]
+    again = ARCHITECTURES[recipe.architecture](classes, recipe.size, recipe.dropout)
+    load_stored_weights(again, out / STORED_WEIGHTS)
+    return raw_answers(again, examples, recipe)[1]
 
 
 def fit_dog_head(
@@ -125,10 +147,14 @@ def raw_answers(
     return np.concatenate(breeds), np.concatenate(logits), np.concatenate(dog)
 
 
-def write_artefacts(model: keras.Model, recipe: Recipe, labels: list[dict], scores: dict, out: Path) -> None:
-    """Write weights, labels, recipe and scores below `out`, each file replaced only when its successor is whole."""
+def write_weights(model: keras.Model, recipe: Recipe, out: Path) -> None:
+    """Write the float16 weights below `out`; an older file is replaced only when the new one is whole."""
     out.mkdir(parents=True, exist_ok=True)
     save_stored_weights(model, recipe.architecture, out / STORED_WEIGHTS)
+
+
+def write_descriptions(recipe: Recipe, labels: list[dict], scores: dict, out: Path) -> None:
+    """Write labels, recipe and scores below `out`, each file replaced only when its successor is whole."""
     for name, content in (("labels", labels), ("recipe", asdict(recipe)), ("scores", scores)):
         write_json(content, out / f"{name}.json")
 

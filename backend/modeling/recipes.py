@@ -13,6 +13,7 @@ class Stage:
     `from_block`: the last layer of the backbone that stays as it is; None trains every layer.
     `rate`: peak learning rate of SGD with Nesterov momentum, reached after `warmup` steps, then falling as a half cosine.
     `drift_every`: steps between two updates of the stored batch statistics; 0 leaves them.
+    `strength`: of the augmentation, in [0, 1]; see `augmentation.augment`.
     """
 
     name: str
@@ -21,6 +22,7 @@ class Stage:
     rate: float
     warmup: int = 100
     drift_every: int = 0
+    strength: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Recipe:
     stages: tuple[Stage, ...]
     batch: int = 32
     head_views: int = 1
+    head_strength: float = 0.3
     head_epochs: int = 40
     dropout: float = 0.2
     label_smoothing: float = 0.1
@@ -47,9 +50,11 @@ RECIPES = {
     "inception_v3": Recipe(
         architecture="inception_v3",
         size=(299, 299),
-        stages=(
-            Stage("upper", from_block="mixed8", epochs=3, rate=0.01),
-            Stage("all", from_block=None, epochs=2, rate=0.002, warmup=50, drift_every=100),
+        stages=(Stage("all", from_block=None, epochs=3, rate=0.002, warmup=50, drift_every=100, strength=0.7),),
+        note=(
+            "Tried on validation photos: every layer at rate 0.008, 224x224, falls from 86 % to 72 % on training views within "
+            "270 steps; the upper blocks alone, on cached features of one weakly changed view, learn that view by heart (97 % "
+            "there, 85 % on validation, from 87 %)."
         ),
     ),
 }
