@@ -52,6 +52,7 @@ class Settings:
     receive_seconds: int = setting(60, "how long a request may take to arrive", least=1)
     max_photo_pixels: int = setting(50_000_000, "largest photo, in pixels", least=1)
     max_photos: int = setting(32, "most photos in one request", least=1)
+    max_request_pixels: int = setting(100_000_000, "all photos of one request together, in pixels", least=1)
     enable_cors: bool = setting(False, "let pages of other hosts call this server from a browser")
     access_log: bool = setting(False, "log one line per request")
     admin_token: str = setting(

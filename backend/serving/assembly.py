@@ -37,7 +37,7 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
         repository=repository,
         executor=executor,
         metrics=metrics,
-        photo_limits=PhotoLimits(settings.max_photo_pixels, settings.max_photos),
+        photo_limits=PhotoLimits(settings.max_photo_pixels, settings.max_photos, settings.max_request_pixels),
         deadline_seconds=settings.deadline_ms / 1000,
         default_model=settings.default_model,
     )

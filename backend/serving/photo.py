@@ -4,7 +4,7 @@ It keeps nothing: no photo is stored or logged, and what a photo's EXIF says abo
 """
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,8 @@ import pillow_heif
 from PIL import ExifTags, Image
 
 from backend.errors import InvalidArgument, TooLarge, UnsupportedPhoto
-from backend.serving.base64_text import decode_base64
+from backend.serving.base64_text import decode_base64, to_web_safe_base64
+from backend.serving.photo_files import check_structure, first_frame
 
 pillow_heif.register_heif_opener()
 # Pillow's own limit warns on standard error and refuses late; `check` refuses by pixel count before anything is decoded.
@@ -28,6 +29,7 @@ UNTOUCHED_SIDE = 1024  # pixels; larger photos are scaled down while decoding, w
 # Scaling down stops here, at more than twice the usual network input of 299 pixels: the antialiased resize that follows
 # then sees what it would have seen in the whole photo (the gap of 2 that Pillow's `reducing_gap` recommends).
 REDUCED_SIDE = 640
+SEEN_OF_NO_PHOTO = 16  # bytes, enough to tell the kind from
 # EXIF orientation -> what turns the stored picture upright (EXIF 2.32, tag 0x0112).
 UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -42,10 +44,11 @@ UPRIGHT = {
 
 @dataclass(frozen=True)
 class PhotoLimits:
-    """`max_pixels` per photo, `max_photos` per request."""
+    """`max_pixels` per photo, `max_photos` per request, and `max_request_pixels` of all its photos together."""
 
     max_pixels: int = 50_000_000
     max_photos: int = 32
+    max_request_pixels: int = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Photo:
         if _is_ready(image) and orientation not in UPRIGHT:
             return self.contents
         try:
-            return _to_bmp(_turned(_to_rgb(_reduced(image)), orientation))
+            return _to_bmp(_turned(_to_rgb(_reduced(_loaded(image))), orientation))
         except Exception as error:  # decoders raise whatever they like on damaged bytes
             raise _damaged(error) from error
 
@@ -79,6 +82,7 @@ def check(contents: bytes, limits: PhotoLimits) -> Photo:
     """
     if not contents:
         raise InvalidArgument(f"the photo is empty: {EXPECTED}, received 0 bytes")
+    check_structure(contents)
     image = _open(contents)
     photo = Photo(contents, image.format or "", *image.size)
     check_pixels(photo.width, photo.height, limits)
@@ -103,19 +107,46 @@ def check_count(photos: Sequence[object], limits: PhotoLimits) -> None:
         )
 
 
-def check_values(values: Sequence[bytes], is_text: bool, limits: PhotoLimits) -> None:
+def check_together(photos: Iterable[Photo], limits: PhotoLimits) -> None:
+    """Raises TooLarge, naming the limit, for photos that have more pixels together than one request may bring."""
+    pixels = sum(photo.width * photo.height for photo in photos)
+    if pixels > limits.max_request_pixels:
+        raise TooLarge(
+            f"the photos have {pixels / 1e6:.1f} megapixels together; at most {limits.max_request_pixels / 1e6:g} are taken "
+            "(DOGSNAP_MAX_REQUEST_PIXELS); send several requests"
+        )
+
+
+def checked_values(values: Sequence[bytes], is_text: bool, limits: PhotoLimits) -> list[bytes]:
     """Hold the limits against photos that are the values of a tensor: bytes of files, or (`is_text`) base64 text.
 
-    What is no readable photo is left to the graph, whose own sentence the sender of a tensor expects. Raises TooLarge.
+    Returns what the graph is to see: the same values, but of a GIF the first frame alone. What is no readable photo is
+    refused by the graph, whose own sentence the sender of a tensor expects; it sees only the start of it, since it might
+    find a picture where no header was found to check. Raises TooLarge, or UnsupportedPhoto as `check_structure` does.
     """
     check_count(values, limits)
+    seen, photos = [], []
     for value in values:
         try:
-            check(decode_base64(value.decode("latin-1")) if is_text else value, limits)
-        except TooLarge:
-            raise
+            contents = decode_base64(value.decode("latin-1")) if is_text else value
         except InvalidArgument:
+            seen.append(value)
             continue
+        safe, photo = _safe_value(contents, limits)
+        photos += [photo] if photo else []
+        seen.append(value if safe is contents else to_web_safe_base64(safe) if is_text else safe)
+    check_together(photos, limits)
+    return seen
+
+
+def _safe_value(contents: bytes, limits: PhotoLimits) -> tuple[bytes, Photo | None]:
+    if not contents:
+        return contents, None
+    check_structure(contents)
+    try:
+        return first_frame(contents), check(contents, limits)
+    except UnsupportedPhoto:
+        return contents[:SEEN_OF_NO_PHOTO], None
 
 
 def _open(contents: bytes) -> Image.Image:
@@ -157,10 +188,17 @@ def _is_ready(image: Image.Image) -> bool:
     )
 
 
-def _reduced(image: Image.Image) -> Image.Image:
-    """Scale down by whole factors while both sides stay at REDUCED_SIDE or more: JPEG in its decoder, the rest after it."""
+def _loaded(image: Image.Image) -> Image.Image:
+    """Decode, a JPEG scaled down as far as its decoder can, and spell out the colours of a palette."""
     image.draft(None, (REDUCED_SIDE, REDUCED_SIDE))
     image.load()
+    if image.mode in ("P", "PA", "1") or "transparency" in image.info:
+        return image.convert("RGBA" if image.has_transparency_data else "RGB")
+    return image
+
+
+def _reduced(image: Image.Image) -> Image.Image:
+    """Scale down by whole factors while both sides stay at REDUCED_SIDE or more."""
     factor = min(image.width // REDUCED_SIDE, image.height // REDUCED_SIDE)
     can_reduce = image.mode in ("RGB", "RGBA", "L", "LA", "CMYK")
     return image.reduce(factor) if factor > 1 and can_reduce else image

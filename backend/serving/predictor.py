@@ -132,7 +132,7 @@ class Predictor:
         signature = servable.signature(signature_name)
         arrays = inputs(signature) if callable(inputs) else inputs
         check_inputs(signature, arrays)
-        self._check_photos(servable, signature, arrays)
+        arrays = self._checked_photos(servable, signature, arrays)
         check_output_filter(signature, output_filter)
         work = partial(servable.run, signature, arrays)
         outputs = self._execute(servable, work, _rows(arrays), deadline, when_gone)
@@ -177,6 +177,7 @@ class Predictor:
             with self.metrics.step("check"):
                 photo.check_count(contents, self.photo_limits)
                 checked = [photo.check(each, self.photo_limits) for each in contents]
+                photo.check_together(checked, self.photo_limits)
             with self._acquire(spec, request) as servable:
                 signature = servable.signature(signature_name)
                 work = partial(_run_photos, servable, signature, checked)
@@ -226,14 +227,18 @@ class Predictor:
 
         return self._executor.run(timed, deadline, when_gone or self.client_gone())
 
-    def _check_photos(self, servable: Servable, signature: Signature, arrays: Arrays) -> None:
+    def _checked_photos(self, servable: Servable, signature: Signature, arrays: Arrays) -> Arrays:
         """The limits of the photo room hold, too, for photos that come as tensors to a version that names breeds."""
         if not servable.description.labels:
-            return
-        for alias, spec in signature.inputs.items():
-            if spec.dtype == tf.string:
-                is_text = not alias.endswith(BYTES_SUFFIX)
-                photo.check_values(np.asarray(arrays[alias]).ravel().tolist(), is_text, self.photo_limits)
+            return arrays
+        photos = {alias: arrays[alias] for alias, spec in signature.inputs.items() if spec.dtype == tf.string}
+        return {**arrays, **{alias: self._checked_values(alias, values) for alias, values in photos.items()}}
+
+    def _checked_values(self, alias: str, values: np.ndarray) -> np.ndarray:
+        values = np.asarray(values, dtype=object)
+        checked = np.empty(values.size, dtype=object)
+        checked[:] = photo.checked_values(values.ravel().tolist(), not alias.endswith(BYTES_SUFFIX), self.photo_limits)
+        return checked.reshape(values.shape)
 
     def close(self) -> None:
         """Let running requests end, then let go of every model."""

@@ -1,0 +1,121 @@
+"""How JPEG, PNG and GIF files are put together, as far as it takes to refuse those made to keep a decoder busy.
+
+It decodes nothing, and leaves damaged files to the decoders.
+"""
+
+import re
+import struct
+
+from backend.errors import UnsupportedPhoto
+
+MAX_SEGMENTS = 1000  # before the picture begins; photos have a few dozen, of up to 64 KiB, for EXIF and colour profiles
+MAX_SCANS = 100  # of a progressive JPEG; encoders write about 10, and each costs a walk over the whole picture
+MAX_BLOCKS = 500_000  # of up to 255 bytes each, in one frame of a GIF
+
+JPEG, PNG, GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a")
+# In the pixels of a JPEG, FF is followed by 00, by a restart marker, or by the next segment.
+NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
+START_OF_SCAN, END_OF_IMAGE = 0xDA, 0xD9
+TRAILER = b";"
+
+
+class _CutOff(Exception):
+    """The file ends in the middle of what is read."""
+
+
+def check_structure(contents: bytes) -> None:
+    """Raises UnsupportedPhoto for a file whose parts are far more than a photo has."""
+    try:
+        if contents.startswith(JPEG):
+            _check_jpeg(contents)
+        elif contents.startswith(PNG):
+            _check_png(contents)
+        elif contents.startswith(GIF):
+            _first_frame_end(contents)
+    except _CutOff:
+        return
+
+
+def first_frame(contents: bytes) -> bytes:
+    """A GIF without what follows its first frame, which TensorFlow's decoder would read though nobody looks at it.
+
+    Everything else comes back as it is. Raises UnsupportedPhoto, as `check_structure` does.
+    """
+    if not contents.startswith(GIF):
+        return contents
+    try:
+        end = _first_frame_end(contents)
+    except _CutOff:
+        return contents
+    return contents if contents[end:] in (b"", TRAILER) else contents[:end] + TRAILER
+
+
+def _check_jpeg(contents: bytes) -> None:
+    place, segments, scans = 2, 0, 0
+    while True:
+        found = NEXT_MARKER.search(contents, place)
+        if found is None or contents[found.start() + 1] == END_OF_IMAGE:
+            return
+        segments += 1
+        scans += contents[found.start() + 1] == START_OF_SCAN
+        _refuse_more("a JPEG of", scans, MAX_SCANS, "scans")
+        _refuse_more("a JPEG of", segments, MAX_SEGMENTS + MAX_SCANS, "segments")
+        place = found.end() + max(2, _number(">H", contents, found.end()))
+
+
+def _check_png(contents: bytes) -> None:
+    place = len(PNG)
+    for _ in range(MAX_SEGMENTS):
+        if contents[place + 4 : place + 8] == b"IDAT":
+            return
+        place += 12 + _number(">I", contents, place)
+    _refuse_more("a PNG of", MAX_SEGMENTS + 1, MAX_SEGMENTS, "chunks before its picture")
+
+
+def _first_frame_end(contents: bytes) -> int:
+    """Where the first frame of a GIF ends: after the last of its blocks (GIF89a specification, sections 18 to 24)."""
+    place = 13 + _colours(_byte(contents, 10))
+    for _ in range(MAX_SEGMENTS):
+        kind = contents[place : place + 1]
+        if kind == b"!":  # an extension
+            place = _blocks_end(contents, place + 2)
+        elif kind == b",":  # a frame
+            return _blocks_end(contents, place + 11 + _colours(_byte(contents, place + 9)))
+        else:
+            return place
+    _refuse_more("a GIF of", MAX_SEGMENTS + 1, MAX_SEGMENTS, "extensions before its picture")
+    return place
+
+
+def _colours(flags: int) -> int:
+    """Bytes of the colour table that follows a byte of flags."""
+    return 3 << (1 + flags % 8) if flags & 0x80 else 0
+
+
+def _blocks_end(contents: bytes, place: int) -> int:
+    """Skip blocks, each after a byte with its length; one of length 0 is the last."""
+    for _ in range(MAX_BLOCKS):
+        size = _byte(contents, place)
+        place += 1 + size
+        if size == 0:
+            return place
+    _refuse_more("a GIF of", MAX_BLOCKS + 1, MAX_BLOCKS, "blocks in one frame")
+    return place
+
+
+def _byte(contents: bytes, place: int) -> int:
+    if place >= len(contents):
+        raise _CutOff
+    return contents[place]
+
+
+def _number(kind: str, contents: bytes, place: int) -> int:
+    try:
+        return struct.unpack_from(kind, contents, place)[0]
+    except struct.error:
+        raise _CutOff from None
+
+
+def _refuse_more(what: str, count: int, most: int, things: str) -> None:
+    if count > most:
+        raise UnsupportedPhoto(f"expected {what} at most {most} {things}, received more; save it anew and send that")

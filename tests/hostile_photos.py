@@ -1,0 +1,277 @@
+"""Photos made to do harm: cut, flipped, mislabelled, blown up, endless; each with what a server has to answer to it.
+
+It holds none of them: all are made on the spot, from the same seed.
+"""
+
+import io
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from colour_photos import RED, encode, every_grey, every_kind, heic, huge_png, plain, with_orientation
+from PIL import Image
+
+CUT_EVERY = 64  # bytes
+FLIPS = 45  # of one bit, in each kind of file
+HOLES = 12  # zeroed stretches, in each kind of file
+ANY = (200, 400, 413, 415)
+REFUSED = (400, 413, 415)
+MAGIC = {
+    "jpeg": b"\xff\xd8\xff\xe0",
+    "png": b"\x89PNG\r\n\x1a\n",
+    "gif": b"GIF89a",
+    "bmp": b"BM",
+    "webp": b"RIFF\x24\0\0\0WEBPVP8 ",
+    "tiff": b"II*\0",
+    "heic": b"\0\0\0\x18ftypheic",
+    "pdf": b"%PDF-1.7",
+    "zip": b"PK\3\4",
+    "exe": b"MZ",
+    "nothing": b"\0" * 16,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A file and the statuses that are right for it, by `/api/classify` and by a tensor of bytes."""
+
+    name: str
+    contents: bytes
+    api: tuple[int, ...] = ANY
+    tensor: tuple[int, ...] = (200, 400, 413, 415)
+
+
+def corpus() -> list[Case]:
+    """Every case, always the same."""
+    return [*good(), *strange(), *cut(), *flipped(), *holed(), *mislabelled(), *noise()]
+
+
+def textured(size: tuple[int, int] = (48, 40)) -> Image.Image:
+    """A red picture with enough in it that its file has something to damage."""
+    noise = np.random.default_rng(7).integers(0, 60, (size[1], size[0], 3))
+    return Image.fromarray((np.array(RED) * 0.7 + noise).astype(np.uint8))
+
+
+def small_files() -> dict[str, bytes]:
+    """One small file of each kind, of 1 to 8 kB."""
+    image = textured()
+    frames = {"save_all": True, "append_images": [image.rotate(90)] * 2}
+    return {
+        "jpeg": encode(image, "JPEG", quality=95),
+        "progressive jpeg": encode(image, "JPEG", quality=95, progressive=True),
+        "cmyk jpeg": encode(image.convert("CMYK"), "JPEG", quality=90),
+        "jpeg with exif": with_orientation(image, 6, quality=95),
+        "png": encode(image, "PNG"),
+        "palette png": encode(image.quantize(64), "PNG"),
+        "png with alpha": encode(image.convert("RGBA"), "PNG"),
+        "gif": encode(image, "GIF"),
+        "animated gif": encode(image.resize((24, 20)), "GIF", **frames),
+        "bmp": encode(image, "BMP"),
+        "webp": encode(image, "WEBP", lossless=True),
+        "animated webp": encode(image, "WEBP", quality=90, **frames),
+        "heic": heic(image.resize((96, 80))),
+        "avif": encode(image.resize((96, 80)), "AVIF", quality=90),
+    }
+
+
+def good() -> Iterator[Case]:
+    """Unusual, and right: these have to be answered. The graph does not decode all that the app's door does."""
+    for name, contents in {**every_kind(), **every_grey(), **small_files()}.items():
+        yield Case(f"good {name}", contents, api=(200,))
+    for orientation in range(1, 9):
+        yield Case(f"orientation {orientation}", with_orientation(textured(), orientation), (200,), (200,))
+    yield Case("one pixel", encode(plain(size=(1, 1)), "JPEG"), (200,), (200,))
+    yield Case("65500 x 1", encode(plain(size=(65500, 1)), "PNG"), (200,), (200,))
+    yield Case("1 x 65500", encode(plain(size=(1, 65500)), "JPEG"), (200,), (200,))
+    yield Case("gif of 10,000 frames", gif_of_frames(10_000), (200,), (200,))
+    yield Case("grey with alpha", encode(textured().convert("LA"), "PNG"), (200,), (200,))
+    yield Case("one bit a pixel", encode(textured().convert("1"), "PNG"), (200,), (200,))
+    yield Case("corrupt exif", corrupt_exif(), (200,), (200,))
+    yield Case("photo and program", encode(textured(), "JPEG") + b"<?php system($_GET['c']); ?>", (200,), (200,))
+    yield Case("photo and archive", encode(textured(), "JPEG") + archive(), (200,), (200,))
+    yield Case("gif and script", encode(textured(), "GIF") + b"/*'>*/=1;alert(1)//", (200,), (200,))
+
+
+def strange() -> Iterator[Case]:
+    """No photos, and photos made to fill memory or time: refused in a moment."""
+    yield Case("no bytes", b"", (400,), (400,))
+    yield Case("one byte", b"\xff", (415,), (400,))
+    yield Case("svg", b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>', (415,), (400,))
+    yield Case(
+        "svg that reads a file", b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><svg>&b;</svg>', (415,), (400,)
+    )
+    yield Case("postscript", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", (415,), (400,))
+    yield Case("tiff", encode(textured(), "TIFF"), (415,), (400,))
+    yield Case("ico", encode(textured(), "ICO", sizes=[(16, 16)]), (415,), (400,))
+    yield Case("pdf around a photo", b"%PDF-1.7\n" + encode(textured(), "JPEG"), (415,), (400,))
+    yield Case("photo encoded twice", b"/9j/4AAQSkZJRgABAQAAAQABAAD", (415,), (400,))
+    yield Case("png of 50,000 x 50,000", huge_png(50_000, 50_000), (413,), (413,))
+    yield Case("gif of 50,000 x 50,000", resized_gif(50_000, 50_000), (413,), (413,))
+    yield Case("gif whose frame is larger than it", gif_of_large_frame(50_000, 50_000), (413,), (413,))
+    yield Case("bmp of 50,000 x 50,000", resized_bmp(50_000, 50_000), (413,), (413, 400))
+    yield Case("jpeg of 65,500 x 65,500", resized_jpeg(65_500, 65_500), (413,), (413,))
+    yield Case("webp of 16,383 x 16,383", resized_webp(16_383, 16_383), (413, 415), (413, 400))
+    yield Case(
+        "jpeg of 23,000 x 23,000 behind a stray byte",
+        behind_a_stray_byte(resized_jpeg(23_000, 23_000)),
+        REFUSED,
+        REFUSED,
+    )
+    yield Case("png of 2**31 x 2**31", huge_png(2**31 - 1, 2**31 - 1), REFUSED, REFUSED)
+    yield Case("png of 0 x 0", huge_png(0, 0), REFUSED, REFUSED)
+    yield Case("jpeg of 1,000 scans", many_scans(1000), (415,), (415,))
+    yield Case(
+        "jpeg of 300,000 segments",
+        b"\xff\xd8" + b"\xff\xe1\0\2" * 300_000 + encode(textured(), "JPEG")[2:],
+        (415,),
+        (415,),
+    )
+    yield Case("png of 200,000 chunks", many_chunks(200_000), (415,), (415,))
+    yield Case("gif of 300,000 extensions", many_extensions(300_000), (415,), (415,))
+    yield Case("png whose text inflates to 60 MB", png_with_text(60_000_000), ANY)
+    yield Case("arithmetic jpeg", arithmetic_jpeg())
+    yield Case(
+        "webp of 300 frames", encode(plain(), "WEBP", save_all=True, append_images=many_colours(300)), (200,), (400,)
+    )
+
+
+def cut() -> Iterator[Case]:
+    for kind, contents in small_files().items():
+        for end in range(CUT_EVERY, len(contents), CUT_EVERY):
+            yield Case(f"{kind} cut after {end} bytes", contents[:end])
+
+
+def flipped() -> Iterator[Case]:
+    generator = np.random.default_rng(1)
+    for kind, contents in small_files().items():
+        early, anywhere = generator.integers(0, 1200, FLIPS // 3), generator.integers(0, 8 * len(contents), FLIPS)
+        for bit in (*early, *anywhere):
+            changed = bytearray(contents)
+            changed[bit // 8] ^= 1 << bit % 8
+            yield Case(f"{kind} with bit {bit} flipped", bytes(changed))
+
+
+def holed() -> Iterator[Case]:
+    generator = np.random.default_rng(2)
+    for kind, contents in small_files().items():
+        for start in generator.integers(0, len(contents), HOLES):
+            yield Case(f"{kind} zeroed from {start}", contents[:start] + b"\0" * 64 + contents[start + 64 :])
+
+
+def mislabelled() -> Iterator[Case]:
+    for kind, contents in small_files().items():
+        for other, magic in MAGIC.items():
+            yield Case(f"{kind} that says it is {other}", magic + contents[len(magic) :])
+
+
+def noise() -> Iterator[Case]:
+    generator = np.random.default_rng(3)
+    for kind, magic in MAGIC.items():
+        for size in (0, 1, 10, 100, 1000):
+            yield Case(f"{size} random bytes as {kind}", magic + generator.bytes(size))
+
+
+# -- files made by hand ------------------------------------------------------------------------------------------------
+
+
+def frames_start(gif: bytes) -> int:
+    """Where the colour table of a GIF ends."""
+    return 13 + (3 << (1 + gif[10] % 8))
+
+
+def gif_of_frames(count: int) -> bytes:
+    """A whole GIF whose one frame is repeated."""
+    one = encode(plain(size=(64, 48)), "GIF")
+    start = frames_start(one)
+    return one[:start] + one[start:-1] * count + b";"
+
+
+def resized_gif(width: int, height: int) -> bytes:
+    contents = bytearray(encode(plain(), "GIF"))
+    contents[6:10] = struct.pack("<HH", width, height)
+    return bytes(contents)
+
+
+def gif_of_large_frame(width: int, height: int) -> bytes:
+    contents = bytearray(encode(plain(), "GIF"))
+    frame = contents.index(b",", frames_start(contents))
+    contents[frame + 5 : frame + 9] = struct.pack("<HH", width, height)
+    return bytes(contents)
+
+
+def resized_bmp(width: int, height: int) -> bytes:
+    contents = bytearray(encode(plain(), "BMP"))
+    contents[18:26] = struct.pack("<ii", width, height)
+    return bytes(contents)
+
+
+def resized_jpeg(width: int, height: int) -> bytes:
+    contents = bytearray(encode(plain(), "JPEG"))
+    frame = contents.index(b"\xff\xc0")
+    contents[frame + 5 : frame + 9] = struct.pack(">HH", height, width)
+    return bytes(contents)
+
+
+def resized_webp(width: int, height: int) -> bytes:
+    contents = bytearray(encode(plain(), "WEBP"))
+    start = contents.index(b"\x9d\x01\x2a") + 3
+    contents[start : start + 4] = struct.pack("<HH", width, height)
+    return bytes(contents)
+
+
+def behind_a_stray_byte(jpeg: bytes) -> bytes:
+    """libjpeg skips a byte between two segments; Pillow finds no header then."""
+    return jpeg[:2] + b"\xff\xe1\0\2x" + jpeg[2:]
+
+
+def many_scans(count: int) -> bytes:
+    """A progressive JPEG of 49 megapixels whose last scan is repeated: a small file that takes a decoder minutes."""
+    whole = encode(Image.new("L", (7000, 7000), 128), "JPEG", progressive=True, quality=50)
+    last = whole.rindex(b"\xff\xda")
+    return whole[:last] + whole[last:-2] * count + whole[-2:]
+
+
+def many_chunks(count: int) -> bytes:
+    whole = encode(textured(), "PNG")
+    chunk = struct.pack(">I", 0) + b"abCd" + struct.pack(">I", zlib.crc32(b"abCd"))
+    return whole[:33] + chunk * count + whole[33:]
+
+
+def many_extensions(count: int) -> bytes:
+    whole = encode(textured(), "GIF")
+    start = frames_start(whole)
+    return whole[:start] + b"!\xfe\0" * count + whole[start:]
+
+
+def png_with_text(size: int) -> bytes:
+    whole = encode(textured(), "PNG")
+    data = b"Comment\0\0" + zlib.compress(b"\0" * size, 9)
+    chunk = struct.pack(">I", len(data)) + b"zTXt" + data + struct.pack(">I", zlib.crc32(b"zTXt" + data))
+    return whole[:33] + chunk + whole[33:]
+
+
+def arithmetic_jpeg() -> bytes:
+    """A JPEG that says its picture is coded arithmetically (SOF9), which any bytes can be read as."""
+    return encode(textured().convert("L"), "JPEG").replace(b"\xff\xc0", b"\xff\xc9", 1)
+
+
+def corrupt_exif() -> bytes:
+    """An EXIF table that points at itself, promises 65535 entries and ends at once."""
+    table = b"MM\0*" + struct.pack(">IH", 8, 65535) + struct.pack(">HHII", 0x8769, 4, 1, 8) * 4
+    segment = b"Exif\0\0" + table
+    jpeg = encode(textured(), "JPEG")
+    return jpeg[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + jpeg[2:]
+
+
+def archive() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        file.writestr("../../etc/passwd", "root")
+    return buffer.getvalue()
+
+
+def many_colours(count: int) -> list[Image.Image]:
+    return [plain((number % 256, 40, 200)) for number in range(count)]
