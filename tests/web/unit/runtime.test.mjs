@@ -46,6 +46,13 @@ test('a wx function that does not exist here fails with its name, and canIUse sa
   assert.equal(wx.canIUse('chooseMedia.object.count'), true)
 })
 
+test('a canvas asked for in another size than its own says that it cannot', async () => {
+  const wx = createWx(() => {})
+  await assert.rejects(wx.canvasToTempFilePath({ canvas: { width: 10, height: 8 }, destWidth: 30 }), {
+    errMsg: 'canvasToTempFilePath:fail a canvas of 10 x 8 is only saved in that size here, not 30 x 8',
+  })
+})
+
 test('every wx function that the app uses exists', () => {
   const wx = createWx(() => {})
   const used = new Set()
