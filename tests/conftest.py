@@ -15,7 +15,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import pytest
 import requests
 
-START_SECONDS = 300  # importing TensorFlow on a busy machine takes its time
+START_SECONDS = 600  # importing TensorFlow on a busy machine takes its time
 STOP_SECONDS = 120
 # Below the ports that Linux hands out by itself (from 32768), so that no other socket takes one before its server does.
 PORTS = range(12_000, 32_000)

@@ -130,6 +130,17 @@ GOLDEN = [
         {"results": [42, 12]},
     ),
     golden(
+        "features of every kind",
+        "half_plus_two:regress",
+        {
+            "signature_name": "regress_x_to_y",
+            "examples": [
+                {"x": 80.0, "whole": [1, 2], "flags": [True, False], "text": "狗", "photo": {"b64": "/9j/4A=="}}
+            ],
+        },
+        {"results": [42]},
+    ),
+    golden(
         "classify without labels",
         "half_plus_two:classify",
         {"signature_name": "classify_x_to_y", "examples": [{"x": 20.0}]},

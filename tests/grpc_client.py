@@ -22,7 +22,7 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-SECONDS = 30
+SECONDS = 60
 PATH = re.compile(r"([^/:]+)(?:/versions/(\d+)|/labels/([^/:]+))?(?::(predict|classify|regress))?")
 # The dtypes of the models in the contract's table that take no float32.
 DTYPES = {("several", "b"): tf.int32, ("texts", "bin"): tf.string}
@@ -180,7 +180,7 @@ def infer(client: Client, spec: Any, method: str, body: dict[str, Any]) -> dict[
 
 
 def input_of(examples: list[dict[str, Any]], context: dict[str, Any] | None = None) -> Any:
-    """Examples of floats and texts as an Input message, with what they share if there is any."""
+    """Examples as JSON writes them as an Input message, with what they share if there is any."""
     message = input_pb2.Input()
     if context is None:
         message.example_list.examples.extend(example(each) for each in examples)
@@ -193,9 +193,13 @@ def input_of(examples: list[dict[str, Any]], context: dict[str, Any] | None = No
 def example(features: dict[str, Any]) -> Any:
     message = tf.train.Example()
     for name, value in features.items():
-        feature = message.features.feature[name]
-        if isinstance(value, str):
-            feature.bytes_list.value.append(value.encode())
+        feature, values = message.features.feature[name], value if isinstance(value, list) else [value]
+        if isinstance(values[0], dict):
+            feature.bytes_list.value.extend(base64.b64decode(each["b64"]) for each in values)
+        elif isinstance(values[0], str):
+            feature.bytes_list.value.extend(each.encode() for each in values)
+        elif isinstance(values[0], int):
+            feature.int64_list.value.extend(values)
         else:
-            feature.float_list.value.extend(value if isinstance(value, list) else [value])
+            feature.float_list.value.extend(values)
     return message

@@ -69,7 +69,7 @@ def classify(server, version: int) -> str:
     return response.json()["breeds"][0]["name"]
 
 
-def wait_until(condition, seconds=60.0) -> None:
+def wait_until(condition, seconds=120.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not become so"
@@ -104,16 +104,20 @@ def test_what_the_shadow_itself_answers_is_not_shown_to_it(server):
     cast(server, 1)
     before = counts(server, 1)
     classify(server, 1)
-    time.sleep(0.5)
-    assert counts(server, 1) == before
+    classify(server, 2)  # photos are shown in their order
+    wait_until(lambda: counts(server, 1) != before)
+    assert counts(server, 1) == {**before, "agree": before.get("agree", 0) + 1}
 
 
 def test_without_a_shadow_nothing_is_counted(server):
     cast(server, None)
     before = {version: counts(server, version) for version in (1, 3, 4)}
     classify(server, 2)
-    time.sleep(0.5)
-    assert {version: counts(server, version) for version in (1, 3, 4)} == before
+    cast(server, 3)
+    classify(server, 2)  # photos are shown in their order
+    wait_until(lambda: counts(server, 3) != before[3])
+    after = {version: counts(server, version) for version in (1, 3, 4)}
+    assert after == {**before, 3: {**before[3], "differ": before[3].get("differ", 0) + 1}}
 
 
 def test_what_runs_in_the_shadow_is_not_counted_as_a_request(server):
@@ -136,9 +140,7 @@ class Room:
     def offer(self, run) -> None:
         with self.repository.acquire(ModelSpec("dogs", 2)) as servable:
             outputs = servable.run_photos(servable.photo_signature(), [PHOTO])
-            started = time.monotonic()
             self.shadow.offer(servable, outputs, run)
-            assert time.monotonic() - started < 1.0
 
     def count(self, result: str) -> float:
         labels = {"model": "dogs", "version": "2", "shadow": "1", "result": result}
@@ -161,11 +163,11 @@ def test_a_slow_shadow_delays_nobody_and_the_photos_it_has_no_time_for_are_dropp
 
     def slow(servable):
         begun.set()
-        go_on.wait(60)
+        go_on.wait()  # without an end: an offer that waited for it would never come back
         return rerun(servable)
 
     room.offer(slow)
-    assert begun.wait(60)
+    assert begun.wait(120)
     for _ in range(PLACES + 3):
         room.offer(slow)
     assert room.count("dropped") == 3

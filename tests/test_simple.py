@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import colour_photos
 import numpy as np
@@ -16,6 +17,7 @@ import tiny_models
 from colour_photos import BLUE, GREEN, RED, encode, plain
 from PIL import Image
 
+CLIENTS = Path(__file__).parent / "clients"
 NODE = shutil.which("node") or str(Path(sys.executable).with_name("node"))
 
 
@@ -47,30 +49,48 @@ def web_safe(contents: bytes) -> str:
     return base64.b64encode(contents).decode().replace("+", "-").replace("/", "_").rstrip("=")
 
 
-def canvas_png(colour) -> bytes:
-    """As AIDog's mini program makes it: a canvas of 299 x 299 as PNG with alpha."""
-    return encode(Image.new("RGBA", (299, 299), (*colour, 255)), "PNG")
-
-
 # -- AIDog's clients ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("colour", "index"), [(RED, 0), (GREEN, 1), (BLUE, 2)])
-def test_the_request_of_aidogs_mini_program_is_answered_as_it_expects(server, colour, index):
-    fields = {"model_name": "default", "model_version": 2, "data": {"image": web_safe(canvas_png(colour))}}
-    text = json.dumps(fields, separators=(",", ":"))
-    response = requests.post(server.url, data=text, headers={"content-type": "application/json"}, timeout=60)
-    prediction = response.json()["prediction"]
-    assert (response.status_code, list(response.json())) == (200, ["prediction"])
-    assert int(np.argmax(prediction[0])) == index
-    assert max(prediction[0]) > 0.1
+@pytest.fixture
+def png(tmp_path) -> Path:
+    """A green photo as AIDog's mini program makes it: a canvas of 299 x 299 as PNG with alpha."""
+    return encode_to(tmp_path / "canvas.png", Image.new("RGBA", (299, 299), (*GREEN, 255)))
 
 
-def test_the_request_of_aidogs_test_client_is_answered_as_it_expects(server):
-    encoded = str(base64.urlsafe_b64encode(canvas_png(GREEN)), "utf-8")
-    result = infer(server, {"model_name": "default", "model_version": 2, "data": {"image": encoded}})
-    res = np.array(json.loads(result.text)["prediction"][0])
-    assert np.argsort(-res)[0] == 1
+def encode_to(file: Path, image: Image.Image) -> Path:
+    file.write_bytes(encode(image, "PNG"))
+    return file
+
+
+def client(command: str, name: str, *arguments) -> Any:
+    """What a client, run as a program of its own, prints."""
+    result = subprocess.run(
+        [command, CLIENTS / name, *arguments], capture_output=True, text=True, timeout=120, check=True
+    )
+    return json.loads(result.stdout)
+
+
+def prediction_of(server, png: Path) -> list[float]:
+    """The network's own answer to the photo, by another door."""
+    url = f"{server.url}/v1/models/inception_v3/versions/2:predict"
+    (prediction,) = requests.post(url, json={"instances": [web_safe(png.read_bytes())]}, timeout=60).json()[
+        "predictions"
+    ]
+    return prediction
+
+
+def test_aidogs_mini_program_gets_and_shows_the_networks_answer(server, png):
+    place, score = client(NODE, "aidog_mini_program.mjs", server.url, png)
+    assert (place, score) == (1, prediction_of(server, png)[1])
+    assert score > 0.9
+
+
+def test_aidogs_test_client_gets_and_ranks_the_networks_answer(server, png):
+    best = client(sys.executable, "aidog_test_client.py", server.url, png)
+    prediction = prediction_of(server, png)
+    assert [score for _, score in best] == sorted(prediction, reverse=True)
+    assert best[0] == [1, prediction[1]]
 
 
 def test_the_request_of_aidogs_version_1_client_reaches_the_version_that_takes_it_though_it_names_none(server):

@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import shutil
 import socket
+import subprocess
 from typing import Any
 
 import pytest
@@ -43,6 +45,32 @@ def test_the_rest_door_answers_as_tensorflow_serving_does(server, case):
     else:
         assert case.error in response.json()["error"]
         assert response.json()["request_id"] == response.headers["X-Request-Id"]
+
+
+@pytest.mark.skipif(
+    not shutil.which("curl"), reason="curl is missing, by which TensorFlow Serving's documentation asks"
+)
+def test_the_curl_commands_of_tensorflow_servings_documentation_run_but_for_the_host(server):
+    url = f"{server.url}/v1/models/half_plus_two"
+    predicted = curl("-d", '{"instances": [1.0, 2.0, 5.0]}', "-X", "POST", f"{url}:predict")
+    assert predicted == {"predictions": [2.5, 3.0, 4.5]}
+    regressed = curl(
+        "-d",
+        '{"signature_name": "regress_x_to_y", "examples": [{"x": 1.0}, {"x": 2.0}]}',
+        "-X",
+        "POST",
+        f"{url}:regress",
+    )
+    assert regressed == {"results": [2.5, 3.0]}
+    (status,) = curl(url)["model_version_status"]
+    assert (status["version"], status["state"]) == ("123", "AVAILABLE")
+    assert "serving_default" in curl(f"{url}/metadata")["metadata"]["signature_def"]["signature_def"]
+
+
+def curl(*arguments: str) -> Any:
+    """curl itself, which sends a body as a form unless it is told otherwise, and is not told so there."""
+    result = subprocess.run(["curl", "-s", *arguments], capture_output=True, text=True, timeout=120, check=True)
+    return json.loads(result.stdout)
 
 
 def test_the_path_is_read_without_regard_to_capitals(server):
