@@ -5,11 +5,12 @@
 
 const SELECTOR = '#drawing'
 
-/** A JPEG of 16 x 8 pixels, left half white and right half black, that EXIF says to turn clockwise: white on top then. */
+/** A JPEG of 16 x 8 pixels, left half white and right half black, that EXIF says to turn: then white is on top. */
 const SIDEWAYS =
-  'data:image/jpeg;base64,/9j/4QAiRXhpZgAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAD/2wBDABALDA4MChAODQ4SERATGCgaGBYWGDEjJR0o' +
-  'OjM9PDkzODdASFxOQERXRTc4UG1RV19iZ2hnPk1xeXBkeFxlZ2P/wAALCAAIABABAREA/8QAFQABAQAAAAAAAAAAAAAAAAAABwj/xAAUEAEAAAAAAA' +
-  'AAAAAAAAAAAAAA/9oACAEBAAA/AEBP7//Z'
+  'data:image/jpeg;base64,' +
+  '/9j/4QAiRXhpZgAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAD/2wBDABALDA4MChAODQ4SERATGCgaGBYWGDEjJR0oOjM9PDkz' +
+  'ODdASFxOQERXRTc4UG1RV19iZ2hnPk1xeXBkeFxlZ2P/wAALCAAIABABAREA/8QAFQABAQAAAAAAAAAAAAAAAAAABwj/xAAUEAEA' +
+  'AAAAAAAAAAAAAAAAAAAA/9oACAEBAAA/AEBP7//Z'
 
 /** @type {Promise<boolean> | null}  this phone's answer, once asked for */
 let turning = null

@@ -65,11 +65,11 @@ async function prepare(path) {
   return encode(canvas)
 }
 
-/** How the picture lies when this phone draws it. */
+/** How the picture lies when this phone draws it; upright where nothing tells. */
 async function orientationOf(canvas, path) {
   if (await pageCanvas.turnsByItself(canvas)) return 'up'
-  const { orientation } = await wx.getImageInfo({ src: path })
-  return orientation in UPRIGHT ? orientation : 'up'
+  const info = await wx.getImageInfo({ src: path }).catch(() => null)
+  return info && info.orientation in UPRIGHT ? info.orientation : 'up'
 }
 
 function drawUpright(canvas, image, orientation) {

@@ -1,7 +1,8 @@
 /**
  * Compiles the mini program with WeChat's own compiler (miniprogram-ci), offline: node check.mjs [FOLDER].
- * Fails on whatever WeChat DevTools would refuse: a missing page or component, bad JavaScript, bad WXSS, too large a package.
- * It uploads nothing and needs no WeChat account. (It asks WeChat for a list of file kinds, and goes on without an answer.)
+ * Fails on whatever WeChat DevTools would refuse: a missing page or component, bad JavaScript, bad WXSS, too large a
+ * package. It uploads nothing and needs no WeChat account. (It asks WeChat for a list of file kinds, and goes on without
+ * an answer.)
  */
 import { createRequire } from 'node:module'
 import os from 'node:os'

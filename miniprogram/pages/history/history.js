@@ -79,7 +79,8 @@ Page({
 /** @param {import('../../services/history').Entry} entry */
 function toItem({ id, time, photo, outcome }, now, text, language) {
   const { name, detail } = describe(outcome, text, language)
-  return { day: wording.day(time, now, text), id, photo, name, detail, removeLabel: wording.fill(text.remove, { name }) }
+  const removeLabel = wording.fill(text.remove, { name })
+  return { day: wording.day(time, now, text), id, photo, name, detail, removeLabel }
 }
 
 /**

@@ -23,7 +23,7 @@ const SIDEWAYS = {
   upright: { ...plain(8, 16), at: (x, y) => (y < 8 ? 'white' : 'black') },
 }
 
-/** @param {import('./phone.mjs').Phone} phone  its `pictures` by path, and whether its canvas `turnsPictures` upright */
+/** @param {import('./phone.mjs').Phone} phone  its `pictures` by path; whether it `turnsPictures` upright */
 export function createCanvas(phone) {
   const canvas = { width: 300, height: 150, createImage: () => createImage(phone) }
   canvas.getContext = () => (canvas.context ??= createContext(canvas))

@@ -158,9 +158,10 @@ function fakeWx(phone) {
     },
     getImageInfo: async ({ src }) => ({ orientation: 'up', ...phone.pictures[src] }),
     createSelectorQuery: () => ({
-      select: (selector) => ({
-        fields: () => ({ exec: (tell) => tell([phone.ids.includes(selector.slice(1)) ? { node: phone.canvas } : null]) }),
-      }),
+      select: (selector) => {
+        const found = phone.ids.includes(selector.slice(1)) ? { node: phone.canvas } : null
+        return { fields: () => ({ exec: (tell) => tell([found]) }) }
+      },
     }),
     canvasToTempFilePath: async ({ canvas, quality, destWidth, destHeight }) => {
       const rows = canvas.getContext('2d').rows()

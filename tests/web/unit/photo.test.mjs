@@ -74,11 +74,16 @@ test('a large photo on its side is shrunk as well as turned', async () => {
   assert.deepEqual(savedSize(), [480, 640])
 })
 
-test('an orientation that the phone does not know counts as upright', async () => {
+test('an orientation that the phone does not tell counts as upright', async () => {
   phone.turnsPictures = false
   phone.pictures['tmp/dog.jpg'] = { ...grid(UPRIGHT), orientation: '' }
   await photo.prepare('tmp/dog.jpg')
   assert.deepEqual(phone.saves[0].rows, UPRIGHT)
+  phone.wx.getImageInfo = async () => {
+    throw new Error('getImageInfo:fail')
+  }
+  await photo.prepare('tmp/dog.jpg')
+  assert.deepEqual(phone.saves[1].rows, UPRIGHT)
 })
 
 test('a see-through picture is drawn on white', async () => {

@@ -10,10 +10,10 @@ export function canvas(router) {
   }
 }
 
-async function toFile({ canvas, fileType = 'png', quality = 1, destWidth = canvas.width, destHeight = canvas.height }) {
-  const { width, height } = canvas
-  if (destWidth !== width || destHeight !== height)
-    throw new Error(`a canvas of ${width} x ${height} is only saved in that size here, not ${destWidth} x ${destHeight}`)
+async function toFile({ canvas, fileType = 'png', quality = 1, destWidth, destHeight }) {
+  const own = `${canvas.width} x ${canvas.height}`
+  const wanted = `${destWidth ?? canvas.width} x ${destHeight ?? canvas.height}`
+  if (wanted !== own) throw new Error(`a canvas of ${own} is only saved in that size here, not ${wanted}`)
   const type = fileType === 'jpg' ? 'image/jpeg' : 'image/png'
   const blob = await new Promise((resolve) => {
     canvas.toBlob(resolve, type, quality)
