@@ -5,9 +5,24 @@ It starts nothing and reads no environment: tests pass settings and predictor.
 
 from flask import Flask
 
-from backend.doors import admin, app_api, console, hangup, health, http, overload, simple, tf_serving, web
+from backend.doors import (
+    admin,
+    app_api,
+    console,
+    hangup,
+    health,
+    http,
+    overload,
+    protection,
+    simple,
+    tf_serving,
+    web,
+)
+from backend.doors.gate import Gate
 from backend.serving.predictor import Predictor
 from backend.settings import Settings
+
+GATE = "dogsnap.gate"
 
 
 def create_app(settings: Settings, predictor: Predictor) -> Flask:
@@ -16,9 +31,12 @@ def create_app(settings: Settings, predictor: Predictor) -> Flask:
     app.url_map.merge_slashes = False  # a path that is not quite right is refused, not redirected
     http.prepare(app, settings)
     hangup.prepare(app)
+    protection.prepare(app, settings)
+    gate = app.extensions[GATE] = Gate(settings, predictor.metrics)
+    gate.guard(app)
     predictor.client_gone = hangup.client_gone
     overload.prepare(app, predictor)
-    app.register_blueprint(health.blueprint(predictor))
+    app.register_blueprint(health.blueprint(settings, predictor))
     app.register_blueprint(admin.blueprint(settings, predictor))
     app.register_blueprint(console.blueprint(settings, predictor))
     app.register_blueprint(app_api.blueprint(settings, predictor))

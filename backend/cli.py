@@ -17,6 +17,7 @@ COMMANDS = {
     "merge": "make a version that takes photos from one that takes images",
     "models": "see and switch the versions of a running server",
     "compare": "measure how far two versions agree on photos",
+    "keys": "make, list and remove API keys",
     "show": "print the signatures of a SavedModel, and its nodes",
 }
 

@@ -118,6 +118,17 @@ class Unavailable(DogsnapError):
         self.retry_after = retry_after
 
 
+class Full(Unavailable):
+    """Every place is taken: this request was turned away before anything was done for it."""
+
+
+class TooManyRequests(Unavailable):
+    """This client has asked more often than it may; others are not concerned."""
+
+    code = "RESOURCE_EXHAUSTED"
+    http_status = 429
+
+
 class Internal(DogsnapError):
     """A fault of the server; the details are in its log, never in the answer."""
 

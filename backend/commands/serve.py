@@ -7,15 +7,20 @@ import dataclasses
 import gc
 import logging
 import socket
+import ssl
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
 from flask import Flask
 from gunicorn.app.base import BaseApplication
+from limits import parse_many
 
+from backend import keys
 from backend.arbiter import Arbiter
+from backend.errors import DogsnapError, InvalidArgument
 from backend.gunicorn_conf import gunicorn_options
 from backend.logs import FORMATS, prepare_logging, survive_full_disk
 from backend.settings import Settings, flag, given, options
@@ -45,7 +50,47 @@ def checked_settings(**flags: Any) -> Settings:
     refuse_unknown_log_format(settings)
     refuse_guessable_token(settings)
     refuse_unwritable_log(settings)
+    refuse_unusable_keys(settings)
+    refuse_unusable_rates(settings)
+    refuse_unusable_certificate(settings)
     return settings
+
+
+def refuse_unusable_keys(settings: Settings) -> None:
+    """Raises click.ClickException for a file of keys that is not there, or holds none."""
+    try:
+        if settings.api_keys and not keys.read(Path(settings.api_keys)):
+            raise InvalidArgument(f"--api-keys {settings.api_keys} holds no key; make one with `dogsnap keys add NAME`")
+    except (DogsnapError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    if settings.rate_limit_key and not settings.api_keys:
+        raise click.ClickException("--rate-limit-key counts requests by their key; it needs --api-keys")
+
+
+def refuse_unusable_rates(settings: Settings) -> None:
+    """Raises click.ClickException."""
+    for name in ("rate_limit_key", "rate_limit_address"):
+        rate = getattr(settings, name)
+        try:
+            parse_many(rate or "1/second")
+        except ValueError as error:
+            raise click.ClickException(f"{flag(name)} is {rate!r}; expected e.g. 100/minute;5/second") from error
+
+
+def refuse_unusable_certificate(settings: Settings) -> None:
+    """Raises click.ClickException for a certificate or key that cannot be used, or for one without the other."""
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        raise click.ClickException(
+            "--tls-cert and --tls-key need each other: a certificate is used with its private key"
+        )
+    try:
+        if settings.tls_cert:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key, password="")
+    except (OSError, ValueError) as error:
+        raise click.ClickException(
+            f"{settings.tls_cert} and {settings.tls_key} cannot be used: {getattr(error, 'strerror', None) or error}; "
+            "expected a certificate chain and its private key without a password, both as PEM"
+        ) from error
 
 
 def refuse_unknown_log_format(settings: Settings) -> None:
@@ -99,7 +144,6 @@ def _reason(error: OSError) -> str:
 
 def refuse_wrong_models(settings: Settings) -> None:
     """End a worker whose configuration file cannot be read, and gunicorn with it if it is the first."""
-    from backend.errors import DogsnapError
     from backend.serving.configs import configured_models
 
     try:
@@ -158,23 +202,23 @@ class Server(BaseApplication):
         return self.predictor is not None and self.predictor.repository.has_started()
 
     def load(self) -> Flask:
-        from backend.app import create_app
+        from backend.app import GATE, create_app
         from backend.serving.assembly import create_predictor
 
         refuse_wrong_models(self.settings)
         self.predictor = create_predictor(self.settings)
-        self.grpc = self.open_grpc()
         app = create_app(self.settings, self.predictor)
+        self.grpc = self.open_grpc(app.extensions[GATE])
         _leave_libraries_alone()
         self.predictor.repository.start(self.settings.poll_seconds, self.announce)
         return app
 
-    def open_grpc(self) -> Any:
+    def open_grpc(self, gate: Any) -> Any:
         if not self.settings.grpc_port:
             return None
         from backend.doors.grpc_server import GrpcServer
 
-        return GrpcServer(self.settings, self.predictor)
+        return GrpcServer(self.settings, self.predictor, gate)
 
     def announce(self) -> None:
         host = "localhost" if self.settings.host in ("0.0.0.0", "::", "127.0.0.1") else self.settings.host

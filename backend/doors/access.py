@@ -30,6 +30,15 @@ def check_access(settings: Settings, address: str, headers: Mapping[str, str]) -
         _check_own_page(headers)
 
 
+def check_observer(settings: Settings, address: str, headers: Mapping[str, str]) -> None:
+    """Raises Unauthenticated or PermissionDenied unless the sender may read the metrics: a program here, or who has the token."""
+    if is_loopback(address) and not any(name in headers for name in FORWARDED):
+        return
+    if not settings.admin_token:
+        raise PermissionDenied(f"only this machine may read the metrics, the request came from {address}; set {TOKEN}")
+    _check_token(settings.admin_token, headers.get("Authorization", ""))
+
+
 def _check_token(token: str, authorization: str) -> None:
     scheme, _, received = authorization.partition(" ")
     if scheme.lower() != "bearer" or not received.strip():

@@ -32,8 +32,10 @@ from tensorflow_serving.apis import (
 )
 
 from backend.doors import grpc_translate as translate
+from backend.doors import tls
 from backend.doors.access import check_access
 from backend.doors.caller import request_key
+from backend.doors.gate import Gate
 from backend.errors import DogsnapError, Internal, InvalidArgument
 from backend.gunicorn_conf import SPARE_THREADS
 from backend.serving.examples import ClassifyResult, RegressResult
@@ -51,6 +53,7 @@ SERVICES = (
 )
 # TensorFlow Serving's own health service knows its services by their short names.
 HEALTH_NAMES = (health.OVERALL_HEALTH, *SERVICES, *(name.rpartition(".")[2] for name in SERVICES))
+ADMINISTRATION = ("HandleReloadConfigRequest",)  # takes the token of administration instead of a key
 HEALTH_SECONDS = 1.0  # how soon a client that watches the health learns of a change
 
 log = logging.getLogger("dogsnap.grpc")
@@ -60,10 +63,10 @@ access = logging.getLogger("dogsnap.access")
 class GrpcServer:
     """The door, open from its construction on; `drain` lets nobody in any more, `close` waits until all have left."""
 
-    def __init__(self, settings: Settings, predictor: Predictor):
+    def __init__(self, settings: Settings, predictor: Predictor, gate: Gate):
         """Raises RuntimeError when the port cannot be had."""
         self._grace = settings.drain_seconds
-        self._calls = Calls(settings.access_log)
+        self._calls = Calls(gate, settings.access_log)
         self._health = Health(predictor.repository.not_ready)
         self._draining = False
         threads = settings.run_threads + settings.queue_size + SPARE_THREADS
@@ -81,7 +84,7 @@ class GrpcServer:
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
-        self._server.add_insecure_port(address(settings.host, settings.grpc_port))
+        tls.open_port(self._server, address(settings.host, settings.grpc_port), settings)
         self._server.start()
         self._health.start()
 
@@ -113,7 +116,8 @@ def address(host: str, port: int) -> str:
 class Calls:
     """What every call goes through: it is counted until its client has the answer, and an error becomes a status."""
 
-    def __init__(self, access_log: bool = False):
+    def __init__(self, gate: Gate, access_log: bool = False):
+        self._gate = gate
         self._access_log = access_log
         self._running = 0
         self._changed = threading.Condition()
@@ -126,6 +130,7 @@ class Calls:
             self._leave()
         code = grpc.StatusCode.OK
         try:
+            self._let_in(context, name)
             return work()
         except Exception as error:
             code, message = translate.status(error if isinstance(error, DogsnapError) else _unexpected(error))
@@ -133,6 +138,10 @@ class Calls:
         finally:
             if self._access_log:
                 access.info("%s %s %.3f s", name, code.name, time.perf_counter() - started)
+
+    def _let_in(self, context: grpc.ServicerContext, name: str) -> None:
+        headers = headers_of(context.invocation_metadata())
+        self._gate.check_call(peer_address(context.peer()), headers, DOOR, needs_key=name not in ADMINISTRATION)
 
     def _leave(self) -> None:
         with self._changed:

@@ -3,15 +3,17 @@
 It does not run a model: /readyz asks the repository.
 """
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 
+from backend.doors.access import check_observer
 from backend.doors.http import json_response
 from backend.errors import Unavailable
 from backend.serving import metrics
 from backend.serving.predictor import Predictor
+from backend.settings import Settings
 
 
-def blueprint(predictor: Predictor) -> Blueprint:
+def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     door = Blueprint("health", __name__)
 
     @door.get("/healthz")
@@ -28,6 +30,7 @@ def blueprint(predictor: Predictor) -> Blueprint:
     @door.get("/metrics")
     @door.get("/monitoring/prometheus/metrics")
     def prometheus() -> Response:
+        check_observer(settings, request.remote_addr or "", request.headers)
         return Response(predictor.metrics.text(), content_type=metrics.CONTENT_TYPE)
 
     return door

@@ -8,7 +8,7 @@ from flask import Flask, request
 from backend.doors import app_api, simple, tf_serving
 from backend.serving.predictor import Predictor
 
-# What runs a model, by blueprint; all of it is sent by POST.
+# What answers with or about models, by blueprint, and what metrics call it. What runs a model is sent by POST.
 DOORS = {"app_api": app_api.DOOR, "simple": simple.DOOR, "tf_serving": tf_serving.DOOR}
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDone
 from typing import TypeVar
 
-from backend.errors import Cancelled, DeadlineExceeded, Unavailable
+from backend.errors import Cancelled, DeadlineExceeded, Full, Unavailable
 
 Result = TypeVar("Result")
 # Takes a function that is to be called when the client is gone; gives False if it is gone already.
@@ -51,9 +51,9 @@ class BoundedExecutor:
         """Whether a request that came now would find no place."""
         return self.held >= self.capacity
 
-    def full(self) -> Unavailable:
+    def full(self) -> Full:
         """What such a request is told."""
-        return Unavailable(f"the server is full: {self.held} requests are running or waiting; try again later")
+        return Full(f"the server is full: {self.held} requests are running or waiting; try again later")
 
     def waiting(self) -> int:
         """How many requests wait for a thread."""

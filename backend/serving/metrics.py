@@ -12,7 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from backend.errors import DogsnapError
+from backend.errors import DogsnapError, Full
 from backend.serving.servable import ServableId
 from backend.serving.traffic import Split
 
@@ -133,6 +133,8 @@ class Metrics:
             outcome = "OK"
         except DogsnapError as error:
             outcome = error.code
+            if isinstance(error, Full):
+                self.refused(door, "full")
             raise
         finally:
             labels = (record.model, record.version, door)

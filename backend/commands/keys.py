@@ -1,0 +1,59 @@
+"""`dogsnap keys`: makes, lists and removes the API keys of a server.
+
+It needs no running server: that one reads the file again when it has changed.
+"""
+
+from pathlib import Path
+
+import click
+
+from backend import keys as key_file
+from backend.errors import DogsnapError
+from backend.settings import variable
+
+FILE = click.option(
+    "--file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar=variable("api_keys"),
+    default=Path("keys.json"),
+    show_default=True,
+    help="the file that the server is started with by --api-keys",
+)
+
+
+@click.group()
+def keys() -> None:
+    """Make, list and remove the keys that requests need with `dogsnap serve --api-keys FILE`."""
+
+
+@keys.command()
+@FILE
+@click.argument("name")
+def add(file: Path, name: str) -> None:
+    """Make a key called NAME and print it; it is not stored and cannot be shown again."""
+    try:
+        click.echo(key_file.add(file, name))
+    except (DogsnapError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@keys.command("list")
+@FILE
+def list_keys(file: Path) -> None:
+    """Print each key's name and when it was made."""
+    try:
+        for each in key_file.read(file):
+            click.echo(f"{each.name}\t{each.created}")
+    except (DogsnapError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@keys.command()
+@FILE
+@click.argument("name")
+def remove(file: Path, name: str) -> None:
+    """Remove the key called NAME: it opens nothing any more, at once."""
+    try:
+        key_file.remove(file, name)
+    except (DogsnapError, OSError) as error:
+        raise click.ClickException(str(error)) from error

@@ -1,0 +1,19 @@
+"""The gRPC door's certificate, from files; gunicorn sees to HTTPS.
+
+It makes none and renews none: SIGHUP has new files read.
+"""
+
+from pathlib import Path
+
+import grpc
+
+from backend.settings import Settings
+
+
+def open_port(server: grpc.Server, address: str, settings: Settings) -> None:
+    """Raises RuntimeError when the port cannot be had."""
+    if settings.tls_cert:
+        pair = (Path(settings.tls_key).read_bytes(), Path(settings.tls_cert).read_bytes())
+        server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+    else:
+        server.add_insecure_port(address)

@@ -1,0 +1,243 @@
+"""API keys and rate limits, at both doors: who has no key is told so, who asks too often waits, and no key is ever shown."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+import requests
+import tensorflow as tf
+import tiny_models
+from conftest import free_port
+from tensorflow_serving.apis import (
+    get_model_status_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+from backend import keys
+from backend.errors import InvalidArgument, NotFound
+
+PATH = "/v1/models/half:predict"
+BODY = {"instances": [2.0]}
+DOGSNAP = Path(sys.executable).with_name("dogsnap")
+REDIS = shutil.which("redis-server")
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_is_stored_as_a_digest_that_only_the_owner_may_read(tmp_path):
+    file = tmp_path / "keys.json"
+    key = keys.add(file, "phone")
+    assert key not in file.read_text()
+    assert len(key) > 40
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert keys.KeyFile(file).name_of(key) == "phone"
+    assert keys.KeyFile(file).name_of(key[:-1]) == ""
+
+
+def test_names_are_checked_and_unique_and_a_missing_one_lists_those_there_are(tmp_path):
+    file = tmp_path / "keys.json"
+    keys.add(file, "phone")
+    with pytest.raises(InvalidArgument, match="there is a key 'phone' already"):
+        keys.add(file, "phone")
+    with pytest.raises(InvalidArgument, match="expected up to 64 letters"):
+        keys.add(file, "../phone")
+    with pytest.raises(NotFound, match="there is no key 'tablet'; there are: phone"):
+        keys.remove(file, "tablet")
+
+
+def test_the_command_makes_lists_and_removes_keys(tmp_path):
+    def run(*arguments: str) -> subprocess.CompletedProcess:
+        command = [DOGSNAP, "keys", *arguments, "--file", str(tmp_path / "keys.json")]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    key = run("add", "phone").stdout.strip()
+    assert keys.KeyFile(tmp_path / "keys.json").name_of(key) == "phone"
+    run("add", "tablet")
+    assert [line.split("\t")[0] for line in run("list").stdout.splitlines()] == ["phone", "tablet"]
+    assert run("remove", "phone").returncode == 0
+    assert keys.KeyFile(tmp_path / "keys.json").name_of(key) == ""
+    assert "Error: there is no key 'phone'; there are: tablet" in run("remove", "phone").stderr
+
+
+# -- the doors ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    tiny_models.half_plus(1, folder / "half" / "1")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def key_file(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("keys") / "keys.json"
+
+
+@pytest.fixture(scope="module")
+def key(key_file) -> str:
+    return keys.add(key_file, "phone")
+
+
+@pytest.fixture(scope="module")
+def server(start_server, models, key, key_file):
+    return start_server(models, "--api-keys", str(key_file), "--access-log", "--log-format", "json")
+
+
+def predict(server, **headers: str) -> requests.Response:
+    return requests.post(f"{server.url}{PATH}", json=BODY, headers=headers, timeout=60)
+
+
+def call(server, key: str = "") -> grpc.StatusCode:
+    request = predict_pb2.PredictRequest(model_spec={"name": "half"})
+    request.inputs["x"].CopyFrom(tf.make_tensor_proto([2.0]))
+    metadata = [("x-api-key", key)] if key else []
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        try:
+            prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(request, 60, metadata=metadata)
+        except grpc.RpcError as error:
+            return error.code()
+    return grpc.StatusCode.OK
+
+
+@pytest.mark.parametrize("header", ["X-Api-Key", "Authorization"])
+def test_with_a_key_a_request_is_answered(server, key, header):
+    response = predict(server, **{header: key if header == "X-Api-Key" else f"Bearer {key}"})
+    assert response.json() == {"predictions": [2.0]}
+
+
+def test_without_a_key_it_is_401_with_a_sentence_that_says_how(server, key):
+    response = predict(server)
+    assert response.status_code == 401
+    assert "expected a key of this server in the header X-Api-Key" in response.json()["error"]
+    assert "received none" in response.json()["error"]
+    assert response.headers["WWW-Authenticate"] == "Bearer"
+    wrong = predict(server, **{"X-Api-Key": key + "x"})
+    assert wrong.status_code == 401
+    assert key not in wrong.text
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/models", "/api/breeds", "/v1/models/half", "/v1/models/half/metadata", "/v1/models"]
+)
+def test_every_path_of_a_model_needs_a_key(server, path):
+    assert requests.get(server.url + path, timeout=60).status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/health"])
+def test_probes_need_no_key(server, path):
+    assert requests.get(server.url + path, timeout=60).status_code == 200
+
+
+def test_administration_asks_for_its_own_token_and_not_for_a_key(server):
+    assert requests.get(f"{server.url}/api/admin/models", timeout=60).status_code == 200  # this machine, no token set
+
+
+def test_by_grpc_the_same_keys_count(server, key):
+    assert call(server, key) == grpc.StatusCode.OK
+    assert call(server) == grpc.StatusCode.UNAUTHENTICATED
+    assert call(server, "dogsnap_wrong") == grpc.StatusCode.UNAUTHENTICATED
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        stub = model_service_pb2_grpc.ModelServiceStub(channel)
+        with pytest.raises(grpc.RpcError) as error:
+            stub.GetModelStatus(get_model_status_pb2.GetModelStatusRequest(model_spec={"name": "half"}), 60)
+    assert error.value.code() == grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_a_removed_key_opens_nothing_from_the_next_request_on(server, key_file):
+    key = keys.add(key_file, "short")
+    assert predict(server, **{"X-Api-Key": key}).status_code == 200
+    keys.remove(key_file, "short")
+    assert predict(server, **{"X-Api-Key": key}).status_code == 401
+
+
+def test_refused_requests_are_counted_and_no_key_is_logged(server, key):
+    predict(server)
+    predict(server, **{"X-Api-Key": "dogsnap_guess"})
+    assert (
+        'dogsnap_refused_requests_total{door="rest",reason="key"}'
+        in requests.get(f"{server.url}/metrics", timeout=60).text
+    )
+    assert key not in server.log()
+    assert "dogsnap_guess" not in server.log()
+    lines = [json.loads(line) for line in server.log().splitlines() if line.startswith("{")]
+    entry = next(line for line in lines if line.get("path") == PATH and line["status"] == 401)
+    assert set(entry) == {"time", "level", "logger", "message", "method", "path", "status", "request_id"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--api-keys", "none.json"), "--api-keys none.json holds no key; make one with `dogsnap keys add NAME`"),
+        (("--rate-limit-address", "often"), "--rate-limit-address is 'often'; expected e.g. 100/minute;5/second"),
+        (("--rate-limit-key", "1/second"), "it needs --api-keys"),
+    ],
+)
+def test_what_cannot_be_used_ends_the_start_with_a_sentence(flags, sentence, tmp_path):
+    done = subprocess.run(
+        [DOGSNAP, "serve", *flags], capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 1
+    assert sentence in done.stderr
+
+
+# -- rates -------------------------------------------------------------------------------------------------------------
+
+
+def test_one_request_too_many_is_429_with_a_time_to_try_again_at_both_doors_together(start_server, models, key_file):
+    one, other = keys.add(key_file, "one"), keys.add(key_file, "other")
+    server = start_server(models, "--api-keys", str(key_file), "--rate-limit-key", "6/hour")
+    assert [predict(server, **{"X-Api-Key": one}).status_code for _ in range(3)] == [200] * 3
+    assert [call(server, one) for _ in range(4)] == [grpc.StatusCode.OK] * 3 + [grpc.StatusCode.RESOURCE_EXHAUSTED]
+    refused = predict(server, **{"X-Api-Key": one})
+    assert refused.status_code == 429
+    assert "at most 6 per 1 hour are answered for one key" in refused.json()["error"]
+    assert 0 < int(refused.headers["Retry-After"]) <= 3601
+    assert predict(server, **{"X-Api-Key": other}).status_code == 200
+    assert requests.get(f"{server.url}/healthz", timeout=60).status_code == 200
+    assert (
+        'dogsnap_refused_requests_total{door="grpc",reason="rate"} 1.0'
+        in requests.get(f"{server.url}/metrics", timeout=60).text
+    )
+
+
+def test_an_address_has_its_own_limit_which_probes_do_not_use_up(start_server, models):
+    server = start_server(models, "--rate-limit-address", "4/hour")
+    for _ in range(10):
+        assert requests.get(f"{server.url}/readyz", timeout=60).status_code == 200
+    assert [predict(server).status_code for _ in range(5)] == [200] * 4 + [429]
+    assert "for one address" in predict(server).json()["error"]
+
+
+@pytest.fixture
+def redis(tmp_path):
+    """Debian's redis-server on a free port of this machine; gives its address and the process."""
+    if REDIS is None:
+        pytest.skip("redis-server (Debian's package of that name) is missing")
+    port = free_port()
+    command = [REDIS, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    yield f"redis://127.0.0.1:{port}", process
+    process.terminate()
+    process.wait(30)
+
+
+def test_two_servers_count_together_in_redis_and_each_goes_on_alone_without_it(start_server, models, redis):
+    url, process = redis
+    flags = ("--rate-limit-address", "6/hour", "--rate-limit-storage", url)
+    servers = [start_server(models, *flags), start_server(models, *flags)]
+    assert [predict(servers[turn % 2]).status_code for turn in range(7)] == [200] * 6 + [429]
+    process.terminate()
+    process.wait(30)
+    time.sleep(0.2)
+    assert [predict(servers[0]).status_code for _ in range(7)] == [200] * 6 + [429]
+    assert call(servers[1]) == grpc.StatusCode.OK
+    assert url not in servers[0].log()

@@ -1,0 +1,226 @@
+"""What the network sees: TLS at both doors, security headers, no way to a file, and logs that tell nothing of anybody."""
+
+import base64
+import http.client
+import io
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import grpc
+import pytest
+import requests
+import tensorflow as tf
+import tiny_models
+from colour_photos import encode, plain
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from PIL import Image
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+from backend.app import create_app
+from backend.doors.access import check_observer
+from backend.errors import PermissionDenied, Unauthenticated
+from backend.serving.assembly import create_predictor
+from backend.settings import Settings
+
+DOGSNAP = Path(sys.executable).with_name("dogsnap")
+OPENSSL = shutil.which("openssl")
+
+
+# -- TLS ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory) -> tuple[Path, Path]:
+    """A certificate for this machine, signed by itself, and its key."""
+    if OPENSSL is None:
+        pytest.skip("openssl, which makes a certificate for the test, is missing")
+    folder = tmp_path_factory.mktemp("tls")
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    command = [OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command += ["-keyout", str(key), "-out", str(cert), "-days", "2", "-subj", "/CN=localhost"]
+    subprocess.run(
+        [*command, "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], check=True, capture_output=True, timeout=60
+    )
+    return cert, key
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    tiny_models.half_plus(1, folder / "half" / "1")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def secure(start_server, models, certificate):
+    cert, key = certificate
+    server = start_server(models, "--tls-cert", str(cert), "--tls-key", str(key), wait=False)
+    with grpc.secure_channel(f"localhost:{server.grpc_port}", credentials(cert)) as channel:
+        check = health_pb2_grpc.HealthStub(channel).Check
+        for _ in range(200):
+            if check(health_pb2.HealthCheckRequest(), 120, wait_for_ready=True).status == 1:
+                break
+    return server
+
+
+def credentials(cert: Path) -> grpc.ChannelCredentials:
+    return grpc.ssl_channel_credentials(cert.read_bytes())
+
+
+def test_https_answers_who_trusts_the_certificate_and_tells_browsers_to_stay_with_it(secure, certificate):
+    url = f"https://localhost:{secure.port}/v1/models/half:predict"
+    with requests.Session() as session:
+        for _ in range(3):
+            response = session.post(url, json={"instances": [2.0]}, timeout=60, verify=str(certificate[0]))
+            assert response.json() == {"predictions": [2.0]}
+    assert response.headers["Strict-Transport-Security"] == "max-age=31536000"
+    with pytest.raises(requests.exceptions.SSLError):
+        requests.post(url, json={"instances": [2.0]}, timeout=60)
+
+
+def test_grpc_takes_calls_by_the_same_certificate(secure, certificate):
+    request = predict_pb2.PredictRequest(model_spec={"name": "half"})
+    request.inputs["x"].CopyFrom(tf.make_tensor_proto([2.0]))
+    with grpc.secure_channel(f"localhost:{secure.grpc_port}", credentials(certificate[0])) as channel:
+        response = prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(request, 60)
+    assert tf.make_ndarray(response.outputs["y"]).tolist() == [2.0]
+
+
+def test_without_tls_nobody_gets_in(secure):
+    with pytest.raises(requests.RequestException):
+        requests.get(f"http://localhost:{secure.port}/healthz", timeout=10)
+    with grpc.insecure_channel(f"127.0.0.1:{secure.grpc_port}") as channel, pytest.raises(grpc.RpcError):
+        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), 10)
+
+
+@pytest.mark.parametrize(
+    ("cert", "key", "sentence"),
+    [
+        ("cert", "", "--tls-cert and --tls-key need each other"),
+        ("cert", "cert", "cannot be used"),
+        ("missing", "key", "cannot be used: No such file or directory"),
+    ],
+)
+def test_a_certificate_that_cannot_be_used_ends_the_start_with_a_sentence(certificate, cert, key, sentence):
+    files = {"cert": certificate[0], "key": certificate[1], "missing": certificate[0].with_name("missing.pem"), "": ""}
+    done = subprocess.run(
+        [DOGSNAP, "serve", "--tls-cert", str(files[cert]), "--tls-key", str(files[key])],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert sentence in done.stderr
+
+
+# -- headers, paths, networks ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/api/models", "/v1/models/inception_v3", "/nowhere", "/console", "/"])
+def test_every_answer_carries_the_security_headers(colour_server, path):
+    headers = requests.get(colour_server.url + path, timeout=60).headers
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert "Access-Control-Allow-Origin" not in headers
+
+
+PATHS = (
+    "/../pyproject.toml",
+    "/..%2fpyproject.toml",
+    "/assets/../../../../README.md",
+    "/assets/..%2f..%2f..%2fREADME.md",
+    "/assets/%2e%2e/%2e%2e/backend/app.py",
+    "/console/../console/page.html%00",
+    "//etc/passwd",
+    "/%2fetc%2fpasswd",
+    "/v1/models/..%2f..%2fetc/metadata",
+    "/v1/models/%2e%2e",
+    "/v1/models/inception_v3%2f1",
+    "/v1/models/inception_v3/versions/..%2f1",
+    "/v1/models/%00",
+    "/v1/models/inception_v3/labels/..%2f..",
+    "/api/../models/inception_v3/2/saved_model.pb",
+)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_path_reaches_a_file(colour_server, path):
+    connection = http.client.HTTPConnection("127.0.0.1", colour_server.port, timeout=60)
+    connection.request("GET", path)
+    response = connection.getresponse()
+    body = response.read()
+    connection.close()
+    assert response.status in (400, 404, 405), body[:200]
+    assert set(json.loads(body)) == {"error", "request_id"}
+
+
+@pytest.mark.parametrize("name", ["../inception_v3", "/etc", "inception_v3/1", ".", "inception_v3\x00", "a" * 5000])
+def test_a_model_name_is_looked_up_and_never_a_folder(colour_server, name):
+    photo = base64.b64encode(encode(plain(), "JPEG")).decode()
+    response = requests.post(f"{colour_server.url}/api/classify", json={"image": photo, "model": name}, timeout=60)
+    assert response.status_code == 404
+    assert "models served here: inception_v3" in response.json()["error"]
+
+
+TOKEN = "a long random text"
+
+
+def test_the_metrics_are_for_this_machine_or_for_who_has_the_token():
+    check_observer(Settings(), "127.0.0.1", {})
+    check_observer(Settings(host="0.0.0.0"), "::1", {})
+    check_observer(Settings(admin_token=TOKEN), "10.0.0.7", {"Authorization": f"Bearer {TOKEN}"})
+    with pytest.raises(PermissionDenied, match=r"came from 10\.0\.0\.7"):
+        check_observer(Settings(host="0.0.0.0"), "10.0.0.7", {})
+    with pytest.raises(PermissionDenied):
+        check_observer(Settings(), "127.0.0.1", {"X-Forwarded-For": "10.0.0.7"})
+    with pytest.raises(Unauthenticated):
+        check_observer(Settings(admin_token=TOKEN), "10.0.0.7", {"Authorization": "Bearer guess"})
+
+
+def test_from_the_network_the_app_is_open_and_administration_and_metrics_are_not(tmp_path):
+    settings = Settings(host="0.0.0.0", models=tmp_path)
+    client = create_app(settings, create_predictor(settings)).test_client()
+    phone = {"REMOTE_ADDR": "192.168.1.9"}
+    for path in ("/healthz", "/api/models"):
+        assert client.get(path, environ_base=phone).status_code == 200
+    for path in ("/metrics", "/monitoring/prometheus/metrics", "/api/admin/models", "/console/models"):
+        assert client.get(path, environ_base=phone).status_code == 403, path
+
+
+# -- logs --------------------------------------------------------------------------------------------------------------
+
+
+def photo_with_a_place() -> bytes:
+    """A JPEG whose EXIF holds a place and an owner."""
+    exif = Image.Exif()
+    exif[0x010E] = "Secret Garden"
+    exif.get_ifd(0x8825).update({1: "N", 2: (47.0, 22.0, 33.3), 3: "E", 4: (8.0, 32.0, 11.1)})
+    out = io.BytesIO()
+    Image.new("RGB", (64, 48), (200, 30, 30)).save(out, "JPEG", exif=exif)
+    return out.getvalue()
+
+
+def test_logs_carry_request_ids_and_no_photo_no_secret_and_no_place(start_server, colour_models):
+    server = start_server(colour_models, "--access-log", "--log-format", "json", "--admin-token", TOKEN)
+    photo = photo_with_a_place()
+    text = base64.b64encode(photo).decode()
+    url, secret = f"{server.url}/api/classify", {"Authorization": f"Bearer {TOKEN}", "X-Request-Id": "ours-1"}
+    assert requests.post(url, json={"image": text}, headers=secret, timeout=60).status_code == 200
+    requests.post(url + "?place=47.3759,8.5364", data=photo, headers={"Content-Type": "image/jpeg"}, timeout=60)
+    requests.post(url, json={"image": text[:200]}, timeout=60)
+    requests.post(
+        f"{server.url}/v1/models/inception_v3/versions/2:predict", json={"instances": [text[:400]]}, timeout=60
+    )
+    requests.get(f"{server.url}/api/admin/models", headers=secret, timeout=60)
+    log = server.log()
+    lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    answered = [line for line in lines if "status" in line and line["path"] == "/api/classify"]
+    assert answered[0]["request_id"] == "ours-1"
+    assert all(line["request_id"] for line in answered)
+    for hidden in (text[:40], text[40:80], "Secret Garden", "47.3759", "place=", TOKEN, "/9j/"):
+        assert hidden not in log, hidden
