@@ -88,6 +88,7 @@ def test_a_label_that_waits_says_so_until_its_version_is_there(server, made):
     said(server, "label", "remove", "next")
     assert said(server, "unload", "3") == "version 3 of half is unloaded\n"
     assert "END" in said(server, "list")
+    assert "version 3 of half was unloaded by hand; load it again first" in refusal(server, "label", "set", "next", "3")
 
 
 def test_a_version_that_cannot_be_loaded_gives_its_reason(server):
@@ -139,7 +140,7 @@ def test_the_log_has_a_line_for_each_switch_and_any_of_them_is_undone_by_its_num
         (["load", "9"], "half has no version 9"),
         (["undo", "99999"], "there is no switch 99999"),
         (["show", "gone"], "models served here: half"),
-        (["label", "set", "a/b", "1"], "Not Found"),
+        (["label", "set", "a/b", "1"], "label is 'a/b'; expected 1 to 64 of the characters"),
     ],
 )
 def test_what_the_server_refuses_is_said_in_its_own_sentence(server, arguments, sentence):

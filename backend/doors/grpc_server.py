@@ -73,7 +73,8 @@ class GrpcServer:
         self._server = grpc.server(
             ThreadPoolExecutor(threads, thread_name_prefix="grpc"),
             options=_options(settings),
-            maximum_concurrent_rpcs=threads,  # one more would wait for a thread in a queue without an end
+            # One more would wait for a thread in a queue without an end; grpcio answers it RESOURCE_EXHAUSTED.
+            maximum_concurrent_rpcs=threads,
         )
         max_bytes = settings.max_tensor_body_mb * MEBIBYTE
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
@@ -258,7 +259,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         check_access(self.settings, address, headers)
         configs = translate.configs_of(request.config)
         self.board.configure(configs, checked_who(headers.get("By", ""), address))
-        self.predictor.repository.wait_until_served(configs, context.time_remaining())
+        self.predictor.repository.wait_until_served(configs, context.time_remaining(), context.is_active)
         response = model_management_pb2.ReloadConfigResponse()
         response.status.SetInParent()
         return response

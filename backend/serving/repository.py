@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from backend.errors import DeadlineExceeded, DogsnapError, InvalidArgument, NotFound, Unavailable
+from backend.errors import Cancelled, DeadlineExceeded, DogsnapError, InvalidArgument, NotFound, Unavailable
 from backend.serving.configs import ModelConfig, to_json
 from backend.serving.metrics import Metrics
 from backend.serving.model import Model, ModelSpec, State, Version, VersionStatus
@@ -228,11 +228,13 @@ class Repository:
         self.look_soon()
         return switch
 
-    def wait_until_served(self, configs: Sequence[ModelConfig], timeout: float) -> None:
+    def wait_until_served(
+        self, configs: Sequence[ModelConfig], timeout: float, is_awaited: Callable[[], bool] = lambda: True
+    ) -> None:
         """Return once each of these models answers as it is configured.
 
-        Raises DeadlineExceeded if one still loads after `timeout` seconds, and an error of the code UNKNOWN, as TensorFlow
-        Serving does, if one fails to load.
+        Raises DeadlineExceeded if one still loads after `timeout` seconds, Cancelled when it is not awaited any more, and
+        an error of the code UNKNOWN, as TensorFlow Serving does, if one fails to load.
         """
         deadline = time.monotonic() + min(timeout, RELOAD_SECONDS)
         with self._looked:
@@ -243,6 +245,8 @@ class Repository:
                     raise DeadlineExceeded(
                         f"the new models are not there yet: {', '.join(waiting)}; they go on loading"
                     )
+                if not is_awaited():
+                    raise Cancelled("nobody waits for the new models any more; they go on loading")
                 if not self._looked.wait(min(left, RELOAD_LOOK_SECONDS)):
                     self.look_soon()
 
