@@ -38,7 +38,7 @@ $(WEB)/dist/index.html: $(WEB)/node_modules/.package-lock.json $(shell find mini
 	@PATH="$$PATH:$(abspath $(BIN))" $(NODE) $(WEB)/build.mjs
 
 # Both versions come from the stored weights; what decides them is the weights and the code that exports, merges and preprocesses.
-$(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL)/*.h5) $(addprefix backend/,modeling/architectures.py modeling/export.py modeling/freezing.py modeling/inspection.py modeling/layers.py modeling/merge.py serving/preprocessing.py)
+$(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL)/*.h5) $(addprefix backend/,modeling/architectures.py modeling/export.py modeling/freezing.py modeling/inspection.py modeling/layers.py modeling/merge.py serving/preprocessing.py serving/checksums.py)
 	@echo "dogsnap: building versions 1 and 2 of the model from the stored weights ..."
 	@rm -rf .setup
 	@$(BIN)/dogsnap export inception_v3 --from $(MODEL) --out .setup

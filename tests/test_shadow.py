@@ -12,6 +12,7 @@ import pytest
 import requests
 import tiny_models
 
+from backend.serving import checksums
 from backend.serving.configs import configs_in_folder
 from backend.serving.metrics import Metrics
 from backend.serving.model import ModelSpec
@@ -34,6 +35,7 @@ def models(tmp_path_factory):
     red, green, blue = description["labels"]
     described = {**description, "labels": [green, red, blue]}
     (dogs / "3" / DESCRIPTION).write_text(json.dumps(described), encoding="utf-8")
+    checksums.write(dogs / "3")
     tiny_models.several(dogs / "4")
     (dogs / "4" / "assets.extra").mkdir()
     (dogs / "4" / DESCRIPTION).write_text(json.dumps(described), encoding="utf-8")

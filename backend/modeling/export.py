@@ -16,6 +16,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from backend.modeling import layers
 from backend.modeling.architectures import ARCHITECTURES, STORED_WEIGHTS, load_stored_weights
+from backend.serving import checksums
 from backend.serving.versions import version_folders
 
 DESCRIPTION = "dogsnap.json"
@@ -117,6 +118,7 @@ def write_version(
             text = json.dumps(description, indent=1, ensure_ascii=False)
             (extra / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
         write_warmup_requests(extra / WARMUP_REQUESTS, model_folder.name, warmup)
+        checksums.write(folder)
         return _publish(folder, model_folder)
 
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from backend.errors import DogsnapError, FailedPrecondition, Internal, InvalidArgument, Unavailable
-from backend.serving import preprocessing
+from backend.serving import checksums, preprocessing
 from backend.serving.base64_text import to_web_safe_base64
 
 DEFAULT_SIGNATURE = "serving_default"
@@ -114,7 +114,8 @@ class Servable:
 
     @classmethod
     def load(cls, identity: ServableId, path: Path) -> "Servable":
-        """Load `path`; whatever TensorFlow raises for a damaged folder comes through."""
+        """Load `path`. Raises FailedPrecondition for a changed file; what TensorFlow raises for a damaged one comes through."""
+        checksums.verify(path)
         meta_graph = _serving_graph(path)
         loaded = tf.saved_model.load(str(path), tags=list(meta_graph.meta_info_def.tags))
         return cls(identity, path, loaded, dict(meta_graph.signature_def))

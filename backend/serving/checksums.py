@@ -1,0 +1,46 @@
+"""The checksums that travel with a version: written by its export, compared before it is loaded.
+
+They show damage and careless changes. They are no signature: who may write the folder may write them, too.
+"""
+
+import hashlib
+from pathlib import Path
+
+from backend.errors import FailedPrecondition
+
+FILE = (
+    Path("assets.extra") / "SHA256SUMS"
+)  # in the form of coreutils: `sha256sum -c assets.extra/SHA256SUMS` checks them
+
+
+def write(version: Path) -> None:
+    """Put down the SHA-256 of every file of a version."""
+    files = sorted(file for file in version.rglob("*") if file.is_file() and file != version / FILE)
+    lines = [f"{digest(file)}  {file.relative_to(version).as_posix()}\n" for file in files]
+    (version / FILE).parent.mkdir(exist_ok=True)
+    (version / FILE).write_text("".join(lines), encoding="utf-8")
+
+
+def verify(version: Path) -> None:
+    """Raises FailedPrecondition, with its name, for a file that is not as it was written; without checksums, all pass."""
+    if not (version / FILE).exists():
+        return
+    for line in (version / FILE).read_text(encoding="utf-8").splitlines():
+        expected, _, name = line.partition("  ")
+        file = version / name
+        if not name or ".." in file.parts or not file.is_relative_to(version):
+            raise FailedPrecondition(
+                f"{version / FILE} is damaged: expected a checksum and a file's name, received {line!r}"
+            )
+        received = digest(file) if file.is_file() else "nothing"
+        if received != expected:
+            raise FailedPrecondition(
+                f"{name} is not as it was exported: expected the SHA-256 {expected[:12]}..., it is {received[:12]}...; "
+                f"export the version again, or remove {FILE} if the change is meant"
+            )
+
+
+def digest(file: Path) -> str:
+    """The SHA-256 of a file in hexadecimal digits."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
