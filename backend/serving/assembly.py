@@ -33,6 +33,7 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
         switches=SwitchLog(Path(settings.switch_log) if settings.switch_log and only is None else None),
     )
     metrics.watch_splits(repository.splits)
+    metrics.watch_readiness(repository.not_ready)
     return Predictor(
         repository=repository,
         executor=executor,

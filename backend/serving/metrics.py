@@ -179,6 +179,11 @@ class Metrics:
         ):
             Gauge(name, text, registry=self.registry).set_function(value)
 
+    def watch_readiness(self, not_ready: Callable[[], str]) -> None:
+        """Show whether every configured model answers, asked for when somebody looks."""
+        gauge = Gauge("dogsnap_ready", "1 while every configured model answers, as /readyz", registry=self.registry)
+        gauge.set_function(lambda: not not_ready())
+
     def watch_splits(self, splits: Callable[[], Iterable[tuple[str, str, Split]]]) -> None:
         """Show which share of a label's requests (of the default's, "") is to go where, asked for when somebody looks."""
         self.registry.register(_Splits(splits))
@@ -193,6 +198,22 @@ class Metrics:
 
     def unloaded(self, servable: ServableId) -> None:
         self._available.labels(servable.name, servable.version).set(0)
+
+    def forgotten(self, servable: ServableId) -> None:
+        """A version is gone for good: it leaves the metrics, which would grow with every version there ever was."""
+        labels = {"model": servable.name, "version": str(servable.version)}
+        for metric in (
+            self._requests,
+            self._seconds,
+            self._available,
+            self._load_seconds,
+            self._failed_loads,
+            self._step_seconds,
+            self._sizes,
+            self._routed,
+            self._shadowed,
+        ):
+            metric.remove_by_labels(labels)
 
     def text(self) -> bytes:
         """The whole registry in Prometheus' text format."""

@@ -131,11 +131,10 @@ class Model:
         self.replaced = [version for version in self.replaced if version.state != State.END]
         return idle
 
-    def forget_vanished(self) -> None:
-        """A version that is not loaded and whose folder is gone is not listed for ever."""
+    def forget_vanished(self) -> list[Version]:
+        """A version that is not loaded and whose folder is gone is not listed for ever. Returns those."""
         gone = [n for n, v in self.versions.items() if v.state in (State.START, State.END) and not v.path.is_dir()]
-        for number in gone:
-            del self.versions[number]
+        return [self.versions.pop(number) for number in gone]
 
     def forget_failure(self, number: int) -> None:
         """Have a version that failed to load tried again at the next look."""

@@ -433,6 +433,7 @@ class Repository:
         with self._lock:
             version.state, version.failed_at = State.END, time.monotonic()
             version.error = error.message if isinstance(error, DogsnapError) else f"{type(error).__name__}: {error}"
+        self._metrics.failed(version.id)
         log.error("%s failed to load, tried again in %g s: %s", version.id, self._retry_seconds, version.error)
 
     def _apply_labels(self, model: Model) -> None:
@@ -473,10 +474,12 @@ class Repository:
 
     def _end_idle(self, model: Model) -> list[Version]:
         ended = model.end_idle()
-        model.forget_vanished()
         for version in ended:
             if not model.answers(version.id.version):  # else it answers from elsewhere
                 self._metrics.unloaded(version.id)
+        for gone in model.forget_vanished():
+            self._seen.pop(gone.path, None)
+            self._metrics.forgotten(gone.id)
         return ended
 
     def close(self) -> None:

@@ -1,0 +1,138 @@
+"""What /metrics shows, and that the dashboard and the alerts ask for nothing else."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import grpc
+import pytest
+import requests
+import tensorflow as tf
+from colour_photos import encode, plain
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+DEPLOY = Path(__file__).parent.parent / "backend" / "deploy"
+PROMTOOL = shutil.which("promtool")
+# What Prometheus adds itself.
+OWN = {"up"}
+SUFFIXES = ("_bucket", "_sum", "_count", "")
+PHOTO = encode(plain(), "JPEG")
+
+
+@pytest.fixture(scope="module")
+def page(start_server, colour_models, tmp_path_factory) -> str:
+    """The metrics after a request at every door, one that is refused, and a version that does not load."""
+    models = tmp_path_factory.mktemp("models")
+    shutil.copytree(colour_models / "inception_v3", models / "inception_v3")
+    shutil.copytree(models / "inception_v3" / "2", models / "inception_v3" / "3")
+    (models / "inception_v3" / "3" / "saved_model.pb").write_bytes(b"damaged")
+    server = start_server(models, "--api-keys", str(key_file(tmp_path_factory)))
+    url, headers = server.url, {"X-Api-Key": key_file.key}
+    ask = {"headers": {**headers, "Content-Type": "image/jpeg"}, "timeout": 60}
+    assert requests.post(f"{url}/api/classify", data=PHOTO, **ask).status_code == 200
+    assert requests.post(f"{url}/api/classify", data=b"no photo", **ask).status_code == 415
+    assert requests.post(f"{url}/api/classify", data=PHOTO, timeout=60).status_code == 401
+    four = {"instances": [[[[0.5, 0.1, 0.1]] * 16] * 16] * 4}
+    path = "/v1/models/inception_v3/versions/1:predict"
+    assert requests.post(url + path, json=four, headers=headers, timeout=60).status_code == 200
+    files = {"image": ("dog.jpg", PHOTO)}
+    assert requests.post(f"{url}/", files=files, headers=headers, timeout=60).status_code == 200
+    request = predict_pb2.PredictRequest(model_spec={"name": "inception_v3", "version": {"value": 1}})
+    request.inputs["image"].CopyFrom(tf.make_tensor_proto(four["instances"], tf.float32))
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        stub.Predict(request, 60, metadata=[("x-api-key", key_file.key)])
+    return requests.get(f"{url}/metrics", timeout=60).text
+
+
+def key_file(tmp_path_factory) -> Path:
+    from backend import keys
+
+    file = tmp_path_factory.mktemp("keys") / "keys.json"
+    key_file.key = keys.add(file, "test")
+    return file
+
+
+@pytest.mark.parametrize("door", ["api", "rest", "simple", "grpc"])
+def test_requests_are_counted_by_model_version_door_and_outcome(page, door):
+    assert re.search(
+        rf'dogsnap_requests_total{{door="{door}",model="inception_v3",outcome="OK",version="[12]"}} 1\.0', page
+    )
+    assert re.search(rf'dogsnap_request_seconds_count{{door="{door}",model="inception_v3",version="[12]"}} 1\.0', page)
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        'dogsnap_requests_total{door="api",model="",outcome="INVALID_ARGUMENT",version=""} 1.0',
+        'dogsnap_step_seconds_count{model="",step="check",version=""} ',
+        'dogsnap_step_seconds_count{model="inception_v3",step="queue",version="2"} ',
+        'dogsnap_step_seconds_count{model="inception_v3",step="run",version="2"} ',
+        'dogsnap_step_seconds_count{model="inception_v3",step="name",version="2"} 1.0',
+        'dogsnap_batch_size_sum{model="inception_v3",version="1"} 8.0',
+        'dogsnap_refused_requests_total{door="api",reason="key"} 1.0',
+        'dogsnap_failed_loads_total{model="inception_v3",version="3"} 1.0',
+        'dogsnap_load_seconds{model="inception_v3",version="2"} ',
+        'dogsnap_load_duration_seconds_count{model="inception_v3"} 2.0',
+        "dogsnap_places 72.0",
+        "dogsnap_queue_length 0.0",
+        "process_resident_memory_bytes ",
+        "process_open_fds ",
+    ],
+)
+def test_steps_batches_refusals_loads_queue_and_memory_are_there(page, sample):
+    assert f"\n{sample}" in page
+
+
+def metrics_in(expression: str) -> set[str]:
+    """The metrics that a PromQL expression reads: words that are no function, label, keyword or number."""
+    bare = re.sub(r'"[^"]*"', "", expression)
+    bare = re.sub(r"\b(by|without|offset)\s*(\([^)]*\)|\w+)", "", bare)
+    bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]", "", bare)
+    return {word for word in re.findall(r"[a-zA-Z_:][\w:]*(?!\w*\s*\()", bare) if word not in ("or", "and", "unless")}
+
+
+def expressions() -> dict[str, str]:
+    """Every expression of the dashboard and the alerts, by its title."""
+    board = json.loads((DEPLOY / "grafana.json").read_text(encoding="utf-8"))
+    found = {f"{panel['title']} {t['refId']}": t["expr"] for panel in board["panels"] for t in panel["targets"]}
+    alerts = (DEPLOY / "alerts.yml").read_text(encoding="utf-8")
+    named = re.findall(r"- alert: (\w+)\n\s+expr: (.+)", alerts)
+    assert len(named) == alerts.count("- alert:") >= 8
+    return {**found, **dict(named)}
+
+
+@pytest.mark.parametrize("title", expressions())
+def test_the_dashboard_and_the_alerts_ask_for_metrics_that_exist(page, title):
+    kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", page, re.M))
+    names = {name + suffix for name, kind in kinds.items() for suffix in (SUFFIXES if kind == "histogram" else ("",))}
+    asked = metrics_in(expressions()[title])
+    assert asked
+    assert asked <= names | OWN
+
+
+def test_every_metric_of_the_server_is_on_the_dashboard(page):
+    asked = set().union(*(metrics_in(each) for each in expressions().values()))
+    ours = {name for name in re.findall(r"^# TYPE (dogsnap_\S+) ", page, re.M) if not name.endswith("_created")}
+    unseen = {name for name in ours if not any(each.startswith(name) for each in asked)}
+    assert unseen == {"dogsnap_split_share", "dogsnap_load_duration_seconds"}
+
+
+def test_the_dashboard_has_a_place_and_a_data_source_for_every_panel():
+    board = json.loads((DEPLOY / "grafana.json").read_text(encoding="utf-8"))
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in board["panels"]}
+    assert len(places) == len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+    variables = {each["name"] for each in board["templating"]["list"]}
+    assert {name for name in re.findall(r"\$\{?(\w+)", json.dumps(board)) if not name.startswith("__")} <= variables
+
+
+@pytest.mark.skipif(
+    PROMTOOL is None, reason="promtool (Debian's package prometheus), which reads the rules, is missing"
+)
+def test_prometheus_takes_the_rules():
+    done = subprocess.run(
+        [PROMTOOL, "check", "rules", DEPLOY / "alerts.yml"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
