@@ -65,6 +65,7 @@ module.exports = {
         offline: 'The server cannot be reached. Check your connection, then try again.',
         timeout: 'There was no answer for a long time. Please try again later.',
         refused: 'The server did not understand this request. Please try another photo.',
+        locked: 'This server answers only programs that have a key. Please ask whoever runs it.',
         noModel: 'The model version you chose is not available now. Please choose another in Settings.',
         tooLarge: 'This photo is too large. Please choose a smaller one.',
         notPhoto: 'This file is not a photo that can be read. Please choose a JPEG or PNG photo.',

@@ -5,7 +5,7 @@
 const { baseUrl } = require('../config')
 
 /**
- * @typedef {'offline' | 'timeout' | 'cancelled' | 'refused' | 'noModel' | 'tooLarge' | 'notPhoto' | 'busy' | 'slow'
+ * @typedef {'offline' | 'timeout' | 'cancelled' | 'refused' | 'locked' | 'noModel' | 'tooLarge' | 'notPhoto' | 'busy' | 'slow'
  *   | 'server' | 'unreadable' | 'photoGone'} FailureKind
  */
 
@@ -26,6 +26,8 @@ class Failure extends Error {
 /** @type {Record<number, FailureKind>} */
 const KIND_BY_STATUS = {
   400: 'refused',
+  401: 'locked',
+  403: 'locked',
   404: 'noModel',
   413: 'tooLarge',
   415: 'notPhoto',

@@ -107,6 +107,8 @@ test('no other request says which phone it comes from', async () => {
 
 const FAILURES = [
   { status: 400, sentence: /看不懂这次请求/, retry: false },
+  { status: 401, sentence: /密钥/, retry: false },
+  { status: 403, sentence: /密钥/, retry: false },
   { status: 404, sentence: /模型版本/, retry: true },
   { status: 413, sentence: /太大/, retry: false },
   { status: 415, sentence: /不是能识别的照片/, retry: false },
