@@ -5,8 +5,8 @@
 const { baseUrl } = require('../config')
 
 /**
- * @typedef {'offline' | 'timeout' | 'cancelled' | 'refused' | 'locked' | 'noModel' | 'tooLarge' | 'notPhoto' | 'busy' | 'slow'
- *   | 'server' | 'unreadable' | 'photoGone'} FailureKind
+ * @typedef {'offline' | 'timeout' | 'cancelled' | 'refused' | 'locked' | 'noModel' | 'tooLarge' | 'notPhoto'
+ *   | 'busy' | 'slow' | 'server' | 'unreadable' | 'photoGone'} FailureKind
  */
 
 /** Why there is no answer: `kind` for the texts, the rest to be shown beside them. */
