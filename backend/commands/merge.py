@@ -16,11 +16,27 @@ import click
     show_default=True,
     help="what comes in: base64 text, or the bytes of image files",
 )
-@click.option("--encode", type=click.Choice(["png"]), help="the image output leaves as PNG files, named output_bytes")
+@click.option(
+    "--encode",
+    type=click.Choice(["png", "detections"]),
+    help="png: the image output leaves as PNG files, named output_bytes; detections: a detector's boxes, classes and scores "
+    "leave under the names of the Object Detection API",
+)
 @click.option("--signature", help="signature of the source to merge in front of")
 @click.option("--input", help="its image input, where it has several")
 @click.option("--output", help="its output for --encode, --softmax or --labels, where it has several")
-@click.option("--size", type=int, nargs=2, help="HEIGHT WIDTH, where the source leaves them open")
+@click.option(
+    "--size",
+    type=click.IntRange(min=1),
+    nargs=2,
+    help="HEIGHT WIDTH, where the source leaves them open; without it, --encode lets each picture keep its own",
+)
+@click.option(
+    "--input-range",
+    type=float,
+    nargs=2,
+    help="LOW HIGH: numbers for black and white in the network's input  [default: what the source says, else 0 1]",
+)
 @click.option(
     "--mean",
     default="0",
@@ -34,9 +50,13 @@ import click
     "--output-range",
     type=float,
     nargs=2,
-    default=(0.0, 1.0),
-    show_default=True,
-    help="numbers that become black and white with --encode",
+    help="LOW HIGH: numbers that become black and white with --encode png  [default: what the source says or shows]",
+)
+@click.option("--boxes", help="a detector's output for detection_boxes, where its name and shape do not tell")
+@click.option("--classes", help="the same for detection_classes")
+@click.option("--scores", help="the same for detection_scores")
+@click.option(
+    "--first-class", type=int, default=0, show_default=True, help="number of a detector's first class in the answer"
 )
 @click.option("--softmax", is_flag=True, help="the class output holds logits: answer with probabilities")
 @click.option(

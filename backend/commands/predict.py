@@ -11,7 +11,8 @@ from urllib.parse import quote
 import click
 
 from backend.commands.json_instances import Instances, read_instances
-from backend.commands.serve import prepare_logging
+from backend.commands.picture_files import translate
+from backend.logs import prepare_logging
 from backend.settings import Settings, given, options
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -19,31 +20,40 @@ URL_TIMEOUT_SECONDS = 60.0
 
 
 @click.command()
-@click.argument("photo", type=FILE, required=False)
+@click.argument("photo", type=click.Path(exists=True, path_type=Path), required=False)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="where the picture goes that an image-to-image model makes of PHOTO; a folder if PHOTO is one",
+)
 @click.option("--json-instances", type=FILE, help="in place of PHOTO: a file with one JSON instance per line")
 @click.option("--model", default="", help="model to ask; the default model otherwise")
 @click.option("--version", type=int, help="version to ask; the default version otherwise")
 @click.option("--label", help="label to ask, in place of a version")
 @click.option("--top-k", type=int, help="how many breeds to name; 5 otherwise")
-@click.option("--signature-name", default="", help="signature for --json-instances; serving_default otherwise")
+@click.option(
+    "--signature-name", default="", help="signature for --json-instances and --out; serving_default otherwise"
+)
 @click.option("--url", help="ask the server there, such as http://localhost:8501, in place of loading the model here")
 @options("models", "model_config_file", "default_model", "max_photo_pixels", "max_photos")
 def predict(
     photo: Path | None,
     json_instances: Path | None,
     model: str,
-    version: int | None,
-    label: str | None,
     url: str | None,
     top_k: int | None,
     signature_name: str,
+    out: Path | None,
     **flags: Any,
 ) -> None:
-    """Name the breed in PHOTO, or predict what the lines of a file ask."""
-    if (photo is None) == (json_instances is None):
-        raise click.UsageError("expected either PHOTO or --json-instances FILE")
+    """Name the breed in PHOTO, predict what the lines of a file ask, or turn PHOTO into another picture with --out."""
+    _checked(photo, json_instances, out)
+    which = {"model": model, "version": flags.pop("version"), "label": flags.pop("label")}
     settings = Settings.from_environment(**given(flags))
-    which = {"model": model or settings.default_model, "version": version, "label": label}
+    which["model"] = model or settings.default_model
+    if out is not None:
+        _translate(settings, url, which, photo, out, signature_name)
+        return
     if json_instances is not None:
         answer = _predict(settings, url, which, read_instances(json_instances), signature_name)
     else:
@@ -51,6 +61,26 @@ def predict(
         contents = photo.read_bytes()
         answer = _post_photo(url, fields, contents) if url else _classify_here(settings, fields, contents)
     click.echo(_shown(answer))
+
+
+def _checked(photo: Path | None, json_instances: Path | None, out: Path | None) -> None:
+    if (photo is None) == (json_instances is None):
+        raise click.UsageError("expected either PHOTO or --json-instances FILE")
+    if out is not None and photo is None:
+        raise click.UsageError("--out is for the picture made of PHOTO; the answer to --json-instances is printed")
+    if photo is not None and photo.is_dir() and out is None:
+        raise click.UsageError(f"{photo} is a folder; expected a photo, or --out FOLDER for an image-to-image model")
+
+
+def _translate(
+    settings: Settings, url: str | None, which: dict[str, Any], photo: Path, out: Path, signature_name: str
+) -> None:
+    if url is not None:
+        translate(photo, out, signature_name, lambda body: _post_instances(url, which, body))
+        return
+    _with_predictor(
+        settings, which, lambda here, spec: translate(photo, out, signature_name, lambda body: _rows(here, spec, body))
+    )
 
 
 def _predict(
@@ -61,7 +91,7 @@ def _predict(
     try:
         if url is None:
             return _predict_here(settings, which, body)
-        return _post(instances_url(url, which), data=json.dumps(body), headers={"Content-Type": "application/json"})
+        return _post_instances(url, which, body)
     except click.ClickException as error:
         raise click.ClickException(instances.named(error.message)) from error
 
@@ -76,15 +106,20 @@ def _classify_here(settings: Settings, fields: dict[str, Any], contents: bytes) 
 
 
 def _predict_here(settings: Settings, which: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
-    def run(predictor: Any, spec: Any) -> Any:
-        from backend.serving import tensors
+    return _with_predictor(settings, which, lambda here, spec: _rows(here, spec, body))
 
+
+def _rows(predictor: Any, spec: Any, body: dict[str, Any]) -> dict[str, Any]:
+    from backend.errors import DogsnapError
+    from backend.serving import tensors
+
+    try:
         prediction = predictor.predict(
             spec, lambda signature: tensors.from_body(body, signature), body["signature_name"], door="command"
         )
         return {"predictions": tensors.to_rows(prediction.outputs)}
-
-    return _with_predictor(settings, which, run)
+    except DogsnapError as error:
+        raise click.ClickException(error.message) from error
 
 
 def _with_predictor(settings: Settings, which: dict[str, Any], run: Any) -> Any:
@@ -120,6 +155,10 @@ def _post_photo(url: str, fields: dict[str, Any], contents: bytes) -> dict[str, 
     return {name: value for name, value in answer.items() if name != "request_id"}
 
 
+def _post_instances(url: str, which: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    return _post(instances_url(url, which), data=json.dumps(body), headers={"Content-Type": "application/json"})
+
+
 def _post(url: str, **sent: Any) -> dict[str, Any]:
     import requests
 
@@ -128,6 +167,8 @@ def _post(url: str, **sent: Any) -> dict[str, Any]:
         answer = response.json()
     except requests.RequestException as error:
         raise click.ClickException(f"{url} gives no answer that can be read: {error}") from None
+    if not isinstance(answer, dict):
+        raise click.ClickException(f"{url} answers with a JSON {type(answer).__name__}; expected an object")
     if response.status_code != 200:
         raise click.ClickException(str(answer.get("error", answer)))
     return answer

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from backend.serving.preprocessing import SQUASHED, Resizing, decode_base64, photos_to_images
+from backend.serving.preprocessing import SQUASHED, Resizing, decode, decode_base64, photos_to_images
 
+DETECTED_NAMES = "detection_names"
+# A picture that goes through a network in its own size may have so many: the first layer of a network with 64 filters makes
+# 1 GB of it. More is for --size.
+MOST_PIXELS = 2**22
 # Widths of one pixel that a network can take: grey, colour.
 CHANNELS = (1, 3)
 
@@ -19,13 +23,14 @@ CHANNELS = (1, 3)
 class ImageInput:
     """What a network wants to be fed.
 
-    `size`: (height, width). `channels`: 1 (grey) or 3. `channels_first`: (n, c, h, w) in place of (n, h, w, c).
+    `size`: (height, width); None: any, each picture in its own. `channels`: 1 (grey) or 3. `channels_first`: (n, c, h, w) in
+    place of (n, h, w, c).
     `mean`, `deviation`: one number, or one per channel; an image in [0, 1] becomes (image - mean) / deviation, so that
     0.5 and 0.5 give [-1, 1]. They are of no use to an integer `dtype`, which gets [0, 255].
     `resizing`: how photos come to `size`.
     """
 
-    size: tuple[int, int]
+    size: tuple[int, int] | None
     channels: int = 3
     channels_first: bool = False
     dtype: tf.DType = tf.float32
@@ -78,6 +83,51 @@ def png_bytes(images: tf.Tensor, low: float = 0.0, high: float = 1.0) -> tf.Tens
         scaled = (tf.cast(images, tf.float32) - low) / (high - low)
         images = tf.round(tf.clip_by_value(scaled, 0.0, 1.0) * 255.0)
     return tf.io.encode_png(tf.cast(images, tf.uint8))
+
+
+def detected_classes(
+    classes: tf.Tensor, alias: str, names: Sequence[str] = (), first_class: int = 0
+) -> dict[str, tf.Tensor]:
+    """A detector's classes (n, k) under their alias, counted from `first_class`, and their names, string (n, k), if known.
+
+    `names`: in class order. A class beyond them, as detectors fill up unused places, has the name "".
+    """
+    counted = {alias: classes + tf.cast(first_class, classes.dtype)}
+    if not names:
+        return counted
+    places = tf.cast(classes, tf.int32)
+    known = tf.logical_and(places >= 0, places < len(names))
+    found = tf.gather(tf.constant(list(names)), tf.clip_by_value(places, 0, len(names) - 1))
+    return {**counted, DETECTED_NAMES: tf.where(known, found, "")}
+
+
+def each_in_its_own_size(
+    contents: tf.Tensor, wanted: ImageInput, network: Callable[[tf.Tensor], dict[str, tf.Tensor]]
+) -> dict[str, tf.Tensor]:
+    """Let a network that takes any size see each picture as it is, one after the other, since sizes differ.
+
+    `contents` string (n,), the bytes of files. `network`: takes (1, h, w, c), and gives tensors whose sizes behind the first do
+    not depend on h and w. Raises InvalidArgumentError as `photos_to_images` does, and for more than MOST_PIXELS.
+    """
+    # Decodes all of them once more: cheap beside the network, and it names the places of all that cannot be decoded.
+    readable = photos_to_images(contents, (1, 1))
+
+    def answer(content: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {name: value[0] for name, value in network(_image_of_own_size(content, wanted)).items()}
+
+    with tf.control_dependencies([readable]):
+        contents = tf.identity(contents)
+    outputs = tf.function(answer, autograph=False).get_concrete_function(contents[0]).structured_outputs
+    kinds = {name: tf.TensorSpec(spec.shape, spec.dtype) for name, spec in outputs.items()}
+    return tf.map_fn(answer, contents, fn_output_signature=kinds)
+
+
+def _image_of_own_size(content: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
+    image = tf.image.convert_image_dtype(decode(content), tf.float32)
+    pixels = tf.size(image) // 3
+    sentence = f"expected a picture of at most {MOST_PIXELS} pixels, since it is not scaled; received:"
+    with tf.control_dependencies([tf.debugging.Assert(pixels <= MOST_PIXELS, [sentence, pixels])]):
+        return fit(image[tf.newaxis], wanted)
 
 
 def one_by_one(

@@ -20,10 +20,11 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from backend.modeling import layers
+from backend.modeling import detections, layers, ranges
 from backend.modeling.export import DESCRIPTION, write_version
 from backend.modeling.freezing import freeze, load_signatures
 from backend.modeling.inspection import input_specs
+from backend.serving.preprocessing import decode_base64
 
 Function = tf.types.experimental.ConcreteFunction
 Tensors = dict[str, tf.Tensor]
@@ -33,6 +34,8 @@ DEFAULT_SIGNATURE = "serving_default"
 IMAGE_TYPES = (tf.float32, tf.float16, tf.bfloat16, tf.float64, tf.uint8)
 PNG_CHANNELS = (1, 3, 4)
 TOP_K = 5
+# Stands for the size of a picture where the network takes any: in the warm-up request, and where it is tried out.
+TRIAL_SIZE = (64, 64)
 
 
 class MergeError(ValueError):
@@ -43,10 +46,12 @@ class MergeError(ValueError):
 class Options:
     """What to merge. None leaves the choice to `find_place`, which refuses when there is more than one.
 
-    `decode`: "base64" or "bytes". `encode`: "png" turns the image output into PNG files. `signature`, `input`, `output`: names
-    in the source. `size`: (height, width), where the source leaves it open. `mean`, `deviation`: see layers.ImageInput.
-    `output_range`: the numbers that become black and white in a PNG. `softmax`: the class output holds logits.
-    `labels`: names of the classes, in class order. `batch`: at most so many images of waiting requests share a run; 0: none.
+    `decode`: "base64" or "bytes". `encode`: "png" turns the image output into PNG files, "detections" gives boxes, classes and
+    scores the names in detections.OPTIONS. `signature`, `input`, `output`, `boxes`, `classes`, `scores`: names in the source.
+    `size`: (height, width), where the source leaves it open. `mean`, `deviation`: see layers.ImageInput; `input_range`, in
+    their place: the numbers that stand for black and white in the network's input; `output_range`: in its output. `softmax`:
+    the class output holds logits. `labels`: names of the classes, in class order. `batch`: at most so many images of waiting
+    requests share a run; 0: none. `first_class`: added to a detector's classes.
     """
 
     decode: str = "base64"
@@ -57,10 +62,15 @@ class Options:
     size: tuple[int, int] | None = None
     mean: Sequence[float] = (0.0,)
     deviation: Sequence[float] = (1.0,)
-    output_range: tuple[float, float] = (0.0, 1.0)
+    output_range: tuple[float, float] | None = None
     softmax: bool = False
     labels: Sequence[str] = ()
     batch: int = 0
+    input_range: tuple[float, float] | None = None
+    boxes: str | None = None
+    classes: str | None = None
+    scores: str | None = None
+    first_class: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,7 +107,10 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
                       scores           image_bytes                             -> prediction and what else it gives
                       labels           image                                   -> labels string (n, k), probabilities (n, k)
       decode bytes    the same without image_bytes, each of input_bytes string (n)
-    With encode png the image output becomes output_bytes string (n). All share one frozen network.
+    With encode png the image output becomes output_bytes string (n); a network that takes any size then sees each picture in its
+    own, unless `size` says. All share one frozen network. Which numbers stand for black and white is what the options say,
+    else what the source says of itself, else what its last operation gives away, else 0 and 1 if a trial keeps to them: said in
+    the report, and refused where it stays open.
     Raises MergeError, InspectionError or FreezingError in a sentence; the folder of versions is then as it was.
     """
     place = find_place(input_specs(source), options)
@@ -105,9 +118,13 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
     description = read_description(source)
     signatures, _keep_alive = load_signatures(source)
     wanted = image_input(place, options, description)
+    if options.encode and not wanted.dtype.is_integer:
+        report(f"images go in as numbers from {_ends(wanted)}{_origin_of_input(options, description)}")
     richest = richest_signature(signatures, place, wanted)
     names = [label["name"] for label in description.get("labels", ())] or list(options.labels)
     merger = Merger(signatures[place.signature], signatures[richest], place, wanted, names, options)
+    if options.encode == "png":
+        merger.find_output_range(description, report)
     merged = merger.signatures(richest)
     if description:
         origin = f"{source.resolve().parent.name}/{source.resolve().name}"
@@ -202,18 +219,54 @@ def image_input(place: Place, options: Options, description: Mapping) -> layers.
     """What the layers in front have to make of a photo. Raises MergeError where the size stays open."""
     fixed = (place.layout.height, place.layout.width)
     size = fixed if None not in fixed else options.size or description.get("input_size")
-    if size is None:
+    if size is None and not (options.encode and not options.batch):
         raise MergeError(f"{place} leaves the size of the image open; give it with --size HEIGHT WIDTH")
     if options.size and tuple(options.size) != tuple(size):
         raise MergeError(f"--size is {options.size[0]} {options.size[1]}; {place} takes {size[0]} {size[1]} alone")
+    mean, deviation = _scale(options, description)
     return layers.ImageInput(
-        size=tuple(size),
+        size=tuple(size) if size else None,
         channels=place.layout.channels,
         channels_first=place.layout.channels_first,
         dtype=place.spec.dtype,
-        mean=options.mean,
-        deviation=options.deviation,
+        mean=mean,
+        deviation=deviation,
     )
+
+
+def _scale(options: Options, description: Mapping) -> tuple[Sequence[float], Sequence[float]]:
+    """Mean and deviation that take [0, 1] to what the network wants."""
+    given = _scaled(options)
+    if given and options.input_range:
+        raise MergeError("--input-range says what --mean and --deviation say too; give one of them")
+    stated = options.input_range or (None if given else description.get("input_range"))
+    if stated is None:
+        return options.mean, options.deviation
+    low, high = _checked_range("--input-range", stated)
+    return (-low / (high - low),), (1 / (high - low),)
+
+
+def _scaled(options: Options) -> bool:
+    return tuple(options.mean) != (0.0,) or tuple(options.deviation) != (1.0,)
+
+
+def _checked_range(option: str, stated: Sequence[float]) -> tuple[float, float]:
+    low, high = stated
+    if low == high:
+        raise MergeError(f"{option} is {low:g} {high:g}; expected two different numbers: for black and for white")
+    return float(low), float(high)
+
+
+def _ends(wanted: layers.ImageInput) -> str:
+    """The numbers that black and white become, of the first channel if they differ."""
+    low, high = (layers.normalise(tf.fill((1, 1, 1, 3), end), wanted).numpy().flat[0] for end in (0.0, 1.0))
+    return f"{low:g} (black) to {high:g} (white)"
+
+
+def _origin_of_input(options: Options, description: Mapping) -> str:
+    if options.input_range or _scaled(options):
+        return ""
+    return ", as the source says" if "input_range" in description else "; --input-range LOW HIGH says otherwise"
 
 
 def richest_signature(signatures: Mapping[str, Function], place: Place, wanted: layers.ImageInput) -> str:
@@ -226,12 +279,16 @@ def richest_signature(signatures: Mapping[str, Function], place: Place, wanted: 
     if not wider or len(_inputs(main)) != 1:
         return place.signature
     best = max(wider, key=lambda name: len(signatures[name].structured_outputs))
-    photo = tf.io.encode_jpeg(tf.cast(tf.random.uniform((*wanted.size, 3), maxval=256, dtype=tf.int32), tf.uint8))
-    image = layers.images_from_bytes(photo[tf.newaxis], wanted)
+    image = _noise_images(1, wanted)
     fed = {place.input: image[0] if place.layout.batch == "none" else image}
     one, other = main(**fed), signatures[best](**fed)
     same = all(np.allclose(value, other[name], atol=1e-5) for name, value in one.items() if value.dtype != tf.string)
     return best if same else place.signature
+
+
+def _noise_images(count: int, wanted: layers.ImageInput) -> tf.Tensor:
+    """Random images as the network wants them: (count, h, w, c) or (count, c, h, w)."""
+    return layers.fit(tf.random.stateless_uniform((count, *(wanted.size or TRIAL_SIZE), 3), (1, 2)), wanted)
 
 
 def _contains(signature: Function, other: Function) -> bool:
@@ -259,8 +316,10 @@ class Merger:
         self.outputs = richest.structured_outputs
         self.main_outputs = list(main.structured_outputs)
         self.further_inputs = {name: spec for name, spec in _inputs(richest).items() if name != place.input}
-        self.classes = self._class_output()
-        self.image_output = self._image_output() if options.encode else None
+        self.classes = None if options.encode == "detections" else self._class_output()
+        self.image_output = self._image_output() if options.encode == "png" else None
+        self.renamed = self._renamed()
+        self.output_range = (0.0, 1.0)
         self.frozen = freeze(richest)
         self.network = self._network()
 
@@ -269,21 +328,21 @@ class Merger:
         made = {}
         if self.options.decode == "bytes":
             text = raw = "input_bytes"
-            front = layers.images_from_bytes
+            decode = tf.identity
         else:
             text = self.place.input.removesuffix("_bytes")  # servers feed bytes, not text, to what is named so
-            raw, front = f"{text}_bytes", layers.images_from_base64
-            made[raw] = self._signature(raw, layers.images_from_bytes, self._main)
-        made[DEFAULT_SIGNATURE] = self._signature(text, front, self._main)
+            raw, decode = f"{text}_bytes", decode_base64
+            made[raw] = self._signature(raw, tf.identity, self._main)
+        made[DEFAULT_SIGNATURE] = self._signature(text, decode, self._main)
         if richest != self.place.signature:
-            made[richest] = self._signature(raw, layers.images_from_bytes, self._all)
-        if self.names:
-            made["labels"] = self._signature(text, front, self._named)
+            made[richest] = self._signature(raw, tf.identity, self._all)
+        if self.names and self.classes:
+            made["labels"] = self._signature(text, decode, self._named)
         return made
 
     def warmup(self, signatures: Mapping[str, Function]) -> dict[str, dict[str, np.ndarray]]:
         """One request per signature: a grey photo of the network's size, and zeros for further inputs."""
-        photo = tf.io.encode_jpeg(tf.fill((*self.wanted.size, 3), tf.constant(128, tf.uint8)))
+        photo = tf.io.encode_jpeg(tf.fill((*(self.wanted.size or TRIAL_SIZE), 3), tf.constant(128, tf.uint8)))
         strings = {True: photo, False: tf.io.encode_base64(photo)}
 
         def example(alias: str, spec: tf.TensorSpec) -> np.ndarray:
@@ -321,10 +380,15 @@ class Merger:
 
         return every
 
-    def _signature(self, alias: str, front: Callable, answer: Callable[[Tensors], Tensors]) -> Function:
+    def _signature(self, alias: str, decode: Callable, answer: Callable[[Tensors], Tensors]) -> Function:
         @tf.function(autograph=False)
         def signature(**inputs: tf.Tensor) -> Tensors:
-            images = front(inputs.pop(alias), self.wanted)
+            contents = decode(inputs.pop(alias))
+            if self.wanted.size is None:
+                return layers.each_in_its_own_size(
+                    contents, self.wanted, lambda image: answer(self.network(image, **inputs))
+                )
+            images = layers.images_from_bytes(contents, self.wanted)
             if inputs:
                 return answer(self.network(images, **inputs))
             return answer(layers.never_empty(self.network, images))
@@ -337,16 +401,78 @@ class Merger:
         if self.options.softmax:
             answers[self.classes] = layers.softmax(answers[self.classes])
         if self.image_output:
-            images = answers.pop(self.image_output)
-            if layout_of(self.outputs[self.image_output], PNG_CHANNELS).channels_first:
-                images = tf.transpose(images, (0, 2, 3, 1))
-            answers["output_bytes"] = layers.png_bytes(images, *self.options.output_range)
-        return answers
+            answers[self.image_output] = self._as_png(answers[self.image_output])
+        if self.options.encode == "detections":
+            classes = self.renamed_from("detection_classes")
+            names, first = self.names, self.options.first_class
+            answers |= layers.detected_classes(answers[classes], classes, names, first)
+        rest = {name: value for name, value in answers.items() if name not in self.renamed}
+        return rest | {new: answers[old] for old, new in self.renamed.items()}
+
+    def _as_png(self, images: tf.Tensor) -> tf.Tensor:
+        if layout_of(self.outputs[self.image_output], PNG_CHANNELS, named=True).channels_first:
+            images = tf.transpose(images, (0, 2, 3, 1))
+        return layers.png_bytes(images, *self.output_range)
 
     def _main(self, answers: Tensors) -> Tensors:
         answers = self._all(answers)
-        kept = {"output_bytes" if name == self.image_output else name for name in self.main_outputs}
-        return {name: answers[name] for name in kept}
+        kept = [self.renamed.get(name, name) for name in self.main_outputs]
+        return {name: answers[name] for name in [*kept, layers.DETECTED_NAMES] if name in answers}
+
+    def renamed_from(self, name: str) -> str:
+        """The source's name of an output that this version calls `name`."""
+        return next(old for old, new in self.renamed.items() if new == name)
+
+    def find_output_range(self, description: Mapping, report: Callable[[str], None]) -> None:
+        """Settle which numbers become black and white in the PNG files. Raises MergeError where nothing tells."""
+        options, spec = self.options, self.outputs[self.image_output]
+        if spec.dtype.is_integer:
+            return
+        stated = options.output_range or description.get("output_range")
+        given_away = ranges.given_away(self.frozen.structured_outputs[self.image_output])
+        origin = "" if options.output_range else ", as the source says"
+        if stated is None and given_away:
+            stated, origin = given_away[1], f", by its last operation, {given_away[0]}"
+            if stated != (0.0, 1.0) and not (options.input_range or _scaled(options) or "input_range" in description):
+                raise MergeError(
+                    f'output "{self.image_output}" holds numbers from {stated[0]:g} to {stated[1]:g}{origin}; whether the input '
+                    "does as well is not stated: give it with --input-range -1 1 or --input-range 0 1"
+                )
+        if stated is None:
+            stated, origin = self._tried(), ", as a trial with noise shows; --output-range LOW HIGH says otherwise"
+        self.output_range = _checked_range("--output-range", stated)
+        low, high = self.output_range
+        report(f'output "{self.image_output}" holds numbers from {low:g} (black) to {high:g} (white){origin}')
+
+    def _tried(self) -> tuple[float, float]:
+        further = {
+            name: tf.zeros([size or 1 for size in spec.shape], spec.dtype) for name, spec in self.further_inputs.items()
+        }
+        images = self.network(_noise_images(2, self.wanted), **further)[self.image_output]
+        low, high = float(tf.reduce_min(images)), float(tf.reduce_max(images))
+        if low < -0.01 or high > 1.01:
+            raise MergeError(
+                f'output "{self.image_output}" held numbers from {low:.3g} to {high:.3g} in a trial with noise; which are '
+                "black and white is not stated: give them with --output-range LOW HIGH, like -1 1 or 0 255"
+            )
+        return 0.0, 1.0
+
+    def _renamed(self) -> dict[str, str]:
+        """What outputs are called in the new version, where that differs."""
+        if self.image_output:
+            return {self.image_output: "output_bytes"}
+        if self.options.encode != "detections":
+            return {}
+        chosen = {name: getattr(self.options, option) for name, option in detections.OPTIONS.items()}
+        return {self._detection(name, output): name for name, output in chosen.items()}
+
+    def _detection(self, name: str, chosen: str | None) -> str:
+        option, single = detections.OPTIONS[name], self.place.layout.batch == "none"
+        if chosen is not None:
+            _check_choice(option, chosen, self.main_outputs)
+            return chosen
+        fitting = detections.fitting(name, {each: self.outputs[each] for each in self.main_outputs}, single)
+        return self._only(fitting, detections.EXPECTED[name], option)
 
     def _named(self, answers: Tensors) -> Tensors:
         return layers.top_k(self._all(answers)[self.classes], self.names, min(TOP_K, len(self.names)))
@@ -365,15 +491,16 @@ class Merger:
         return spec.shape[-1] == len(self.names) if self.names else spec.shape[-1] != 1
 
     def _image_output(self) -> str:
-        fitting = [name for name in self.main_outputs if layout_of(self.outputs[name], PNG_CHANNELS)]
+        named = self.options.output
+        fitting = [name for name in self.main_outputs if layout_of(self.outputs[name], PNG_CHANNELS, name == named)]
         return self._only(fitting, "images (n, height, width, 1, 3 or 4)")
 
-    def _only(self, fitting: Sequence[str], what: str) -> str:
-        if self.options.output is not None:
+    def _only(self, fitting: Sequence[str], what: str, option: str = "output") -> str:
+        if option == "output" and self.options.output is not None:
             _check_choice("output", self.options.output, fitting)
             return self.options.output
         if len(fitting) == 1:
             return fitting[0]
         there = "; ".join(f'"{name}" ({_kind(self.outputs[name])})' for name in self.main_outputs)
         found = "none" if not fitting else ", ".join(fitting)
-        raise MergeError(f"expected one output with {what}, found {found} among: {there}; choose with --output")
+        raise MergeError(f"expected one output with {what}, found {found} among: {there}; choose with --{option}")

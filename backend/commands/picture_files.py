@@ -1,0 +1,106 @@
+"""`dogsnap predict PICTURE --out FILE`: pictures through an image-to-image model, one file or a folder of them.
+
+It asks nobody itself: `predict.py` says how, here or by a server.
+"""
+
+import base64
+import binascii
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+Ask = Callable[[dict[str, Any]], Mapping[str, Any]]
+ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp")
+PICTURE = "output_bytes"
+
+
+def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
+    """Send each picture of `source`, a file or a folder, and write what comes back to `out`, a file or a folder.
+
+    A picture that fails does not keep the others from being done. Raises click.ClickException that names those that failed.
+    """
+    if not source.is_dir():
+        if out.is_dir():
+            raise click.ClickException(
+                f"--out {out} is a folder; expected the name of a file, such as {out / 'result.png'}"
+            )
+        _write(_translated(source, signature_name, ask), out)
+        click.echo(f"wrote {out}")
+        return
+    wanted = _targets(source, out)
+    failed: dict[str, list[str]] = {}
+    with click.progressbar(wanted.items(), label=f"{len(wanted)} pictures", show_pos=True) as pairs:
+        for picture, target in pairs:
+            try:
+                _write(_translated(picture, signature_name, ask), target)
+            except click.ClickException as error:
+                failed.setdefault(error.message, []).append(picture.name)
+    click.echo(f"wrote {len(wanted) - sum(map(len, failed.values()))} of {len(wanted)} pictures to {out}")
+    if failed:
+        raise click.ClickException("; ".join(f"{', '.join(names)}: {message}" for message, names in failed.items()))
+
+
+def _targets(folder: Path, out: Path) -> dict[Path, Path]:
+    """Where each picture's answer goes: NAME.png, or NAME.jpg.png where two pictures share a name but for the ending."""
+    pictures = sorted(file for file in folder.iterdir() if file.is_file() and file.suffix.lower() in ENDINGS)
+    if not pictures:
+        raise click.ClickException(f"{folder} holds no picture; expected files ending in {', '.join(ENDINGS)}")
+    if out.exists() and not out.is_dir():
+        raise click.ClickException(
+            f"--out {out} is a file; expected a folder for the {len(pictures)} pictures of {folder}"
+        )
+    if out.is_dir() and out.samefile(folder):
+        raise click.ClickException(
+            f"--out {out} is where the pictures are; expected another folder, so that none is replaced"
+        )
+    stems = [picture.stem for picture in pictures]
+    names = [picture.stem if stems.count(picture.stem) == 1 else picture.name for picture in pictures]
+    return {picture: out / f"{name}.png" for picture, name in zip(pictures, names, strict=True)}
+
+
+def _translated(picture: Path, signature_name: str, ask: Ask) -> bytes:
+    try:
+        contents = picture.read_bytes()
+    except OSError as error:
+        raise click.ClickException(f"{picture} cannot be read: {error.strerror}") from None
+    row = {"b64": base64.b64encode(contents).decode("ascii")}
+    return picture_of(ask({"instances": [row], "signature_name": signature_name}))
+
+
+def picture_of(answer: Mapping[str, Any]) -> bytes:
+    """The bytes of the one picture in a row-form answer. Raises click.ClickException in a sentence for any other answer."""
+    rows = answer.get("predictions") if isinstance(answer, Mapping) else None
+    if not isinstance(rows, list) or len(rows) != 1:
+        raise click.ClickException(f"expected an answer with one row of predictions, received {_short(answer)}")
+    row = rows[0]
+    if isinstance(row, Mapping) and PICTURE in row:
+        row = row[PICTURE]
+    if not isinstance(row, Mapping) or not isinstance(row.get("b64"), str):
+        raise click.ClickException(
+            f'expected a picture, {{"b64": ...}} or an output {PICTURE}, received {_short(row)}; is this a version that '
+            "`dogsnap merge --decode bytes --encode png` made?"
+        )
+    try:
+        return base64.b64decode(row["b64"], validate=True)
+    except binascii.Error as error:
+        raise click.ClickException(f"the picture in the answer is no base64 text: {error}") from None
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 120 else f"{text[:120]}..."
+
+
+def _write(contents: bytes, file: Path) -> None:
+    """Write the whole file or leave what was there."""
+    temporary = file.with_name(f".partial.{file.name}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(contents)
+        os.replace(temporary, file)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise click.ClickException(f"{file} cannot be written: {error.strerror}") from None

@@ -1,0 +1,29 @@
+"""Tells from a graph which numbers an output can hold: its last operation gives that away, or nothing does.
+
+It runs nothing, and takes nobody's word.
+"""
+
+import tensorflow as tf
+
+# Operations that leave the values as they are.
+PASSING = {
+    "Identity",
+    "Reshape",
+    "Transpose",
+    "Squeeze",
+    "ExpandDims",
+    "EnsureShape",
+    "StopGradient",
+    "Cast",
+    "Snapshot",
+}
+RANGES = {"Tanh": (-1.0, 1.0), "Sigmoid": (0.0, 1.0), "Softmax": (0.0, 1.0)}
+
+
+def given_away(output: tf.Tensor) -> tuple[str, tuple[float, float]] | None:
+    """The operation that bounds `output`, a tensor of a graph without function calls, and its bounds; None if none does."""
+    operation = output.op
+    while operation.type in PASSING:
+        operation = operation.inputs[0].op
+    bounds = RANGES.get(operation.type)
+    return (operation.type.lower(), bounds) if bounds else None

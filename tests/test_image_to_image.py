@@ -1,0 +1,414 @@
+"""Image-to-image networks and detectors, wrapped by merging: files of pictures in; PNG files, or named boxes, out."""
+
+import base64
+import http.server
+import io
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import requests
+import tensorflow as tf
+from click.testing import CliRunner, Result
+from exported import png
+from PIL import Image
+
+from backend.cli import main
+from backend.modeling.merge import MergeError, Options, merge
+from backend.serving.servable import Servable, ServableId
+from backend.serving.warmup import warm_up
+
+SIZE = (16, 16)
+NAMES = ["red dog", "green dog"]
+
+
+def save(folder: Path, network: Callable, *shape: int | None, dtype: tf.DType = tf.float32) -> Path:
+    """A SavedModel of somebody else's that takes `image` and gives what `network` makes of it."""
+
+    @tf.function(input_signature=[tf.TensorSpec(shape, dtype, "image")])
+    def serving_default(image):
+        answer = network(image)
+        return answer if isinstance(answer, dict) else {"generated": answer}
+
+    tf.saved_model.save(tf.Module(), str(folder), signatures=serving_default)
+    return folder
+
+
+def pixels(seed: int, size: tuple[int, int] = SIZE) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (*size, 3), dtype=np.uint8)
+
+
+def run(folder: Path, *files: bytes) -> dict[str, np.ndarray]:
+    loaded = tf.saved_model.load(str(folder))
+    return {
+        name: value.numpy()
+        for name, value in loaded.signatures["serving_default"](tf.constant(files, tf.string)).items()
+    }
+
+
+def made(folder: Path, *pictures: np.ndarray) -> list[np.ndarray]:
+    """What comes back as PNG files for pixels that go in as PNG files."""
+    files = run(folder, *map(png, pictures))["output_bytes"]
+    return [np.asarray(Image.open(io.BytesIO(file))) for file in files]
+
+
+def wrapped(source: Path, said: list[str] | None = None, **options) -> Path:
+    report = (lambda _: None) if said is None else said.append
+    return merge(source, Options(decode="bytes", encode="png", **options), report)
+
+
+# -- which numbers are black and white ---------------------------------------------------------------------------------
+
+
+def test_a_network_that_keeps_to_0_and_1_needs_no_range_and_is_told_what_was_taken(tmp_path) -> None:
+    said: list[str] = []
+    folder = wrapped(save(tmp_path / "m" / "1", lambda image: 1 - image, None, *SIZE, 3), said)
+    pictures = [pixels(seed) for seed in range(3)]
+    for before, after in zip(pictures, made(folder, *pictures), strict=True):
+        np.testing.assert_array_equal(after, 255 - before)
+    assert said[1] == "images go in as numbers from 0 (black) to 1 (white); --input-range LOW HIGH says otherwise"
+    assert said[2] == (
+        'output "generated" holds numbers from 0 (black) to 1 (white), as a trial with noise shows; '
+        "--output-range LOW HIGH says otherwise"
+    )
+
+
+def test_a_last_tanh_gives_its_range_away_and_the_input_has_to_be_stated(tmp_path) -> None:
+    source = save(tmp_path / "m" / "1", lambda image: tf.reshape(tf.tanh(-image), (-1, *SIZE, 3)), None, *SIZE, 3)
+    with pytest.raises(MergeError, match=r"from -1 to 1, by its last operation, tanh; .* --input-range -1 1 or"):
+        wrapped(source)
+    assert [file.name for file in source.parent.iterdir()] == ["1"]
+    folder = wrapped(source, input_range=(-1, 1))
+    before = pixels(1)
+    expected = np.round((np.tanh(1 - before / 127.5) + 1) * 127.5)
+    np.testing.assert_allclose(made(folder, before)[0], expected, atol=1)
+
+
+def test_a_sigmoid_gives_its_range_away_as_well(tmp_path) -> None:
+    said: list[str] = []
+    wrapped(save(tmp_path / "m" / "1", tf.sigmoid, None, *SIZE, 3), said)
+    assert said[2] == 'output "generated" holds numbers from 0 (black) to 1 (white), by its last operation, sigmoid'
+
+
+def test_numbers_beyond_0_and_1_that_nothing_explains_are_refused_until_they_are_stated(tmp_path) -> None:
+    source = save(tmp_path / "m" / "1", lambda image: image * 255, None, *SIZE, 3)
+    with pytest.raises(MergeError, match=r"held numbers from .* to 25\d in a trial .* --output-range LOW HIGH"):
+        wrapped(source)
+    before = pixels(2)
+    np.testing.assert_array_equal(made(wrapped(source, output_range=(0, 255)), before)[0], before)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"input_range": (1, 1)}, "--input-range is 1 1; expected two different numbers"),
+        ({"output_range": (0, 0)}, "--output-range is 0 0; expected two different numbers"),
+        ({"input_range": (-1, 1), "mean": (0.5,)}, "--input-range says what --mean and --deviation say too"),
+    ],
+)
+def test_ranges_that_say_nothing_or_too_much_are_refused(tmp_path, options, message) -> None:
+    with pytest.raises(MergeError, match=message):
+        wrapped(save(tmp_path / "m" / "1", lambda image: image, None, *SIZE, 3), **options)
+
+
+def test_a_network_of_bytes_gives_bytes_back_without_any_range(tmp_path) -> None:
+    said: list[str] = []
+    folder = wrapped(save(tmp_path / "m" / "1", lambda image: 255 - image, None, *SIZE, 3, dtype=tf.uint8), said)
+    np.testing.assert_array_equal(made(folder, pixels(3))[0], 255 - pixels(3))
+    assert len(said) == 1
+
+
+# -- channels and sizes ------------------------------------------------------------------------------------------------
+
+
+def test_a_grey_network_takes_colour_and_gives_grey(tmp_path) -> None:
+    folder = wrapped(save(tmp_path / "m" / "1", lambda image: 1 - image, None, *SIZE, 1))
+    before = pixels(4)
+    (after,) = made(folder, before)
+    assert after.shape == SIZE
+    np.testing.assert_allclose(after, 255 - before @ [0.2989, 0.587, 0.114], atol=1)
+
+
+def test_a_colour_network_takes_grey_and_jpeg(tmp_path) -> None:
+    folder = wrapped(save(tmp_path / "m" / "1", lambda image: image, None, *SIZE, 3))
+    grey, jpeg = io.BytesIO(), io.BytesIO()
+    Image.fromarray(pixels(5)[..., 0]).save(grey, "PNG")
+    Image.new("RGB", SIZE, (200, 30, 30)).save(jpeg, "JPEG")
+    first, second = run(folder, grey.getvalue(), jpeg.getvalue())["output_bytes"]
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(first)))[..., 1], pixels(5)[..., 0])
+    np.testing.assert_allclose(np.asarray(Image.open(io.BytesIO(second)))[8, 8], (200, 30, 30), atol=3)
+
+
+def test_a_picture_of_another_size_is_resized_for_a_network_of_a_fixed_one(tmp_path) -> None:
+    folder = wrapped(save(tmp_path / "m" / "1", lambda image: image, None, *SIZE, 3))
+    assert made(folder, pixels(6, (40, 24)))[0].shape == (*SIZE, 3)
+
+
+@pytest.mark.parametrize("batch", [None, 1])
+def test_a_network_of_any_size_sees_each_picture_in_its_own(tmp_path, batch) -> None:
+    folder = wrapped(save(tmp_path / "m" / "1", lambda image: 1 - image, batch, None, None, 3))
+    pictures = [pixels(7, (16, 20)), pixels(8, (31, 9)), pixels(9, (5, 5))]
+    for before, after in zip(pictures, made(folder, *pictures), strict=True):
+        np.testing.assert_array_equal(after, 255 - before)
+    assert run(folder)["output_bytes"].shape == (0,)
+    assert warm_up(Servable.load(ServableId("m", 2), folder)) == 1
+
+
+def test_a_network_of_any_size_takes_the_one_that_is_stated(tmp_path) -> None:
+    folder = wrapped(save(tmp_path / "m" / "1", lambda image: image, None, None, None, 3), size=(8, 12))
+    assert [each.shape for each in made(folder, pixels(7), pixels(8, (31, 9)))] == [(8, 12, 3), (8, 12, 3)]
+
+
+@pytest.mark.parametrize("shape", [(None, *SIZE, 3), (None, None, None, 3)], ids=["fixed size", "any size"])
+def test_a_picture_that_cannot_be_decoded_is_named_by_its_place(tmp_path, shape) -> None:
+    folder = wrapped(save(tmp_path / "m" / "1", lambda image: image, *shape))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"cannot decode the photos at these places .*\[1\]"):
+        run(folder, png(pixels(1)), png(pixels(2))[:50], png(pixels(3)))
+
+
+def test_a_picture_too_large_for_its_own_size_is_refused_with_the_limit(tmp_path) -> None:
+    folder = wrapped(save(tmp_path / "m" / "1", lambda image: image, None, None, None, 3))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected a picture of at most 4194304 pixels"):
+        run(folder, png(np.zeros((2049, 2048, 3), np.uint8)))
+
+
+# -- a detector --------------------------------------------------------------------------------------------------------
+
+
+def corners(image: tf.Tensor) -> dict[str, tf.Tensor]:
+    """A toy detector of bytes: a box around all that is bright red (class 0) or green (class 1), by falling score.
+
+    Boxes as (top, left, bottom, right) in [0, 1]; the score is the bright share of the picture. A third box is always empty.
+    """
+    bright = tf.cast(tf.cast(image[0, ..., :2], tf.float32) > 200, tf.float32)
+    high, wide = tf.unstack(tf.cast(tf.shape(image)[1:3], tf.float32))
+
+    def extent(share: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        places = tf.cast(tf.where(share > 0)[:, 0], tf.float32)
+        return tf.reduce_min(places) / size, (tf.reduce_max(places) + 1) / size
+
+    found = []
+    for channel in (0, 1):
+        top, bottom = extent(tf.reduce_max(bright[..., channel], axis=1), high)
+        left, right = extent(tf.reduce_max(bright[..., channel], axis=0), wide)
+        found.append(tf.stack([top, left, bottom, right]))
+    scores = tf.reduce_mean(bright, axis=(0, 1))
+    order = tf.argsort(scores, direction="DESCENDING")
+    return {
+        "output_0": tf.concat([tf.gather(tf.stack(found), order), tf.zeros((1, 4))], axis=0)[tf.newaxis],
+        "output_1": tf.concat([order, [-1]], axis=0)[tf.newaxis],
+        "output_2": tf.concat([tf.gather(scores, order), [0.0]], axis=0)[tf.newaxis],
+        "num_detections": tf.constant([2.0]),
+    }
+
+
+def scene(size: tuple[int, int]) -> bytes:
+    image = np.zeros((*size, 3), np.uint8)
+    image[4:8, 2:6] = (255, 0, 0)
+    image[10:20, 8:16] = (0, 255, 0)
+    return png(image)
+
+
+@pytest.fixture(scope="module")
+def detector(tmp_path_factory) -> Path:
+    """The toy detector as TensorFlow's Object Detection API exports: a batch of one picture of any size, in bytes; and merged."""
+    models = tmp_path_factory.mktemp("detector")
+    source = save(models / "detector" / "1", corners, 1, None, None, 3, dtype=tf.uint8)
+    names = models / "names.txt"
+    names.write_text("\n".join(NAMES))
+    done = CliRunner().invoke(
+        main,
+        [
+            "merge",
+            str(source),
+            "--decode",
+            "bytes",
+            "--encode",
+            "detections",
+            "--first-class",
+            "1",
+            "--labels",
+            str(names),
+        ],
+    )
+    assert done.exit_code == 0, done.output
+    return models
+
+
+def test_a_detector_answers_boxes_classes_scores_and_names_through_rest(start_server, detector) -> None:
+    server = start_server(detector)
+    rows = [{"b64": base64.b64encode(scene(size)).decode()} for size in ((20, 20), (40, 32))]
+    reply = requests.post(f"{server.url}/v1/models/detector/versions/2:predict", json={"instances": rows}, timeout=60)
+    assert reply.status_code == 200, reply.text
+    first, second = reply.json()["predictions"]
+    assert set(first) == {
+        "detection_boxes", "detection_classes", "detection_scores", "detection_names", "num_detections"
+    }  # fmt: skip
+    assert first["detection_names"] == ["green dog", "red dog", ""]
+    assert first["detection_classes"] == [2, 1, 0]
+    np.testing.assert_allclose(first["detection_boxes"][:2], [[0.5, 0.4, 1, 0.8], [0.2, 0.1, 0.4, 0.3]], atol=1e-6)
+    np.testing.assert_allclose(first["detection_scores"], [80 / 400, 16 / 400, 0], atol=1e-6)
+    np.testing.assert_allclose(second["detection_boxes"][0], [10 / 40, 8 / 32, 20 / 40, 16 / 32], atol=1e-6)
+    assert first["num_detections"] == 2
+
+
+def test_a_corrupt_picture_for_a_detector_is_400_and_named_by_its_place(start_server, detector) -> None:
+    rows = [{"b64": base64.b64encode(content).decode()} for content in (scene((20, 20)), b"no picture")]
+    url = f"{start_server(detector).url}/v1/models/detector/versions/2:predict"
+    reply = requests.post(url, json={"instances": rows}, timeout=60)
+    assert reply.status_code == 400
+    assert "[1]" in reply.json()["error"]
+
+
+def boxes_twice(image: tf.Tensor) -> dict[str, tf.Tensor]:
+    count = tf.shape(image)[0]
+    return {
+        "rough_boxes": tf.zeros((count, 5, 4)),
+        "fine_boxes": tf.ones((count, 5, 4)),
+        "scores": tf.zeros((count, 5)),
+        "classes": tf.zeros((count, 5)),
+    }
+
+
+def test_boxes_that_two_outputs_could_be_are_asked_for(tmp_path) -> None:
+    source = save(tmp_path / "m" / "1", boxes_twice, None, *SIZE, 3)
+    with pytest.raises(MergeError, match=r"one output with boxes \(n, k, 4\), found .*; choose with --boxes"):
+        merge(source, Options(decode="bytes", encode="detections"))
+    with pytest.raises(MergeError, match='--boxes names "large_boxes"; there is: '):
+        merge(source, Options(decode="bytes", encode="detections", boxes="large_boxes"))
+    answer = run(merge(source, Options(decode="bytes", encode="detections", boxes="fine_boxes")), png(pixels(1)))
+    assert set(answer) == {"detection_boxes", "detection_classes", "detection_scores", "rough_boxes"}
+    assert answer["detection_boxes"].min() == 1
+
+
+# -- dogsnap predict PICTURE --out -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Path:
+    models = tmp_path_factory.mktemp("negatives")
+    wrapped(save(models / "negative" / "1", lambda image: 1 - image, None, None, None, 3))
+    return models
+
+
+@pytest.fixture(scope="module", params=["here", "by a server"])
+def where(request, models, start_server) -> list[str]:
+    return ["--models", str(models)] if request.param == "here" else ["--url", start_server(models).url]
+
+
+def predict(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["predict", "--model", "negative", *map(str, arguments)])
+
+
+def test_a_picture_becomes_another_in_the_file_that_is_named(where, tmp_path) -> None:
+    (tmp_path / "picture.png").write_bytes(png(pixels(1)))
+    done = predict(tmp_path / "picture.png", "--out", tmp_path / "results" / "result.png", *where)
+    assert done.exit_code == 0, done.output
+    assert done.stdout == f"wrote {tmp_path / 'results' / 'result.png'}\n"
+    np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / "results" / "result.png")), 255 - pixels(1))
+
+
+def test_a_folder_of_pictures_becomes_a_folder_and_the_bad_one_is_named(where, tmp_path) -> None:
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    for number in (1, 2):
+        (folder / f"{number}.png").write_bytes(png(pixels(number)))
+    Image.fromarray(pixels(3)).save(folder / "1.bmp")
+    (folder / "bad.png").write_bytes(png(pixels(1))[:50])
+    (folder / "notes.txt").write_text("no picture")
+    done = predict(folder, "--out", out, *where)
+    assert done.exit_code == 1
+    assert "wrote 3 of 4 pictures" in done.output
+    assert done.output.splitlines()[-1].startswith("Error: bad.png: ")
+    assert sorted(file.name for file in out.iterdir()) == ["1.bmp.png", "1.png.png", "2.png"]
+    np.testing.assert_array_equal(np.asarray(Image.open(out / "1.bmp.png")), 255 - pixels(3))
+
+
+def test_a_picture_that_fails_leaves_the_earlier_result_whole(where, tmp_path) -> None:
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    (tmp_path / "result.png").write_bytes(b"of before")
+    done = predict(tmp_path / "bad.png", "--out", tmp_path / "result.png", *where)
+    assert done.exit_code == 1
+    assert "Traceback" not in done.output
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir() if "result" in file.name} == {
+        "result.png": b"of before"
+    }
+
+
+def test_a_version_that_makes_no_picture_says_so(models, tmp_path) -> None:
+    (tmp_path / "picture.png").write_bytes(png(pixels(1)))
+    done = predict(tmp_path / "picture.png", "--out", tmp_path / "x.png", "--models", models, "--version", 1)
+    assert done.exit_code == 1
+    assert done.output.startswith("Error: ")
+    assert not (tmp_path / "x.png").exists()
+
+
+@contextmanager
+def replying(status: int, body: bytes) -> Iterator[str]:
+    """A server that answers everything the same."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing to be printed."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+REPLIES = {
+    "an error": (404, {"error": "Servable not found"}, "Servable not found"),
+    "no predictions": (200, {"outputs": ["x"]}, "expected an answer with one row of predictions, received {'outputs'"),
+    "no row": (200, {"predictions": []}, "expected an answer with one row of predictions"),
+    "numbers": (200, {"predictions": [[0.1, 0.9]]}, "expected a picture"),
+    "a list": (200, [1], "expected an object"),
+    "no base64": (200, {"predictions": [{"b64": "no base64!"}]}, "is no base64 text"),
+}
+
+
+@pytest.mark.parametrize("case", REPLIES)
+def test_an_answer_without_a_picture_is_one_sentence_and_writes_nothing(tmp_path, case) -> None:
+    status, body, sentence = REPLIES[case]
+    (tmp_path / "picture.png").write_bytes(png(pixels(1)))
+    with replying(status, json.dumps(body).encode()) as url:
+        done = predict(tmp_path / "picture.png", "--out", tmp_path / "x.png", "--url", url)
+    assert done.exit_code == 1
+    assert sentence in done.output
+    assert done.output.count("\n") == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["picture.png"]
+
+
+def test_a_page_in_place_of_json_is_one_sentence(tmp_path) -> None:
+    (tmp_path / "picture.png").write_bytes(png(pixels(1)))
+    with replying(502, b"<html>Bad Gateway</html>") as url:
+        done = predict(tmp_path / "picture.png", "--out", tmp_path / "x.png", "--url", url)
+    assert done.exit_code == 1
+    assert "gives no answer that can be read" in done.output
+
+
+def test_folders_and_files_that_do_not_fit_together_are_refused(tmp_path) -> None:
+    folder, picture = tmp_path / "in", tmp_path / "picture.png"
+    folder.mkdir()
+    picture.write_bytes(png(pixels(1)))
+    there = ["--url", "http://127.0.0.1:9"]
+    assert "holds no picture" in predict(folder, "--out", tmp_path / "out", *there).output
+    (folder / "1.png").write_bytes(picture.read_bytes())
+    assert "is a file; expected a folder" in predict(folder, "--out", picture, *there).output
+    assert "expected another folder" in predict(folder, "--out", folder, *there).output
+    assert "is a folder; expected the name of a file" in predict(picture, "--out", folder, *there).output
+    assert "is a folder; expected a photo, or --out" in predict(folder, *there).output
+    assert "--out is for the picture" in predict("--json-instances", picture, "--out", tmp_path / "x", *there).output
