@@ -21,16 +21,20 @@ from backend.doors import (
 from backend.doors.gate import Gate
 from backend.serving.predictor import Predictor
 from backend.settings import Settings
+from backend.tracing import Tracing
 
 GATE = "dogsnap.gate"
 
 
-def create_app(settings: Settings, predictor: Predictor) -> Flask:
+def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None = None) -> Flask:
     """The WSGI application with every HTTP door."""
     app = Flask("dogsnap", static_folder=None)
     app.url_map.merge_slashes = False  # a path that is not quite right is refused, not redirected
     http.prepare(app, settings)
     hangup.prepare(app)
+    if tracing is not None:
+        tracing.follow(app)
+        predictor.metrics.on_step = tracing.step
     protection.prepare(app, settings)
     gate = app.extensions[GATE] = Gate(settings, predictor.metrics)
     gate.guard(app)

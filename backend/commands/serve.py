@@ -18,12 +18,13 @@ from flask import Flask
 from gunicorn.app.base import BaseApplication
 from limits import parse_many
 
-from backend import keys
+from backend import keys, tracing
 from backend.arbiter import Arbiter
 from backend.errors import DogsnapError, InvalidArgument
 from backend.gunicorn_conf import gunicorn_options
 from backend.logs import FORMATS, prepare_logging, survive_full_disk
 from backend.settings import Settings, flag, given, options
+from backend.tracing import Tracing
 
 log = logging.getLogger("dogsnap")
 
@@ -53,6 +54,7 @@ def checked_settings(**flags: Any) -> Settings:
     refuse_unusable_keys(settings)
     refuse_unusable_rates(settings)
     refuse_unusable_certificate(settings)
+    refuse_missing_tracing(settings)
     return settings
 
 
@@ -91,6 +93,12 @@ def refuse_unusable_certificate(settings: Settings) -> None:
             f"{settings.tls_cert} and {settings.tls_key} cannot be used: {getattr(error, 'strerror', None) or error}; "
             "expected a certificate chain and its private key without a password, both as PEM"
         ) from error
+
+
+def refuse_missing_tracing(settings: Settings) -> None:
+    """Raises click.ClickException."""
+    if settings.otlp_endpoint and not tracing.is_installed():
+        raise click.ClickException("--otlp-endpoint needs OpenTelemetry: install it with `pip install 'dogsnap[otel]'`")
 
 
 def refuse_unknown_log_format(settings: Settings) -> None:
@@ -168,6 +176,7 @@ class Server(BaseApplication):
         self._reread = reread
         self.predictor: Any = None
         self.grpc: Any = None
+        self.tracing: Tracing | None = None
         super().__init__()
 
     def load_config(self) -> None:
@@ -207,7 +216,9 @@ class Server(BaseApplication):
 
         refuse_wrong_models(self.settings)
         self.predictor = create_predictor(self.settings)
-        app = create_app(self.settings, self.predictor)
+        if self.settings.otlp_endpoint:
+            self.tracing = Tracing(self.settings.otlp_endpoint)
+        app = create_app(self.settings, self.predictor, self.tracing)
         self.grpc = self.open_grpc(app.extensions[GATE])
         _leave_libraries_alone()
         self.predictor.repository.start(self.settings.poll_seconds, self.announce)
@@ -218,7 +229,7 @@ class Server(BaseApplication):
             return None
         from backend.doors.grpc_server import GrpcServer
 
-        return GrpcServer(self.settings, self.predictor, gate)
+        return GrpcServer(self.settings, self.predictor, gate, self.tracing)
 
     def announce(self) -> None:
         host = "localhost" if self.settings.host in ("0.0.0.0", "::", "127.0.0.1") else self.settings.host
@@ -234,3 +245,5 @@ class Server(BaseApplication):
             self.grpc.close()
         if self.predictor is not None:
             self.predictor.close()
+        if self.tracing is not None:
+            self.tracing.close()

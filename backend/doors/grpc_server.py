@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 from urllib.parse import unquote
 
@@ -45,6 +46,7 @@ from backend.serving.servable import UnknownSignature
 from backend.serving.switchboard import Switchboard, checked_who
 from backend.serving.tensor_protos import to_arrays
 from backend.settings import MEBIBYTE, Settings
+from backend.tracing import Tracing
 
 DOOR = "grpc"
 SERVICES = (
@@ -63,10 +65,10 @@ access = logging.getLogger("dogsnap.access")
 class GrpcServer:
     """The door, open from its construction on; `drain` lets nobody in any more, `close` waits until all have left."""
 
-    def __init__(self, settings: Settings, predictor: Predictor, gate: Gate):
+    def __init__(self, settings: Settings, predictor: Predictor, gate: Gate, tracing: Tracing | None = None):
         """Raises RuntimeError when the port cannot be had."""
         self._grace = settings.drain_seconds
-        self._calls = Calls(gate, settings.access_log)
+        self._calls = Calls(gate, settings.access_log, tracing)
         self._health = Health(predictor.repository.not_ready)
         self._draining = False
         threads = settings.run_threads + settings.queue_size + SPARE_THREADS
@@ -117,8 +119,9 @@ def address(host: str, port: int) -> str:
 class Calls:
     """What every call goes through: it is counted until its client has the answer, and an error becomes a status."""
 
-    def __init__(self, gate: Gate, access_log: bool = False):
+    def __init__(self, gate: Gate, access_log: bool = False, tracing: Tracing | None = None):
         self._gate = gate
+        self._tracing = tracing
         self._access_log = access_log
         self._running = 0
         self._changed = threading.Condition()
@@ -131,14 +134,20 @@ class Calls:
             self._leave()
         code = grpc.StatusCode.OK
         try:
-            self._let_in(context, name)
-            return work()
+            with self._span(context, name):
+                self._let_in(context, name)
+                return work()
         except Exception as error:
             code, message = translate.status(error if isinstance(error, DogsnapError) else _unexpected(error))
             context.abort(code, message)
         finally:
             if self._access_log:
                 access.info("%s %s %.3f s", name, code.name, time.perf_counter() - started)
+
+    def _span(self, context: grpc.ServicerContext, name: str) -> Any:
+        if self._tracing is None:
+            return nullcontext()
+        return self._tracing.request(f"grpc {name}", headers_of(context.invocation_metadata()))
 
     def _let_in(self, context: grpc.ServicerContext, name: str) -> None:
         headers = headers_of(context.invocation_metadata())

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDone
+from contextvars import copy_context
 from typing import TypeVar
 
 from backend.errors import Cancelled, DeadlineExceeded, Full, Unavailable
@@ -38,7 +39,8 @@ class BoundedExecutor:
         """
         self._take_place()
         try:
-            future = self._pool.submit(self._begin, work, deadline)
+            # What belongs to the request (its id in the log, its trace) goes along into the other thread.
+            future = self._pool.submit(copy_context().run, self._begin, work, deadline)
         except RuntimeError:
             self._leave_place()
             raise Unavailable("the server is shutting down; try again later") from None

@@ -59,6 +59,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        # Told of each step as it ends; for traces.
+        self.on_step: Callable[[str, float, ServableId | None], None] = lambda step, seconds, servable: None
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         self._requests = Counter(
@@ -153,6 +155,7 @@ class Metrics:
     def took(self, step: str, seconds: float, servable: ServableId | None = None) -> None:
         model, version = (servable.name, servable.version) if servable else ("", "")
         self._step_seconds.labels(model, version, step).observe(seconds)
+        self.on_step(step, seconds, servable)
 
     def ran(self, servable: ServableId, size: int) -> None:
         """So many photos or rows run together."""

@@ -1,0 +1,82 @@
+"""Traces for OpenTelemetry: one span for each request, with a span for each of its steps, sent to a collector over OTLP.
+
+It needs the extra `dogsnap[otel]`; without --otlp-endpoint none of it is imported. Spans hold no photo, key or address.
+"""
+
+import importlib.util
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from flask import Flask, Response, g, request
+
+NAME = "dogsnap"
+NANOSECONDS = 1_000_000_000
+
+
+def is_installed() -> bool:
+    """Whether the extra is there."""
+    return importlib.util.find_spec("opentelemetry") is not None and (
+        importlib.util.find_spec("opentelemetry.sdk") is not None
+        and importlib.util.find_spec("opentelemetry.exporter") is not None
+    )
+
+
+class Tracing:
+    """Sends spans in a thread of its own; start it after the fork, and close it, which sends what is left."""
+
+    def __init__(self, endpoint: str):
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        self._provider = TracerProvider(resource=Resource.create({"service.name": NAME}))
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint)))
+        self._tracer = self._provider.get_tracer(NAME)
+
+    def step(self, step: str, seconds: float, servable: Any) -> None:
+        """A span that ends now, for a step that took so long; its parent is the request of this context."""
+        now = time.time_ns()
+        about = {"dogsnap.model": servable.name, "dogsnap.version": servable.version} if servable else {}
+        span = self._tracer.start_span(step, start_time=now - int(seconds * NANOSECONDS), attributes=about)
+        span.end(now)
+
+    @contextmanager
+    def request(self, name: str, headers: Mapping[str, str], **attributes: str) -> Iterator[Any]:
+        """The span of a request, below the one whose W3C `traceparent` its headers carry."""
+        from opentelemetry.trace import SpanKind
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        parent = TraceContextTextMapPropagator().extract({key.lower(): value for key, value in headers.items()})
+        with self._tracer.start_as_current_span(
+            name, parent, SpanKind.SERVER, attributes, record_exception=False, set_status_on_exception=True
+        ) as span:
+            yield span
+
+    def follow(self, app: Flask) -> None:
+        """Trace every HTTP request of `app`. Call it after `http.prepare`, which gives each its id."""
+
+        @app.before_request
+        def begin() -> None:
+            rule = request.url_rule.rule if request.url_rule else "unknown path"
+            g.trace = self.request(
+                f"{request.method} {rule}", request.headers, **{"dogsnap.request_id": g.request_id, "http.route": rule}
+            )
+            g.span = g.trace.__enter__()
+
+        @app.after_request
+        def note(response: Response) -> Response:
+            if "span" in g:
+                g.span.set_attribute("http.response.status_code", response.status_code)
+            return response
+
+        @app.teardown_request
+        def end(error: BaseException | None) -> None:
+            if "trace" in g:
+                g.pop("trace").__exit__(None, None, None)
+
+    def close(self) -> None:
+        """Send what has not been sent."""
+        self._provider.shutdown()
