@@ -199,7 +199,7 @@ def example(features: dict[str, Any]) -> Any:
         elif isinstance(values[0], str):
             feature.bytes_list.value.extend(each.encode() for each in values)
         elif isinstance(values[0], int):
-            feature.int64_list.value.extend(values)
+            feature.int64_list.value.extend(map(int, values))
         else:
             feature.float_list.value.extend(values)
     return message
