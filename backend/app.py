@@ -12,6 +12,7 @@ from backend.doors import (
     hangup,
     health,
     http,
+    openapi,
     overload,
     protection,
     simple,
@@ -46,5 +47,6 @@ def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None
     app.register_blueprint(app_api.blueprint(settings, predictor))
     app.register_blueprint(simple.blueprint(settings, predictor))
     app.register_blueprint(tf_serving.blueprint(settings, predictor))
+    app.register_blueprint(openapi.blueprint(settings))
     app.register_blueprint(web.blueprint())
     return app

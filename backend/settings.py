@@ -53,6 +53,7 @@ class Settings:
     max_photo_pixels: int = setting(50_000_000, "largest photo, in pixels", least=1)
     max_photos: int = setting(32, "most photos in one request", least=1)
     max_request_pixels: int = setting(100_000_000, "all photos of one request together, in pixels", least=1)
+    max_json_depth: int = setting(100, "deepest nesting of lists and objects in JSON, in levels", least=2)
     enable_cors: bool = setting(False, "let pages of other hosts call this server from a browser")
     access_log: bool = setting(False, "log one line per request")
     admin_token: str = setting(

@@ -1,8 +1,7 @@
 """What the kernel says about the process that answers behind a test's server."""
 
+import os
 from pathlib import Path
-
-MEBIBYTE = 2**20
 
 
 def worker(server) -> int:
@@ -16,3 +15,8 @@ def memory(pid: int) -> float:
     """Resident memory in MiB."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) / 1024
+
+
+def most_seconds(free: float = 5.0) -> float:
+    """What may take `free` seconds on free cores, where others use these cores as well."""
+    return free * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))

@@ -10,6 +10,7 @@ import time
 import pytest
 import requests
 import tiny_models
+from server_process import most_seconds
 
 from backend.gunicorn_worker import CHUNK_FRAMES, Incoming
 
@@ -125,7 +126,7 @@ def test_two_hundred_slow_clients_do_not_delay_the_others(server):
         seconds = [predict_seconds(server) for _ in range(10)]
         with requests.Session() as session:
             assert session.get(f"{server.url}/healthz", timeout=5).status_code == 200
-    assert max(seconds) < 2
+    assert max(seconds) < most_seconds(2)
 
 
 def answer(client: socket.socket) -> tuple[bytes, dict]:
@@ -215,8 +216,8 @@ def test_a_client_that_leaves_its_answered_connection_open_delays_nobody(server)
     begun = time.monotonic()
     for client in clients:
         assert client.recv(1000).startswith(b"HTTP/1.1 200")
-    assert predict_seconds(server) < 2
-    assert time.monotonic() - begun < 5
+    assert predict_seconds(server) < most_seconds(2)
+    assert time.monotonic() - begun < most_seconds(5)
     for client in clients:
         client.close()
 
@@ -240,7 +241,7 @@ def test_more_connections_than_there_is_room_for_make_the_oldest_leave(start_ser
         ]
         for client in clients:
             client.send(b"P")
-        assert predict_seconds(server) < 5
+        assert predict_seconds(server) < most_seconds(5)
         status, body = answer(clients[0])
     assert b" 503 " in status
     assert "no connection left" in body["error"]

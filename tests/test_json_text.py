@@ -3,7 +3,7 @@
 import pytest
 
 from backend.errors import InvalidArgument
-from backend.serving.json_text import parse_lenient_json
+from backend.serving.json_text import is_deeper, parse_lenient_json
 
 
 def test_deep_values_under_keys_that_are_ignored_do_no_harm() -> None:
@@ -24,3 +24,14 @@ def test_a_number_of_thousands_of_digits_is_refused() -> None:
 
 def test_what_follows_the_object_is_left_alone() -> None:
     assert parse_lenient_json(b'{"instances": [1]} and more') == {"instances": [1]}
+
+
+def test_what_is_never_closed_is_refused_with_the_limit_and_its_setting() -> None:
+    with pytest.raises(InvalidArgument, match=r"deeper than 7 levels \(DOGSNAP_MAX_JSON_DEPTH\)"):
+        parse_lenient_json(b'{"a":' * 200_000, 7)
+
+
+def test_depth_is_counted_in_levels_of_lists_and_objects() -> None:
+    for value, levels in ((1, 0), ([], 1), ({"a": [1]}, 2), ([1, {"a": [{}]}], 4)):
+        assert is_deeper(value, levels - 1) or levels == 0
+        assert not is_deeper(value, levels)

@@ -8,7 +8,8 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from backend.doors.access import check_access
-from backend.doors.http import json_response, parse_json, read_body, text_field
+from backend.doors.fields import PERCENT, TEXT, VERSION, Body
+from backend.doors.http import json_response, parse_json, read_body
 from backend.errors import InvalidArgument, UnsupportedMediaType
 from backend.serving.overview import overview
 from backend.serving.predictor import Predictor
@@ -18,6 +19,17 @@ from backend.serving.traffic import Split
 from backend.settings import Settings
 
 SHOWN_SWITCHES = 50
+
+
+# What the paths that switch take, by the name of their function.
+BODIES = {
+    "label": Body({"version": VERSION}, {"from": VERSION, "by": TEXT}),
+    "default": Body({"version": VERSION}, {"by": TEXT}),
+    "load": Body({}, {"by": TEXT}),
+    "split": Body({"version": VERSION, "percent": PERCENT}, {"label": TEXT, "by": TEXT}),
+    "shadow": Body({"version": VERSION}, {"by": TEXT}),
+    "undo": Body({}, {"id": VERSION, "model": TEXT, "by": TEXT}),
+}
 
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
@@ -39,14 +51,14 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @door.post("/models/<path:model>/labels/<path:label>")
     def label(model: str, label: str) -> Response:
-        fields, by = _fields("version", optional=("from",))
-        expected = _number(fields, "from") if "from" in fields else ANY
-        return _done(predictor, model, board.label(model, label, _number(fields, "version"), by, expected))
+        fields, by = _fields()
+        switch = board.label(model, label, fields["version"], by, fields.get("from", ANY))
+        return _done(predictor, model, switch)
 
     @door.post("/models/<path:model>/default")
     def default(model: str) -> Response:
-        fields, by = _fields("version")
-        return _done(predictor, model, board.default(model, _number(fields, "version"), by))
+        fields, by = _fields()
+        return _done(predictor, model, board.default(model, fields["version"], by))
 
     @door.post("/models/<path:model>/versions/<int:version>/<any(load, unload):what>")
     def load(model: str, version: int, what: str) -> Response:
@@ -55,14 +67,13 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @door.post("/models/<path:model>/split")
     def split(model: str) -> Response:
-        fields, by = _fields("version", "percent", optional=("label",))
-        label = text_field("label", fields.get("label"))
-        return _done(predictor, model, board.split(model, label, _split(fields), by))
+        fields, by = _fields()
+        return _done(predictor, model, board.split(model, fields.get("label", ""), _split(**fields), by))
 
     @door.post("/models/<path:model>/shadow")
     def shadow(model: str) -> Response:
-        fields, by = _fields("version")
-        return _done(predictor, model, board.shadow(model, _number(fields, "version"), by))
+        fields, by = _fields()
+        return _done(predictor, model, board.shadow(model, fields["version"], by))
 
     @door.get("/switches")
     def switches() -> Response:
@@ -70,8 +81,8 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @door.post("/undo")
     def undo() -> Response:
-        fields, by = _fields(optional=("id", "model"))
-        switch = board.undo(by, _number(fields, "id"), text_field("model", fields.get("model")))
+        fields, by = _fields()
+        switch = board.undo(by, fields.get("id"), fields.get("model", ""))
         return _done(predictor, switch.subject.model, switch)
 
     return door
@@ -96,32 +107,16 @@ def _state(predictor: Predictor, model: str) -> dict[str, Any]:
     return {"model": overview(predictor, [model])[0] if model else None}
 
 
-def _fields(*required: str, optional: tuple[str, ...] = ()) -> tuple[dict[str, Any], Who]:
-    """The body's fields, and who sends them. Raises InvalidArgument for a missing or unknown field."""
+def _fields() -> tuple[dict[str, Any], Who]:
+    """The body's fields as BODIES has them, and who sends them. Raises InvalidArgument for a missing or unknown field."""
     if request.mimetype != "application/json":
         raise UnsupportedMediaType(f"expected Content-Type: application/json, received {request.mimetype or 'none'}")
-    fields = parse_json(read_body(1, "a fixed limit"))
-    known = {*required, *optional, "by"}
-    missing, unknown = sorted(set(required) - set(fields)), sorted(set(fields) - known)
-    if missing or unknown:
-        raise InvalidArgument(
-            f"expected the fields {', '.join(sorted(known)) or 'none'}; "
-            f"missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'}"
-        )
-    return fields, checked_who(text_field("by", fields.get("by")), request.remote_addr or "")
+    body = BODIES[request.endpoint.rpartition(".")[2]]
+    fields = body.checked(parse_json(read_body(1, "a fixed limit")))
+    return fields, checked_who(fields.get("by", ""), request.remote_addr or "")
 
 
-def _number(fields: dict[str, Any], name: str) -> int | None:
-    value = fields.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | None):
-        raise InvalidArgument(f"{name} is {value!r}; expected a whole number, or null for none")
-    return value
-
-
-def _split(fields: dict[str, Any]) -> Split | None:
-    version, percent = _number(fields, "version"), fields["percent"]
-    if isinstance(percent, bool) or not isinstance(percent, int | float):
-        raise InvalidArgument(f"percent is {percent!r}; expected a number from 0, which ends a split, to 100")
+def _split(version: int | None, percent: float, **_: str) -> Split | None:
     if percent == 0:
         return None
     if version is None:

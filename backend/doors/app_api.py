@@ -7,14 +7,13 @@ from typing import Any
 
 from flask import Blueprint, Response, g, request
 
+from backend.doors.fields import TEXT, WHOLE
 from backend.doors.http import (
     check_form_size,
     json_response,
     parse_json,
     read_body,
     request_key,
-    text_field,
-    whole_number,
 )
 from backend.errors import InvalidArgument, Unavailable
 from backend.serving.base64_text import decode_base64
@@ -25,7 +24,8 @@ from backend.settings import Settings
 
 DOOR = "api"
 BREEDS_FILE = "breeds.json"
-FIELDS = "image, top_k, model, version, label"
+# What may come with a photo: in the JSON object, the form or the query.
+FIELDS = {"top_k": WHOLE, "model": TEXT, "version": WHOLE, "label": TEXT}
 
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
@@ -33,9 +33,9 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @door.post("/classify")
     def classify() -> Response:
-        photo, fields = _photo_and_fields(settings)
-        top_k = whole_number("top_k", fields.get("top_k"))
-        result = predictor.classify(photo, _spec(fields, predictor), top_k, DOOR)
+        photo, received = _photo_and_fields(settings)
+        fields = {name: kind.check(name, received.get(name)) for name, kind in FIELDS.items()}
+        result = predictor.classify(photo, _spec(fields, predictor), fields["top_k"], DOOR)
         return json_response({**result.to_json(), "request_id": g.request_id})
 
     @door.get("/breeds")
@@ -100,11 +100,12 @@ def _from_text(fields: dict[str, Any]) -> bytes:
     text = fields.get("image")
     if not isinstance(text, str):
         received = "nothing" if text is None else f"a {type(text).__name__}"
-        raise InvalidArgument(f'expected "image": the photo as base64 text, received {received}; fields are {FIELDS}')
+        raise InvalidArgument(
+            f'expected "image": the photo as base64 text, received {received}; fields are image, {", ".join(FIELDS)}'
+        )
     return decode_base64(text)
 
 
 def _spec(fields: dict[str, Any], predictor: Predictor) -> ModelSpec:
-    name = text_field("model", fields.get("model")) or predictor.default_model()
-    version, label = whole_number("version", fields.get("version")), text_field("label", fields.get("label"))
-    return ModelSpec(name, version, label or None, request_key())
+    name = fields["model"] or predictor.default_model()
+    return ModelSpec(name, fields["version"], fields["label"] or None, request_key())

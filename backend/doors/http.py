@@ -13,12 +13,13 @@ from contextlib import suppress
 from typing import Any
 
 import orjson
-from flask import Flask, Request, Response, g, request
+from flask import Flask, Request, Response, current_app, g, request
 from gunicorn.http.errors import NoMoreData, ParseException
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from backend.doors import caller
 from backend.errors import DogsnapError, Internal, InvalidArgument, TooLarge, Unauthenticated
+from backend.serving.json_text import DEPTH_LIMIT, is_deeper
 from backend.serving.versions import MAX_INT64
 from backend.settings import MEBIBYTE, Settings
 
@@ -26,6 +27,7 @@ log = logging.getLogger("dogsnap.http")
 access = logging.getLogger("dogsnap.access")
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+JSON_DEPTH = "MAX_JSON_DEPTH"
 GZIP_FROM_BYTES = 1024  # smaller replies fit one network packet anyway
 GZIP_LEVEL = 4  # of 9: floats shrink little, so more work gains little
 # A client may take so long to read what of its answer does not fit into the system's buffers; it holds a thread meanwhile.
@@ -42,6 +44,7 @@ class MemoryRequest(Request):
 def prepare(app: Flask, settings: Settings) -> None:
     """Give `app` request ids, the error body, gzip replies, and CORS if it is enabled."""
     app.request_class = MemoryRequest
+    app.config[JSON_DEPTH] = settings.max_json_depth
     app.before_request(_take_request_id)
     app.before_request(_limit_sending)
     app.after_request(_compress)
@@ -169,7 +172,14 @@ def parse_json(body: bytes) -> dict[str, Any]:
         ) from None
     if not isinstance(value, dict):
         raise InvalidArgument(f"expected a JSON object as body, received a JSON {type(value).__name__}")
+    if is_deeper(value, json_depth()):
+        raise InvalidArgument(f"the body is nested deeper than {DEPTH_LIMIT.format(json_depth())}; send a flat object")
     return value
+
+
+def json_depth() -> int:
+    """The setting max_json_depth, in levels."""
+    return current_app.config[JSON_DEPTH]
 
 
 def whole_number(name: str, value: Any) -> int | None:

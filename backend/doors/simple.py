@@ -11,7 +11,15 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from backend.doors import simple_clients
-from backend.doors.http import check_form_size, json_response, read_body, request_key, text_field, whole_number
+from backend.doors.http import (
+    check_form_size,
+    json_depth,
+    json_response,
+    read_body,
+    request_key,
+    text_field,
+    whole_number,
+)
 from backend.errors import DogsnapError, InvalidArgument, NotFound
 from backend.serving import tensors
 from backend.serving.json_text import parse_lenient_json
@@ -65,7 +73,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
 
 def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
-    fields = parse_lenient_json(read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB"))
+    fields = parse_lenient_json(read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB"), json_depth())
     if "data" not in fields:
         raise InvalidArgument('expected {"data": {input: value}}, received no "data"')
     data, signature_name = fields["data"], text_field("signature_name", fields.get("signature_name"))

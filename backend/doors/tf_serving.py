@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from flask import Blueprint, Response, request
 from google.protobuf import json_format
 
-from backend.doors.http import json_response, read_body, request_key
+from backend.doors.http import json_depth, json_response, read_body, request_key
 from backend.errors import InvalidArgument
 from backend.serving import tensors
 from backend.serving.examples import examples_from_body
@@ -24,8 +24,9 @@ from backend.serving.versions import MAX_INT64
 from backend.settings import Settings
 
 DOOR = "rest"
+METHODS = ("classify", "regress", "predict")
 WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
-POST_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}:(?P<method>classify|regress|predict)", re.IGNORECASE)
+POST_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}:(?P<method>{'|'.join(METHODS)})", re.IGNORECASE)
 GET_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}(?P<metadata>/metadata)?", re.IGNORECASE)
 
 
@@ -90,7 +91,7 @@ def _version(digits: str | None) -> int | None:
 
 
 def _predict(predictor: Predictor, spec: ModelSpec, body: bytes) -> Response:
-    fields = parse_lenient_json(body)
+    fields = parse_lenient_json(body, json_depth())
     prediction = predictor.predict(
         spec, lambda signature: tensors.from_body(fields, signature), signature_name(fields), door=DOOR
     )
@@ -122,7 +123,7 @@ def version_header(servable: ServableId) -> dict[str, str]:
 
 
 def _examples(predictor: Predictor, path: Path, body: bytes) -> Response:
-    fields = parse_lenient_json(body)
+    fields = parse_lenient_json(body, json_depth())
     name = signature_name(fields)
     (result,) = predictor.infer(path.spec, [Task(path.method, name)], examples_from_body(fields, path.method), DOOR)
     return json_response({"results": result.rows()}, headers=version_header(result.servable))

@@ -5,6 +5,7 @@ It only reads; answers are strict JSON.
 
 import json
 import re
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -25,19 +26,23 @@ PARSER_WORDS = (
 TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 SHORT_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|\bInf\b', re.DOTALL)
 MAX_DEPTH = 100  # levels; a tensor has fewer, and deeper values can only stand under keys that are ignored
+DEPTH_LIMIT = "{} levels (DOGSNAP_MAX_JSON_DEPTH)"
 
 
-def parse_lenient_json(body: bytes) -> dict[str, Any]:
-    """The JSON object at the start of `body`. Raises InvalidArgument in TensorFlow Serving's words."""
+def parse_lenient_json(body: bytes, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
+    """The JSON object at the start of `body`. Raises InvalidArgument in TensorFlow Serving's words.
+
+    What is nested so deep that parsers give up is left out beyond `max_depth`: no value that anybody asks for lies there.
+    """
     if not body.strip():
         raise InvalidArgument("JSON Parse error: The document is empty")
-    value = _parse(body)
+    value = _parse(body, max_depth)
     if not isinstance(value, dict):
         raise InvalidArgument(f"JSON Value: {show(value)} Is not object")
     return value
 
 
-def _parse(body: bytes) -> Any:
+def _parse(body: bytes, max_depth: int) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -48,10 +53,10 @@ def _parse(body: bytes) -> Any:
     except RecursionError:
         pass
     try:
-        return _decode(without_deep_values(text))
+        return _decode(without_deep_values(text, max_depth))
     except RecursionError:  # nested that deep and never closed: there is no value that could be left out
         raise InvalidArgument(
-            f"JSON Parse error: nested deeper than {MAX_DEPTH} and not closed. at offset: 0"
+            f"JSON Parse error: nested deeper than {DEPTH_LIMIT.format(max_depth)} and not closed. at offset: 0"
         ) from None
 
 
@@ -83,16 +88,25 @@ def _words(message: str) -> str:
     return next((words for start, words in PARSER_WORDS if message.startswith(start)), message)
 
 
-def without_deep_values(text: str) -> str:
-    """Replace lists and objects nested deeper than MAX_DEPTH by null, without recursion."""
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and objects are nested in more levels than so many; without recursion."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(levels):
+        inner = chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for each in inner if isinstance(each, dict | list)]
+    return bool(level)
+
+
+def without_deep_values(text: str, max_depth: int = MAX_DEPTH) -> str:
+    """Replace lists and objects nested deeper than `max_depth` by null, without recursion."""
     depth, start, kept_from, parts = 0, 0, 0, []
     for token in TOKENS.finditer(text):
         if token[0] in "[{":
             depth += 1
-            start = token.start() if depth == MAX_DEPTH + 1 else start
+            start = token.start() if depth == max_depth + 1 else start
         elif token[0] in "]}":
             depth -= 1
-            if depth == MAX_DEPTH:
+            if depth == max_depth:
                 parts += [text[kept_from:start], "null"]
                 kept_from = token.end()
             if depth == 0:

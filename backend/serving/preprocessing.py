@@ -44,10 +44,10 @@ def resize(image: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED) ->
 
     `image`: uint8 in [0, 255] or float32 in [0, 1], (h, w, 3) or (n, h, w, 3). Returns float32 in [0, 1].
     """
-    white = 255.0 if image.dtype == tf.uint8 else 1.0
+    scale = 1.0 / 255.0 if image.dtype == tf.uint8 else 1.0
     # Bytes are resized as bytes: 50 megapixels as float32 would take 600 MB more, and eight times as long.
     resized = tf.image.resize(_middle(image, size) if how.crop else image, size, how.method, antialias=how.antialias)
-    return tf.clip_by_value(tf.cast(resized, tf.float32) / white, 0.0, 1.0)
+    return tf.clip_by_value(tf.cast(resized, tf.float32) * scale, 0.0, 1.0)
 
 
 def _middle(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:

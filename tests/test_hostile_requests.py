@@ -1,0 +1,314 @@
+"""Hostile requests against a real server: whatever is sent, the answer is 2xx or 4xx with the one error body, and comes soon."""
+
+import base64
+import gzip
+import http.client
+import json
+import shutil
+import time
+import zlib
+from pathlib import Path
+
+import colour_photos
+import hypothesis
+import pytest
+import requests
+import schemathesis
+import tiny_models
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
+from server_process import memory, most_seconds, worker
+
+MOST_GROWTH = 50  # MiB
+EXAMPLES = 6  # for each operation, once with data that the document allows and once with data that it does not
+JSON_EXAMPLES = 120
+FUZZ = {"deadline": None, "database": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
+FUZZ["phases"] = (Phase.explicit, Phase.generate)  # nothing is made smaller: a fault is a fault
+TEXT = base64.b64encode(colour_photos.every_kind()["jpeg"]).decode()
+MODELS = ("inception_v3", "half")
+
+
+@pytest.fixture(scope="module")
+def server(start_server, tmp_path_factory, colour_models):
+    models = tmp_path_factory.mktemp("several_models")
+    shutil.copytree(colour_models / "inception_v3", models / "inception_v3")
+    shutil.copy(Path(__file__).parent.parent / "models" / "breeds.json", models)
+    tiny_models.half_plus_two_of_examples(models / "half" / "1")
+    return start_server(models)
+
+
+@pytest.fixture(autouse=True)
+def unharmed(server):
+    """After each test the same process still answers."""
+    process = worker(server)
+    yield
+    assert worker(server) == process, "the server's process died"
+    assert requests.get(f"{server.url}/healthz", timeout=60).status_code == 200
+
+
+def check(status: int, body: bytes, seconds: float) -> None:
+    assert seconds < most_seconds()
+    assert 200 <= status < 500, body[:300]
+    if status >= 400:
+        error = json.loads(body)
+        assert set(error) == {"error", "request_id"}
+        assert error["error"]
+        assert error["request_id"]
+
+
+def send(
+    server, body: bytes, path: str = "/v1/models/half:predict", method: str = "POST", **headers: str
+) -> requests.Response:
+    begun = time.monotonic()
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    response = requests.request(method, server.url + path, data=body, headers=named, timeout=60)
+    check(response.status_code, response.content, time.monotonic() - begun)
+    return response
+
+
+# -- by the document ---------------------------------------------------------------------------------------------------
+
+
+def test_requests_made_from_the_openapi_document_get_what_it_promises(server):
+    document = requests.get(f"{server.url}/openapi.json", timeout=60).json()
+    document["paths"]["/api/classify"]["post"]["requestBody"]["content"].pop("image/*")  # sent by the photos' own tests
+    schema = schemathesis.openapi.from_dict(document)
+    before, sent = memory(worker(server)), 0
+    with requests.Session() as session:
+        for result in schema.get_all_operations():
+            for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
+                sent += fuzz(server, session, result.ok(), mode)
+    after = memory(worker(server))
+    print(f"{sent} requests; resident memory {before:.0f} MiB before, {after:.0f} MiB after")
+    assert sent > 400
+    assert after - before < MOST_GROWTH
+
+
+def fuzz(server, session: requests.Session, operation, mode: GenerationMode) -> int:
+    """Send some requests of one operation; gives how many."""
+    sent = []
+
+    @settings(max_examples=EXAMPLES, **FUZZ)
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def run(case) -> None:
+        names = case.path_parameters or {}
+        for name in {"name", "model"} & set(names):  # every other time a model that is there
+            names[name] = MODELS[len(sent) % 2] if len(sent) % 4 < 2 else names[name]
+        begun = time.monotonic()
+        response = case.call(base_url=server.url, session=session, timeout=60)
+        check(response.status_code, response.content, time.monotonic() - begun)
+        if response.status_code == 200:
+            case.validate_response(response, checks=[content_type_conformance, response_schema_conformance])
+        sent.append(response.status_code)
+
+    try:
+        run()
+    except (hypothesis.errors.Unsatisfiable, hypothesis.errors.InvalidArgument):
+        return 0  # nothing wrong can be sent where nothing is taken
+    return len(sent)
+
+
+# -- TensorFlow Serving's JSON -----------------------------------------------------------------------------------------
+
+numbers = st.one_of(st.integers(), st.integers(-(10**400), 10**400), st.floats(), st.just(1e308), st.just(-0.0))
+scalars = st.one_of(st.none(), st.booleans(), numbers, st.text(max_size=20), st.just(TEXT))
+encoded = st.one_of(st.text(max_size=8), st.just(TEXT), st.integers(), st.none())
+values = st.recursive(
+    st.one_of(scalars, st.fixed_dictionaries({"b64": encoded})),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.sampled_from("xab"), inner, max_size=3)),
+    max_leaves=12,
+)
+KEYS = ("instances", "inputs", "signature_name", "examples", "context", "x", "image", "")
+bodies = st.dictionaries(st.sampled_from(KEYS), values, max_size=4)
+PATHS = (
+    "/v1/models/half:predict",
+    "/v1/models/half:regress",
+    "/v1/models/half:classify",
+    "/v1/models/inception_v3/versions/1:predict",
+    "/v1/models/inception_v3/versions/2:predict",
+    "/",
+    "/api/classify",
+)
+
+
+@settings(max_examples=JSON_EXAMPLES, **FUZZ)
+@given(path=st.sampled_from(PATHS), body=bodies)
+def test_json_of_any_shape_is_answered(server, path, body):
+    send(server, json.dumps(body).encode("utf-8", "surrogatepass"), path)
+
+
+@settings(max_examples=JSON_EXAMPLES, **FUZZ)
+@given(path=st.sampled_from(PATHS), body=bodies, place=st.integers(0, 200), bad=st.binary(min_size=1, max_size=4))
+def test_json_that_is_damaged_is_answered(server, path, body, place, bad):
+    text = json.dumps(body).encode("utf-8", "surrogatepass")
+    send(server, text[:place] + bad + text[place + 1 :], path)
+
+
+@settings(max_examples=JSON_EXAMPLES // 3, **FUZZ)
+@given(path=st.sampled_from(PATHS), body=st.binary(max_size=300))
+def test_bytes_that_are_no_json_are_answered(server, path, body):
+    send(server, body, path)
+
+
+DEEP = 1_000_000
+JSON_CASES = {
+    "deep lists": b'{"instances": ' + b"[" * DEEP + b"1" + b"]" * DEEP + b"}",
+    "deep objects": b'{"instances": ' + b'{"a":' * 200_000 + b"1" + b"}" * 200_000 + b"}",
+    "deep and never closed": b"[" * DEEP,
+    "deep lists in a value": b'{"inputs": ' + b"[" * 90 + b"1" + b"]" * 90 + b"}",
+    "not a number": b'{"instances": [NaN, Infinity, -Infinity]}',
+    "a number of a million digits": b'{"instances": [' + b"9" * 1_000_000 + b"]}",
+    "an exponent beyond all": b'{"instances": [1e999999999, -1e999999999, 1e-999999999]}',
+    "the same key twice": b'{"instances": [1.0], "instances": "x", "instances": [2.0]}',
+    "a key of a megabyte": b'{"' + b"k" * 1_000_000 + b'": 1, "instances": [1.0]}',
+    "no utf-8": b'{"instances": ["\xff\xfe\xc0\x80"]}',
+    "half a surrogate": b'{"instances": ["\\ud800"], "signature_name": "\\udfff"}',
+    "a byte order mark": b"\xef\xbb\xbf" + b'{"instances": [1.0]}',
+    "utf-16": '{"instances": [1.0]}'.encode("utf-16"),
+    "zero bytes": b"\0" * 1000,
+    "white space": b" " * 1_000_000,
+    "nothing": b"",
+    "a bare value": b"3",
+    "both keys": b'{"instances": [1.0], "inputs": [1.0]}',
+    "ragged lists": b'{"instances": [[1.0], [1.0, 2.0], [[3.0]]]}',
+    "an empty list": b'{"instances": []}',
+    "very many rows": b'{"instances": [' + b"1," * 2_000_000 + b"1]}",
+    "very many keys": json.dumps({str(number): 1 for number in range(200_000)}).encode(),
+    "a signature that is none": b'{"signature_name": {"a": [1]}, "instances": [1.0]}',
+    "very many unclosed texts": b'{"instances": [' + b'"' * 1_000_001,
+    "very many escapes": b'{"instances": ["' + b"\\u0041" * 300_000 + b'"]}',
+}
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/models/half:predict", "/v1/models/inception_v3/versions/2:predict", "/", "/api/classify"]
+)
+@pytest.mark.parametrize("case", JSON_CASES)
+def test_hostile_json_is_answered(server, case, path):
+    send(server, JSON_CASES[case], path, Content_Type="application/json")
+
+
+def test_a_duplicate_key_takes_its_last_value_as_every_parser_here_does(server):
+    body = b'{"instances": [1.0], "instances": [2.0]}'
+    assert send(server, body).json() == {"predictions": [3.0]}
+
+
+# -- bodies ------------------------------------------------------------------------------------------------------------
+
+
+def deflated(size: int, times: int = 1) -> bytes:
+    """A gzip file that inflates to `size` spaces; packed several times over, to less than a kilobyte."""
+    data = gzip.compress(b" " * size, 9)
+    for _ in range(times - 1):
+        data = gzip.compress(data, 9)
+    return data
+
+
+GZIPPED = {
+    "a bomb of 300 MB": (deflated(300_000_000), 413),
+    "a bomb in a bomb": (deflated(300_000_000, 2), 400),
+    "many files in one": (gzip.compress(b'{"instances": [1.0]}') * 1000, 200),
+    "cut off": (gzip.compress(b'{"instances": [1.0]}' * 100)[:30], 400),
+    "with a wrong checksum": (gzip.compress(b'{"instances": [1.0]}')[:-8] + b"\0" * 8, 400),
+    "no gzip at all": (b'{"instances": [1.0]}', 400),
+    "deflate, not gzip": (zlib.compress(b'{"instances": [1.0]}'), 400),
+    "nothing": (b"", 400),
+}
+
+
+@pytest.mark.parametrize("case", GZIPPED)
+def test_gzipped_bodies_are_inflated_within_the_limit_or_refused(server, case):
+    body, status = GZIPPED[case]
+    before = memory(worker(server))
+    response = send(server, body, Content_Encoding="gzip")
+    assert response.status_code == status
+    if status == 413:
+        assert "at most 100 MiB are taken (DOGSNAP_MAX_TENSOR_BODY_MB)" in response.json()["error"]
+    assert memory(worker(server)) - before < MOST_GROWTH
+
+
+FORMS = {
+    "no boundary": ("multipart/form-data", b"--x\r\n\r\n"),
+    "a boundary that never comes": ("multipart/form-data; boundary=x", b"no boundary here"),
+    "a boundary of 10,000 characters": (f"multipart/form-data; boundary={'b' * 5000}", b"x"),
+    "very many parts": (
+        "multipart/form-data; boundary=x",
+        b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n' * 5000 + b"--x--\r\n",
+    ),
+    "a file name that climbs": (
+        "multipart/form-data; boundary=x",
+        b'--x\r\nContent-Disposition: form-data; name="image"; filename="../../etc/passwd"\r\n\r\nroot\r\n--x--\r\n',
+    ),
+    "two photos": (
+        "multipart/form-data; boundary=x",
+        b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\nx\r\n' * 2 + b"--x--\r\n",
+    ),
+    "headers without end": ("multipart/form-data; boundary=x", b"--x\r\n" + b"A: b\r\n" * 100_000),
+    "a kind that is none": ("////;;;", b"x"),
+    "a kind with letters of its own": ("application/json; charset=utf-99", b'{"image": "x"}'),
+}
+
+
+@pytest.mark.parametrize("path", ["/api/classify", "/"])
+@pytest.mark.parametrize("case", FORMS)
+def test_hostile_forms_are_refused(server, case, path):
+    kind, body = FORMS[case]
+    assert send(server, body, path, Content_Type=kind).status_code in (400, 413, 415)
+
+
+LENGTHS = {
+    "less than it sends": ("2", b'{"instances": [1.0]}', 400),
+    "negative": ("-5", b"{}", 400),
+    "no number": ("ten", b"{}", 400),
+    "two numbers": ("2, 3", b"{}", 400),
+    "more than anybody has": ("9" * 30, b"{}", 413),
+}
+
+
+@pytest.mark.parametrize("case", LENGTHS)
+def test_a_wrong_length_is_refused(server, case):
+    length, body, status = LENGTHS[case]
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    begun = time.monotonic()
+    connection.putrequest("POST", "/v1/models/half:predict", skip_accept_encoding=True)
+    connection.putheader("Content-Length", length)
+    connection.endheaders(body)
+    response = connection.getresponse()
+    check(response.status, response.read(), time.monotonic() - begun)
+    connection.close()
+    assert response.status == status
+
+
+TARGETS = (
+    "/../../etc/passwd",
+    "/%2e%2e/%2e%2e/etc/passwd",
+    "/assets/..%2f..%2f..%2fetc/passwd",
+    "/console/..%2fpage.html",
+    "/docs/..%2f..%2fpackage.json",
+    "/v1/models/..%2f..:predict",
+    "/v1/models/%00:predict",
+    "/v1/models/%ff%fe",
+    "/" + "a" * 8000,
+    "//",
+    "/;x",
+    "/%",
+    "/?" + "a=b&" * 1500,
+)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "BREW"])
+def test_paths_and_methods_that_lead_nowhere_are_refused(server, method):
+    for target in TARGETS:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        begun = time.monotonic()
+        connection.request(method, target)
+        response = connection.getresponse()
+        body = response.read()
+        if method == "HEAD" and response.status >= 400:
+            assert response.status < 500
+        else:
+            check(response.status, body, time.monotonic() - begun)
+        assert b"root:" not in body
+        connection.close()
