@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from contextlib import suppress
+from contextvars import ContextVar
 from datetime import UTC, datetime
 
 from flask import g, has_request_context
@@ -16,7 +17,10 @@ from gunicorn.glogging import Logger as GunicornLogger
 TEXT = "%(asctime)s %(name)s: %(message)s"
 FORMATS = ("text", "json")
 # What an event may carry beside its message; `extra=` of a logging call sets them.
-FIELDS = ("method", "path", "status", "seconds", "door")
+FIELDS = ("method", "path", "status", "seconds")
+
+
+CALL_ID = ContextVar("call_id", default="")  # of a call by gRPC; Flask keeps those of HTTP
 
 
 class LossyStream:
@@ -73,8 +77,8 @@ class Logger(GunicornLogger):
 
 
 def current_request_id() -> str:
-    """The id of the HTTP request that this thread answers, or ""."""
-    return g.get("request_id", "") if has_request_context() else ""
+    """The id of the request that this thread answers, or ""."""
+    return g.get("request_id", "") if has_request_context() else CALL_ID.get()
 
 
 def survive_full_disk() -> None:

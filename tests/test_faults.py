@@ -119,6 +119,23 @@ def test_sighup_takes_the_settings_as_they_are_now_without_failing_a_request(sta
     assert answer(server) == 2.0
 
 
+def test_new_settings_with_which_no_worker_can_start_are_given_up_and_the_old_ones_hold(start_server, models, tmp_path):
+    file, config = tmp_path / "settings", tmp_path / "models.config"
+    file.write_text("DOGSNAP_QUEUE_SIZE=20\n")
+    config.write_text("model_config_list { what")
+    server = start_server(models, "--settings-file", str(file))
+    worker = worker_of(server)
+    file.write_text(f"DOGSNAP_QUEUE_SIZE=30\nDOGSNAP_MODEL_CONFIG_FILE={config}\n")
+    server.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "a worker could not start" in server.log())
+    time.sleep(2)
+    assert answer(server) == 2.0
+    assert worker_of(server) == worker
+    os.kill(worker, signal.SIGKILL)  # the next one has the old settings, too
+    assert answer(server) == 2.0
+    assert "dogsnap_places 28.0" in requests.get(f"{server.url}/metrics", timeout=60).text
+
+
 def test_a_wrong_settings_file_ends_the_start_with_a_sentence(tmp_path):
     file = tmp_path / "settings"
     file.write_text("max_photos=3\n")

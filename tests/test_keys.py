@@ -159,6 +159,15 @@ def test_a_removed_key_opens_nothing_from_the_next_request_on(server, key_file):
     assert predict(server, **{"X-Api-Key": key}).status_code == 401
 
 
+def test_a_call_by_grpc_is_logged_with_its_id_its_code_and_no_key(server, key):
+    assert call(server, key) == grpc.StatusCode.OK
+    lines = [json.loads(line) for line in server.log().splitlines() if line.startswith("{")]
+    entry = next(line for line in lines if line.get("method") == "Predict" and line["status"] == "OK")
+    assert set(entry) == {"time", "level", "logger", "message", "method", "status", "seconds", "request_id"}
+    assert len(entry["request_id"]) == 32
+    assert key not in server.log()
+
+
 def test_refused_requests_are_counted_and_no_key_is_logged(server, key):
     predict(server)
     predict(server, **{"X-Api-Key": "dogsnap_guess"})

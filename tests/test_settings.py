@@ -28,6 +28,20 @@ def test_the_environment_wins_over_defaults_and_flags_over_the_environment():
     assert (settings.port, settings.max_photos, settings.poll_seconds) == (9001, 3, 0.5)
 
 
+def test_a_settings_file_says_what_neither_flag_nor_environment_says(tmp_path):
+    file = tmp_path / "settings"
+    file.write_text("# ours\nDOGSNAP_PORT=1\n\n DOGSNAP_MAX_PHOTOS = 2 \nDOGSNAP_QUEUE_SIZE=3\n")
+    settings = Settings.from_environment({"DOGSNAP_MAX_PHOTOS": "5"}, port=6, settings_file=str(file))
+    assert (settings.port, settings.max_photos, settings.queue_size) == (6, 5, 3)
+
+
+@pytest.mark.parametrize("text", ["PORT=1", "DOGSNAP_PORT", "DOGSNAP_PROT=1"])
+def test_a_line_of_the_settings_file_that_means_nothing_is_refused(tmp_path, text):
+    (tmp_path / "settings").write_text(text)
+    with pytest.raises(click.UsageError, match=text.partition("=")[0]):
+        Settings.from_environment({"DOGSNAP_SETTINGS_FILE": str(tmp_path / "settings")})
+
+
 @pytest.mark.parametrize(
     ("text", "value"), [("true", True), ("1", True), ("no", False), ("False", False), ("0", False)]
 )

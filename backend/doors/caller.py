@@ -1,10 +1,13 @@
-"""Tells callers apart, so that each stays on one side of a split; HTTP and gRPC ask alike.
+"""Tells callers apart, so that each stays on one side of a split, and requests, for the logs; HTTP and gRPC ask alike.
 
 It does not know who anybody is: any text that stays the same will do.
 """
 
+import re
+import uuid
 from collections.abc import Mapping
 
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 KEY_HEADER = "X-Request-Key"
 
 
@@ -15,3 +18,9 @@ def request_key(headers: Mapping[str, str], address: str) -> str:
     """
     forwarded = headers.get("X-Forwarded-For", "").partition(",")[0].strip()
     return headers.get(KEY_HEADER) or forwarded or address
+
+
+def request_id(headers: Mapping[str, str]) -> str:
+    """The id that the caller gave its request, if it is one, or a new one."""
+    received = headers.get("X-Request-Id", "")
+    return received if REQUEST_ID.fullmatch(received) else uuid.uuid4().hex

@@ -8,7 +8,6 @@ import functools
 import logging
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -35,10 +34,11 @@ from tensorflow_serving.apis import (
 from backend.doors import grpc_translate as translate
 from backend.doors import tls
 from backend.doors.access import check_access
-from backend.doors.caller import request_key
+from backend.doors.caller import request_id, request_key
 from backend.doors.gate import Gate
 from backend.errors import DogsnapError, Internal, InvalidArgument
 from backend.gunicorn_conf import SPARE_THREADS
+from backend.logs import CALL_ID
 from backend.serving.examples import ClassifyResult, RegressResult
 from backend.serving.model import ModelSpec
 from backend.serving.predictor import Predictor, Task
@@ -128,6 +128,7 @@ class Calls:
 
     def answer(self, work: Callable[[], Any], context: grpc.ServicerContext, name: str) -> Any:
         started = time.perf_counter()
+        CALL_ID.set(request_id(headers_of(context.invocation_metadata())))
         with self._changed:
             self._running += 1
         if not context.add_callback(self._leave):
@@ -142,7 +143,8 @@ class Calls:
             context.abort(code, message)
         finally:
             if self._access_log:
-                access.info("%s %s %.3f s", name, code.name, time.perf_counter() - started)
+                fields = {"method": name, "status": code.name, "seconds": round(time.perf_counter() - started, 3)}
+                access.info("%s %s %s %.3f s", CALL_ID.get(), *fields.values(), extra=fields)
 
     def _span(self, context: grpc.ServicerContext, name: str) -> Any:
         if self._tracing is None:
@@ -164,7 +166,7 @@ class Calls:
 
 
 def _unexpected(error: Exception) -> DogsnapError:
-    number = uuid.uuid4().hex
+    number = CALL_ID.get()
     log.error("call %s failed", number, exc_info=error)
     return Internal(f"the server failed on this call; its log has the reason under {number}")
 

@@ -6,8 +6,6 @@ It knows no route and no protocol.
 import gzip
 import io
 import logging
-import re
-import uuid
 import zlib
 from contextlib import suppress
 from typing import Any
@@ -26,7 +24,6 @@ from backend.settings import MEBIBYTE, Settings
 log = logging.getLogger("dogsnap.http")
 access = logging.getLogger("dogsnap.access")
 
-REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 JSON_DEPTH = "MAX_JSON_DEPTH"
 GZIP_FROM_BYTES = 1024  # smaller replies fit one network packet anyway
 GZIP_LEVEL = 4  # of 9: floats shrink little, so more work gains little
@@ -206,8 +203,7 @@ def request_key() -> str:
 
 
 def _take_request_id() -> None:
-    received = request.headers.get("X-Request-Id", "")
-    g.request_id = received if REQUEST_ID.fullmatch(received) else uuid.uuid4().hex
+    g.request_id = caller.request_id(request.headers)
 
 
 def _add_request_id(response: Response) -> Response:
