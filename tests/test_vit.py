@@ -272,9 +272,8 @@ def test_names_that_do_not_fit_the_classes_are_refused_with_their_numbers(checkp
 
 
 def test_a_classifier_that_is_no_vit_is_refused_by_its_name(tmp_path) -> None:
-    keras_hub.models.ImageClassifier(
-        backbone=keras_hub.models.ResNetBackbone([64], [64], [8], [1], [1], "basic_block"), num_classes=2
-    ).save_to_preset(str(tmp_path / "preset"))
+    backbone = keras_hub.models.ResNetBackbone([64], [7], [64], [1], [1], "basic_block")
+    keras_hub.models.ResNetImageClassifier(backbone, num_classes=2).save_to_preset(str(tmp_path / "preset"))
     with pytest.raises(ExportError, match="holds a ResNetBackbone; expected a ViT"):
         load_classifier(str(tmp_path / "preset"), ["a", "b"])
 

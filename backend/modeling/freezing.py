@@ -3,7 +3,7 @@
 It adds no layer and writes no file: that is `layers.py` and `merge.py`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import tensorflow as tf
@@ -149,10 +149,15 @@ def _without_large_constants(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compa
         kept.attr.pop("_output_shapes", None)  # of the graph before folding
         # Nothing has to wait for a value that is there from the start, and import_graph_def could not replace such an edge.
         kept.input[:] = [name for name in node.input if name[0] != "^" or name[1:] not in given]
-    size = sum(value.dtype.size * value.shape.num_elements() for value in constants.values() if value.dtype.size)
+    check_size(constants.values())
+    return rest, constants
+
+
+def check_size(constants: Iterable[tf.Tensor]) -> None:
+    """Raises FreezingError when one file cannot hold them all."""
+    size = sum(value.dtype.size * value.shape.num_elements() for value in constants if value.dtype.size)
     if size > MAX_CONSTANT_BYTES:
         raise FreezingError(
             f"the constants take {size / 1e9:.1f} GB; a SavedModel without variables can hold "
             f"{MAX_CONSTANT_BYTES / 1e9:.1f} GB; serve the unmerged version"
         )
-    return rest, constants
