@@ -61,7 +61,7 @@ def test_after_kill_9_under_load_only_the_requests_in_flight_fail_and_the_rest_a
     shutil.copytree(made / "sleeper", models / "sleeper" / "1")
     server = start_server(models, "--run-threads", "4")
     clients = 4
-    load = Load(server, "/v1/models/sleeper:predict", 0.05, 30, clients=clients)
+    load = Load(server, "/v1/models/sleeper:predict", 0.05, 20, clients=clients)
     time.sleep(5)
     killed, worker = time.time(), worker_of(server)
     os.kill(worker, signal.SIGKILL)
