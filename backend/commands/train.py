@@ -5,10 +5,9 @@ from pathlib import Path
 import click
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option(
     "--data",
-    required=True,
     type=click.Path(path_type=Path),
     help="Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt",
 )
@@ -45,7 +44,7 @@ import click
     "--precision", type=click.Choice(["auto", "float32", "mixed_bfloat16"]), default="auto", show_default=True
 )
 def train(
-    data: Path,
+    data: Path | None,
     weights: str,
     recipe_name: str,
     not_dogs: Path | None,
@@ -54,7 +53,16 @@ def train(
     breeds: Path,
     precision: str,
 ) -> None:
-    """Train a network for the breeds in DATA; interrupted, the same command goes on from the newest checkpoint."""
+    """Train a network for the breeds in DATA; interrupted, the same command goes on from the newest checkpoint.
+
+    `dogsnap train cyclegan` trains a network of another kind, with options of its own.
+    """
+    if click.get_current_context().invoked_subcommand is not None:
+        return
+    if data is None:
+        raise click.UsageError(
+            "Missing option '--data', the folder of photos (or the command 'cyclegan', which needs none)."
+        )
     import keras
 
     from backend.modeling import dataset, finishing, training
@@ -78,4 +86,48 @@ def train(
         raise click.ClickException(str(error).splitlines()[0]) from error
     click.echo(
         f"validation top-1 {scores['validation']['top1']:.2%}; artefacts are in {out}; now: dogsnap export {out.name}"
+    )
+
+
+@train.command()
+@click.option(
+    "--out",
+    default=Path("models/cyclegan"),
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="where the artefacts go",
+)
+@click.option(
+    "--work", type=click.Path(path_type=Path), help="checkpoints, to resume from  [default: .dogsnap/cyclegan]"
+)
+@click.option(
+    "--ngf", default=64, show_default=True, type=click.IntRange(min=1), help="filters of the generators' first layer"
+)
+@click.option("--steps", type=click.IntRange(min=1), help="  [default: the recipe's]")
+@click.option(
+    "--size", type=click.IntRange(min=16), help="height and width of the pictures, a multiple of 8  [default: 64]"
+)
+@click.option(
+    "--precision", type=click.Choice(["auto", "float32", "mixed_bfloat16"]), default="auto", show_default=True
+)
+def cyclegan(out: Path, work: Path | None, ngf: int, steps: int | None, size: int | None, precision: str) -> None:
+    """Train a CycleGAN that puts a sinusoid into Gaussian noise, on pictures that it makes; interrupted, it goes on."""
+    if size and size % 8:
+        raise click.UsageError(f"--size is {size}; expected a multiple of 8")
+    import keras
+
+    from backend.modeling import cyclegan as networks
+    from backend.modeling.training import fastest_precision
+
+    chosen = {"width": ngf, "steps": steps, "size": (size, size) if size else None}
+    recipe = networks.Recipe(**{name: value for name, value in chosen.items() if value})
+    try:
+        keras.config.set_dtype_policy(fastest_precision() if precision == "auto" else precision)
+        model = networks.train(recipe, work or Path(".dogsnap/cyclegan"), click.echo)
+        scores = networks.finish(model, recipe, out, click.echo)["sinusoid_share"]
+    except (OSError, ValueError) as error:
+        raise click.ClickException(str(error).splitlines()[0]) from error
+    click.echo(
+        f"the sinusoid's share of the spectrum: {scores['before']:.1%} before, {scores['after']:.1%} after; artefacts are in "
+        f"{out}; now: dogsnap export {out.name}"
     )

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from backend.modeling import layers
-from backend.modeling.architectures import ARCHITECTURES, STORED_WEIGHTS, load_stored_weights
+from backend.modeling.architectures import ARCHITECTURES, STORED_WEIGHTS, cyclegan_generator, load_stored_weights
 from backend.serving import checksums
 from backend.serving.versions import version_folders
 
@@ -32,7 +32,10 @@ def export_stored(name: str, artefacts: Path, models: Path) -> Path:
 
     Returns the version's folder. Raises ExportError for missing or foreign artefacts.
     """
-    recipe, labels, scores = (_read_json(artefacts / f"{part}.json") for part in ("recipe", "labels", "scores"))
+    recipe = _read_json(artefacts / "recipe.json")
+    if recipe.get("architecture") == "cyclegan_generator":
+        return export_generator(name, recipe, artefacts, models)
+    labels, scores = (_read_json(artefacts / f"{part}.json") for part in ("labels", "scores"))
     architecture = ARCHITECTURES.get(recipe.get("architecture", name))
     if architecture is None:
         raise ExportError(
@@ -41,10 +44,7 @@ def export_stored(name: str, artefacts: Path, models: Path) -> Path:
         )
     size = tuple(recipe["size"])
     model = architecture(len(labels), size)
-    try:
-        load_stored_weights(model, artefacts / STORED_WEIGHTS)
-    except (OSError, ValueError) as error:
-        raise ExportError(str(error)) from error
+    _load(model, artefacts)
     calibration = scores["calibration"]
     description = {
         "model": name,
@@ -56,6 +56,39 @@ def export_stored(name: str, artefacts: Path, models: Path) -> Path:
         "source": {"weights": STORED_WEIGHTS, "exported_by": "dogsnap export"},
     }
     return export_classifier(model, calibration["temperature"], description, models / name)
+
+
+def export_generator(name: str, recipe: Mapping, artefacts: Path, models: Path) -> Path:
+    """Build the next version of models/<name>: image float32 (n, h, w, 3) -> generated, the same, both in [-1, 1]."""
+    size = tuple(recipe["size"])
+    model = cyclegan_generator(recipe["width"], size)
+    _load(model, artefacts)
+    description = {
+        "model": name,
+        "input_size": list(size),
+        "input_range": [-1.0, 1.0],
+        "output_range": [-1.0, 1.0],
+        "recipe": recipe,
+        "scores": _read_json(artefacts / "scores.json"),
+        "source": {"weights": STORED_WEIGHTS, "exported_by": "dogsnap export"},
+    }
+    image = tf.TensorSpec((None, *size, 3), tf.float32, name="image")
+
+    @tf.function(input_signature=[image], autograph=False)
+    def serving_default(image: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"generated": model(image, training=False)}
+
+    module = tf.Module()
+    module.variables_of_the_network = [variable.value for variable in model.variables]
+    warmup = {"serving_default": {"image": np.zeros((1, *size, 3), np.float32)}}
+    return write_version(models / name, module, {"serving_default": serving_default}, description, warmup)
+
+
+def _load(model: keras.Model, artefacts: Path) -> None:
+    try:
+        load_stored_weights(model, artefacts / STORED_WEIGHTS)
+    except (OSError, ValueError) as error:
+        raise ExportError(str(error)) from error
 
 
 def _read_json(path: Path) -> dict | list:

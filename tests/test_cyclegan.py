@@ -1,0 +1,188 @@
+"""CycleGAN: the two sets, the networks, and the way from `dogsnap train cyclegan` to a served picture, whole and small."""
+
+import dataclasses
+import io
+import json
+import re
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from click.testing import CliRunner, Result
+from PIL import Image
+
+from backend.cli import main
+from backend.modeling import cyclegan
+from backend.modeling.architectures import cyclegan_discriminator, cyclegan_generator
+from backend.modeling.cyclegan import Recipe, gaussian_noise, sinusoid_share, sinusoidal_noise
+
+RECIPE = Recipe()
+TINY = dataclasses.replace(RECIPE, width=4, size=(16, 16), steps=8, checkpoint_every=4)
+
+
+def test_gaussian_noise_has_no_frequency_of_its_own_and_sinusoidal_noise_has_one() -> None:
+    noise, wave = gaussian_noise(20, RECIPE, 1), sinusoidal_noise(20, RECIPE, 2)
+    for images in (noise, wave):
+        assert images.shape == (20, 64, 64, 3)
+        assert images.dtype == np.float32
+        assert np.abs(images).max() <= 1
+        assert abs(images.mean()) < 0.01
+    assert sinusoid_share(noise, RECIPE.period).mean() < 0.002
+    power = RECIPE.amplitude**2 / 2
+    expected = power / (power + RECIPE.deviation**2)
+    np.testing.assert_allclose(sinusoid_share(wave, RECIPE.period), expected, atol=0.05)
+
+
+def test_the_share_is_1_for_a_pure_sinusoid_whatever_its_phase_and_0_for_another_frequency() -> None:
+    across = np.arange(64)
+    for phase in (0, 1, 2):
+        wave = np.broadcast_to(np.sin(2 * np.pi * across / 8 + phase).reshape(1, 1, 64, 1), (1, 64, 64, 3))
+        np.testing.assert_allclose(sinusoid_share(wave, 8), 1, atol=1e-9)
+        np.testing.assert_allclose(sinusoid_share(wave, 16), 0, atol=1e-9)
+
+
+def test_the_generator_has_the_layers_of_the_paper() -> None:
+    generator = cyclegan_generator(64, (64, 64))
+    kernels = [tuple(weight.shape) for weight in generator.weights if weight.name == "kernel"]
+    assert kernels == [
+        (7, 7, 3, 64), (3, 3, 64, 128), (3, 3, 128, 256),
+        *[(3, 3, 256, 256)] * 12,
+        (3, 3, 128, 256), (3, 3, 64, 128), (7, 7, 64, 3),
+    ]  # fmt: skip
+    assert generator.output_shape == (None, 64, 64, 3)
+    assert (
+        len([layer for layer in cyclegan_generator(4, (256, 256)).layers if isinstance(layer, keras.layers.Add)]) == 9
+    )
+
+
+def test_the_generator_answers_in_minus_1_to_1_and_normalises_each_picture_by_itself() -> None:
+    keras.utils.set_random_seed(1)
+    generator = cyclegan_generator(4, (16, 16))
+    noise = gaussian_noise(3, TINY, 1)
+    together, alone = generator(noise), generator(noise[1:2])
+    assert np.abs(together).max() <= 1
+    np.testing.assert_allclose(together[1:2], alone, atol=1e-5)
+
+
+def test_the_discriminator_judges_patches() -> None:
+    assert cyclegan_discriminator(8, (64, 64)).output_shape == (None, 8, 8, 1)
+
+
+def run(*arguments: object) -> Result:
+    done = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    keras.config.set_dtype_policy("float32")
+    return done
+
+
+def ok(*arguments: object) -> str:
+    done = run(*arguments)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def train(folder: Path, *more: object) -> Result:
+    there = ("--out", folder / "models" / "cyclegan", "--work", folder / "work")
+    return run("train", "cyclegan", *there, "--ngf", 4, "--size", 16, "--steps", 8, *more)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> tuple[Path, Result]:
+    """A folder in which the command trained a tiny CycleGAN, in two goes, and what the second said."""
+    folder = tmp_path_factory.mktemp("cyclegan")
+
+    class Stopped(Exception):
+        pass
+
+    def stop(*_: object) -> None:
+        raise Stopped
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cyclegan.Recipe, "checkpoint_every", 4)
+        patch.setattr(cyclegan, "Recipe", lambda **chosen: dataclasses.replace(TINY, **chosen))
+        patch.setattr(cyclegan, "_keep", lambda *given, keep=cyclegan._keep: (keep(*given), stop()))
+        assert isinstance(train(folder).exception, Stopped)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cyclegan, "Recipe", lambda **chosen: dataclasses.replace(TINY, **chosen))
+        return folder, train(folder)
+
+
+def test_an_interrupted_training_goes_on_from_its_checkpoint_and_says_how_far_it_is(trained) -> None:
+    _, done = trained
+    assert done.exit_code == 0, done.output
+    assert "going on behind step 4, from " in done.output
+    assert re.search(r"step 8 of 8, 0 s left: generators \d\.\d+, discriminators \d\.\d+, cycle \d\.\d+", done.output)
+    assert re.search(r"share of the spectrum: \d+\.\d% before, \d+\.\d% after", done.output)
+
+
+def test_what_is_left_behind_describes_itself(trained) -> None:
+    artefacts = trained[0] / "models" / "cyclegan"
+    recipe = json.loads((artefacts / "recipe.json").read_text())
+    assert (recipe["architecture"], recipe["width"], recipe["size"]) == ("cyclegan_generator", 4, [16, 16])
+    share = json.loads((artefacts / "scores.json").read_text())["sinusoid_share"]
+    assert share["before"] < 0.05
+    assert share["wanted"] > 0.6
+    examples = sorted((artefacts / "examples").iterdir())
+    assert [file.name for file in examples] == [f"gaussian_{number}.png" for number in (1, 2, 3, 4)]
+    assert Image.open(examples[0]).size == (16, 16)
+
+
+def test_a_work_folder_of_another_training_is_refused_in_a_sentence(trained) -> None:
+    done = train(trained[0], "--steps", 9)
+    assert done.exit_code == 1
+    assert "holds another training" in done.output
+    assert "Traceback" not in done.output
+
+
+def test_train_export_merge_serve_and_predict_are_one_chain(trained, start_server, tmp_path) -> None:
+    models = trained[0] / "models"
+    assert ok("export", "cyclegan", "--out", models).splitlines()[-1] == f"wrote {models / 'cyclegan' / '1'}"
+    said = ok("merge", models / "cyclegan" / "1", "--decode", "bytes", "--encode", "png")
+    assert "numbers from -1 (black) to 1 (white), as the source says" in said
+    assert said.splitlines()[-1] == f"wrote {models / 'cyclegan' / '2'}"
+    picture = models / "cyclegan" / "examples" / "gaussian_1.png"
+    ok("predict", "--model", "cyclegan", "--models", models, picture, "--out", tmp_path / "here.png")
+    server = start_server(models)
+    ok("predict", "--model", "cyclegan", "--url", server.url, picture, "--out", tmp_path / "served.png")
+    ok("predict", "--model", "cyclegan", "--url", server.url, picture.parent, "--out", tmp_path / "all")
+    assert len(list((tmp_path / "all").iterdir())) == 4
+    expected = through_version_1(models, picture)
+    for file in ("here.png", "served.png", "all/gaussian_1.png"):
+        np.testing.assert_allclose(np.asarray(Image.open(tmp_path / file)), expected, atol=1)
+
+
+def through_version_1(models: Path, picture: Path) -> np.ndarray:
+    """What the float version makes of a picture, as pixels."""
+    version = tf.saved_model.load(str(models / "cyclegan" / "1"))
+    image = np.asarray(Image.open(io.BytesIO(picture.read_bytes())), np.float32)[np.newaxis] / 127.5 - 1
+    return cyclegan.as_pixels(version.signatures["serving_default"](tf.constant(image))["generated"][0])
+
+
+def test_train_without_data_says_what_it_needs() -> None:
+    done = run("train")
+    assert done.exit_code == 2
+    assert "Missing option '--data'" in done.output
+
+
+def test_a_size_that_does_not_halve_three_times_is_refused() -> None:
+    done = run("train", "cyclegan", "--size", 20)
+    assert done.exit_code == 2
+    assert "--size is 20; expected a multiple of 8" in done.output
+
+
+@pytest.mark.long
+def test_the_demonstration_turns_gaussian_noise_into_sinusoidal_noise(tmp_path) -> None:
+    models = tmp_path / "models"
+    ok("train", "cyclegan", "--out", models / "cyclegan", "--work", tmp_path / "work")
+    ok("export", "cyclegan", "--out", models)
+    ok("merge", models / "cyclegan" / "1", "--decode", "bytes", "--encode", "png")
+    examples = models / "cyclegan" / "examples"
+    ok("predict", "--model", "cyclegan", "--models", models, examples, "--out", tmp_path / "out")
+
+    def shares(folder: Path) -> np.ndarray:
+        pictures = [np.asarray(Image.open(file), float) for file in sorted(folder.glob("*.png"))]
+        return sinusoid_share(np.stack(pictures), RECIPE.period)
+
+    assert shares(examples).max() < 0.005
+    assert shares(tmp_path / "out").min() > 0.5
