@@ -99,7 +99,6 @@ def trained(tmp_path_factory) -> tuple[Path, Result]:
         raise Stopped
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cyclegan.Recipe, "checkpoint_every", 4)
         patch.setattr(cyclegan, "Recipe", lambda **chosen: dataclasses.replace(TINY, **chosen))
         patch.setattr(cyclegan, "_keep", lambda *given, keep=cyclegan._keep: (keep(*given), stop()))
         assert isinstance(train(folder).exception, Stopped)
