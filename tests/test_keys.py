@@ -188,6 +188,7 @@ def test_refused_requests_are_counted_and_no_key_is_logged(server, key):
         (("--api-keys", "none.json"), "--api-keys none.json holds no key; make one with `dogsnap keys add NAME`"),
         (("--rate-limit-address", "often"), "--rate-limit-address is 'often'; expected e.g. 100/minute;5/second"),
         (("--rate-limit-key", "1/second"), "it needs --api-keys"),
+        (("--rate-limit-storage", "radish://x"), "--rate-limit-storage is no place to count in; expected memory:// or"),
     ],
 )
 def test_what_cannot_be_used_ends_the_start_with_a_sentence(flags, sentence, tmp_path):

@@ -17,6 +17,8 @@ import click
 from flask import Flask
 from gunicorn.app.base import BaseApplication
 from limits import parse_many
+from limits.errors import ConfigurationError
+from limits.storage import storage_from_string
 
 from backend import keys, tracing
 from backend.arbiter import Arbiter
@@ -77,6 +79,12 @@ def refuse_unusable_rates(settings: Settings) -> None:
             parse_many(rate or "1/second")
         except ValueError as error:
             raise click.ClickException(f"{flag(name)} is {rate!r}; expected e.g. 100/minute;5/second") from error
+    try:
+        storage_from_string(settings.rate_limit_storage)  # connects to nothing yet
+    except (ConfigurationError, ValueError) as error:
+        raise click.ClickException(
+            "--rate-limit-storage is no place to count in; expected memory:// or redis://host:port"
+        ) from error
 
 
 def refuse_unusable_certificate(settings: Settings) -> None:
