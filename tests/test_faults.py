@@ -14,11 +14,14 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
+import grpc
 import pytest
 import requests
+import tensorflow as tf
 import tiny_models
 from conftest import free_port
 from loading import Load, percentile, worker_of
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 PATH = "/v1/models/half:predict"
 HOUR = 3600
@@ -74,6 +77,31 @@ def test_after_kill_9_under_load_only_the_requests_in_flight_fail_and_the_rest_a
     assert len(failed) <= clients
     assert all(each.sent <= killed <= each.sent + each.seconds + 1 for each in failed)
     assert worker_of(server) != worker
+    assert back <= BACK_SECONDS
+
+
+def test_after_kill_9_a_grpc_client_that_waits_for_the_server_loses_its_call_in_flight_alone(start_server, models):
+    server = start_server(models)
+    request = predict_pb2.PredictRequest(model_spec={"name": "half"})
+    request.inputs["x"].CopyFrom(tf.make_tensor_proto([2.0]))
+    failed, answered = [], []
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        killed = end = 0.0
+        while not killed or time.monotonic() < end:
+            try:
+                stub.Predict(request, timeout=60, wait_for_ready=True)
+                answered.append(time.monotonic())
+            except grpc.RpcError as error:
+                failed.append(error.code())
+            if not killed and len(answered) == 20:
+                os.kill(worker_of(server), signal.SIGKILL)
+                killed, end = time.monotonic(), time.monotonic() + BACK_SECONDS
+    back = min(each for each in answered if each > killed + 0.1) - killed
+    print(
+        f"killed: {len(failed)} of {len(failed) + len(answered)} calls failed; the next answer came after {back:.1f} s"
+    )
+    assert failed in ([], [grpc.StatusCode.UNAVAILABLE])
     assert back <= BACK_SECONDS
 
 
