@@ -4,6 +4,7 @@ It starts nothing and reads no environment: tests pass settings and predictor.
 """
 
 from flask import Flask
+from werkzeug.middleware.proxy_fix import ProxyFix
 
 from backend.doors import (
     admin,
@@ -31,6 +32,8 @@ def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None
     """The WSGI application with every HTTP door."""
     app = Flask("dogsnap", static_folder=None)
     app.url_map.merge_slashes = False  # a path that is not quite right is refused, not redirected
+    if settings.trusted_proxies:
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.trusted_proxies, x_proto=0, x_host=0)
     http.prepare(app, settings)
     hangup.prepare(app)
     if tracing is not None:

@@ -70,6 +70,9 @@ class Settings:
     api_keys: str = setting("", "file of `dogsnap keys`; who sends none of its keys is answered 401")
     rate_limit_key: str = setting("", "most requests of one key, e.g. `100/minute`; one more is answered 429")
     rate_limit_address: str = setting("", "most requests of one address, e.g. `300/minute;10/second`")
+    trusted_proxies: int = setting(
+        0, "proxies before this server; with 1 the address of a request is the last one in its X-Forwarded-For"
+    )
     rate_limit_storage: str = setting(
         "memory://", "where requests are counted; redis://host:6379 for several servers together", secret=True
     )

@@ -227,6 +227,18 @@ def test_an_address_has_its_own_limit_which_probes_do_not_use_up(start_server, m
     assert "for one address" in predict(server).json()["error"]
 
 
+def test_behind_a_trusted_proxy_the_address_is_the_clients_and_without_one_nobody_can_choose_it(start_server, models):
+    def asked(server, client: str) -> int:
+        return predict(server, **{"X-Forwarded-For": client}).status_code
+
+    behind = start_server(models, "--rate-limit-address", "1/hour", "--trusted-proxies", "1")
+    assert [asked(behind, "10.0.0.1"), asked(behind, "10.0.0.2"), asked(behind, "6.6.6.6, 10.0.0.1")] == [200, 200, 429]
+    admin = requests.get(f"{behind.url}/api/admin/models", headers={"X-Forwarded-For": "127.0.0.1"}, timeout=60)
+    assert admin.status_code == 403
+    alone = start_server(models, "--rate-limit-address", "1/hour")
+    assert [asked(alone, "10.0.0.1"), asked(alone, "10.0.0.2")] == [200, 429]
+
+
 @pytest.fixture
 def redis(tmp_path):
     """Debian's redis-server on a free port of this machine; gives its address and the process."""
