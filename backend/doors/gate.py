@@ -25,6 +25,10 @@ FREE_BLUEPRINTS = ("health", "web")
 FREE_PATHS = ("/health",)  # Simple TensorFlow Serving's probe
 SCOPE = "global"  # Flask-Limiter's name for a limit that all paths count for together
 STRATEGY = "fixed-window"
+PATIENCE = {
+    "socket_timeout": 0.5,
+    "socket_connect_timeout": 0.5,
+}  # seconds; a request waits for no Redis longer than that
 
 Headers = Mapping[str, str]
 
@@ -99,6 +103,7 @@ class Gate:
                 if rate
             ],
             storage_uri=self._storage,
+            storage_options=PATIENCE if self._storage.startswith("redis") else {},
             strategy=STRATEGY,
             in_memory_fallback_enabled=True,
         )
