@@ -25,7 +25,7 @@ def made(tmp_path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "first"), [(75, 25), pytest.param(1800, 60, marks=pytest.mark.long)], ids=["a minute", "half an hour"]
+    ("seconds", "first"), [(75, 25), pytest.param(1800, 60, marks=pytest.mark.soak)], ids=["a minute", "half an hour"]
 )
 def test_at_full_load_while_versions_come_and_go_nothing_fails_and_memory_stays(
     start_server, made, tmp_path, seconds, first
