@@ -59,7 +59,7 @@ test-long: setup $(VENV)/.installed-test ## the tests that take minutes: 10,000 
 	@$(BIN)/python -m pytest -m long
 
 soak: setup $(VENV)/.installed-test ## half an hour at full load while versions come and go
-	@$(BIN)/python -m pytest -s -m soak
+	@$(BIN)/python -m pytest -s -m soak tests/test_soak.py
 
 audit: $(VENV)/.installed-test ## look the locked dependencies up in the list of known weaknesses (needs the network)
 	@$(BIN)/pip-audit --strict --require-hashes --disable-pip -r backend/requirements.txt -r tests/requirements.txt
