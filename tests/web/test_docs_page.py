@@ -1,0 +1,61 @@
+"""The page to try the API, in Chromium: it lists every operation, and what it sends is answered."""
+
+import base64
+
+import colour_photos
+import pytest
+import requests
+from playwright.sync_api import Browser, Page, expect
+
+expect.set_options(timeout=30_000)
+
+
+@pytest.fixture
+def page(browser: Browser, colour_server) -> Page:
+    """The page on a phone's screen; at the end, it may not have complained in its console."""
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(f"{colour_server.url}/docs")
+    expect(page.locator("main")).not_to_have_attribute("aria-busy", "true")
+    yield page
+    context.close()
+    assert complaints == []
+
+
+def test_every_operation_is_listed_with_the_limits_of_this_server(page, colour_server):
+    paths = requests.get(f"{colour_server.url}/openapi.json", timeout=60).json()["paths"]
+    assert page.locator("details").count() == sum(len(operations) for operations in paths.values())
+    expect(page.locator("#limits")).to_contain_text("DOGSNAP_MAX_PHOTO_PIXELS")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_photo_as_json_is_sent_and_answered(page):
+    form = page.locator("[id='app_api.classify']")
+    form.locator("summary").click()
+    text = base64.b64encode(colour_photos.every_kind()["jpeg"]).decode()
+    form.get_by_label("body", exact=True).fill(f'{{"image": "{text}"}}')
+    form.get_by_role("button", name="Send").click()
+    expect(form.locator("pre")).to_contain_text("200 in")
+    expect(form.locator("pre")).to_contain_text("red dog")
+
+
+def test_a_photo_as_a_file_is_sent_in_a_form(page):
+    form = page.locator("[id='app_api.classify']")
+    form.locator("summary").click()
+    form.get_by_label("kind of body").select_option("multipart/form-data")
+    photo = {"name": "a.jpg", "mimeType": "image/jpeg", "buffer": colour_photos.every_kind()["jpeg"]}
+    form.get_by_label("file", exact=True).set_input_files(photo)
+    form.get_by_role("button", name="Send").click()
+    expect(form.locator("pre")).to_contain_text("red dog")
+
+
+def test_parameters_of_path_and_query_are_sent(page):
+    form = page.locator("[id='simple.gen_client']")
+    form.locator("summary").click()
+    form.get_by_label("name (path)").fill("inception_v3")
+    form.get_by_label("language (query)").select_option("python")
+    form.get_by_role("button", name="Send").click()
+    expect(form.locator("pre")).to_contain_text("import requests")
