@@ -26,6 +26,7 @@ from PIL import Image
 
 from backend.cli import main
 from backend.modeling.export import ExportError
+from backend.modeling.inspection import meta_graphs
 from backend.modeling.vit import export_vit, load_classifier, write_classifier
 from backend.serving.preprocessing import decode
 from backend.serving.servable import Servable, ServableId
@@ -152,6 +153,16 @@ def test_bytes_and_the_best_names_have_signatures_of_their_own(version) -> None:
 def test_no_photos_get_no_labels(version) -> None:
     labels, confidence = version.ask([])
     assert (labels, confidence.shape) == ([], (0,))
+
+
+def test_no_variable_is_left_and_the_weights_are_there_once(version) -> None:
+    graph = meta_graphs(version.folder)[0].graph_def
+    nodes = [node for nodes in [graph.node, *(each.node_def for each in graph.library.function)] for node in nodes]
+    assert not {"VarHandleOp", "ReadVariableOp"} & {node.op for node in nodes}
+    constants = [node.attr["value"].tensor for node in nodes if node.op == "Const"]
+    held = sum(4 * np.prod([dim.size for dim in each.tensor_shape.dim]) for each in constants if each.dtype == 1)
+    weights = 4 * tiny_vit.network().count_params()
+    assert weights <= held < 1.1 * weights
 
 
 CLEAN = """
