@@ -337,15 +337,34 @@ def test_a_folder_that_is_not_there_is_said_so(tmp_path) -> None:
     )
 
 
-def test_without_the_network_the_hub_is_said_to_be_out_of_reach_in_one_line(tmp_path) -> None:
+def export_from_the_hub(tmp_path: Path) -> subprocess.CompletedProcess:
+    """Run the command as a program, with nothing said about where from; the hub is what its cache in `tmp_path` holds."""
     command = [Path(sys.executable).with_name("dogsnap"), "export", "vit", "--out", tmp_path / "models"]
     environ = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "cache")}
-    done = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=300, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=environ, timeout=300, check=False)
+
+
+def test_without_the_network_the_hub_is_said_to_be_out_of_reach_in_one_line(tmp_path) -> None:
+    done = export_from_the_hub(tmp_path)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("Error: cannot fetch hf://google/vit-base-patch16-224: LocalEntryNotFoundError")
     assert line.endswith("or give --from the folder of a checkpoint on disk")
     assert not (tmp_path / "models").exists()
+
+
+def test_what_was_fetched_from_the_hub_before_is_exported_under_its_name(tmp_path) -> None:
+    repository = tmp_path / "cache" / "hub" / "models--google--vit-base-patch16-224"
+    tiny_vit.hugging_face(repository / "snapshots" / "1a2b3c")
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("1a2b3c")
+    done = export_from_the_hub(tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    version = tmp_path / "models" / "vit" / "1"
+    assert done.stdout == f"reading hf://google/vit-base-patch16-224\nwrote {version}\n"
+    description = json.loads((version / "assets.extra" / "dogsnap.json").read_text(encoding="utf-8"))
+    assert description["source"]["preset"] == "hf://google/vit-base-patch16-224"
+    assert description["classes"] == [f"class {number}" for number in range(12)]
 
 
 # -- served ------------------------------------------------------------------------------------------------------------
