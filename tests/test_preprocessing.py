@@ -73,6 +73,16 @@ def test_the_middle_of_a_photo_is_cut_out_as_keras_own_layer_does_it(shape: tupl
     np.testing.assert_allclose(ours, np.asarray(theirs) / 255, atol=1e-5)
 
 
+@pytest.mark.parametrize("method", ["nearest", "bilinear", "bicubic"])
+@pytest.mark.parametrize("shape", [(40, 81), (90, 31), (9, 7), (16, 50)])
+def test_each_method_of_resizing_gives_what_pillows_gives(method: str, shape: tuple[int, int]) -> None:
+    pixels = np.random.default_rng(6).integers(0, 256, (*shape, 3), np.uint8)
+    bands = [Image.fromarray(band.astype(np.float32)) for band in np.moveaxis(pixels, -1, 0)]
+    theirs = np.stack([np.asarray(band.resize(SIZE[::-1], Image.Resampling[method.upper()])) for band in bands], -1)
+    ours = resize(tf.constant(pixels), SIZE, Resizing(method=method))
+    np.testing.assert_allclose(ours, np.clip(theirs / 255, 0, 1), atol=1e-5)
+
+
 def test_an_image_in_bytes_and_the_same_in_floats_give_the_same_numbers_in_0_to_1() -> None:
     pixels = np.asarray(striped((200, 60, 50), 1))
     from_bytes, from_floats = resize(tf.constant(pixels), SIZE), resize(tf.constant(pixels / 255, tf.float32), SIZE)
