@@ -57,6 +57,16 @@ class Version:
     load_seconds: float = 0.0
 
 
+@dataclass(frozen=True)
+class VersionStatus:
+    """What a status request learns of one version; `error` is empty unless a load failed."""
+
+    version: int
+    state: State
+    error: str
+    load_seconds: float
+
+
 @dataclass
 class Model:
     """A configured model, its versions by number, its labels (where each points, where it is to point), and people's choices.
@@ -149,7 +159,7 @@ class Model:
             return f"it answers from its old base path, since loading it from the new one failed: {successor.error}"
         return self.versions[number].error
 
-    def status(self, number: int) -> "VersionStatus":
+    def status(self, number: int) -> VersionStatus:
         version = self.versions[number]
         return VersionStatus(number, version.state, self.error(number), version.load_seconds)
 
@@ -183,13 +193,3 @@ class Model:
 
     def is_loading(self) -> bool:
         return any(version.state in (State.START, State.LOADING) for version in self.versions.values())
-
-
-@dataclass(frozen=True)
-class VersionStatus:
-    """What a status request learns of one version; `error` is empty unless a load failed."""
-
-    version: int
-    state: State
-    error: str
-    load_seconds: float
