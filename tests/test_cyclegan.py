@@ -1,5 +1,6 @@
 """CycleGAN: the two sets, the networks, and the way from `dogsnap train cyclegan` to a served picture, whole and small."""
 
+import base64
 import dataclasses
 import io
 import json
@@ -9,6 +10,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import requests
 import tensorflow as tf
 from click.testing import CliRunner, Result
 from PIL import Image
@@ -124,7 +126,7 @@ def test_what_is_left_behind_describes_itself(trained) -> None:
     assert share["wanted"] > 0.6
     examples = sorted((artefacts / "examples").iterdir())
     assert [file.name for file in examples] == [f"gaussian_{number}.png" for number in (1, 2, 3, 4)]
-    assert Image.open(examples[0]).size == (16, 16)
+    assert np.asarray(Image.open(examples[0])).shape == (16, 16, 3)
 
 
 def test_a_work_folder_of_another_training_is_refused_in_a_sentence(trained) -> None:
@@ -146,6 +148,9 @@ def test_train_export_merge_serve_and_predict_are_one_chain(trained, start_serve
     ok("predict", "--model", "cyclegan", "--url", server.url, picture, "--out", tmp_path / "served.png")
     ok("predict", "--model", "cyclegan", "--url", server.url, picture.parent, "--out", tmp_path / "all")
     assert len(list((tmp_path / "all").iterdir())) == 4
+    pictures = [{"b64": base64.b64encode(file.read_bytes()).decode()} for file in sorted(picture.parent.iterdir())[:3]]
+    reply = requests.post(f"{server.url}/v1/models/cyclegan:predict", json={"instances": pictures}, timeout=60)
+    assert [list(row) for row in reply.json()["predictions"]] == [["b64"]] * 3
     expected = through_version_1(models, picture)
     for file in ("here.png", "served.png", "all/gaussian_1.png"):
         np.testing.assert_allclose(np.asarray(Image.open(tmp_path / file)), expected, atol=1)

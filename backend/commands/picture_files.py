@@ -15,6 +15,10 @@ import click
 Ask = Callable[[dict[str, Any]], Mapping[str, Any]]
 ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp")
 PICTURE = "output_bytes"
+MADE_BY = "`dogsnap merge --decode bytes --encode png` made"
+WANTS_NUMBERS = (
+    "Type: Object is not of expected type"  # in the sentence of TensorFlow Serving, and of ours, about {"b64": ...}
+)
 
 
 def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
@@ -67,7 +71,14 @@ def _translated(picture: Path, signature_name: str, ask: Ask) -> bytes:
     except OSError as error:
         raise click.ClickException(f"{picture} cannot be read: {error.strerror}") from None
     row = {"b64": base64.b64encode(contents).decode("ascii")}
-    return picture_of(ask({"instances": [row], "signature_name": signature_name}))
+    try:
+        return picture_of(ask({"instances": [row], "signature_name": signature_name}))
+    except click.ClickException as error:
+        if WANTS_NUMBERS in error.message:
+            raise click.ClickException(
+                f"this version takes numbers, not files of pictures; ask one that {MADE_BY}"
+            ) from None
+        raise
 
 
 def picture_of(answer: Mapping[str, Any]) -> bytes:
@@ -81,7 +92,7 @@ def picture_of(answer: Mapping[str, Any]) -> bytes:
     if not isinstance(row, Mapping) or not isinstance(row.get("b64"), str):
         raise click.ClickException(
             f'expected a picture, {{"b64": ...}} or an output {PICTURE}, received {_short(row)}; is this a version that '
-            "`dogsnap merge --decode bytes --encode png` made?"
+            f"{MADE_BY}?"
         )
     try:
         return base64.b64decode(row["b64"], validate=True)
