@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import grpc
@@ -367,6 +368,26 @@ def test_what_was_fetched_from_the_hub_before_is_exported_under_its_name(tmp_pat
     assert description["classes"] == [f"class {number}" for number in range(12)]
 
 
+@pytest.mark.long
+def test_a_vit_base_is_exported_with_less_than_4_gb(tmp_path, monkeypatch) -> None:
+    base = {"SIZE": (224, 224), "PATCH": 16, "LAYERS": 12, "HEADS": 12, "HIDDEN": 768, "MLP": 3072}
+    for name, value in base.items():
+        monkeypatch.setattr(tiny_vit, name, value)
+    tiny_vit.hugging_face(tmp_path / "checkpoint", classes=1000)
+    command = [Path(sys.executable).with_name("dogsnap"), "export", "vit"]
+    command += ["--from", tmp_path / "checkpoint", "--out", tmp_path / "models"]
+    start = time.monotonic()
+    process = subprocess.Popen(command)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    seconds, cpu, gigabytes = time.monotonic() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20
+    print(f"ViT-base: {seconds:.0f} s, {cpu:.0f} s of processor time, {gigabytes:.1f} GB at most")
+    assert process.returncode == 0
+    assert gigabytes < 4
+    size = sum(map(len, contents_of(tmp_path / "models" / "vit" / "1").values()))
+    assert 4 * 86_567_656 < size < 4.1 * 86_567_656
+
+
 # -- served ------------------------------------------------------------------------------------------------------------
 
 
@@ -447,6 +468,14 @@ def test_text_that_is_no_base64_is_named_by_its_place_too(server) -> None:
     assert refused.status_code == 400
     assert "no base64 text (either alphabet) at these places of the batch" in refused.json()["error"]
     assert places_in(refused.json()["error"]) == [1]
+
+
+def test_the_app_says_that_this_model_names_no_breeds_and_where_to_call_it(server) -> None:
+    body = {"image": TEXTS[0].decode(), "model": "vit"}
+    refused = requests.post(f"{server.url}/api/classify", json=body, timeout=60)
+    assert refused.status_code == 400
+    assert "cannot name breeds" in refused.json()["error"]
+    assert "/v1/models/vit" in refused.json()["error"]
 
 
 def client(name: str, *arguments: object, cwd: Path) -> list[str]:

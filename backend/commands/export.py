@@ -35,7 +35,7 @@ VIT = "vit"
     help="vit: waiting requests share a run of at most so many photos  [default: 0]",
 )
 def export(model: str, source: str | None, models: Path, labels: Path | None, batch: int | None) -> None:
-    """Build the next version of MODEL: inception_v3 from its stored weights, without the network, or vit, any ViT of KerasHub."""
+    """Build the next version of MODEL: from the weights that training stored, or of vit, from any ViT of KerasHub."""
     from backend.modeling.export import ExportError, export_stored
     from backend.modeling.freezing import FreezingError
 
