@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 from server_process import memory, most_seconds, worker
 
 MOST_GROWTH = 50  # MiB
-EXAMPLES = 6  # for each operation, once with data that the document allows and once with data that it does not
+EXAMPLES = 10  # for each operation, once with data that the document allows and once with data that it does not
 JSON_EXAMPLES = 120
 FUZZ = {"deadline": None, "database": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
 FUZZ["phases"] = (Phase.explicit, Phase.generate)  # nothing is made smaller: a fault is a fault
