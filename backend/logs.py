@@ -86,9 +86,9 @@ def survive_full_disk() -> None:
     sys.stdout, sys.stderr = LossyStream(1), LossyStream(2)
 
 
-def prepare_logging(log_format: str = "text") -> None:
-    """Send every event to standard error in this form, one of FORMATS; TensorFlow's own only from warnings up."""
+def prepare_logging(log_format: str = "text", level: int = logging.INFO) -> None:
+    """Send every event from `level` up to standard error in this form, one of FORMATS; TensorFlow's own only from warnings up."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter(TEXT, "%H:%M:%S"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.basicConfig(level=level, handlers=[handler], force=True)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

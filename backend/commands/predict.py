@@ -4,6 +4,7 @@ It does not check or run anything itself: the predictor does, or the server at -
 """
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -124,7 +125,7 @@ def _rows(predictor: Any, spec: Any, body: dict[str, Any]) -> dict[str, Any]:
 
 def _with_predictor(settings: Settings, which: dict[str, Any], run: Any) -> Any:
     """Load what is asked for, and nothing else, and run with it. Raises click.ClickException with the predictor's sentence."""
-    prepare_logging()
+    prepare_logging(level=logging.WARNING)  # the answer is what the caller wants to see
     from backend.errors import DogsnapError
     from backend.serving.assembly import create_predictor
     from backend.serving.model import ModelSpec
