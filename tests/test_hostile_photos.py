@@ -16,6 +16,8 @@ from server_process import memory, most_seconds, worker
 
 from backend.serving import photo, photo_files
 
+pytestmark = pytest.mark.alone
+
 CLIENTS = 4
 MOST_GROWTH = 50  # MiB
 PREDICT = "/v1/models/inception_v3/versions/2:predict"

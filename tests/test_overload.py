@@ -13,6 +13,8 @@ import tiny_models
 from loading import Load, percentile
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
+pytestmark = pytest.mark.alone
+
 THREADS, QUEUE, STEP = 2, 8, 0.1  # a step of a tenth of a second, two at a time: 20 requests a second
 CAPACITY = THREADS / STEP
 QUEUE_BOUND = QUEUE * STEP / THREADS

@@ -13,6 +13,8 @@ import requests
 import tiny_models
 from loading import Load, metric, percentile
 
+pytestmark = pytest.mark.alone
+
 STEP, THREADS, CLIENTS = 0.02, 2, 8  # every thread is busy and six requests wait, all the time
 CHANGE_SECONDS = 5.0
 SAMPLE_SECONDS = 1.0

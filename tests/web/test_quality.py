@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.alone
+
 AXE = Path(__file__).parents[2] / "backend/web/node_modules/axe-core/axe.min.js"
 SERIOUS = ("serious", "critical")
 TARGET_PIXELS = 44
