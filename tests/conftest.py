@@ -17,8 +17,11 @@ import requests
 
 START_SECONDS = 600  # importing TensorFlow on a busy machine takes its time
 STOP_SECONDS = 120
-# Below the ports that Linux hands out by itself (from 32768), so that no other socket takes one before its server does.
+# Below the ports that Linux hands out by itself (from 32768), so that no other socket takes one before its server does; each of
+# the test processes that run side by side (gw0, gw1, ...) has its own thousand.
 PORTS = range(12_000, 32_000)
+PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+OWN_PORTS = PORTS[1000 * PROCESS : 1000 * (PROCESS + 1)]
 
 
 @pytest.fixture(scope="session")
@@ -33,9 +36,9 @@ def data_dir() -> Path:
 
 
 def free_port() -> int:
-    """A port that nothing listens on; a random one, so that several test runs on one machine keep out of each other's way."""
+    """A port that nothing listens on; a random one, so that a server that is just starting has rarely been given it as well."""
     while True:
-        port = random.choice(PORTS)
+        port = random.SystemRandom().choice(OWN_PORTS)
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) != 0:
                 return port
