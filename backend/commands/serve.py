@@ -25,6 +25,7 @@ from backend.arbiter import Arbiter
 from backend.errors import DogsnapError, InvalidArgument
 from backend.gunicorn_conf import gunicorn_options
 from backend.logs import FORMATS, prepare_logging, survive_full_disk
+from backend.memory import share_arenas
 from backend.settings import Settings, flag, given, options
 from backend.tracing import Tracing
 
@@ -40,6 +41,7 @@ LEAST_TOKEN = 16  # characters: 64 bits if they are random hexadecimal digits
 def serve(**flags: Any) -> None:
     """Serve the models over HTTP and gRPC, and the app at /."""
     settings = checked_settings(**given(flags))
+    share_arenas()
     survive_full_disk()
     prepare_logging(settings.log_format)
     refuse_taken_ports(settings)
