@@ -53,7 +53,7 @@ run: setup ## set up, then serve on http://localhost:8501
 	@$(BIN)/dogsnap serve
 
 test: setup $(VENV)/.installed-test lint ## set up, then everything that proves it
-	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "not long and not soak and not alone"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long and not soak and not alone"
 	@$(BIN)/python -m pytest -m "alone and not long and not soak"
 
 test-long: setup $(VENV)/.installed-test ## the tests that take minutes: 10,000 requests while versions switch

@@ -23,6 +23,8 @@ from conftest import free_port
 from loading import Load, percentile, worker_of
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
+pytestmark = pytest.mark.alone
+
 PATH = "/v1/models/half:predict"
 HOUR = 3600
 BACK_SECONDS = 10.0

@@ -14,6 +14,8 @@ from server_process import most_seconds
 
 from backend.gunicorn_worker import CHUNK_FRAMES, Incoming
 
+pytestmark = pytest.mark.alone
+
 SLOW_CLIENTS = 200  # the server has 80 threads
 PREDICT = "/v1/models/half_plus_two:predict"
 BODY = b'{"instances": [1.0]}'
