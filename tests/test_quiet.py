@@ -23,3 +23,12 @@ def test_what_is_no_chatter_still_comes_through() -> None:
         "import backend.serving"
     )
     assert _stderr_of(code) == "something is really wrong\n"
+
+
+def test_what_serves_leaves_keras_out_and_tf_keras_is_there_when_asked_for() -> None:
+    code = (
+        "import sys, backend.serving, tensorflow as tf\n"
+        "assert 'keras' not in sys.modules, 'Keras was imported'\n"
+        "assert tf.keras.__version__.startswith('3.'), tf.keras.__version__"
+    )
+    assert _stderr_of(code) == ""
