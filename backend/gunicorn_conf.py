@@ -1,6 +1,6 @@
 """gunicorn's configuration, from our settings: one worker, many threads, TensorFlow loaded after the fork.
 
-It does not create the application: `commands/serve.py` does.
+It does not create the application: `server.py` does.
 """
 
 import logging
@@ -14,11 +14,10 @@ from typing import Any
 from gunicorn import util
 
 from backend.arbiter import Flag
+from backend.doors import opening
 from backend.gunicorn_worker import MAX_LINGERING, WholeRequestWorker, json_error
 from backend.settings import Settings
 
-# Threads beyond those that can hold a running or waiting request, so that health checks and metrics answer at full load.
-SPARE_THREADS = 8
 KEEPALIVE_SECONDS = 75  # longer than the usual 60 s of proxies, so that the proxy closes first and loses no request
 MAX_CONNECTIONS = 1000
 # Files that a worker opens for itself: libraries, sockets of gRPC, models while they load (measured: 40 to 70).
@@ -72,7 +71,7 @@ class Worker(WholeRequestWorker):
 
 
 def connections(threads: int) -> int:
-    """How many connections fit into the files that this process may open; at least one for each thread."""
+    """How many connections fit into the files that this process may open; more than there are threads in any case."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, MANY_FILES)
     if soft < most:
@@ -82,9 +81,9 @@ def connections(threads: int) -> int:
 
 def gunicorn_options(settings: Settings) -> dict[str, Any]:
     """Options by gunicorn's names."""
-    threads = settings.run_threads + settings.queue_size + SPARE_THREADS
+    threads = opening.threads(settings)
     return {
-        "bind": f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}",
+        "bind": opening.address(settings.host, settings.port),
         "workers": 1,  # one process holds one copy of each model
         "worker_class": f"{__name__}.Worker",
         "threads": threads,
@@ -110,6 +109,5 @@ def _close(server: Any, worker: Any) -> None:
         close()
     if worker.booted:  # else gunicorn has to learn by the exit status that the application could not start
         logging.shutdown()
-        os._exit(
-            0
-        )  # what is left is TensorFlow's clean-up of memory, which takes seconds and which the system does anyway
+        # What is left is TensorFlow's clean-up of memory, which takes seconds and which the system does anyway.
+        os._exit(0)

@@ -33,8 +33,8 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from backend.doors.grpc_server import address, headers_of, peer_address
-from backend.gunicorn_conf import SPARE_THREADS
+from backend.doors.grpc_server import headers_of, peer_address
+from backend.doors.opening import SPARE_THREADS
 
 CLIENTS = Path(__file__).parent / "clients"
 DOGSNAP = Path(sys.executable).with_name("dogsnap")
@@ -769,11 +769,6 @@ def test_a_taken_port_is_told_in_one_sentence_before_anything_starts(start_serve
             f"Error: the gRPC door cannot be opened on 127.0.0.1 port {server.grpc_port}: Address already in use; choose another"
         )
     )
-
-
-def test_an_address_is_written_as_grpc_wants_it():
-    assert address("127.0.0.1", 8500) == "127.0.0.1:8500"
-    assert address("::", 8500) == "[::]:8500"
 
 
 def test_the_address_of_a_peer_is_read_from_grpcs_name_for_it():

@@ -9,8 +9,6 @@ import tiny_models
 from click.testing import CliRunner, Result
 
 from backend.cli import main
-from backend.commands.remote import local_url
-from backend.settings import Settings
 
 TOKEN = "a-long-random-text"
 
@@ -189,11 +187,3 @@ def test_another_kind_of_server_is_told_from_a_dogsnap_server():
         other.shutdown()
         other.server_close()
     assert "answers, but not as a dogsnap server does (status 404)" in sentence
-
-
-@pytest.mark.parametrize(
-    ("host", "url"),
-    [("127.0.0.1", "http://127.0.0.1:9"), ("0.0.0.0", "http://127.0.0.1:9"), ("::", "http://[::1]:9")],
-)
-def test_without_a_url_the_server_of_these_settings_is_meant(host, url):
-    assert local_url(Settings(host=host, port=9)) == url

@@ -59,10 +59,9 @@ def secure(start_server, models, certificate):
     cert, key = certificate
     server = start_server(models, "--tls-cert", str(cert), "--tls-key", str(key), wait=False)
     with grpc.secure_channel(f"localhost:{server.grpc_port}", credentials(cert)) as channel:
-        check = health_pb2_grpc.HealthStub(channel).Check
-        for _ in range(200):
-            if check(health_pb2.HealthCheckRequest(), 120, wait_for_ready=True).status == 1:
-                break
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), 120, wait_for_ready=True)
+        next(each for each in watch if each.status == health_pb2.HealthCheckResponse.SERVING)
+        watch.cancel()
     return server
 
 
@@ -87,6 +86,10 @@ def test_grpc_takes_calls_by_the_same_certificate(secure, certificate):
     with grpc.secure_channel(f"localhost:{secure.grpc_port}", credentials(certificate[0])) as channel:
         response = prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(request, 60)
     assert tf.make_ndarray(response.outputs["y"]).tolist() == [2.0]
+
+
+def test_the_log_says_https_where_there_is_tls(secure):
+    assert f"ready: open https://localhost:{secure.port}/" in secure.log()
 
 
 def test_without_tls_nobody_gets_in(secure):

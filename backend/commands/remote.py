@@ -10,15 +10,7 @@ from urllib.parse import quote
 import click
 import requests
 
-from backend.settings import Settings
-
 TIMEOUT_SECONDS = 30.0
-
-
-def local_url(settings: Settings) -> str:
-    """Where a server with these settings is reached from this machine."""
-    host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "[::1]"}.get(settings.host, settings.host)
-    return f"http://{host}:{settings.port}"
 
 
 class Remote:
@@ -48,6 +40,10 @@ class Remote:
             )
         except requests.Timeout:
             raise click.ClickException(f"{self.url} gave no answer within {TIMEOUT_SECONDS:g} seconds") from None
+        except requests.exceptions.SSLError as error:
+            raise click.ClickException(
+                f"{self.url} shows a certificate that is not trusted here: {error}; name its file by REQUESTS_CA_BUNDLE"
+            ) from None
         except requests.ConnectionError:
             raise click.ClickException(
                 f"no server answers at {self.url}; start one with `dogsnap serve`, or name another with --url"

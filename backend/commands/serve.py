@@ -1,38 +1,28 @@
-"""`dogsnap serve`: gunicorn in front of the application.
+"""`dogsnap serve`: settings that cannot work end it in a sentence; with all others the server starts.
 
-It does not import TensorFlow before the fork.
+It does not import TensorFlow: the server does, after the fork.
 """
 
-import dataclasses
-import gc
 import logging
 import socket
 import ssl
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
-from flask import Flask
-from gunicorn.app.base import BaseApplication
 from limits import parse_many
 from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
 
 from backend import keys, tracing
-from backend.arbiter import Arbiter
 from backend.errors import DogsnapError, InvalidArgument
-from backend.gunicorn_conf import gunicorn_options
 from backend.logs import FORMATS, prepare_logging, survive_full_disk
 from backend.memory import share_arenas
+from backend.server import Server
 from backend.settings import Settings, flag, given, options
-from backend.tracing import Tracing
 
 log = logging.getLogger("dogsnap")
 
-# A socket is not moved while clients are connected to it.
-FIXED = ("host", "port", "grpc_port")
 LEAST_TOKEN = 16  # characters: 64 bits if they are random hexadecimal digits
 
 
@@ -158,102 +148,3 @@ def refuse_unwritable_log(settings: Settings) -> None:
 def _reason(error: OSError) -> str:
     """Without the address, which Python adds on some systems."""
     return (error.strerror or str(error)).partition(" (while")[0]
-
-
-def refuse_wrong_models(settings: Settings) -> None:
-    """End a worker whose configuration file cannot be read, and gunicorn with it if it is the first."""
-    from backend.serving.configs import configured_models
-
-    try:
-        configured_models(settings.models, settings.model_config_file)
-    except DogsnapError as error:
-        log.error("the server cannot start: %s", error.message)
-        sys.exit(Arbiter.APP_LOAD_ERROR)
-
-
-def _leave_libraries_alone() -> None:
-    """Keep the collector of garbage from going through TensorFlow's half a million objects: all threads wait meanwhile."""
-    gc.collect()
-    gc.freeze()
-
-
-class Server(BaseApplication):
-    """Our settings in gunicorn's terms; `load` runs in the worker, after the fork."""
-
-    def __init__(self, settings: Settings, reread: Callable[[], Settings]):
-        """`reread` gives the settings as they are now, and raises click.ClickException for wrong ones."""
-        self.settings = self._last_good = settings
-        self._reread = reread
-        self.predictor: Any = None
-        self.grpc: Any = None
-        self.tracing: Tracing | None = None
-        super().__init__()
-
-    def load_config(self) -> None:
-        for name, value in gunicorn_options(self.settings).items():
-            self.cfg.set(name, value)
-
-    def run(self) -> None:
-        Arbiter(self).run()
-
-    def reread(self) -> bool:
-        """Take the settings as they are now; False, and the old ones hold, if they are wrong. The doors stay where they are."""
-        try:
-            new = self._reread()
-        except click.ClickException as error:
-            log.error("the settings are wrong, the old ones hold: %s", error.format_message())
-            return False
-        fixed = {name: getattr(self.settings, name) for name in FIXED}
-        moved = [flag(name) for name in FIXED if getattr(new, name) != fixed[name]]
-        if moved:
-            log.error("%s cannot change without a restart and holds", ", ".join(moved))
-        self._last_good, self.settings = self.settings, dataclasses.replace(new, **fixed)
-        log.info("the settings were read again; a new worker takes over once its models are loaded")
-        return True
-
-    def give_up(self) -> None:
-        """Go back to the settings before the last `reread`."""
-        self.settings = self._last_good
-        self.do_load_config()
-
-    def is_started(self) -> bool:
-        """Whether every model there is has been loaded, or has failed to."""
-        return self.predictor is not None and self.predictor.repository.has_started()
-
-    def load(self) -> Flask:
-        from backend.app import GATE, create_app
-        from backend.serving.assembly import create_predictor
-
-        refuse_wrong_models(self.settings)
-        self.predictor = create_predictor(self.settings)
-        if self.settings.otlp_endpoint:
-            self.tracing = Tracing(self.settings.otlp_endpoint)
-        app = create_app(self.settings, self.predictor, self.tracing)
-        self.grpc = self.open_grpc(app.extensions[GATE])
-        _leave_libraries_alone()
-        self.predictor.repository.start(self.settings.poll_seconds, self.announce)
-        return app
-
-    def open_grpc(self, gate: Any) -> Any:
-        if not self.settings.grpc_port:
-            return None
-        from backend.doors.grpc_server import GrpcServer
-
-        return GrpcServer(self.settings, self.predictor, gate, self.tracing)
-
-    def announce(self) -> None:
-        host = "localhost" if self.settings.host in ("0.0.0.0", "::", "127.0.0.1") else self.settings.host
-        log.info("ready: open http://%s:%d/", host, self.settings.port)
-
-    def drain(self) -> None:
-        """Let nobody in any more by gRPC; gunicorn sees to HTTP."""
-        if self.grpc is not None:
-            self.grpc.drain()
-
-    def close(self) -> None:
-        if self.grpc is not None:
-            self.grpc.close()
-        if self.predictor is not None:
-            self.predictor.close()
-        if self.tracing is not None:
-            self.tracing.close()

@@ -32,12 +32,11 @@ from tensorflow_serving.apis import (
 )
 
 from backend.doors import grpc_translate as translate
-from backend.doors import tls
+from backend.doors import opening, tls
 from backend.doors.access import check_access
 from backend.doors.caller import request_id, request_key
 from backend.doors.gate import Gate
 from backend.errors import DogsnapError, Internal, InvalidArgument
-from backend.gunicorn_conf import SPARE_THREADS
 from backend.logs import CALL_ID
 from backend.serving.examples import ClassifyResult, RegressResult
 from backend.serving.model import ModelSpec
@@ -71,7 +70,7 @@ class GrpcServer:
         self._calls = Calls(gate, settings.access_log, tracing)
         self._health = Health(predictor.repository.not_ready)
         self._draining = False
-        threads = settings.run_threads + settings.queue_size + SPARE_THREADS
+        threads = opening.threads(settings)
         self._server = grpc.server(
             ThreadPoolExecutor(threads, thread_name_prefix="grpc"),
             options=_options(settings),
@@ -87,7 +86,7 @@ class GrpcServer:
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
-        tls.open_port(self._server, address(settings.host, settings.grpc_port), settings)
+        tls.open_port(self._server, opening.address(settings.host, settings.grpc_port), settings)
         self._server.start()
         self._health.start()
 
@@ -110,10 +109,6 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", settings.max_tensor_body_mb * MEBIBYTE),
         ("grpc.max_send_message_length", -1),  # what a model answers is not for the door to limit
     ]
-
-
-def address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class Calls:
