@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from backend.commands.arguments import PATH, json_option, list_option
+
 if TYPE_CHECKING:  # what it imports takes seconds
     from backend.modeling.comparison import Comparison
 
@@ -20,13 +22,7 @@ if TYPE_CHECKING:  # what it imports takes seconds
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="folder of photos; folders <id>-<Name> give the right answers",
 )
-@click.option(
-    "--list",
-    "list_name",
-    default="test_list",
-    show_default=True,
-    help="the list in DATA to take them from; without that file: every photo below DATA",
-)
+@list_option
 @click.option(
     "--photos", default=500, show_default=True, type=click.IntRange(min=1), help="at most so many, evenly spread"
 )
@@ -35,19 +31,13 @@ if TYPE_CHECKING:  # what it imports takes seconds
     "model_dir",
     default=Path("models/inception_v3"),
     show_default=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="folder of the versions",
 )
 @click.option(
     "--show", default=20, show_default=True, type=click.IntRange(min=0), help="list at most so many differing photos"
 )
-@click.option(
-    "--json",
-    "json_file",
-    default=None,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="write all of it to this file, too",
-)
+@json_option
 def compare(
     first: int,
     second: int,

@@ -5,30 +5,26 @@ from pathlib import Path
 
 import click
 
+from backend.commands.arguments import PATH, json_option, list_option
+
 
 @click.command()
-@click.argument("version", default=Path("models/inception_v3/2"), type=click.Path(path_type=Path))
+@click.argument("version", default=Path("models/inception_v3/2"), type=PATH)
 @click.option(
     "--data",
     required=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="folder with images/<wnid>-<Name>/ and, if there is one, the list",
 )
-@click.option(
-    "--list",
-    "list_name",
-    default="test_list",
-    show_default=True,
-    help="the list to report on; without that file: every photo below images",
-)
+@list_option
 @click.option(
     "--not-dogs",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="folder of photos without a dog: the half that training did not see",
 )
 @click.option("--limit", type=int, help="at most so many photos, evenly spread")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="write every score here")
-@click.option("--picture", type=click.Path(path_type=Path), help="write a PNG: confusion heat map and reliability plot")
+@json_option
+@click.option("--picture", type=PATH, help="write a PNG: confusion heat map and reliability plot")
 def evaluate(
     version: Path,
     data: Path,

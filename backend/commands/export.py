@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from backend.commands.arguments import EXISTING_FILE, PATH, class_names
+
 VIT = "vit"
 
 
@@ -21,12 +23,12 @@ VIT = "vit"
     "models",
     default=Path("models"),
     show_default=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="folder of models: the version goes to OUT/MODEL/<next number>",
 )
 @click.option(
     "--labels",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=EXISTING_FILE,
     help="vit: names of the classes, one a line, where the checkpoint brings none",
 )
 @click.option(
@@ -52,7 +54,6 @@ def export(model: str, source: str | None, models: Path, labels: Path | None, ba
 
 
 def _export_vit(source: str | None, labels: Path | None, model_folder: Path, batch: int) -> Path:
-    from backend.commands.merge import class_names
     from backend.modeling import vit
 
     preset = source or vit.DEFAULT_PRESET

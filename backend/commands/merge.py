@@ -1,14 +1,15 @@
 """`dogsnap merge`: a version that takes photos, made from a version that takes images."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
+from backend.commands.arguments import EXISTING_FILE, PATH, class_names
+
 
 @click.command()
-@click.argument("source", metavar="SOURCE_VERSION_DIR", type=click.Path(path_type=Path))
+@click.argument("source", metavar="SOURCE_VERSION_DIR", type=PATH)
 @click.option(
     "--decode",
     type=click.Choice(["base64", "bytes"]),
@@ -61,7 +62,7 @@ import click
 @click.option("--softmax", is_flag=True, help="the class output holds logits: answer with probabilities")
 @click.option(
     "--labels",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=EXISTING_FILE,
     help="names of the classes, one a line, or labels.json; our own exports bring theirs",
 )
 @click.option(
@@ -104,13 +105,3 @@ def _numbers(text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(","))
     except ValueError as error:
         raise click.BadParameter(f"{text!r}: expected a number, or one a channel with commas between") from error
-
-
-def class_names(file: Path | None) -> list[str]:
-    """The names in a file of one a line, or in labels.json; none without a file."""
-    if file is None:
-        return []
-    text = file.read_text(encoding="utf-8")
-    if file.suffix == ".json":
-        return [label["name"] if isinstance(label, dict) else str(label) for label in json.loads(text)]
-    return text.splitlines()

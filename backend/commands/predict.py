@@ -11,12 +11,12 @@ from urllib.parse import quote
 
 import click
 
+from backend.commands.arguments import EXISTING_FILE, PATH
 from backend.commands.json_instances import Instances, read_instances
 from backend.commands.picture_files import translate
 from backend.logs import prepare_logging
 from backend.settings import Settings, given, options
 
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 URL_TIMEOUT_SECONDS = 60.0
 
 
@@ -24,10 +24,10 @@ URL_TIMEOUT_SECONDS = 60.0
 @click.argument("photo", type=click.Path(exists=True, path_type=Path), required=False)
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="where the picture goes that an image-to-image model makes of PHOTO; a folder if PHOTO is one",
 )
-@click.option("--json-instances", type=FILE, help="in place of PHOTO: a file with one JSON instance per line")
+@click.option("--json-instances", type=EXISTING_FILE, help="in place of PHOTO: a file with one JSON instance per line")
 @click.option("--model", default="", help="model to ask; the default model otherwise")
 @click.option("--version", type=int, help="version to ask; the default version otherwise")
 @click.option("--label", help="label to ask, in place of a version")

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import click
 
+from backend.commands.arguments import PATH
+
 
 @click.command()
-@click.argument("model_dir", type=click.Path(path_type=Path))
+@click.argument("model_dir", type=PATH)
 @click.option("--version", type=int, help="a version of the model in MODEL_DIR  [default: the largest]")
 @click.option("--nodes", is_flag=True, help="also the nodes of the graph, and where decoding would be merged in")
 def show(model_dir: Path, version: int | None, nodes: bool) -> None:

@@ -1,0 +1,38 @@
+"""Options that several commands take, and the kinds of path they share.
+
+It is no command itself, and loads nothing that takes time.
+"""
+
+import json
+from pathlib import Path
+
+import click
+
+PATH = click.Path(path_type=Path)
+EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+list_option = click.option(
+    "--list",
+    "list_name",
+    default="test_list",
+    show_default=True,
+    help="the list in DATA that names the photos; without that file: every photo of DATA",
+)
+json_option = click.option("--json", "json_file", type=PATH, help="write every figure to this file, too")
+precision_option = click.option(
+    "--precision",
+    type=click.Choice(["auto", "float32", "mixed_bfloat16"]),
+    default="auto",
+    show_default=True,
+    help="what to compute in; auto: the fastest that this machine has",
+)
+
+
+def class_names(file: Path | None) -> list[str]:
+    """The names in a file of one a line, or in labels.json; none without a file."""
+    if file is None:
+        return []
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".json":
+        return [label["name"] if isinstance(label, dict) else str(label) for label in json.loads(text)]
+    return text.splitlines()
