@@ -4,11 +4,13 @@ from pathlib import Path
 
 import click
 
+from backend.commands.arguments import PATH, precision_option
+
 
 @click.group(invoke_without_command=True)
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt",
 )
 @click.option(
@@ -22,27 +24,25 @@ import click
 )
 @click.option(
     "--not-dogs",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="folder of photos without a dog: every second one teaches the dog head",
 )
 @click.option(
     "--out",
     default=Path("models/inception_v3"),
     show_default=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="where the artefacts go",
 )
-@click.option("--work", type=click.Path(path_type=Path), help="checkpoints, to resume from  [default: .dogsnap/RECIPE]")
+@click.option("--work", type=PATH, help="checkpoints, to resume from  [default: .dogsnap/RECIPE]")
 @click.option(
     "--breeds",
     default=Path("models/breeds.json"),
     show_default=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="names for the labels",
 )
-@click.option(
-    "--precision", type=click.Choice(["auto", "float32", "mixed_bfloat16"]), default="auto", show_default=True
-)
+@precision_option
 def train(
     data: Path | None,
     weights: str,
@@ -63,8 +63,6 @@ def train(
         raise click.UsageError(
             "Missing option '--data', the folder of photos (or the command 'cyclegan', which needs none)."
         )
-    import keras
-
     from backend.modeling import dataset, finishing, training
     from backend.modeling.recipes import RECIPES
 
@@ -77,7 +75,7 @@ def train(
         examples = dataset.readable(dataset.read_list(data, "train_list"), click.echo)
         dataset.check_taught(folders, examples)
         fitted, validation = dataset.split_validation(examples, recipe.validation_per_breed, recipe.seed)
-        keras.config.set_dtype_policy(training.fastest_precision() if precision == "auto" else precision)
+        training.use_precision(precision)
         work = work or Path(".dogsnap") / recipe_name
         no_dogs = dataset.every_second_photo(not_dogs, 0) if not_dogs else []
         model = training.train(recipe, fitted, validation, len(labels), weights, work, click.echo, no_dogs)
@@ -94,12 +92,10 @@ def train(
     "--out",
     default=Path("models/cyclegan"),
     show_default=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="where the artefacts go",
 )
-@click.option(
-    "--work", type=click.Path(path_type=Path), help="checkpoints, to resume from  [default: .dogsnap/cyclegan]"
-)
+@click.option("--work", type=PATH, help="checkpoints, to resume from  [default: .dogsnap/cyclegan]")
 @click.option(
     "--ngf", default=64, show_default=True, type=click.IntRange(min=1), help="filters of the generators' first layer"
 )
@@ -107,22 +103,18 @@ def train(
 @click.option(
     "--size", type=click.IntRange(min=16), help="height and width of the pictures, a multiple of 8  [default: 64]"
 )
-@click.option(
-    "--precision", type=click.Choice(["auto", "float32", "mixed_bfloat16"]), default="auto", show_default=True
-)
+@precision_option
 def cyclegan(out: Path, work: Path | None, ngf: int, steps: int | None, size: int | None, precision: str) -> None:
     """Train a CycleGAN that puts a sinusoid into Gaussian noise, on pictures that it makes; interrupted, it goes on."""
     if size and size % 8:
         raise click.UsageError(f"--size is {size}; expected a multiple of 8")
-    import keras
-
     from backend.modeling import cyclegan as networks
-    from backend.modeling.training import fastest_precision
+    from backend.modeling.training import use_precision
 
     chosen = {"width": ngf, "steps": steps, "size": (size, size) if size else None}
     recipe = networks.Recipe(**{name: value for name, value in chosen.items() if value})
     try:
-        keras.config.set_dtype_policy(fastest_precision() if precision == "auto" else precision)
+        use_precision(precision)
         model = networks.train(recipe, work or Path(".dogsnap/cyclegan"), click.echo)
         scores = networks.finish(model, recipe, out, click.echo)["sinusoid_share"]
     except (OSError, ValueError) as error:

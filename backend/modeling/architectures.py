@@ -155,17 +155,23 @@ def save_stored_weights(model: keras.Model, architecture: str, path: Path) -> No
 
 def save_half_weights(model: keras.Model, build: Callable[[], keras.Model], path: Path) -> None:
     """The same for any network; `build` makes one like `model`. Layers that are always float32, 1 % of the size, stay so."""
-    policy = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("float16")
-    try:
-        half = build()
-    finally:
-        keras.config.set_dtype_policy(policy)
-    half.set_weights(model.get_weights())
+    half = in_precision("float16", model, build)
     require_room(path.parent, 4 * model.count_params())
     temporary = path.with_name(".partial." + path.name)
     half.save_weights(temporary)
     os.replace(temporary, path)
+
+
+def in_precision(precision: str, model: keras.Model, build: Callable[[], keras.Model]) -> keras.Model:
+    """The weights of `model` in a network that computes in `precision`, whatever it was trained in; `build` makes one like it."""
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(precision)
+    try:
+        same = build()
+    finally:
+        keras.config.set_dtype_policy(policy)
+    same.set_weights(model.get_weights())
+    return same
 
 
 def load_stored_weights(model: keras.Model, path: Path) -> None:

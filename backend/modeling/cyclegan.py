@@ -17,10 +17,12 @@ from backend.modeling.architectures import (
     STORED_WEIGHTS,
     cyclegan_discriminator,
     cyclegan_generator,
+    in_precision,
     require_room,
     save_half_weights,
 )
 from backend.modeling.finishing import write_json
+from backend.modeling.training import remember
 
 Report = Callable[[str], None]
 ARCHITECTURE = "cyclegan_generator"
@@ -56,6 +58,10 @@ class Recipe:
     period: int = 4
     checkpoint_every: int = 100
     seed: int = 20
+
+    def generator(self) -> keras.Model:
+        """A fresh one of this recipe's size."""
+        return cyclegan_generator(self.width, self.size)
 
 
 # -- the two sets ------------------------------------------------------------------------------------------------------
@@ -98,7 +104,7 @@ class Networks:
 
     def __init__(self, recipe: Recipe):
         self.recipe = recipe
-        self.to_wave, self.to_noise = (cyclegan_generator(recipe.width, recipe.size) for _ in range(2))
+        self.to_wave, self.to_noise = (recipe.generator() for _ in range(2))
         self.judge_wave, self.judge_noise = (cyclegan_discriminator(recipe.width, recipe.size) for _ in range(2))
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._makers = self.to_wave.trainable_variables + self.to_noise.trainable_variables
@@ -158,7 +164,7 @@ def train(recipe: Recipe, folder: Path, report: Report) -> keras.Model:
     OSError when the disk is full.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _remember(recipe, folder)
+    remember(asdict(recipe), folder)
     keras.utils.set_random_seed(recipe.seed)
     networks = Networks(recipe)
     checkpoints = tf.train.CheckpointManager(networks.checkpoint, folder, max_to_keep=1)
@@ -174,7 +180,7 @@ def train(recipe: Recipe, folder: Path, report: Report) -> keras.Model:
         clock.tick(step + 1, losses)
         if (step + 1) % recipe.checkpoint_every == 0 or step + 1 == recipe.steps:
             _keep(checkpoints, networks, losses, folder)
-    return _in_float32(networks.to_wave, recipe)
+    return in_precision("float32", networks.to_wave, recipe.generator)
 
 
 def _drawn(pictures: np.ndarray, recipe: Recipe, step: int, which: int) -> np.ndarray:
@@ -188,26 +194,6 @@ def _keep(checkpoints: tf.train.CheckpointManager, networks: Networks, losses: t
     # Each network and two moments of each value, in float32; the last checkpoint is still there while the next is written.
     require_room(folder, 2 * 12 * (networks.to_wave.count_params() + networks.judge_wave.count_params()))
     checkpoints.save()
-
-
-def _remember(recipe: Recipe, folder: Path) -> None:
-    """Write down what this folder trains; a folder of something else is refused rather than mixed up."""
-    told, file = json.dumps(asdict(recipe), indent=1), folder / "run.json"
-    if file.is_file() and file.read_text() != told:
-        raise ValueError(f"{folder} holds another training (see {file}); give another --work folder, or remove it")
-    file.write_text(told)
-
-
-def _in_float32(generator: keras.Model, recipe: Recipe) -> keras.Model:
-    """The same weights in a network that computes in float32, whatever it was trained in."""
-    policy = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("float32")
-    try:
-        final = cyclegan_generator(recipe.width, recipe.size)
-    finally:
-        keras.config.set_dtype_policy(policy)
-    final.set_weights(generator.get_weights())
-    return final
 
 
 class Clock:
@@ -251,7 +237,7 @@ def finish(generator: keras.Model, recipe: Recipe, out: Path, report: Report) ->
     scores = {"sinusoid_share": measured(generator, noise, recipe), "pictures": HELD_OUT}
     report("share of the sinusoid's frequency in the spectrum: " + json.dumps(scores["sinusoid_share"]))
     (out / "examples").mkdir(parents=True, exist_ok=True)
-    save_half_weights(generator, lambda: cyclegan_generator(recipe.width, recipe.size), out / STORED_WEIGHTS)
+    save_half_weights(generator, recipe.generator, out / STORED_WEIGHTS)
     for number, image in enumerate(noise[:EXAMPLES], start=1):
         tf.io.write_file(str(out / "examples" / f"gaussian_{number}.png"), tf.io.encode_png(as_pixels(image)))
     write_json({"architecture": ARCHITECTURE, **asdict(recipe)}, out / "recipe.json")

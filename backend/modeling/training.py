@@ -6,6 +6,7 @@ It decides nothing about the network's answers (temperature and thresholds are `
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import keras
@@ -16,6 +17,7 @@ from backend.modeling.architectures import (
     ARCHITECTURES,
     backbone_of,
     feature_extractor,
+    in_precision,
     load_imagenet_weights,
     require_room,
     to_backbone_range,
@@ -50,9 +52,10 @@ def train(
     on where it stopped. Raises ValueError when `folder` belongs to another recipe or the weights do not fit.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _remember(recipe, classes, folder)
+    remember({"recipe": asdict(recipe), "classes": classes}, folder)
     keras.utils.set_random_seed(recipe.seed)
-    model = ARCHITECTURES[recipe.architecture](classes, recipe.size, recipe.dropout)
+    build = partial(ARCHITECTURES[recipe.architecture], classes, recipe.size, recipe.dropout)
+    model = build()
     head = folder / "head.weights.h5"
     if head.is_file():
         model.load_weights(head)
@@ -63,7 +66,12 @@ def train(
         _save_weights(model, head)
     for stage in recipe.stages:
         _run_stage(model, recipe, stage, training, validation, folder, report)
-    return _in_float32(model, recipe, classes)
+    return in_precision("float32", model, build)
+
+
+def use_precision(precision: str) -> None:
+    """Have networks made from now on compute in `precision`, a dtype policy of Keras, or in the fastest for "auto"."""
+    keras.config.set_dtype_policy(fastest_precision() if precision == "auto" else precision)
 
 
 def fastest_precision() -> str:
@@ -81,10 +89,9 @@ def _settling_batches(scenes: Sequence[Path], training: list[Example], recipe: R
         yield to_backbone_range(image)
 
 
-def _remember(recipe: Recipe, classes: int, folder: Path) -> None:
-    """Write down what this folder trains; a folder of something else is refused rather than mixed up."""
-    told = json.dumps({"recipe": asdict(recipe), "classes": classes}, indent=1)
-    file = folder / "run.json"
+def remember(run: dict, folder: Path) -> None:
+    """Write down what this folder trains; a folder of something else is refused rather than mixed up. Raises ValueError."""
+    told, file = json.dumps(run, indent=1), folder / "run.json"
     if file.is_file() and file.read_text() != told:
         raise ValueError(f"{folder} holds another training (see {file}); give another --work folder, or remove it")
     file.write_text(told)
@@ -256,15 +263,3 @@ class StatisticsDrift(keras.callbacks.Callback):
         """Let one batch through in training mode; only the statistics change."""
         if (batch + 1) % self._every == 0:
             self._forward(next(self._photos)[0])
-
-
-def _in_float32(model: keras.Model, recipe: Recipe, classes: int) -> keras.Model:
-    """The same weights in a network that computes in float32, whatever it was trained in."""
-    policy = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("float32")
-    try:
-        final = ARCHITECTURES[recipe.architecture](classes, recipe.size, recipe.dropout)
-    finally:
-        keras.config.set_dtype_policy(policy)
-    final.set_weights(model.get_weights())
-    return final
