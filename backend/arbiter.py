@@ -76,7 +76,7 @@ class Arbiter(GunicornArbiter):
             log.error("a worker could not start: %s", error.reason)
             if self._reloading:
                 self.app.give_up()
-            time.sleep(1)  # the next one is tried
+            time.sleep(1)  # what keeps it from starting may last, and the next one is forked at once
         if self._reloading:
             self.manage_workers()
 

@@ -18,8 +18,6 @@ TEXT = "%(asctime)s %(name)s: %(message)s"
 FORMATS = ("text", "json")
 # What an event may carry beside its message; `extra=` of a logging call sets them.
 FIELDS = ("method", "path", "status", "seconds")
-
-
 CALL_ID = ContextVar("call_id", default="")  # of a call by gRPC; Flask keeps those of HTTP
 
 

@@ -183,4 +183,4 @@ class _Named(click.Option):
         super().__init__([flag(name)])
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
-        return f"{self.opts[0]} ({PREFIX}{self.name.upper()})"
+        return f"{self.opts[0]} ({variable(self.name)})"

@@ -16,11 +16,9 @@ NANOSECONDS = 1_000_000_000
 
 
 def is_installed() -> bool:
-    """Whether the extra is there."""
-    return importlib.util.find_spec("opentelemetry") is not None and (
-        importlib.util.find_spec("opentelemetry.sdk") is not None
-        and importlib.util.find_spec("opentelemetry.exporter") is not None
-    )
+    """Whether the extra is there, and not a part of it alone."""
+    parts = ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter")
+    return all(importlib.util.find_spec(part) is not None for part in parts)
 
 
 class Tracing:

@@ -12,13 +12,13 @@ from typing import Any
 
 import click
 
+from backend.serving.photo_files import ENDINGS
+
 Ask = Callable[[dict[str, Any]], Mapping[str, Any]]
-ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp")
 PICTURE = "output_bytes"
 MADE_BY = "`dogsnap merge --decode bytes --encode png` made"
-WANTS_NUMBERS = (
-    "Type: Object is not of expected type"  # in the sentence of TensorFlow Serving, and of ours, about {"b64": ...}
-)
+# In the sentence of TensorFlow Serving, and of ours, about {"b64": ...}.
+WANTS_NUMBERS = "Type: Object is not of expected type"
 
 
 def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:

@@ -19,8 +19,6 @@ from backend.serving.traffic import Split
 from backend.settings import Settings
 
 SHOWN_SWITCHES = 50
-
-
 # What the paths that switch take, by the name of their function.
 BODIES = {
     "label": Body({"version": VERSION}, {"from": VERSION, "by": TEXT}),

@@ -18,6 +18,7 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from backend.doors import caller
 from backend.errors import DogsnapError, Internal, InvalidArgument, TooLarge, Unauthenticated
 from backend.serving.json_text import DEPTH_LIMIT, is_deeper
+from backend.serving.servable import ServableId
 from backend.serving.versions import MAX_INT64
 from backend.settings import MEBIBYTE, Settings
 
@@ -61,6 +62,11 @@ def json_response(value: Any, status: int = 200, headers: dict[str, str] | None 
     """Strict JSON: NaN and infinities, which JSON does not know, are written as null."""
     body = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     return Response(body, status, headers, mimetype="application/json")
+
+
+def version_header(servable: ServableId) -> dict[str, str]:
+    """The header that names the version that answered, for APIs whose bodies have no place for it."""
+    return {"X-Dogsnap-Model-Version": str(servable.version)}
 
 
 def error_response(error: DogsnapError) -> Response:

@@ -18,6 +18,7 @@ from backend.doors.http import (
     read_body,
     request_key,
     text_field,
+    version_header,
     whole_number,
 )
 from backend.errors import DogsnapError, InvalidArgument, NotFound
@@ -42,7 +43,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         else:
             prediction = _from_json(settings, predictor)
         outputs = {alias: tensors.to_json(alias, value) for alias, value in prediction.outputs.items()}
-        return json_response(outputs, headers={"X-Dogsnap-Model-Version": str(prediction.servable.version)})
+        return json_response(outputs, headers=version_header(prediction.servable))
 
     @door.get("/health")
     def health() -> Response:

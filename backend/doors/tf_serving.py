@@ -12,14 +12,13 @@ from urllib.parse import unquote
 from flask import Blueprint, Response, request
 from google.protobuf import json_format
 
-from backend.doors.http import json_depth, json_response, read_body, request_key
+from backend.doors.http import json_depth, json_response, read_body, request_key, version_header
 from backend.errors import InvalidArgument
 from backend.serving import tensors
 from backend.serving.examples import examples_from_body
 from backend.serving.json_text import parse_lenient_json
 from backend.serving.model import ModelSpec, VersionStatus
 from backend.serving.predictor import Prediction, Predictor, Task
-from backend.serving.servable import ServableId
 from backend.serving.versions import MAX_INT64
 from backend.settings import Settings
 
@@ -112,11 +111,6 @@ def signature_name(fields: dict[str, Any]) -> str:
             f"JSON Value: {tensors.show(fields)} not formatted correctly. 'signature_name' key must be a string value."
         )
     return name
-
-
-def version_header(servable: ServableId) -> dict[str, str]:
-    """The header that names the version that answered, which the bodies of this API have no place for."""
-    return {"X-Dogsnap-Model-Version": str(servable.version)}
 
 
 # -- classify, regress -------------------------------------------------------------------------------------------------

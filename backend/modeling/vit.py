@@ -128,9 +128,8 @@ def _read_json(path: Path) -> dict:
 def _task(source: str, preset: str, keras_hub: ModuleType) -> keras.Model:
     try:
         task = keras_hub.models.ImageClassifier.from_preset(source)
-    except (
-        Exception
-    ) as error:  # KerasHub promises no kind of error: KeyError, TypeError and those of three file formats
+    # KerasHub promises no kind of error: KeyError, TypeError and those of three file formats.
+    except Exception as error:
         raise ExportError(
             f"KerasHub cannot read {preset} as an image classifier: {_first_line(error)}; expected config and weights of a "
             "ViT with its head of classes"

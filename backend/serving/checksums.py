@@ -8,9 +8,8 @@ from pathlib import Path
 
 from backend.errors import FailedPrecondition
 
-FILE = (
-    Path("assets.extra") / "SHA256SUMS"
-)  # in the form of coreutils: `sha256sum -c assets.extra/SHA256SUMS` checks them
+# In the form of coreutils: `sha256sum -c assets.extra/SHA256SUMS` checks them.
+FILE = Path("assets.extra") / "SHA256SUMS"
 
 
 def write(version: Path) -> None:

@@ -12,6 +12,8 @@ import numpy as np
 from backend.errors import FailedPrecondition, InvalidArgument
 from backend.serving.servable import Servable, ServableId
 
+DEFAULT_TOP_K = 5
+
 
 @dataclass(frozen=True)
 class Breed:
@@ -40,9 +42,6 @@ class Classification:
             "confident": self.confident,
             "breeds": [asdict(breed) for breed in self.breeds],
         }
-
-
-DEFAULT_TOP_K = 5
 
 
 def checked_top_k(servable: Servable, top_k: int | None) -> int:

@@ -14,7 +14,7 @@ from backend.serving.predictor import Predictor
 from backend.serving.servable import ServableId
 
 # The outcomes that are the server's doing; any other but OK is the caller's.
-FAULTS = {"INTERNAL", "UNKNOWN", "UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "DATA_LOSS"}
+FAULTS = {"INTERNAL", "UNKNOWN", "UNAVAILABLE", "DEADLINE_EXCEEDED"}
 
 
 @dataclass

@@ -12,6 +12,8 @@ MAX_SEGMENTS = 1000  # before the picture begins; photos have a few dozen, of up
 MAX_SCANS = 100  # of a progressive JPEG; encoders write about 10, and each costs a walk over the whole picture
 MAX_BLOCKS = 500_000  # of up to 255 bytes each, in one frame of a GIF
 
+# The endings of files that TensorFlow decodes.
+ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp")
 JPEG, PNG, GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a")
 # In the pixels of a JPEG, FF is followed by 00, by a restart marker, or by the next segment.
 NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
@@ -48,6 +50,29 @@ def first_frame(contents: bytes) -> bytes:
     except _CutOff:
         return contents
     return contents if contents[end:] in (b"", TRAILER) else contents[:end] + TRAILER
+
+
+def gif_pixels(contents: bytes, most: int) -> int:
+    """How many pixels a decoder of all frames of a GIF fills, each frame as large as the picture or larger.
+
+    Counting ends above `most`. Raises UnsupportedPhoto for more blocks in all frames together than one may have.
+    """
+    pixels = blocks = 0
+    try:
+        picture = _number("<H", contents, 6) * _number("<H", contents, 8)
+        place = 13 + _colours(_byte(contents, 10))
+        while pixels <= most and contents[place : place + 1] in (b"!", b","):
+            if contents[place : place + 1] == b",":
+                pixels += max(picture, _number("<H", contents, place + 5) * _number("<H", contents, place + 7))
+                place += 9 + _colours(_byte(contents, place + 9))
+            place += 2
+            while size := _byte(contents, place):
+                place, blocks = place + 1 + size, blocks + 1
+                _refuse_more("a GIF of", blocks, MAX_BLOCKS, "blocks")
+            place, blocks = place + 1, blocks + 1
+    except _CutOff:
+        pass
+    return pixels
 
 
 def _check_jpeg(contents: bytes) -> None:

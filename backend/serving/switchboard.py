@@ -12,12 +12,11 @@ from backend.errors import Aborted, FailedPrecondition, InvalidArgument, NotFoun
 from backend.serving.configs import ModelConfig, check_configs, check_versions, from_json
 from backend.serving.model import Model
 from backend.serving.repository import Repository
-from backend.serving.switches import CONFIGURED, MAX_NAME, WATCHER, Subject, Switch, Who, shown
+from backend.serving.switches import CONFIGURATION, CONFIGURED, MAX_NAME, WATCHER, Subject, Switch, Who, shown
 from backend.serving.traffic import Split
-from backend.serving.versions import aspired_versions, version_folders
+from backend.serving.versions import MAX_INT64, aspired_versions, version_folders
 
 LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-MAX_VERSION = 2**63 - 1
 ANY = object()  # for `expected`: whatever there is now
 
 
@@ -235,8 +234,8 @@ def _by_policy(there: Model) -> set[int]:
 
 
 def _check_number(version: int) -> None:
-    if not 0 <= version <= MAX_VERSION:
-        raise InvalidArgument(f"version is {version}; expected 0 to {MAX_VERSION}")
+    if not 0 <= version <= MAX_INT64:
+        raise InvalidArgument(f"version is {version}; expected 0 to {MAX_INT64}")
 
 
 def _check_label(there: Model, label: str) -> None:
@@ -284,4 +283,4 @@ def _labels(there: Model) -> str:
 def checked_who(name: str, address: str) -> Who:
     """Whom to put a switch down to; a name is cut to one line of at most 64 characters, and cannot pose as the server."""
     name = " ".join(name.split())[:MAX_NAME]
-    return Who("someone" if name in ("", "configuration", "watcher") else name, address)
+    return Who("someone" if name in ("", CONFIGURATION.name, WATCHER.name) else name, address)

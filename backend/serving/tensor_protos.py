@@ -11,8 +11,8 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2
 
 from backend.errors import InvalidArgument, Unimplemented
+from backend.serving.tensors import MAX_RANK
 
-MAX_RANK = 32  # dimensions; NumPy holds at most 64
 STRING_BYTES = 24  # what a string costs in a tensor beside its characters
 # The field of tensor.proto that holds the values of a dtype. Half and bfloat16 are there as 16 bits in an int32, complex
 # numbers as pairs.

@@ -18,7 +18,7 @@ from backend.serving.base64_text import decode_base64
 from backend.serving.servable import BYTES_SUFFIX, Signature
 
 SHOWN_BYTES = 256  # how much of a request an error text repeats, as TensorFlow Serving does
-MAX_RANK = 32
+MAX_RANK = 32  # dimensions; NumPy holds at most 64
 INTEGERS = (tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64)
 # The JSON types (as Python has them) of each tensor type. A bool is no number here, though Python says so.
 JSON_TYPES: dict[tf.DType, frozenset[type]] = {
