@@ -14,6 +14,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import pytest
 import requests
+from forked import ForkedServer
 
 START_SECONDS = 600  # importing TensorFlow on a busy machine takes its time
 STOP_SECONDS = 120
@@ -22,6 +23,13 @@ STOP_SECONDS = 120
 PORTS = range(12_000, 32_000)
 PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 OWN_PORTS = PORTS[1000 * PROCESS : 1000 * (PROCESS + 1)]
+UNUSED_PORTS = random.SystemRandom().sample(OWN_PORTS, len(OWN_PORTS))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What measures times or memory measures a server as the shell starts it."""
+    Server.measuring = any(item.get_closest_marker(name) for name in ("alone", "long", "soak"))
 
 
 @pytest.fixture(scope="session")
@@ -36,16 +44,22 @@ def data_dir() -> Path:
 
 
 def free_port() -> int:
-    """A port that nothing listens on; a random one, so that a server that is just starting has rarely been given it as well."""
+    """A port that nothing listens on; none is given twice, so that a server that is still starting keeps its own."""
     while True:
-        port = random.SystemRandom().choice(OWN_PORTS)
+        port = UNUSED_PORTS.pop()
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) != 0:
                 return port
 
 
 class Server:
-    """A `dogsnap serve` process on free ports: `url`, `grpc_port`, `log()`, `stop()`; use it as a context manager."""
+    """A `dogsnap serve` process on free ports: `url`, `grpc_port`, `log()`, `stop()`; use it as a context manager.
+
+    It is forked (see forked.py), but for tests that measure (`measuring`) and where a command before it or the environment
+    decides what the interpreter finds.
+    """
+
+    measuring = False
 
     def __init__(
         self,
@@ -60,13 +74,26 @@ class Server:
         self.url = f"http://127.0.0.1:{self.port}"
         self.lasting = lasting
         self._log_file = log_file
-        command = [*prefix, Path(sys.executable).with_name("dogsnap"), "serve", "--models", models]
-        command += ["--port", str(self.port), "--grpc-port", str(self.grpc_port), *flags]  # the last of a flag counts
+        arguments = [
+            "--models",
+            models,
+            "--port",
+            self.port,
+            "--grpc-port",
+            self.grpc_port,
+            *flags,
+        ]  # the last of a flag counts
+        arguments = [str(argument) for argument in arguments]
         clean = {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
+        plain = not prefix and all(name.startswith("DOGSNAP_") for name in environ or ())
+        environ = {**clean, **(environ or {})}
+        log_file.touch()
+        if plain and not self.measuring:
+            self.process = ForkedServer(arguments, log_file, environ)
+            return
+        command = [*prefix, Path(sys.executable).with_name("dogsnap"), "serve", *arguments]
         with log_file.open("wb") as log:
-            self.process = subprocess.Popen(
-                [str(part) for part in command], stdout=log, stderr=subprocess.STDOUT, env={**clean, **(environ or {})}
-            )
+            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environ)
 
     def __enter__(self) -> "Server":
         return self

@@ -1,0 +1,52 @@
+"""`dogsnap serve` in a process forked from one that has imported TensorFlow already: a start costs 1 s instead of 6.
+
+The commands, the signals, the doors and the exit status are those of a process of its own; what is measured (times, memory)
+is measured on such a one, see `Server` in conftest.py.
+"""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+FORKS = multiprocessing.get_context("forkserver")
+# What a worker of the server imports; a fork inherits it.
+FORKS.set_forkserver_preload(["backend.commands.serve", "backend.app", "backend.doors.grpc_server"])
+
+
+class ForkedServer:
+    """A `dogsnap serve` with the interface of `subprocess.Popen` as far as the tests use it."""
+
+    def __init__(self, arguments: list[str], log_file: Path, environ: dict[str, str]) -> None:
+        self._process = FORKS.Process(target=_serve, args=(arguments, str(log_file), environ))
+        self._process.start()
+        self.pid = self._process.pid
+
+    def poll(self) -> int | None:
+        """The exit status, or None while it runs."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float) -> int:
+        """The exit status. Raises subprocess.TimeoutExpired after `timeout` seconds."""
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired("dogsnap serve", timeout)
+        return self._process.exitcode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+
+def _serve(arguments: list[str], log_file: str, environ: dict[str, str]) -> None:
+    """In the fork: become what the shell would have started."""
+    log = os.open(log_file, os.O_WRONLY | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.environ.clear()
+    os.environ.update(environ)
+    sys.argv = ["dogsnap", "serve", *arguments]
+    from backend.cli import main
+
+    main()
