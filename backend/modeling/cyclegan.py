@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend.modeling.architectures import (
+    CYCLEGAN,
     STORED_WEIGHTS,
     cyclegan_discriminator,
     cyclegan_generator,
@@ -25,7 +26,6 @@ from backend.modeling.finishing import write_json
 from backend.modeling.training import remember
 
 Report = Callable[[str], None]
-ARCHITECTURE = "cyclegan_generator"
 LOSSES = ("generators", "discriminators", "cycle")
 HELD_OUT, EXAMPLES = 32, 4  # pictures to measure on, and those of them that are written for trying out
 
@@ -240,7 +240,7 @@ def finish(generator: keras.Model, recipe: Recipe, out: Path, report: Report) ->
     save_half_weights(generator, recipe.generator, out / STORED_WEIGHTS)
     for number, image in enumerate(noise[:EXAMPLES], start=1):
         tf.io.write_file(str(out / "examples" / f"gaussian_{number}.png"), tf.io.encode_png(as_pixels(image)))
-    write_json({"architecture": ARCHITECTURE, **asdict(recipe)}, out / "recipe.json")
+    write_json({"architecture": CYCLEGAN, **asdict(recipe)}, out / "recipe.json")
     write_json(scores, out / "scores.json")
     return scores
 

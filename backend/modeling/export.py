@@ -15,12 +15,17 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from backend.modeling import layers
-from backend.modeling.architectures import ARCHITECTURES, STORED_WEIGHTS, cyclegan_generator, load_stored_weights
+from backend.modeling.architectures import (
+    ARCHITECTURES,
+    CYCLEGAN,
+    STORED_WEIGHTS,
+    cyclegan_generator,
+    load_stored_weights,
+)
 from backend.serving import checksums
+from backend.serving.servable import DESCRIPTION_FILE
 from backend.serving.versions import version_folders
-
-DESCRIPTION = "dogsnap.json"
-WARMUP_REQUESTS = "tf_serving_warmup_requests"  # the name TensorFlow Serving looks for in assets.extra
+from backend.serving.warmup import RECORDS_FILE
 
 
 class ExportError(ValueError):
@@ -33,7 +38,7 @@ def export_stored(name: str, artefacts: Path, models: Path) -> Path:
     Returns the version's folder. Raises ExportError for missing or foreign artefacts.
     """
     recipe = _read_json(artefacts / "recipe.json")
-    if recipe.get("architecture") == "cyclegan_generator":
+    if recipe.get("architecture") == CYCLEGAN:
         return export_generator(name, recipe, artefacts, models)
     labels, scores = (_read_json(artefacts / f"{part}.json") for part in ("labels", "scores"))
     architecture = ARCHITECTURES.get(recipe.get("architecture", name))
@@ -145,12 +150,11 @@ def write_version(
     with tempfile.TemporaryDirectory(prefix=".writing-", dir=model_folder) as temporary:
         folder = Path(temporary) / "version"
         tf.saved_model.save(module, str(folder), signatures=dict(signatures))
-        extra = folder / "assets.extra"
-        extra.mkdir()
+        (folder / "assets.extra").mkdir()
         if description is not None:
             text = json.dumps(description, indent=1, ensure_ascii=False)
-            (extra / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
-        write_warmup_requests(extra / WARMUP_REQUESTS, model_folder.name, warmup)
+            (folder / DESCRIPTION_FILE).write_text(text + "\n", encoding="utf-8")
+        write_warmup_requests(folder / RECORDS_FILE, model_folder.name, warmup)
         checksums.write(folder)
         return _publish(folder, model_folder)
 

@@ -21,16 +21,16 @@ import numpy as np
 import tensorflow as tf
 
 from backend.modeling import detections, layers, ranges
-from backend.modeling.export import DESCRIPTION, write_version
+from backend.modeling.export import write_version
 from backend.modeling.freezing import freeze, load_signatures
 from backend.modeling.inspection import input_specs
 from backend.serving.preprocessing import decode_base64
+from backend.serving.servable import DEFAULT_SIGNATURE, DESCRIPTION_FILE
 
 Function = tf.types.experimental.ConcreteFunction
 Tensors = dict[str, tf.Tensor]
 Specs = Mapping[str, tf.TensorSpec]
 
-DEFAULT_SIGNATURE = "serving_default"
 IMAGE_TYPES = (tf.float32, tf.float16, tf.bfloat16, tf.float64, tf.uint8)
 PNG_CHANNELS = (1, 3, 4)
 TOP_K = 5
@@ -134,7 +134,7 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
 
 def read_description(source: Path) -> dict:
     """What a version says about itself; {} where it says nothing."""
-    file = source / "assets.extra" / DESCRIPTION
+    file = source / DESCRIPTION_FILE
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 

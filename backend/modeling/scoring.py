@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend.serving.preprocessing import photos_to_images
+from backend.serving.servable import DESCRIPTION_FILE
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class ExportedVersion:
     @classmethod
     def load(cls, path: Path) -> "ExportedVersion":
         """Load a version directory. Raises FileNotFoundError or ValueError, one sentence each, when it is not one of ours."""
-        description = path / "assets.extra" / "dogsnap.json"
+        description = path / DESCRIPTION_FILE
         if not description.is_file():
             raise FileNotFoundError(
                 f"{description} does not exist; expected a version made by `dogsnap export` or `merge`"
