@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from backend.errors import InvalidArgument, NotFound
+from backend.files import replacing
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 # A key is random, 256 bits, so that one round of SHA-256 keeps it: there is no list of likely keys to try.
@@ -70,12 +71,11 @@ def remove(file: Path, name: str) -> None:
 
 def _write(file: Path, keys: Sequence[Key]) -> None:
     """Replace the file in one step; only its owner may read it."""
-    temporary = file.with_name(f".{file.name}.partial")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        json.dump({"keys": [asdict(each) for each in keys]}, stream, indent=1)
-        stream.write("\n")
-    os.replace(temporary, file)
+    with replacing(file) as temporary:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            json.dump({"keys": [asdict(each) for each in keys]}, stream, indent=1)
+            stream.write("\n")
 
 
 class KeyFile:

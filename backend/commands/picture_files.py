@@ -5,13 +5,13 @@ It asks nobody itself: `predict.py` says how, here or by a server.
 
 import base64
 import binascii
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from backend.files import replacing
 from backend.serving.photo_files import ENDINGS
 
 Ask = Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -107,11 +107,9 @@ def _short(value: Any) -> str:
 
 def _write(contents: bytes, file: Path) -> None:
     """Write the whole file or leave what was there."""
-    temporary = file.with_name(f".partial.{file.name}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(contents)
-        os.replace(temporary, file)
+        with replacing(file) as temporary:
+            temporary.write_bytes(contents)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise click.ClickException(f"{file} cannot be written: {error.strerror}") from None

@@ -3,13 +3,13 @@
 It does not train them, and knows nothing of files but the two weights formats that it reads and writes.
 """
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import keras
 
+from backend.files import replacing
 from backend.modeling.mending import fill_holes
 
 # Blocks behind `mixed8` see 8x8 positions at 299x299: the "upper" part, cheap to train, where a network learns its new classes.
@@ -58,6 +58,7 @@ def inception_v3(classes: int, size: tuple[int, int] = (299, 299), dropout: floa
 
 
 ARCHITECTURES = {"inception_v3": inception_v3}
+CYCLEGAN = "cyclegan_generator"  # what its recipe calls the next one, which makes images and has no classes
 
 
 def cyclegan_generator(width: int = 64, size: tuple[int | None, int | None] = (64, 64)) -> keras.Model:
@@ -76,7 +77,7 @@ def cyclegan_generator(width: int = 64, size: tuple[int | None, int | None] = (6
     for filters in (2 * width, width):
         x = _normalised(keras.layers.Conv2DTranspose(filters, 3, 2, "same", use_bias=False)(x))
     x = keras.layers.Conv2D(3, 7, dtype="float32")(_reflected(x, 3))
-    return keras.Model(image, keras.layers.Activation("tanh", dtype="float32")(x), name="cyclegan_generator")
+    return keras.Model(image, keras.layers.Activation("tanh", dtype="float32")(x), name=CYCLEGAN)
 
 
 def cyclegan_discriminator(width: int = 64, size: tuple[int, int] = (64, 64)) -> keras.Model:
@@ -157,9 +158,8 @@ def save_half_weights(model: keras.Model, build: Callable[[], keras.Model], path
     """The same for any network; `build` makes one like `model`. Layers that are always float32, 1 % of the size, stay so."""
     half = in_precision("float16", model, build)
     require_room(path.parent, 4 * model.count_params())
-    temporary = path.with_name(".partial." + path.name)
-    half.save_weights(temporary)
-    os.replace(temporary, path)
+    with replacing(path) as temporary:
+        half.save_weights(temporary)
 
 
 def in_precision(precision: str, model: keras.Model, build: Callable[[], keras.Model]) -> keras.Model:

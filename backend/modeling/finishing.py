@@ -4,7 +4,6 @@ It trains no breed layer and exports nothing: `export.py` builds version 1 from 
 """
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from backend.files import replacing
 from backend.modeling import evaluation
 from backend.modeling.architectures import (
     ARCHITECTURES,
@@ -161,6 +161,5 @@ def write_descriptions(recipe: Recipe, labels: list[dict], scores: dict, out: Pa
 
 def write_json(content: object, path: Path) -> None:
     """Write readable JSON in one step: the old file stays until the new one is whole."""
-    temporary = path.with_name(f".partial.{path.name}")
-    temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from backend.files import replacing
 from backend.modeling.architectures import (
     ARCHITECTURES,
     backbone_of,
@@ -100,9 +101,8 @@ def remember(run: dict, folder: Path) -> None:
 def _save_weights(model: keras.Model, path: Path) -> None:
     """Replace the file only once the new one is whole: a full disk or a kill leaves the old."""
     require_room(path.parent, 5 * model.count_params())
-    temporary = path.with_name("partial." + path.name)
-    model.save_weights(temporary)
-    temporary.replace(path)
+    with replacing(path) as temporary:
+        model.save_weights(temporary)
 
 
 def training_batches(examples: list[Example], recipe: Recipe, seed: int, strength: float = 1.0) -> tf.data.Dataset:
