@@ -1,4 +1,4 @@
-"""Runs `load.py` beside a test, and reads what it measured; and finds the worker behind a server."""
+"""Runs `load.py` beside a test, and reads what it measured."""
 
 import json
 import subprocess
@@ -37,15 +37,3 @@ class Load:
 def percentile(answers: list[Answer], percent: float) -> float:
     """In seconds."""
     return float(np.percentile([each.seconds for each in answers], percent))
-
-
-def worker_of(server) -> int:
-    """The process id of the server's one worker."""
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-    assert len(children) == 1, children
-    return int(children[0])
-
-
-def metric(text: str, name: str) -> float:
-    """The value of a metric without labels on a /metrics page."""
-    return float(next(line for line in text.splitlines() if line.startswith(f"{name} ")).split()[1])

@@ -1,20 +1,35 @@
-"""What the kernel says about the process that answers behind a test's server."""
+"""What the kernel and the metrics say about the process that answers behind a test's server."""
 
 import os
 from pathlib import Path
 
+import requests
 
-def worker(server) -> int:
+
+def worker_of(server) -> int:
     """The number of the one process that gunicorn started."""
     pid = server.process.pid
-    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    return int(child)
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    assert len(children) == 1, children
+    return int(children[0])
 
 
 def memory(pid: int) -> float:
     """Resident memory in MiB."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) / 1024
+
+
+def sample(server, name: str, labels: str = "") -> float:
+    """The value of a metric on the server's page, 0 while it is not there; `labels` as the page writes them: a="b",c="d"."""
+    start = f"{name}{{{labels}}} " if labels else f"{name} "
+    lines = requests.get(f"{server.url}/metrics", timeout=60).text.splitlines()
+    return next((float(line.removeprefix(start)) for line in lines if line.startswith(start)), 0.0)
+
+
+def held(server) -> float:
+    """How many requests run or wait."""
+    return sample(server, "dogsnap_places_held")
 
 
 def most_seconds(free: float = 5.0) -> float:

@@ -1,7 +1,6 @@
 """Administration over HTTP, by the front door: switching, its log and its undo, and who is kept out."""
 
 import shutil
-import time
 from datetime import UTC, datetime, timedelta
 
 import grpc
@@ -10,6 +9,7 @@ import requests
 import tensorflow as tf
 import tiny_models
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+from waiting import wait_until
 
 TOKEN = "a-long-random-text"
 
@@ -52,13 +52,6 @@ def half(server, where="", headers=None) -> tuple[int, float]:
 def state_of(server, version: int) -> str:
     versions = admin(server, "models/half").json()["model"]["versions"]
     return next(each["state"] for each in versions if each["version"] == version)
-
-
-def wait_for(condition, seconds=120.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not become so"
-        time.sleep(0.1)
 
 
 def test_a_label_moves_for_the_next_request_and_back_with_one_undo(server):
@@ -107,11 +100,11 @@ def test_a_version_is_unloaded_and_loaded_again(server):
     assert state_of(server, 1) in ("UNLOADING", "END")
     moved = admin(server, "models/half/labels/stable", {"version": 1})
     assert (moved.status_code, "load it again first" in moved.json()["error"]) == (400, True)
-    wait_for(lambda: state_of(server, 1) == "END")
+    wait_until(lambda: state_of(server, 1) == "END")
     refused = requests.post(f"{server.url}/v1/models/half/versions/1:predict", json={"instances": [0.0]}, timeout=60)
     assert refused.status_code == 404
     admin(server, "models/half/versions/1/load", {})
-    wait_for(lambda: state_of(server, 1) == "AVAILABLE")
+    wait_until(lambda: state_of(server, 1) == "AVAILABLE")
     assert half(server, "/versions/1") == (1, 1.0)
 
 
@@ -169,7 +162,7 @@ def figures(server, version: int) -> dict:
 
 def test_the_first_default_of_a_server_that_started_empty_is_a_conflict_to_undo(start_server, models, tmp_path):
     server = start_server(tmp_path, "--poll-seconds", "0.2", wait=False).wait_until_ready("/healthz")
-    wait_for(lambda: "no model was found" in requests.get(f"{server.url}/readyz", timeout=60).text)
+    wait_until(lambda: "no model was found" in requests.get(f"{server.url}/readyz", timeout=60).text)
     shutil.copytree(models / "half", tmp_path / "half")
     server.wait_until_ready()
     first = admin(server, "switches").json()["switches"][-1]

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,10 @@ import requests
 import tensorflow as tf
 import tiny_models
 from conftest import free_port
-from loading import Load, percentile, worker_of
+from loading import Load, percentile
+from server_process import held, sample, worker_of
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+from waiting import wait_until
 
 pytestmark = pytest.mark.alone
 
@@ -52,13 +54,6 @@ def answer(server, session=requests, path: str = PATH) -> float:
     return response.json()["predictions"][0]
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 # -- the worker --------------------------------------------------------------------------------------------------------
 
 
@@ -67,7 +62,8 @@ def test_after_kill_9_under_load_only_the_requests_in_flight_fail_and_the_rest_a
     server = start_server(models, "--run-threads", "4")
     clients = 4
     load = Load(server, "/v1/models/sleeper:predict", 0.05, 20, clients=clients)
-    time.sleep(5)
+    answered = ("dogsnap_request_seconds_count", 'door="rest",model="sleeper",version="1"')
+    wait_until(lambda: sample(server, *answered) >= 40)
     worker = worker_of(server)
     os.kill(worker, signal.SIGKILL)
     killed = time.time()  # after it: a request may be sent until the very moment
@@ -115,7 +111,7 @@ def test_sigterm_answers_all_that_was_accepted_and_ends_with_0(start_server, mad
     requests.post(url, json={"instances": [0]}, timeout=60)
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
         waiting = [pool.submit(requests.post, url, json={"instances": [0.5]}, timeout=60) for _ in range(12)]
-        wait_until(lambda: "dogsnap_places_held 12.0" in requests.get(f"{server.url}/metrics", timeout=60).text)
+        wait_until(lambda: held(server) == 12)
         begun = time.monotonic()
         assert server.stop() == 0
         print(f"SIGTERM with 12 accepted requests of 0.5 s, two at a time: over after {time.monotonic() - begun:.1f} s")
@@ -129,8 +125,7 @@ def test_sighup_takes_the_settings_as_they_are_now_without_failing_a_request(sta
     file = tmp_path / "settings"
     file.write_text("# limits\nDOGSNAP_MAX_PHOTOS=3\nDOGSNAP_QUEUE_SIZE=20\n")
     server = start_server(models, "--settings-file", str(file))
-    places = lambda: requests.get(f"{server.url}/metrics", timeout=60).text  # noqa: E731
-    assert "dogsnap_places 28.0" in places()
+    assert sample(server, "dogsnap_places") == 28
     load = Load(server, PATH, 2.0, 25, clients=1)
     worker = worker_of(server)
 
@@ -141,7 +136,7 @@ def test_sighup_takes_the_settings_as_they_are_now_without_failing_a_request(sta
 
     file.write_text("DOGSNAP_QUEUE_SIZE=30\nDOGSNAP_HOST=0.0.0.0\n")
     server.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: "dogsnap_places 38.0" in places())
+    wait_until(lambda: sample(server, "dogsnap_places") == 38)
     assert "--host cannot change without a restart" in server.log()
     answers = load.answers()
     assert {each.status for each in answers} == {200}, [each for each in answers if each.status != 200]
@@ -164,7 +159,7 @@ def test_new_settings_with_which_no_worker_can_start_are_given_up_and_the_old_on
     assert worker_of(server) == worker
     os.kill(worker, signal.SIGKILL)  # the next one has the old settings, too
     assert answer(server) == 2.0
-    assert "dogsnap_places 28.0" in requests.get(f"{server.url}/metrics", timeout=60).text
+    assert sample(server, "dogsnap_places") == 28
 
 
 def test_a_wrong_settings_file_ends_the_start_with_a_sentence(tmp_path):

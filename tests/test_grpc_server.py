@@ -21,6 +21,7 @@ import tiny_models
 from grpc_client import SECONDS, Client, connected, input_of, predict_request, values
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from server_process import held
 from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow_serving.apis import (
     classification_pb2,
@@ -32,6 +33,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
     regression_pb2,
 )
+from waiting import wait_until
 
 from backend.doors.grpc_server import headers_of, peer_address
 from backend.doors.opening import SPARE_THREADS
@@ -116,9 +118,7 @@ def test_the_asynchronous_call_of_tensorflow_servings_example_clients_works(clie
     future = client.prediction.Predict.future(request, SECONDS)
     future.add_done_callback(done.append)
     assert np.argmax(np.array(future.result().outputs["y"].float_val)) == 3
-    deadline = time.monotonic() + SECONDS
-    while not done and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: done)
     assert done == [future]
 
 
@@ -466,24 +466,17 @@ def sleep(client: Client, seconds: float, timeout: float = SECONDS) -> grpc.Futu
     return client.prediction.Predict.future(predict_request("sleeper", x=[seconds]), timeout)
 
 
-def wait_until_held(server, count: int) -> None:
-    end = time.monotonic() + 120
-    while f"dogsnap_places_held {count}.0" not in requests.get(f"{server.url}/metrics", timeout=SECONDS).text:
-        assert time.monotonic() < end, f"never saw {count} requests running or waiting"
-        time.sleep(0.02)
-
-
 def test_a_full_queue_is_unavailable_and_a_cancelled_call_gives_its_place_back(narrow):
     with connected(narrow.grpc_port) as client:
         running = sleep(client, 8.0)
-        wait_until_held(narrow, 1)
+        wait_until(lambda: held(narrow) == 1)
         waiting = sleep(client, 0.1)
-        wait_until_held(narrow, 2)
+        wait_until(lambda: held(narrow) == 2)
         full = sleep(client, 0.1)
         assert full.code() == grpc.StatusCode.UNAVAILABLE
         assert "the server is full: 2 requests are running or waiting" in full.details()
         waiting.cancel()
-        wait_until_held(narrow, 1)
+        wait_until(lambda: held(narrow) == 1)
         assert not running.done()
         assert values(sleep(client, 0.1).result().outputs) == {"y": [pytest.approx(0.1)]}
         assert values(running.result().outputs) == {"y": [8.0]}
@@ -492,10 +485,10 @@ def test_a_full_queue_is_unavailable_and_a_cancelled_call_gives_its_place_back(n
 def test_the_deadline_of_the_client_ends_its_wait_and_its_place_in_the_queue(narrow):
     with connected(narrow.grpc_port) as client:
         running = sleep(client, 8.0)
-        wait_until_held(narrow, 1)
+        wait_until(lambda: held(narrow) == 1)
         late = sleep(client, 0.0, timeout=0.5)
         assert late.code() == grpc.StatusCode.DEADLINE_EXCEEDED
-        wait_until_held(narrow, 1)
+        wait_until(lambda: held(narrow) == 1)
         assert not running.done()
         assert running.result()
 
@@ -514,7 +507,7 @@ def test_a_stopped_server_finishes_its_calls_refuses_new_ones_and_does_not_wait_
         watch = health_pb2_grpc.HealthStub(client.channel).Watch(health_pb2.HealthCheckRequest(), SECONDS)
         assert next(watch).status == SERVING
         running = sleep(client, 10.0)
-        wait_until_held(server, 1)
+        wait_until(lambda: held(server) == 1)
         stopped = pool.submit(server.stop)
         assert next(watch).status == NOT_SERVING
         with connected(server.grpc_port) as other:
@@ -541,13 +534,6 @@ def test_a_flood_of_calls_is_refused_at_once_and_does_not_pile_up(start_server, 
         for call in calls:
             call.cancel()
         wait_until(lambda: sleep(client, 0.0).code() == grpc.StatusCode.OK)
-
-
-def wait_until(condition) -> None:
-    end = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < end, "never came true"
-        time.sleep(0.05)
 
 
 def test_many_clients_at_once_all_get_their_own_answer(server):

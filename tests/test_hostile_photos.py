@@ -12,7 +12,7 @@ import hostile_photos
 import pytest
 import requests
 from hostile_photos import Case
-from server_process import memory, most_seconds, worker
+from server_process import memory, most_seconds, worker_of
 
 from backend.serving import photo, photo_files
 
@@ -105,7 +105,7 @@ def test_the_corpus_has_more_than_two_thousand_cases_and_each_has_its_own_name(c
 
 
 def test_every_hostile_photo_gets_its_answer_by_every_door_in_time_and_memory(colour_server, cases):
-    server, process = colour_server, worker(colour_server)
+    server, process = colour_server, worker_of(colour_server)
     special = [*hostile_photos.good(), *hostile_photos.strange()]
     found = faults(server.url, every_way(special)) + faults(server.url, taking_turns(cases[::8]))  # warms up as well
     before = memory(process)
@@ -113,7 +113,7 @@ def test_every_hostile_photo_gets_its_answer_by_every_door_in_time_and_memory(co
     after = memory(process)
     print(f"{len(cases)} photos; resident memory {before:.0f} MiB before, {after:.0f} MiB after")
     assert found == []
-    assert worker(server) == process, "the server's process died"
+    assert worker_of(server) == process, "the server's process died"
     assert after - before < MOST_GROWTH
 
 

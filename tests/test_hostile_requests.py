@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
-from server_process import memory, most_seconds, worker
+from server_process import memory, most_seconds, worker_of
 
 MOST_GROWTH = 50  # MiB
 EXAMPLES = 10  # for each operation, once with data that the document allows and once with data that it does not
@@ -42,9 +42,9 @@ def server(start_server, tmp_path_factory, colour_models):
 @pytest.fixture(autouse=True)
 def unharmed(server):
     """After each test the same process still answers."""
-    process = worker(server)
+    process = worker_of(server)
     yield
-    assert worker(server) == process, "the server's process died"
+    assert worker_of(server) == process, "the server's process died"
     assert requests.get(f"{server.url}/healthz", timeout=60).status_code == 200
 
 
@@ -75,12 +75,12 @@ def test_requests_made_from_the_openapi_document_get_what_it_promises(server):
     document = requests.get(f"{server.url}/openapi.json", timeout=60).json()
     document["paths"]["/api/classify"]["post"]["requestBody"]["content"].pop("image/*")  # sent by the photos' own tests
     schema = schemathesis.openapi.from_dict(document)
-    before, sent = memory(worker(server)), 0
+    before, sent = memory(worker_of(server)), 0
     with requests.Session() as session:
         for result in schema.get_all_operations():
             for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
                 sent += fuzz(server, session, result.ok(), mode)
-    after = memory(worker(server))
+    after = memory(worker_of(server))
     print(f"{sent} requests; resident memory {before:.0f} MiB before, {after:.0f} MiB after")
     assert sent > 400
     assert after - before < MOST_GROWTH
@@ -221,12 +221,12 @@ GZIPPED = {
 @pytest.mark.parametrize("case", GZIPPED)
 def test_gzipped_bodies_are_inflated_within_the_limit_or_refused(server, case):
     body, status = GZIPPED[case]
-    before = memory(worker(server))
+    before = memory(worker_of(server))
     response = send(server, body, Content_Encoding="gzip")
     assert response.status_code == status
     if status == 413:
         assert "at most 100 MiB are taken (DOGSNAP_MAX_TENSOR_BODY_MB)" in response.json()["error"]
-    assert memory(worker(server)) - before < MOST_GROWTH
+    assert memory(worker_of(server)) - before < MOST_GROWTH
 
 
 FORMS = {

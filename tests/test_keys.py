@@ -14,6 +14,7 @@ import requests
 import tensorflow as tf
 import tiny_models
 from conftest import free_port
+from server_process import most_seconds, sample
 from tensorflow_serving.apis import (
     get_model_status_pb2,
     model_service_pb2_grpc,
@@ -170,12 +171,10 @@ def test_a_call_by_grpc_is_logged_with_its_id_its_code_and_no_key(server, key):
 
 
 def test_refused_requests_are_counted_and_no_key_is_logged(server, key):
+    before = sample(server, "dogsnap_refused_requests_total", 'door="rest",reason="key"')
     predict(server)
     predict(server, **{"X-Api-Key": "dogsnap_guess"})
-    assert (
-        'dogsnap_refused_requests_total{door="rest",reason="key"}'
-        in requests.get(f"{server.url}/metrics", timeout=60).text
-    )
+    assert sample(server, "dogsnap_refused_requests_total", 'door="rest",reason="key"') == before + 2
     assert key not in server.log()
     assert "dogsnap_guess" not in server.log()
     lines = [json.loads(line) for line in server.log().splitlines() if line.startswith("{")]
@@ -214,10 +213,7 @@ def test_one_request_too_many_is_429_with_a_time_to_try_again_at_both_doors_toge
     assert 0 < int(refused.headers["Retry-After"]) <= 3601
     assert predict(server, **{"X-Api-Key": other}).status_code == 200
     assert requests.get(f"{server.url}/healthz", timeout=60).status_code == 200
-    assert (
-        'dogsnap_refused_requests_total{door="grpc",reason="rate"} 1.0'
-        in requests.get(f"{server.url}/metrics", timeout=60).text
-    )
+    assert sample(server, "dogsnap_refused_requests_total", 'door="grpc",reason="rate"') == 1
 
 
 def test_an_address_has_its_own_limit_which_probes_do_not_use_up(start_server, models):
@@ -262,7 +258,7 @@ def test_two_servers_count_together_in_redis_and_each_goes_on_alone_without_it(s
     begun = time.monotonic()
     assert [predict(servers[0]).status_code for _ in range(7)] == [200] * 6 + [429]
     assert call(servers[1]) == grpc.StatusCode.OK
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < most_seconds(5)
     process.kill()
     process.wait(30)
     assert call(servers[1]) == grpc.StatusCode.OK

@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from pathlib import Path
 
 import grpc
@@ -11,7 +10,9 @@ import requests
 import tensorflow as tf
 import tiny_models
 from loading import Load, percentile
+from server_process import held, sample
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+from waiting import wait_until
 
 pytestmark = pytest.mark.alone
 
@@ -70,38 +71,28 @@ def test_at_8_times_capacity_the_accepted_are_answered_in_time_and_the_rest_refu
 
 def steps_run(server) -> float:
     """How often the model has run."""
-    name = 'dogsnap_step_seconds_count{model="sleeper",step="run",version="1"}'
-    lines = requests.get(f"{server.url}/metrics", timeout=60).text.splitlines()
-    return next((float(line.split()[1]) for line in lines if line.startswith(name)), 0.0)
+    return sample(server, "dogsnap_step_seconds_count", 'model="sleeper",step="run",version="1"')
 
 
-def gauge(server, name: str) -> float:
-    lines = requests.get(f"{server.url}/metrics", timeout=60).text.splitlines()
-    return float(next(line for line in lines if line.startswith(f"{name} ")).split()[1])
-
-
-def wait_until(condition, seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+def waiting_requests(server) -> float:
+    return sample(server, "dogsnap_queue_length")
 
 
 @pytest.fixture
 def both_busy(server):
     """Both threads run for 1.5 s; yields what is to be run meanwhile, and waits until all is over."""
     url, threads = f"{server.url}{PATH}", []
-    wait_until(lambda: gauge(server, "dogsnap_places_held") == 0)
+    wait_until(lambda: held(server) == 0)
     for _ in range(THREADS):
         threads.append(
             threading.Thread(target=requests.post, args=(url,), kwargs={"json": {"instances": [1.5]}, "timeout": 30})
         )
         threads[-1].start()
-    wait_until(lambda: gauge(server, "dogsnap_places_held") == THREADS)
+    wait_until(lambda: held(server) == THREADS)
     yield
     for thread in threads:
         thread.join()
-    wait_until(lambda: gauge(server, "dogsnap_places_held") == 0)
+    wait_until(lambda: held(server) == 0)
 
 
 def test_a_client_that_hangs_up_frees_its_place_and_its_request_is_not_run(server, both_busy):
@@ -111,12 +102,12 @@ def test_a_client_that_hangs_up_frees_its_place_and_its_request_is_not_run(serve
     waiting = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(QUEUE)]
     for each in waiting:
         each.sendall(message)
-    wait_until(lambda: gauge(server, "dogsnap_queue_length") == QUEUE, 1.0)
+    wait_until(lambda: waiting_requests(server) == QUEUE, 1.0)
     for each in waiting:
         each.close()
-    wait_until(lambda: gauge(server, "dogsnap_queue_length") == 0, 1.0)
-    assert gauge(server, "dogsnap_places_held") == THREADS  # those two still run
-    time.sleep(2)
+    wait_until(lambda: waiting_requests(server) == 0, 1.0)
+    assert held(server) == THREADS  # those two still run
+    wait_until(lambda: held(server) == 0)
     assert steps_run(server) == before + THREADS  # those two alone
 
 
@@ -125,9 +116,9 @@ def test_a_grpc_client_that_hangs_up_frees_its_place(server, both_busy):
     request.inputs["x"].CopyFrom(tf.make_tensor_proto([0.1]))
     with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
         call = prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict.future(request, timeout=30)
-        wait_until(lambda: gauge(server, "dogsnap_queue_length") == 1, 1.2)
+        wait_until(lambda: waiting_requests(server) == 1, 1.2)
         call.cancel()
-        wait_until(lambda: gauge(server, "dogsnap_queue_length") == 0, 1.0)
+        wait_until(lambda: waiting_requests(server) == 0, 1.0)
 
 
 def test_a_request_past_its_deadline_is_not_run(start_server, sleeper):
@@ -137,11 +128,10 @@ def test_a_request_past_its_deadline_is_not_run(start_server, sleeper):
     before = steps_run(narrow)
     first = threading.Thread(target=requests.post, args=(url,), kwargs={"json": {"instances": [1.2]}, "timeout": 30})
     first.start()
-    wait_until(lambda: gauge(narrow, "dogsnap_places_held") == 1)
+    wait_until(lambda: held(narrow) == 1)
     late = requests.post(url, json={"instances": [0.1]}, timeout=30)
     first.join()
     assert late.status_code == 504
     assert "before the request's deadline" in late.json()["error"]
-    wait_until(lambda: gauge(narrow, "dogsnap_places_held") == 0)
-    time.sleep(0.3)
+    wait_until(lambda: held(narrow) == 0)
     assert steps_run(narrow) == before + 1

@@ -4,12 +4,13 @@ import ast
 import concurrent.futures
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import requests
 import tiny_models
+from server_process import held
+from waiting import wait_until
 
 SERVING = Path(__file__).parent.parent / "backend" / "serving"
 
@@ -31,22 +32,6 @@ def sleep_for(server, seconds: float) -> requests.Response:
     return requests.post(f"{server.url}/v1/models/sleeper:predict", json={"inputs": [seconds]}, timeout=60)
 
 
-def held(server) -> float:
-    lines = requests.get(f"{server.url}/metrics", timeout=60).text.splitlines()
-    return float(next(line for line in lines if line.startswith("dogsnap_places_held ")).split()[1])
-
-
-def wait_until_held(server, count: int) -> None:
-    wait_until(lambda: held(server) == count, f"never saw {count} requests running or waiting")
-
-
-def wait_until(condition, otherwise: str) -> None:
-    end = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < end, otherwise
-        time.sleep(0.05)
-
-
 def test_an_answer_past_its_deadline_is_504_at_the_deadline(start_server, sleeper):
     server = start_server(sleeper, "--deadline-ms", "500", "--drain-seconds", "1")
     response = sleep_for(server, 30)
@@ -58,9 +43,9 @@ def test_an_answer_past_its_deadline_is_504_at_the_deadline(start_server, sleepe
 def test_a_full_queue_is_503_with_a_time_to_try_again_and_health_answers_meanwhile(narrow_server):
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         first = pool.submit(sleep_for, narrow_server, 5)
-        wait_until_held(narrow_server, 1)
+        wait_until(lambda: held(narrow_server) == 1)
         second = pool.submit(sleep_for, narrow_server, 0.1)
-        wait_until_held(narrow_server, 2)
+        wait_until(lambda: held(narrow_server) == 2)
         third = sleep_for(narrow_server, 0.1)
         assert third.status_code == 503
         assert int(third.headers["Retry-After"]) >= 1
@@ -90,7 +75,7 @@ def test_a_stopped_server_answers_what_it_has_begun_and_ends_well(start_server, 
     server = start_server(sleeper)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         answer = pool.submit(sleep_for, server, 5)
-        wait_until_held(server, 1)
+        wait_until(lambda: held(server) == 1)
         assert server.stop() == 0
         assert answer.result().json() == {"outputs": [5.0]}
     assert "Traceback" not in server.log()
@@ -105,7 +90,7 @@ def test_a_server_without_models_lives_but_is_not_ready_and_says_why(start_serve
     server = start_server(tmp_path, wait=False)
     server.wait_until_ready("/healthz")
     ready = f"{server.url}/readyz"
-    wait_until(lambda: "no model was found" in requests.get(ready, timeout=60).text, "it never said why")
+    wait_until(lambda: "no model was found" in requests.get(ready, timeout=60).text)
     assert requests.get(ready, timeout=60).status_code == 503
     assert server.stop() == 0
 

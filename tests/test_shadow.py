@@ -5,12 +5,12 @@ import json
 import re
 import shutil
 import threading
-import time
 
 import colour_photos
 import pytest
 import requests
 import tiny_models
+from waiting import wait_until
 
 from backend.serving import checksums
 from backend.serving.configs import configs_in_folder
@@ -69,13 +69,6 @@ def classify(server, version: int) -> str:
     )
     assert response.json()["model"]["version"] == version
     return response.json()["breeds"][0]["name"]
-
-
-def wait_until(condition, seconds=120.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not become so"
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(("shadow", "result"), [(1, "agree"), (3, "differ"), (4, "failed")])

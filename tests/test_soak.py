@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import requests
 import tiny_models
-from loading import Load, metric, percentile
+from loading import Load, percentile
+from server_process import sample
 
 pytestmark = pytest.mark.alone
 
@@ -65,8 +66,7 @@ def watch(server, made: Path, models: Path, seconds: float) -> tuple[list[tuple[
             newest += 1
         elif available(server) == [newest, newest - 1]:
             shutil.rmtree(models / str(newest - 1))
-        page = requests.get(f"{server.url}/metrics", timeout=60).text
-        samples.append((now, metric(page, "process_resident_memory_bytes") / 2**20))
+        samples.append((now, sample(server, "process_resident_memory_bytes") / 2**20))
         time.sleep(SAMPLE_SECONDS)
     return samples, newest - 1
 

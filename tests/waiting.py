@@ -1,0 +1,14 @@
+"""Waiting for a condition in place of a time: as long as it takes on a busy machine, and no longer."""
+
+import time
+from collections.abc import Callable
+
+LOOK_SECONDS = 0.02
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 120.0) -> None:
+    """Return once `condition` holds; fail if it does not in time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"it did not become so within {seconds:g} s"
+        time.sleep(LOOK_SECONDS)
