@@ -128,6 +128,7 @@ def test_two_hundred_slow_clients_do_not_delay_the_others(server):
         seconds = [predict_seconds(server) for _ in range(10)]
         with requests.Session() as session:
             assert session.get(f"{server.url}/healthz", timeout=5).status_code == 200
+    print(f"{SLOW_CLIENTS} slow clients; the slowest other answer took {1000 * max(seconds):.0f} ms")
     assert max(seconds) < most_seconds(2)
 
 
@@ -137,20 +138,14 @@ def answer(client: socket.socket) -> tuple[bytes, dict]:
     return head.splitlines()[0], json.loads(body)
 
 
-@pytest.mark.parametrize("request_", [post("X-Long: " + "a" * 500), post("Content-Length: 500", body=b" " * 500)])
-def test_a_client_that_drips_is_told_the_limit(server, request_):
-    with Slow(server, request_, 1) as slow:
-        status, body = answer(slow.sockets[0])
-    assert status == b"HTTP/1.1 408 Request Timeout"
-    assert "6 seconds (DOGSNAP_RECEIVE_SECONDS)" in body["error"]
-    assert body["request_id"]
-
-
-def test_a_client_that_says_nothing_is_let_go_without_a_word(server):
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
-        begun = time.monotonic()
-        assert client.recv(100) == b""
-        assert 10 < time.monotonic() - begun < 25
+def test_a_client_that_drips_its_head_or_its_body_is_told_the_limit(server):
+    head, body = post("X-Long: " + "a" * 500), post("Content-Length: 500", body=b" " * 500)
+    with Slow(server, head, 1) as one, Slow(server, body, 1) as other:
+        answers = [answer(slow.sockets[0]) for slow in (one, other)]
+    for status, error in answers:
+        assert status == b"HTTP/1.1 408 Request Timeout"
+        assert "6 seconds (DOGSNAP_RECEIVE_SECONDS)" in error["error"]
+        assert error["request_id"]
 
 
 def test_a_head_without_end_is_refused(server):

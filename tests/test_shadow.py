@@ -1,7 +1,6 @@
 """A version in the shadow sees the same photos, is counted, and can neither delay nor fail an answer."""
 
 import base64
-import json
 import re
 import shutil
 import threading
@@ -12,17 +11,16 @@ import requests
 import tiny_models
 from waiting import wait_until
 
-from backend.serving import checksums
 from backend.serving.configs import configs_in_folder
 from backend.serving.metrics import Metrics
 from backend.serving.model import ModelSpec
 from backend.serving.repository import Repository
+from backend.serving.servable import DESCRIPTION_FILE
 from backend.serving.shadow import PLACES, Shadow
 from backend.serving.switchboard import Switchboard
 from backend.serving.switches import Who
 
 PHOTO = colour_photos.encode(colour_photos.plain(), "JPEG")
-DESCRIPTION = "assets.extra/dogsnap.json"
 
 
 @pytest.fixture(scope="module")
@@ -30,15 +28,10 @@ def models(tmp_path_factory):
     """Versions 1 and 2 agree; version 3 calls red green and green red; version 4 has labels, but takes no photos."""
     folder = tmp_path_factory.mktemp("models")
     dogs = tiny_models.colours(folder / "dogs")
-    shutil.copytree(dogs / "2", dogs / "3")
-    description = json.loads((dogs / "3" / DESCRIPTION).read_text(encoding="utf-8"))
-    red, green, blue = description["labels"]
-    described = {**description, "labels": [green, red, blue]}
-    (dogs / "3" / DESCRIPTION).write_text(json.dumps(described), encoding="utf-8")
-    checksums.write(dogs / "3")
+    tiny_models.confused(dogs / "2", 3)
     tiny_models.several(dogs / "4")
-    (dogs / "4" / "assets.extra").mkdir()
-    (dogs / "4" / DESCRIPTION).write_text(json.dumps(described), encoding="utf-8")
+    (dogs / "4" / DESCRIPTION_FILE).parent.mkdir()
+    shutil.copy(dogs / "3" / DESCRIPTION_FILE, dogs / "4" / DESCRIPTION_FILE)
     return folder
 
 

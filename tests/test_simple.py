@@ -206,7 +206,7 @@ def test_a_form_may_name_a_signature(server):
     assert set(response) == {"prediction", "dog"}
 
 
-def test_a_filename_with_a_path_writes_nothing(server, tmp_path):
+def test_a_filename_with_a_path_writes_nothing(server):
     files = {"image": ("../../../../../tmp/evil.txt", encode(plain(RED), "JPEG"))}
     assert requests.post(server.url, files=files, timeout=60).status_code == 200
     assert not Path("/tmp/evil.txt").exists()

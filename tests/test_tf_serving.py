@@ -169,11 +169,13 @@ def test_a_head_request_is_malformed(server):
     assert raw(server, "HEAD", "/v1/models/half_plus_two").status_code == 400
 
 
-def test_a_client_that_stops_while_sending_is_told_so_and_health_answers_meanwhile(server):
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as slow:
+def test_a_client_that_stops_while_sending_is_told_so_and_one_that_says_nothing_is_let_go_without_a_word(server):
+    there = ("127.0.0.1", server.port)
+    with socket.create_connection(there, timeout=60) as silent, socket.create_connection(there, timeout=60) as slow:
         slow.sendall(b"POST /v1/models/half_plus_two:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
         assert requests.get(f"{server.url}/healthz", timeout=30).status_code == 200
         answer = b"".join(iter(lambda: slow.recv(4096), b""))
+        assert silent.recv(100) == b""
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"the request stopped coming for 15 seconds" in answer
 

@@ -3,6 +3,8 @@
 The arithmetic ones are plain TensorFlow; the one that names breeds is exported and merged by the real code.
 """
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
+
+from backend.serving import checksums
+from backend.serving.servable import DESCRIPTION_FILE
 
 SIZE = (16, 16)
 COLOURS = (
@@ -65,6 +70,17 @@ def colours(model_folder: Path) -> Path:
     }
     merge.merge(export_classifier(network, 1.0, description, model_folder), merge.Options())
     return model_folder
+
+
+def confused(version: Path, number: int) -> Path:
+    """A copy of a version that tells colours apart, under another number, which calls red green and green red."""
+    copy = Path(shutil.copytree(version, version.with_name(str(number))))
+    file = copy / DESCRIPTION_FILE
+    description = json.loads(file.read_text(encoding="utf-8"))
+    red, green, blue = description["labels"]
+    file.write_text(json.dumps({**description, "labels": [green, red, blue]}), encoding="utf-8")
+    checksums.write(copy)
+    return copy
 
 
 def several(folder: Path) -> Path:

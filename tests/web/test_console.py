@@ -1,8 +1,6 @@
 """The console in Chromium against a real server: what it shows, what its buttons switch, and who is kept out."""
 
-import json
 import re
-import shutil
 from pathlib import Path
 
 import colour_photos
@@ -13,13 +11,10 @@ from google.protobuf import text_format
 from playwright.sync_api import expect
 from tensorflow_serving.config import model_server_config_pb2
 
-from backend.serving import checksums
-
 expect.set_options(timeout=30_000)  # a machine that runs several browsers and servers at once is slow
 
 AXE = Path(__file__).parents[2] / "backend/web/node_modules/axe-core/axe.min.js"
 TOKEN = "a-long-random-text"
-DESCRIPTION = "assets.extra/dogsnap.json"
 SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
 
 
@@ -28,12 +23,7 @@ def models(tmp_path_factory):
     """Dogs in versions 1, 2 and 3, which calls red green; a version 4 that is damaged; and a model without names."""
     folder = tmp_path_factory.mktemp("models")
     dogs = tiny_models.colours(folder / "inception_v3")
-    shutil.copytree(dogs / "2", dogs / "3")
-    description = json.loads((dogs / "3" / DESCRIPTION).read_text(encoding="utf-8"))
-    red, green, blue = description["labels"]
-    description["labels"] = [green, red, blue]
-    (dogs / "3" / DESCRIPTION).write_text(json.dumps(description), encoding="utf-8")
-    checksums.write(dogs / "3")
+    tiny_models.confused(dogs / "2", 3)
     (dogs / "4").mkdir()
     (dogs / "4" / "saved_model.pb").write_bytes(b"no model")
     tiny_models.half_plus(2, folder / "half" / "1")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import requests
+from server_process import held
+from waiting import wait_until
 
 # More than the largest body, also after the browser's own attempt to make it smaller: it is no picture.
 TOO_LARGE_BYTES = 14 * 2**20
@@ -132,7 +134,7 @@ def test_a_server_out_of_time_is_told(open_phone, own_server, dog):
 def test_a_full_server_is_told_as_busy(open_phone, narrow_server, dog):
     phone = open_phone(server=narrow_server)
     phone.button("camera").wait_for()
-    with Crowd(narrow_server.url, dog):
+    with Crowd(narrow_server, dog):
         phone.choose(dog)
         assert "人太多" in failure(phone)
         assert "秒" in failure(phone)  # the server says for how long
@@ -199,11 +201,13 @@ class Crowd:
     """Others who keep every place of the narrow server taken, with as many photos at once as it accepts."""
 
     PHOTOS_AT_ONCE = 32
+    PLACES = 2  # of the narrow server
     PEOPLE = 3  # one more than there are places, so that a place that becomes free is taken at once
     PAUSE_SECONDS = 0.02
 
-    def __init__(self, url: str, photo: Path):
-        self.url = f"{url}/v1/models/inception_v3/versions/2:predict"
+    def __init__(self, server, photo: Path):
+        self.server = server
+        self.url = f"{server.url}/v1/models/inception_v3/versions/2:predict"
         self.body = {"instances": [base64.b64encode(photo.read_bytes()).decode()] * self.PHOTOS_AT_ONCE}
         self.over = threading.Event()
         self.threads = [threading.Thread(target=self._ask) for _ in range(self.PEOPLE)]
@@ -211,7 +215,7 @@ class Crowd:
     def __enter__(self) -> "Crowd":
         for thread in self.threads:
             thread.start()
-        self.over.wait(0.5)  # until they are all there
+        wait_until(lambda: held(self.server) == self.PLACES)
         return self
 
     def _ask(self) -> None:
