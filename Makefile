@@ -10,7 +10,7 @@ NODE := $(shell command -v node || echo $(BIN)/node)
 WEB := backend/web
 MODEL := models/inception_v3
 
-.PHONY: help setup run test test-long soak audit check-wechat lint format lock
+.PHONY: help setup run test test-long soak bench audit check-wechat lint format lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -26,6 +26,11 @@ $(VENV)/.installed: backend/requirements.txt pyproject.toml
 $(VENV)/.installed-test: $(VENV)/.installed tests/requirements.txt
 	@echo "dogsnap: installing what the tests need ..."
 	$(PIP) install --require-hashes -r tests/requirements.txt
+	@touch $@
+
+$(VENV)/.installed-bench: $(VENV)/.installed backend/bench/requirements.txt
+	@echo "dogsnap: installing what the measurements compare with ..."
+	$(PIP) install --require-hashes -r backend/bench/requirements.txt
 	@touch $@
 
 $(WEB)/node_modules/.package-lock.json: $(VENV)/.installed $(WEB)/package.json $(WEB)/package-lock.json
@@ -62,6 +67,9 @@ test-long: setup $(VENV)/.installed-test ## the tests that take minutes: 10,000 
 soak: setup $(VENV)/.installed-test ## half an hour at full load while versions come and go
 	@$(BIN)/python -m pytest -s -m soak tests/test_soak.py
 
+bench: setup $(VENV)/.installed-bench ## how fast the server is, beside what is asked (12 minutes; ONLY=start,latency: parts of it)
+	@$(BIN)/dogsnap bench --only "$(ONLY)" --save build/bench/bench.json --picture build/bench/bench.png
+
 audit: $(VENV)/.installed-test ## look the locked dependencies up in the list of known weaknesses (needs the network)
 	@$(BIN)/pip-audit --strict --require-hashes --disable-pip -r backend/requirements.txt -r tests/requirements.txt
 
@@ -72,6 +80,7 @@ check-wechat: setup $(VENV)/.installed-test ## WeChat's own compiler over the mi
 lock: ## lock the dependencies again, with hashes
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links pyproject.toml -o backend/requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group test -c backend/requirements.txt -o tests/requirements.txt
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group bench -c backend/requirements.txt -o backend/bench/requirements.txt
 
 lint: $(VENV)/.installed-test ## check format and style
 	$(BIN)/ruff format --check .

@@ -16,6 +16,7 @@ COMMANDS = {
     "export": "build a version from the stored weights",
     "merge": "make a version that takes photos from one that takes images",
     "models": "see and switch the versions of a running server",
+    "bench": "measure how fast a server is",
     "compare": "measure how far two versions agree on photos",
     "keys": "make, list and remove API keys",
     "show": "print the signatures of a SavedModel, and its nodes",

@@ -1,0 +1,47 @@
+"""The photos that are sent: those of a folder, or ones made here, of which one is as large as a phone's.
+
+It sends nothing, and keeps no photo.
+"""
+
+import io
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
+SIDE = 299  # pixels: the size of the network's input
+PHONE_SIZE = (4032, 3024)  # 12 megapixels
+PHONE_QUALITY = 88  # gives 5.3 MB with the noise below; phones write 4 to 6 MB
+COUNT = 16  # photos: enough that no cache helps, and little to send to the generator
+
+
+def from_folder(folder: Path, count: int = COUNT) -> list[bytes]:
+    """At most `count` photo files below a folder, evenly spread over their sorted names. Raises ValueError if there are none."""
+    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES)
+    if not files:
+        raise ValueError(f"{folder} holds no photos; expected files that end in {', '.join(SUFFIXES)}")
+    return [file.read_bytes() for file in files[:: max(1, len(files) // count)][:count]]
+
+
+def made(count: int = COUNT, size: tuple[int, int] = (SIDE, SIDE), quality: int = 90) -> list[bytes]:
+    """JPEGs of `size` (width, height), of soft shapes with a camera's noise, each another."""
+    return [_jpeg(_picture(np.random.default_rng(number), size), quality) for number in range(count)]
+
+
+def from_phone() -> bytes:
+    """A JPEG of 12 megapixels and 4 to 6 MB."""
+    return made(1, PHONE_SIZE, PHONE_QUALITY)[0]
+
+
+def _picture(generator: np.random.Generator, size: tuple[int, int]) -> Image.Image:
+    shapes = generator.normal(128, 50, (size[1] // 8 + 1, size[0] // 8 + 1, 3)).clip(0, 255).astype(np.uint8)
+    smooth = np.asarray(Image.fromarray(shapes).resize(size, Image.Resampling.BICUBIC), np.float32)
+    noisy = smooth + generator.normal(0, 9, (*smooth.shape[:2], 1)).astype(np.float32)
+    return Image.fromarray(noisy.clip(0, 255).astype(np.uint8))
+
+
+def _jpeg(picture: Image.Image, quality: int) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, "JPEG", quality=quality)
+    return buffer.getvalue()

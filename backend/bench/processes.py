@@ -1,0 +1,41 @@
+"""What the kernel says about a process: processor time and memory. Linux only.
+
+It starts and ends nothing.
+"""
+
+import os
+from pathlib import Path
+
+TICKS = os.sysconf("SC_CLK_TCK")
+RESET_PEAK = "5"  # written to clear_refs: proc(5)
+
+
+def processor_seconds(pid: int) -> float:
+    """User and system time of all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def resident_mb(pid: int) -> float:
+    return _status_mb(pid, "VmRSS")
+
+
+def peak_mb(pid: int) -> float:
+    """Resident memory at its highest since the start, or since `reset_peak`."""
+    return _status_mb(pid, "VmHWM")
+
+
+def reset_peak(pid: int) -> None:
+    Path(f"/proc/{pid}/clear_refs").write_text(RESET_PEAK, encoding="ascii")
+
+
+def last_descendant(pid: int) -> int:
+    """Down the line of first children: from make or a master process to the worker that answers."""
+    while children := Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split():
+        pid = int(children[0])
+    return pid
+
+
+def _status_mb(pid: int, name: str) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return int(next(line for line in lines if line.startswith(f"{name}:")).split()[1]) * 1024 / 1e6

@@ -1,0 +1,109 @@
+"""A TensorFlow Serving REST address and how photos are sent to it, read from the metadata that it gives.
+
+It measures nothing.
+"""
+
+import base64
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import numpy as np
+import requests
+from PIL import Image
+
+TIMEOUT_SECONDS = 60.0
+SIZE = (299, 299)  # of the images sent to a model that does not say which it takes
+
+
+class CannotMeasure(Exception):
+    """One sentence on why."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where photos are sent, and the one input that takes them there: `alias`, `dtype` (DT_...), `size` (height, width)."""
+
+    url: str
+    alias: str
+    dtype: str
+    size: tuple[int, int] = SIZE
+
+    def body(self, photos: Sequence[bytes]) -> str:
+        """One request for these photos."""
+        return json.dumps({"instances": [self._value(photo) for photo in photos]})
+
+    def _value(self, photo: bytes) -> Any:
+        if self.dtype == "DT_FLOAT":
+            pixels = Image.open(io.BytesIO(photo)).convert("RGB").resize(self.size[::-1])
+            return (np.asarray(pixels) / 255.0).round(4).tolist()
+        if self.alias.endswith("_bytes"):
+            return {"b64": base64.b64encode(photo).decode()}
+        return base64_text(photo)
+
+
+def base64_text(photo: bytes) -> str:
+    """In the web-safe alphabet, unpadded: what every graph that decodes base64 takes."""
+    return base64.urlsafe_b64encode(photo).rstrip(b"=").decode()
+
+
+def find(url: str, model: str, version: int | None = None) -> Target:
+    """The model there. Raises CannotMeasure if nothing answers, or if it has no such model or none that takes photos."""
+    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        raise CannotMeasure(f"{url} is no address; expected one such as http://127.0.0.1:8501")
+    number = "" if version is None else f"/versions/{version}"
+    path = f"{url.rstrip('/')}/v1/models/{quote(model, safe='')}{number}"
+    definitions = _get(f"{path}/metadata")["metadata"]["signature_def"]["signature_def"]
+    inputs = definitions.get("serving_default", {}).get("inputs", {})
+    if len(inputs) != 1:
+        raise CannotMeasure(
+            f"{model} at {url} takes {len(inputs)} inputs by its default signature; expected one, a photo"
+        )
+    ((alias, spec),) = inputs.items()
+    sides = [int(each["size"]) for each in spec["tensor_shape"].get("dim", [])]
+    takes_images = spec["dtype"] == "DT_FLOAT" and len(sides) == 4 and sides[3] == 3
+    if spec["dtype"] != "DT_STRING" and not takes_images:
+        raise CannotMeasure(
+            f'input "{alias}" of {model} at {url} takes {spec["dtype"]} {sides}; expected strings, or float images (n, h, w, 3)'
+        )
+    size = (sides[1], sides[2]) if takes_images and min(sides[1:3]) > 0 else SIZE
+    return Target(f"{path}:predict", alias, spec["dtype"], size)
+
+
+def try_once(target: Target, photo: bytes) -> None:
+    """Raises CannotMeasure with the server's own sentence if it does not answer a photo with 200."""
+    headers = {"Content-Type": "application/json"}
+    response = _ask("POST", target.url, data=target.body([photo]), headers=headers)
+    if response.status_code != 200:
+        raise CannotMeasure(f"{target.url} answers a photo with {response.status_code}: {_sentence(response)}")
+
+
+def _get(url: str) -> dict[str, Any]:
+    response = _ask("GET", url)
+    if response.status_code != 200:
+        raise CannotMeasure(f"{url} answers {response.status_code}: {_sentence(response)}")
+    try:
+        answer = response.json()
+        answer["metadata"]["signature_def"]["signature_def"].items()
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise CannotMeasure(f"{url} answers, but not as TensorFlow Serving's REST API does") from None
+    return answer
+
+
+def _ask(method: str, url: str, **sent: Any) -> requests.Response:
+    try:
+        return requests.request(method, url, timeout=TIMEOUT_SECONDS, **sent)
+    except requests.RequestException as error:
+        raise CannotMeasure(
+            f"no server answers at {url} ({type(error).__name__}); start one with `dogsnap serve`"
+        ) from None
+
+
+def _sentence(response: requests.Response) -> str:
+    try:
+        return str(response.json()["error"])
+    except (ValueError, LookupError, TypeError):
+        return " ".join(response.text.split())[:200] or "nothing more"

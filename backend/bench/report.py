@@ -1,0 +1,141 @@
+"""What a measurement looks like: tables, the file that keeps it, the comparison with such a file, and a picture.
+
+It measures nothing.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from backend.bench.bars import Bar
+from backend.bench.machine import line
+from backend.bench.rounds import Point
+
+Points = Mapping[str, Sequence[Point]]
+POINT_HEAD = (
+    "clients",
+    "batch",
+    "photos/s",
+    "ms/photo",
+    "p50 ms",
+    "p99 ms",
+    "requests",
+    "503s",
+    "errors",
+    "generator ms",
+)
+BAR_HEAD = ("part", "what", "asked", "measured", "met", "note")
+
+
+@dataclass(frozen=True)
+class Report:
+    """One measurement: `points` by the name of who was measured."""
+
+    machine: dict[str, Any]
+    points: Points = field(default_factory=dict)
+    bars: Sequence[Bar] = ()
+
+    def lines(self) -> list[str]:
+        lines = [f"machine: {line(self.machine)}"]
+        for name, points in self.points.items():
+            lines += ["", name, *table([POINT_HEAD, *map(_point_row, points)])]
+        return [*lines, "", *table([BAR_HEAD, *map(_bar_row, self.bars)])] if self.bars else lines
+
+    def save(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        bars = [{**asdict(bar), "met": bar.met()} for bar in self.bars]
+        points = {name: [asdict(point) for point in each] for name, each in self.points.items()}
+        saved = {"machine": self.machine, "points": points, "bars": bars}
+        file.write_text(json.dumps(saved, indent=1) + "\n", encoding="utf-8")
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _point_row(point: Point) -> tuple[str, ...]:
+    times = (point.throughput, point.photo_ms(), point.p50_ms, point.p99_ms)
+    counts = (point.requests, point.refused, point.errors)
+    return (
+        str(point.clients),
+        str(point.batch),
+        *(f"{each:.1f}" for each in times),
+        *map(str, counts),
+        f"{point.generator_ms:.2f}",
+    )
+
+
+def _bar_row(bar: Bar) -> tuple[str, ...]:
+    unit = f" {bar.unit}" if bar.unit else ""
+    measured = (
+        "-"
+        if bar.measured is None
+        else f"{bar.measured:.3g}{unit}"
+        if bar.measured < 100
+        else f"{bar.measured:.0f}{unit}"
+    )
+    met = {None: "not measured", True: "yes", False: "NO"}[bar.met()]
+    return bar.part, bar.what, f"{'>=' if bar.at_least else '<='} {bar.asked:g}{unit}", measured, met, bar.note
+
+
+# -- against an earlier one --------------------------------------------------------------------------------------------
+
+
+def compared(now: Report, file: Path) -> list[str]:
+    """Ratios of what both measured: now / then. Raises ValueError for a file that is no saved measurement."""
+    then = _read(file)
+    rows = [("against the saved run: now / then", "photos/s", "p50", "p99")]
+    for name, points in now.points.items():
+        earlier = {(each["clients"], each["batch"]): each for each in then["points"].get(name, [])}
+        both = [(point, earlier[key]) for point in points if (key := (point.clients, point.batch)) in earlier]
+        rows += [_ratio_row(name, point, each) for point, each in both]
+    measured = {bar["what"]: bar["measured"] for bar in then["bars"] if bar["measured"]}
+    rows += [
+        (bar.what, f"{bar.measured / measured[bar.what]:.2f}", "", "")
+        for bar in now.bars
+        if bar.measured is not None and bar.what in measured
+    ]
+    same = then["machine"].get("processor") == now.machine.get("processor")
+    return [*table(rows), *([] if same else [f"then on another machine: {line(then['machine'])}"])]
+
+
+def _ratio_row(name: str, point: Point, then: Mapping[str, float]) -> tuple[str, ...]:
+    ratios = (
+        f"{getattr(point, each) / then[each]:.2f}" if then[each] else "-" for each in ("throughput", "p50_ms", "p99_ms")
+    )
+    return f"{name}, {point.clients} clients, batches of {point.batch}", *ratios
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        saved = json.loads(file.read_text(encoding="utf-8"))
+        return {"machine": dict(saved["machine"]), "points": dict(saved["points"]), "bars": list(saved["bars"])}
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ValueError(
+            f"{file} is no saved measurement ({type(error).__name__}); expected a file of --save"
+        ) from error
+
+
+# -- a picture ---------------------------------------------------------------------------------------------------------
+
+
+def draw(points: Points, file: Path) -> None:
+    """Throughput and the 99th percentile over clients, a line for each who was measured at batches of one."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for name, each in points.items():
+        single = sorted((point for point in each if point.batch == 1), key=lambda point: point.clients)
+        clients = [point.clients for point in single]
+        left.plot(clients, [point.throughput for point in single], "o-", label=name)
+        right.plot(clients, [point.p99_ms for point in single], "o-", label=name)
+    for axes, label in ((left, "photos a second"), (right, "99th percentile, ms")):
+        axes.set(xlabel="clients", ylabel=label, xscale="log", ylim=(0, None))
+        axes.grid(alpha=0.3)
+    left.legend()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file)

@@ -1,0 +1,30 @@
+"""Load of many shapes on one address: so many clients, and so many photos in a request.
+
+It does not judge what comes out.
+"""
+
+from collections.abc import Sequence
+
+from backend.bench.remote import Target
+from backend.bench.rounds import Load, Point, interleaved, load, point
+
+Shape = tuple[int, int]  # clients, photos in a request
+
+
+def sweep(target: Target, photos: Sequence[bytes], shapes: Sequence[Shape], seconds: float, rounds: int) -> list[Point]:
+    """Every shape once a round, for `seconds` each; one Point for each shape."""
+    bodies = {batch: request_bodies(target, photos, batch) for _, batch in shapes}
+
+    def one_round(shape: Shape) -> Load:
+        clients, batch = shape
+        return load(target.url, bodies[batch], clients=clients, seconds=seconds)
+
+    runs = interleaved({shape: lambda shape=shape: one_round(shape) for shape in shapes}, rounds)
+    return [point(loads, *shape) for shape, loads in runs.items()]
+
+
+def request_bodies(target: Target, photos: Sequence[bytes], batch: int) -> list[str]:
+    """Requests that differ from each other as far as there are photos; one is enough where a request holds them all."""
+    if batch == 1:
+        return [target.body([photo]) for photo in photos]
+    return [target.body([photos[number % len(photos)] for number in range(batch)])]

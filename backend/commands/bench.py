@@ -1,0 +1,106 @@
+"""`dogsnap bench`: how fast the server at --url is; without it, whether this one is as fast as it should be.
+
+It measures nothing itself: `backend/bench/` does.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from backend.bench import photos as photo_files
+from backend.bench.bars import PARTS, Bench, measure
+from backend.bench.machine import describe
+from backend.bench.remote import CannotMeasure, find, try_once
+from backend.bench.report import Report, compared, draw
+from backend.bench.rounds import load
+from backend.bench.sweep import request_bodies, sweep
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+CLIENTS, BATCHES = "1,4,16,64", "1,8,32"
+WARM_UP_SECONDS = 1.0
+
+
+@click.command()
+@click.option(
+    "--url",
+    default="",
+    help="a server with TensorFlow Serving's REST API; otherwise one is started and held to what is asked of it",
+)
+@click.option("--model", default="inception_v3", show_default=True, help="the model at --url")
+@click.option("--version", type=int, help="its version; otherwise the server's default")
+@click.option("--photos", type=FOLDER, help="folder of the photos to send to --url; otherwise some are made")
+@click.option(
+    "--clients", default=CLIENTS, show_default=True, help="numbers of clients that send one photo a request to --url"
+)
+@click.option(
+    "--batches", default=BATCHES, show_default=True, help="numbers of photos in a request of one client to --url"
+)
+@click.option("--seconds", default=4.0, show_default=True, type=click.FloatRange(min=0.05), help="length of one round")
+@click.option(
+    "--rounds", default=3, show_default=True, type=click.IntRange(min=1), help="rounds, of which the median counts"
+)
+@click.option(
+    "--models", type=FOLDER, default=Path("models"), show_default=True, help="where the model is, without --url"
+)
+@click.option("--only", default="", help="without --url: only these parts, e.g. start,latency; see below")
+@click.option("--save", type=FILE, help="keep the figures in this file (JSON)")
+@click.option(
+    "--against", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="compare with a file of --save"
+)
+@click.option("--picture", type=FILE, help="draw throughput and 99th percentile over clients, e.g. bench.png")
+def bench(url: str, save: Path | None, against: Path | None, picture: Path | None, **how: Any) -> None:
+    """Measure the server at --url, or this one with all that is asked of it.
+
+    The parts of the second: start (with memory), throughput, fast, latency, photo, wire, growth, overload, endurance.
+    """
+    try:
+        report = _of_url(describe(), url, **how) if url else _of_bars(describe(), **how)
+        for line in [*report.lines(), *(["", *compared(report, against)] if against else [])]:
+            click.echo(line)
+    except (CannotMeasure, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    if save:
+        report.save(save)
+    if picture:
+        draw(report.points, picture)
+
+
+def _of_url(machine: dict[str, Any], url: str, model: str, version: int | None, **how: Any) -> Report:
+    shapes = [(number, 1) for number in numbers(how["clients"], "--clients")]
+    shapes += [(1, number) for number in numbers(how["batches"], "--batches") if (1, number) not in shapes]
+    target, photos = find(url, model, version), _photos(how["photos"])
+    try_once(target, photos[0])
+    seconds = how["seconds"]
+    load(target.url, request_bodies(target, photos, 1), clients=1, seconds=min(seconds, WARM_UP_SECONDS))
+    return Report(machine, {target.url: sweep(target, photos, shapes, seconds, how["rounds"])})
+
+
+def _photos(folder: Path | None) -> list[bytes]:
+    return photo_files.from_folder(folder) if folder else photo_files.made()
+
+
+def _of_bars(machine: dict[str, Any], models: Path, only: str, seconds: float, rounds: int, **_: Any) -> Report:
+    with Bench(models, seconds, rounds, lambda line: click.echo(line, err=True)) as measuring:
+        return Report(machine, measuring.points, measure(measuring, parts(only)))
+
+
+def numbers(text: str, flag: str) -> list[int]:
+    """Raises click.UsageError unless `text` is whole numbers above 0, with commas between them."""
+    try:
+        found = [int(each) for each in text.split(",")]
+    except ValueError:
+        found = [0]
+    if min(found) < 1:
+        raise click.UsageError(f"{flag} is {text!r}; expected numbers above 0 such as 1,4,16")
+    return found
+
+
+def parts(text: str) -> list[str]:
+    """Raises click.UsageError for a part that there is not."""
+    chosen = text.split(",") if text else list(PARTS)
+    unknown = sorted(set(chosen) - set(PARTS))
+    if unknown:
+        raise click.UsageError(f"--only names {', '.join(unknown)}; expected some of {', '.join(PARTS)}")
+    return chosen
