@@ -1,7 +1,7 @@
 """Layers: each gives the same eager and in a graph, and what it says it gives."""
 
 import base64
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -150,11 +150,8 @@ def test_requests_at_the_same_time_each_get_their_own_rows(counted) -> None:
             if not np.array_equal(doubled(x)["y"], 2 * x):
                 wrong.append(number)
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, range(8)))
     assert not wrong
 
 

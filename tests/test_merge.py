@@ -3,7 +3,7 @@
 import base64
 import io
 import json
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import keras
@@ -510,11 +510,8 @@ def ask_together(version: Loaded, expected: np.ndarray) -> list[object]:
                 if number != 5:
                     wrong.append(number)
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, range(8)))
     return wrong
 
 
@@ -537,18 +534,8 @@ def test_two_batched_versions_in_one_process_do_not_mix(batched_folders) -> None
     expected = first.image_bytes(image_bytes=tf.constant(PHOTOS))["prediction"].numpy()
     flipped = second.image_bytes(image_bytes=tf.constant(PHOTOS))["prediction"].numpy()
     assert np.abs(expected - flipped).max() > 0.1
-    results: list[list] = [[], []]
-    threads = [
-        threading.Thread(
-            target=lambda place=place, version=version, want=want: results[place].extend(ask_together(version, want))
-        )
-        for place, (version, want) in enumerate([(first, expected), (second, flipped)])
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [[], []]
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(ask_together, (first, second), (expected, flipped))) == [[], []]
 
 
 def test_a_batched_version_can_be_loaded_again_after_it_was_dropped(batched_folders, one) -> None:

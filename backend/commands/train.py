@@ -1,10 +1,21 @@
 """`dogsnap train`: from a folder of photos to the artefacts that `dogsnap export` builds a version from."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from backend.commands.arguments import PATH, precision_option
+
+WORK = Path(".dogsnap")
+
+
+def out_option(folder: str) -> Callable:
+    return click.option("--out", default=Path(folder), show_default=True, type=PATH, help="where the artefacts go")
+
+
+def work_option(name: str) -> Callable:
+    return click.option("--work", type=PATH, help=f"checkpoints, to resume from  [default: {WORK}/{name}]")
 
 
 @click.group(invoke_without_command=True)
@@ -27,14 +38,8 @@ from backend.commands.arguments import PATH, precision_option
     type=PATH,
     help="folder of photos without a dog: every second one teaches the dog head",
 )
-@click.option(
-    "--out",
-    default=Path("models/inception_v3"),
-    show_default=True,
-    type=PATH,
-    help="where the artefacts go",
-)
-@click.option("--work", type=PATH, help="checkpoints, to resume from  [default: .dogsnap/RECIPE]")
+@out_option("models/inception_v3")
+@work_option("RECIPE")
 @click.option(
     "--breeds",
     default=Path("models/breeds.json"),
@@ -76,7 +81,7 @@ def train(
         dataset.check_taught(folders, examples)
         fitted, validation = dataset.split_validation(examples, recipe.validation_per_breed, recipe.seed)
         training.use_precision(precision)
-        work = work or Path(".dogsnap") / recipe_name
+        work = work or WORK / recipe_name
         no_dogs = dataset.every_second_photo(not_dogs, 0) if not_dogs else []
         model = training.train(recipe, fitted, validation, len(labels), weights, work, click.echo, no_dogs)
         scores = finishing.finish(model, recipe, labels, fitted, validation, no_dogs, out, click.echo)
@@ -88,14 +93,8 @@ def train(
 
 
 @train.command()
-@click.option(
-    "--out",
-    default=Path("models/cyclegan"),
-    show_default=True,
-    type=PATH,
-    help="where the artefacts go",
-)
-@click.option("--work", type=PATH, help="checkpoints, to resume from  [default: .dogsnap/cyclegan]")
+@out_option("models/cyclegan")
+@work_option("cyclegan")
 @click.option(
     "--ngf", default=64, show_default=True, type=click.IntRange(min=1), help="filters of the generators' first layer"
 )
@@ -115,7 +114,7 @@ def cyclegan(out: Path, work: Path | None, ngf: int, steps: int | None, size: in
     recipe = networks.Recipe(**{name: value for name, value in chosen.items() if value})
     try:
         use_precision(precision)
-        model = networks.train(recipe, work or Path(".dogsnap/cyclegan"), click.echo)
+        model = networks.train(recipe, work or WORK / "cyclegan", click.echo)
         scores = networks.finish(model, recipe, out, click.echo)["sinusoid_share"]
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error).splitlines()[0]) from error
