@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from backend.files import replacing
-from backend.serving.photo_files import ENDINGS
 
 Ask = Callable[[dict[str, Any]], Mapping[str, Any]]
+ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp")
 PICTURE = "output_bytes"
 MADE_BY = "`dogsnap merge --decode bytes --encode png` made"
 # In the sentence of TensorFlow Serving, and of ours, about {"b64": ...}.

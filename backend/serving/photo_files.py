@@ -12,8 +12,6 @@ MAX_SEGMENTS = 1000  # before the picture begins; photos have a few dozen, of up
 MAX_SCANS = 100  # of a progressive JPEG; encoders write about 10, and each costs a walk over the whole picture
 MAX_BLOCKS = 500_000  # of up to 255 bytes each, in one frame of a GIF
 
-# The endings of files that TensorFlow decodes.
-ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp")
 JPEG, PNG, GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a")
 # In the pixels of a JPEG, FF is followed by 00, by a restart marker, or by the next segment.
 NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
