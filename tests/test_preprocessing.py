@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from photos import striped
 from PIL import Image
 
-from backend.serving.preprocessing import Resizing, decode, decode_base64, photos_to_images, resize
+from backend.serving.preprocessing import Resizing, decode, decode_base64, decode_for, photos_to_images, resize
 
 SIZE = (16, 12)
 VECTOR = [tf.TensorSpec([None], tf.string)]
@@ -35,6 +35,24 @@ def test_each_kind_is_decoded_as_pillow_decodes_it(kind: str) -> None:
     tolerance = 40 if kind == "JPEG" else 4 if kind == "WEBP" else 0  # libjpeg's own choice of rounding and upsampling
     assert received.shape == (30, 40, 3)
     assert np.abs(received - expected).max() <= tolerance
+
+
+@pytest.mark.parametrize(("side", "kept"), [(31, 31), (63, 63), (64, 32), (128, 32), (300, 38)])
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+def test_a_large_jpeg_is_scaled_down_while_it_is_decoded_to_twice_what_is_needed(
+    side: int, kept: int, mode: str
+) -> None:
+    contents = file("JPEG", striped((200, 60, 50), 1, (side + 40, side)).convert(mode))
+    assert decode_for(tf.constant(contents), SIZE).shape[0] == kept
+    in_full = resize(decode(tf.constant(contents)), SIZE)
+    assert np.abs(to_images(tf.constant([contents]))[0] - in_full).mean() < 0.03
+
+
+def test_no_other_kind_is_scaled_down_nor_what_is_resized_without_antialias() -> None:
+    large = striped((200, 60, 50), 1, (300, 300))
+    for kind in ("PNG", "WEBP", "GIF", "BMP"):
+        assert decode_for(tf.constant(file(kind, large)), SIZE).shape == (300, 300, 3)
+    assert decode_for(tf.constant(file("JPEG", large)), SIZE, Resizing(antialias=False)).shape == (300, 300, 3)
 
 
 def test_of_an_animated_gif_the_first_frame_is_taken() -> None:

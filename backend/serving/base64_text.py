@@ -4,7 +4,6 @@ It does not look at what the bytes are.
 """
 
 import base64
-import binascii
 import re
 
 from backend.errors import InvalidArgument
@@ -16,11 +15,18 @@ EXPECTED = "expected base64 text (standard or web-safe alphabet, padded or not, 
 
 def decode_base64(text: str) -> bytes:
     """Either alphabet, padded or not, with line breaks, with a data: prefix. Raises InvalidArgument."""
+    try:
+        return base64.b64decode(text, validate=True)  # the usual form, for which no copy has to be made
+    except ValueError:
+        return _decode_other_form(text)
+
+
+def _decode_other_form(text: str) -> bytes:
     prefix = DATA_PREFIX.match(text)
     standard = (text[prefix.end() :] if prefix else text).translate(TO_STANDARD).rstrip("=")
     try:
         return base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         raise InvalidArgument(f"Unable to base64 decode: {EXPECTED}, received {_fault(standard)}") from None
 
 
