@@ -12,9 +12,6 @@ import keras
 from backend.files import replacing
 from backend.modeling.mending import fill_holes
 
-# Blocks behind `mixed8` see 8x8 positions at 299x299: the "upper" part, cheap to train, where a network learns its new classes.
-UPPER_BLOCKS_START = "mixed8"
-
 STORED_WEIGHTS = "float16.weights.h5"
 
 
