@@ -14,7 +14,7 @@ import requests
 from hostile_photos import Case
 from server_process import memory, most_seconds, worker_of
 
-from backend.serving import photo, photo_files
+from backend.serving import photo_files
 
 pytestmark = pytest.mark.alone
 
@@ -125,13 +125,6 @@ def test_a_gif_is_cut_after_its_first_frame_and_nothing_else_is_changed():
     for name, contents in hostile_photos.small_files().items():
         if name != "animated gif":
             assert photo_files.first_frame(contents) is contents
-
-
-def test_a_tensor_of_photos_reaches_the_graph_as_it_came_but_for_long_gifs():
-    values = list(hostile_photos.small_files().values())
-    checked = photo.checked_values(values, False, photo.PhotoLimits())
-    changed = [name for name, old, new in zip(hostile_photos.small_files(), values, checked, strict=True) if old != new]
-    assert changed == ["animated gif"]
 
 
 def test_several_photos_are_held_to_the_pixels_of_all_together(colour_server):

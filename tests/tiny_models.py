@@ -228,6 +228,42 @@ def set_methods(folder: Path, **methods: str) -> None:
     file.write_bytes(model.SerializeToString())
 
 
+def decoders(folder: Path) -> Path:
+    """Picture files in: the mean of each by `serving_default` and, from tf.Examples, by `of_examples`; the shape of one with
+    as many channels as it has by `any_channels`.
+    """
+
+    def mean(contents: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_mean(tf.cast(tf.io.decode_jpeg(contents, channels=3), tf.float32), axis=[0, 1])
+
+    @tf.function(input_signature=[spec(tf.string, None)])
+    def serving_default(x):
+        return {"y": tf.map_fn(mean, x, fn_output_signature=tf.float32)}
+
+    @tf.function(input_signature=[spec(tf.string, None)])
+    def any_channels(x):
+        return {"y": tf.shape(tf.io.decode_image(x[0], expand_animations=False))}
+
+    @tf.function(input_signature=[spec(tf.string, None)])
+    def of_examples(x):
+        contents = tf.io.parse_example(x, {"image": tf.io.FixedLenFeature([], tf.string)})["image"]
+        return {"scores": tf.map_fn(mean, contents, fn_output_signature=tf.float32)}
+
+    save(folder, serving_default=serving_default, any_channels=any_channels, of_examples=of_examples)
+    set_methods(folder, of_examples="classify")
+    return folder
+
+
+def frames(folder: Path) -> Path:
+    """The shape of a picture file with all its frames."""
+
+    @tf.function(input_signature=[spec(tf.string, None)])
+    def serving_default(x):
+        return {"y": tf.shape(tf.io.decode_image(x[0], channels=3))}
+
+    return save(folder, serving_default=serving_default)
+
+
 def sleeper(folder: Path) -> Path:
     """y = x after x seconds, without using the processor meanwhile; the inputs of one request add up."""
 

@@ -12,8 +12,7 @@ import pillow_heif
 from PIL import ExifTags, Image
 
 from backend.errors import InvalidArgument, TooLarge, UnsupportedPhoto
-from backend.serving.base64_text import decode_base64, to_web_safe_base64
-from backend.serving.photo_files import check_structure, first_frame
+from backend.serving.photo_files import check_structure
 
 pillow_heif.register_heif_opener()
 # Pillow's own limit warns on standard error and refuses late; `check` refuses by pixel count before anything is decoded.
@@ -29,7 +28,6 @@ UNTOUCHED_SIDE = 1024  # pixels; larger photos are scaled down while decoding, w
 # Scaling down stops here, at more than twice the usual network input of 299 pixels: the antialiased resize that follows
 # then sees what it would have seen in the whole photo (the gap of 2 that Pillow's `reducing_gap` recommends).
 REDUCED_SIDE = 640
-SEEN_OF_NO_PHOTO = 16  # bytes, enough to tell the kind from
 # EXIF orientation -> what turns the stored picture upright (EXIF 2.32, tag 0x0112).
 UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -115,38 +113,6 @@ def check_together(photos: Iterable[Photo], limits: PhotoLimits) -> None:
             f"the photos have {pixels / 1e6:.1f} megapixels together; at most {limits.max_request_pixels / 1e6:g} are taken "
             "(DOGSNAP_MAX_REQUEST_PIXELS); send several requests"
         )
-
-
-def checked_values(values: Sequence[bytes], is_text: bool, limits: PhotoLimits) -> list[bytes]:
-    """Hold the limits against photos that are the values of a tensor: bytes of files, or (`is_text`) base64 text.
-
-    Returns what the graph is to see: the same values, but of a GIF the first frame alone. What is no readable photo is
-    refused by the graph, whose own sentence the sender of a tensor expects; it sees only the start of it, since it might
-    find a picture where no header was found to check. Raises TooLarge, or UnsupportedPhoto as `check_structure` does.
-    """
-    check_count(values, limits)
-    seen, photos = [], []
-    for value in values:
-        try:
-            contents = decode_base64(value.decode("latin-1")) if is_text else value
-        except InvalidArgument:
-            seen.append(value)
-            continue
-        safe, photo = _safe_value(contents, limits)
-        photos += [photo] if photo else []
-        seen.append(value if safe is contents else to_web_safe_base64(safe) if is_text else safe)
-    check_together(photos, limits)
-    return seen
-
-
-def _safe_value(contents: bytes, limits: PhotoLimits) -> tuple[bytes, Photo | None]:
-    if not contents:
-        return contents, None
-    check_structure(contents)
-    try:
-        return first_frame(contents), check(contents, limits)
-    except UnsupportedPhoto:
-        return contents[:SEEN_OF_NO_PHOTO], None
 
 
 def _open(contents: bytes) -> Image.Image:

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound, UnsupportedPhoto
-from backend.serving import photo
+from backend.serving import photo, photo_values
 from backend.serving.examples import ClassifyResult, RegressResult, check_signature, classify_result, regress_result
 from backend.serving.executor import BoundedExecutor, WhenGone
 from backend.serving.labels import Classification, checked_top_k, name_breeds
@@ -21,7 +21,7 @@ from backend.serving.metrics import Metrics, RequestRecord
 from backend.serving.model import ModelSpec
 from backend.serving.photo import PhotoLimits
 from backend.serving.repository import Repository
-from backend.serving.servable import BYTES_SUFFIX, DEFAULT_SIGNATURE, Servable, ServableId, Signature
+from backend.serving.servable import DEFAULT_SIGNATURE, Servable, ServableId, Signature
 from backend.serving.shadow import Shadow
 
 Arrays = Mapping[str, np.ndarray]
@@ -228,17 +228,11 @@ class Predictor:
         return self._executor.run(timed, deadline, when_gone or self.client_gone())
 
     def _checked_photos(self, servable: Servable, signature: Signature, arrays: Arrays) -> Arrays:
-        """The limits of the photo room hold, too, for photos that come as tensors to a version that names breeds."""
-        if not servable.description.labels:
+        """The limits of the photo room hold, too, for photos that come as tensors to a graph that decodes them."""
+        if not servable.decoding.pictures:
             return arrays
-        photos = {alias: arrays[alias] for alias, spec in signature.inputs.items() if spec.dtype == tf.string}
-        return {**arrays, **{alias: self._checked_values(alias, values) for alias, values in photos.items()}}
-
-    def _checked_values(self, alias: str, values: np.ndarray) -> np.ndarray:
-        values = np.asarray(values, dtype=object)
-        checked = np.empty(values.size, dtype=object)
-        checked[:] = photo.checked_values(values.ravel().tolist(), not alias.endswith(BYTES_SUFFIX), self.photo_limits)
-        return checked.reshape(values.shape)
+        texts = {alias: arrays[alias] for alias, spec in signature.inputs.items() if spec.dtype == tf.string}
+        return {**arrays, **photo_values.checked(texts, servable.decoding, self.photo_limits)}
 
     def close(self) -> None:
         """Let running requests end, then let go of every model."""

@@ -17,6 +17,7 @@ from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 from backend.errors import DogsnapError, FailedPrecondition, Internal, InvalidArgument, Unavailable
 from backend.serving import checksums, preprocessing
 from backend.serving.base64_text import to_web_safe_base64
+from backend.serving.photo_values import Decoding
 
 DEFAULT_SIGNATURE = "serving_default"
 PHOTO_SIGNATURES = ("scores", "image_bytes", DEFAULT_SIGNATURE)  # in the order of preference
@@ -106,6 +107,7 @@ class Servable:
         self.id = identity
         self.path = path
         self.description = Description.read(path)
+        self.decoding = Decoding()
         self.signature_defs = signature_defs
         self._loaded = loaded
         self._functions = dict(loaded.signatures)
@@ -118,7 +120,9 @@ class Servable:
         checksums.verify(path)
         meta_graph = _serving_graph(path)
         loaded = tf.saved_model.load(str(path), tags=list(meta_graph.meta_info_def.tags))
-        return cls(identity, path, loaded, dict(meta_graph.signature_def))
+        servable = cls(identity, path, loaded, dict(meta_graph.signature_def))
+        servable.decoding = Decoding.of(meta_graph.graph_def)
+        return servable
 
     def signature(self, name: str = "") -> Signature:
         """The signature of that name, the default one for "". Raises UnknownSignature listing what there is."""

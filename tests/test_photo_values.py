@@ -1,0 +1,166 @@
+"""Photos that come as values of tensors, to any graph that decodes pictures: held to the limits before a pixel is decoded."""
+
+import base64
+from pathlib import Path
+
+import grpc
+import hostile_photos
+import numpy as np
+import pytest
+import requests
+import tensorflow as tf
+import tiny_models
+from colour_photos import encode, huge_png, plain
+from hostile_photos import gif_of_frames
+from server_process import memory, most_seconds, worker_of
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+from backend.errors import TooLarge
+from backend.modeling import merge
+from backend.serving.photo import PhotoLimits
+from backend.serving.photo_files import gif_pixels
+from backend.serving.photo_values import Decoding, checked
+from backend.serving.servable import Servable, ServableId
+
+STILL, MOVING = Decoding(pictures=True), Decoding(pictures=True, frames=True)
+LONG_GIF = gif_of_frames(10_000)
+BOMB = huge_png(9000, 9000)
+
+
+def seen(value: bytes, decoding: Decoding = STILL, limits: PhotoLimits | None = None) -> bytes:
+    """What the graph sees of one value."""
+    (value,) = checked({"x": np.array([value], dtype=object)}, decoding, limits or PhotoLimits())["x"]
+    return value
+
+
+def example(contents: bytes) -> bytes:
+    features = tf.train.Features(
+        feature={
+            "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[contents])),
+            "size": tf.train.Feature(float_list=tf.train.FloatList(value=[1.0])),
+        }
+    )
+    return tf.train.Example(features=features).SerializeToString()
+
+
+FORMS = {"bytes": bytes, "base64 text": base64.b64encode, "a tf.Example": example}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_photos_are_seen_as_they_came_but_for_long_gifs(form):
+    values = {name: FORMS[form](contents) for name, contents in hostile_photos.small_files().items()}
+    values.pop("animated webp")
+    assert [name for name, value in values.items() if seen(value) != value] == ["animated gif"]
+    assert all(seen(value, MOVING) == value for value in values.values())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_picture_with_too_many_pixels_is_refused_in_every_form(form):
+    with pytest.raises(TooLarge, match=r"81\.0 megapixels .*DOGSNAP_MAX_PHOTO_PIXELS"):
+        seen(FORMS[form](BOMB))
+
+
+def test_of_a_gif_in_an_example_the_graph_sees_the_first_frame_and_the_other_features():
+    features = tf.train.Example.FromString(seen(example(LONG_GIF))).features.feature
+    assert features["image"].bytes_list.value[0] == gif_of_frames(1)
+    assert list(features["size"].float_list.value) == [1.0]
+
+
+def test_the_frames_of_a_gif_are_counted_together_where_a_graph_takes_all_of_them():
+    assert gif_pixels(LONG_GIF, 10**9) == 10_000 * 64 * 48
+    with pytest.raises(TooLarge, match=r"megapixels .*DOGSNAP_MAX_PHOTO_PIXELS"):
+        seen(LONG_GIF, MOVING, PhotoLimits(max_pixels=30_000_000))
+
+
+@pytest.mark.parametrize(
+    "text", [b"BMW builds cars in Munich, and motorcycles", b"hello123", b"\nhello", b"", b"RIFF raff"]
+)
+def test_texts_that_begin_like_pictures_are_left_alone(text):
+    assert seen(text) == text
+
+
+def test_what_a_graph_decodes_is_told_by_its_operations(models):
+    def decoding(model: str, version: int) -> Decoding:
+        return Servable.load(ServableId(model, version), models / model / str(version)).decoding
+
+    assert decoding("frames", 1) == MOVING
+    assert decoding("decoders", 1) == STILL
+    assert decoding("merged", 2) == STILL
+    assert decoding("merged", 1) == Decoding()
+
+
+# -- by the doors ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Path:
+    """`decoders` and `frames` are nothing of ours; `merged` is a network without labels with our layers in front."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 16, 16, 3], tf.float32, "image")])
+    def mean(image):
+        return {"mean": tf.reduce_mean(image, axis=[1, 2])}
+
+    folder = tmp_path_factory.mktemp("models")
+    tiny_models.decoders(folder / "decoders" / "1")
+    tiny_models.frames(folder / "frames" / "1")
+    tiny_models.save(folder / "merged" / "1", serving_default=mean)
+    merge.merge(folder / "merged" / "1", merge.Options())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(start_server, models):
+    return start_server(models)
+
+
+# Model, signature, and the key under which REST takes its values.
+DOORS = {
+    "merged, text": ("merged", "serving_default", "instances"),
+    "merged, bytes": ("merged", "image_bytes", "instances"),
+    "decode_jpeg": ("decoders", "serving_default", "instances"),
+    "all frames": ("frames", "serving_default", "inputs"),
+    "any channels": ("decoders", "any_channels", "inputs"),
+    "examples": ("decoders", "of_examples", "examples"),
+}
+ANIMATED_WEBP = encode(plain(), "WEBP", save_all=True, append_images=hostile_photos.many_colours(3))
+HOSTILE = {
+    "a png of 50,000 x 50,000": (huge_png(50_000, 50_000), 413),
+    "a jpeg of 1,000 scans": (hostile_photos.many_scans(1000), 415),
+    "a webp that moves": (ANIMATED_WEBP, 400),  # would end the process where any number of channels is taken
+    "a gif of 10,000 frames": (LONG_GIF, 200),
+}
+
+
+def ask(server, door: str, contents: bytes) -> requests.Response:
+    model, signature, key = DOORS[door]
+    text = base64.b64encode(contents).decode()
+    value = {"image": {"b64": text}} if key == "examples" else text if door == "merged, text" else {"b64": text}
+    url = f"{server.url}/v1/models/{model}:{'classify' if key == 'examples' else 'predict'}"
+    return requests.post(url, json={"signature_name": signature, key: [value]}, timeout=60)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_hostile_pictures_are_refused_by_every_graph_in_time_and_memory(server, door):
+    process, before = worker_of(server), memory(worker_of(server))
+    for name, (contents, status) in HOSTILE.items():
+        response = ask(server, door, contents)
+        assert response.status_code == status, (name, response.text[:200])
+        assert response.elapsed.total_seconds() < most_seconds(), name
+    assert worker_of(server) == process
+    assert memory(process) - before < 150  # the frames of the GIF, where all are taken, are 92 MB
+
+
+@pytest.mark.parametrize(("model", "alias"), [("merged", "image_bytes"), ("decoders", "x")])
+def test_by_grpc_the_same_holds(server, model, alias):
+    spec, codes = {"name": model, "signature_name": alias if model == "merged" else ""}, []
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        for contents in (BOMB, ANIMATED_WEBP, LONG_GIF):
+            request = predict_pb2.PredictRequest(model_spec=spec)
+            request.inputs[alias].CopyFrom(tf.make_tensor_proto([contents]))
+            try:
+                stub.Predict(request, 60)
+                codes.append("OK")
+            except grpc.RpcError as error:
+                codes.append(error.code().name)
+    assert codes == ["INVALID_ARGUMENT", "INVALID_ARGUMENT", "OK"]
