@@ -1,10 +1,9 @@
-"""Runs `load.py` beside a test, and reads what it measured."""
+"""Runs the load generator of `dogsnap bench` beside a test, and reads what it measured."""
 
 import json
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -16,22 +15,31 @@ class Answer:
     sent: float
     seconds: float
     status: int
-    note: str | None
+    note: str
 
 
 class Load:
-    """Requests to a server from a process of their own, until `answers` is called."""
+    """Requests to a server from a process of their own, until `answers` is called.
+
+    Either `clients`, each of which asks again when it is answered, or `rate` requests a second, whatever comes back.
+    """
 
     def __init__(self, server, path: str, value: object, seconds: float, **job: float):
         body = json.dumps({"instances": [value]} if not isinstance(value, dict) else value)
-        job = {"port": server.port, "path": path, "body": body, "seconds": seconds, **job}
-        command = [sys.executable, str(Path(__file__).with_name("load.py")), json.dumps(job)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        job = {"url": server.url + path, "bodies": [body], "seconds": seconds, **job}
+        command = [sys.executable, "-m", "backend.bench.load"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process.stdin.write(json.dumps(job).encode())
+        self._process.stdin.close()
 
     def answers(self) -> list[Answer]:
-        out, _ = self._process.communicate(timeout=3600)
-        assert self._process.returncode == 0
-        return [Answer(*each) for each in json.loads(out)]
+        with self._process.stdout:
+            told = json.load(self._process.stdout)
+        assert self._process.wait(60) == 0
+        return [
+            Answer(told["clock"] + begun, seconds, status, note)
+            for (begun, seconds, status), note in zip(told["answers"], told["notes"], strict=True)
+        ]
 
 
 def percentile(answers: list[Answer], percent: float) -> float:

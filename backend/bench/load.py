@@ -20,18 +20,23 @@ NOT_ANSWERED = 0  # in place of a status
 
 
 class Connection:
-    """One connection, opened when it is needed and again after the server closed it."""
+    """One connection, opened when it is needed and again after the server closed it.
+
+    `note`: Retry-After of the last answer, or why there was none.
+    """
 
     def __init__(self, url: str, timeout: float):
         self._url, self._timeout = urlsplit(url), timeout
+        self.note = ""
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def post(self, body: bytes) -> int:
         """The status, or NOT_ANSWERED for whatever went wrong."""
         try:
             return await asyncio.wait_for(self._exchange(message(self._url, body)), self._timeout)
-        except (OSError, ValueError, LookupError, EOFError, TimeoutError, asyncio.LimitOverrunError):
+        except (OSError, ValueError, LookupError, EOFError, TimeoutError, asyncio.LimitOverrunError) as error:
             self.close()
+            self.note = repr(error)
             return NOT_ANSWERED
 
     async def _exchange(self, sent: bytes) -> int:
@@ -42,6 +47,7 @@ class Connection:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
         await read_body(reader, headers)
+        self.note = headers.get("retry-after", "")
         if headers.get("connection") == "close":
             self.close()
         return int(head[0].split()[1])
@@ -78,13 +84,17 @@ def message(url: SplitResult, body: bytes) -> bytes:
 
 
 class Run:
-    """A job while it runs; `answers` are [begun, seconds, status], `begun` in seconds since the first request."""
+    """A job while it runs; `answers` are [begun, seconds, status], `begun` in seconds since the first request.
+
+    `notes`: one for each answer, see `Connection`. `clock`: when the run began, in seconds since 1970.
+    """
 
     def __init__(self, job: dict[str, Any]):
         self.job = job
         self.answers: list[tuple[float, float, int]] = []
+        self.notes: list[str] = []
         self.bodies: Iterator[bytes] = itertools.cycle([body.encode() for body in job["bodies"]])
-        self.begun = time.perf_counter()
+        self.clock, self.begun = time.time(), time.perf_counter()
 
     def connection(self) -> Connection:
         return Connection(self.job["url"], self.job.get("timeout", 60.0))
@@ -93,6 +103,7 @@ class Run:
         begun = time.perf_counter()
         status = await connection.post(next(self.bodies))
         self.answers.append((begun - self.begun, time.perf_counter() - begun, status))
+        self.notes.append(connection.note)
 
     async def in_turn(self) -> None:
         """`clients` connections, each of which asks again as soon as it is answered; for `seconds`, or `requests` in all."""
@@ -130,7 +141,8 @@ def main() -> None:
     job = json.load(sys.stdin)
     before, run = processor_seconds(), Run(job)
     asyncio.run(run.at_rate() if "rate" in job else run.in_turn())
-    json.dump({"answers": run.answers, "processor_seconds": processor_seconds() - before}, sys.stdout)
+    told = {"answers": run.answers, "notes": run.notes, "clock": run.clock}
+    json.dump({**told, "processor_seconds": processor_seconds() - before}, sys.stdout)
 
 
 if __name__ == "__main__":
