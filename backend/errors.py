@@ -87,10 +87,13 @@ class MethodNotAllowed(DogsnapError):
 
 
 class Unimplemented(DogsnapError):
-    """The request is right, but this server does not do it."""
+    """The request asks for what no server of this kind does, like numbers of a type that JSON has no form for.
+
+    By HTTP TensorFlow Serving answers 501; here 5xx is kept for faults of the server.
+    """
 
     code = "UNIMPLEMENTED"
-    http_status = 501
+    http_status = 400
 
 
 class Cancelled(DogsnapError):

@@ -250,15 +250,20 @@ class WholeRequestWorker(ThreadWorker):
                 self._end_linger(conn)
 
     def _part_if_overdue(self, conn: Connection, incoming: Incoming, now: float) -> None:
-        pause = PAUSE_SECONDS if self.alive else STOP_KEEPALIVE_LINGER
-        if not incoming.data:
-            if now - incoming.last > pause:
-                self._drop(conn)
-        elif now - incoming.last > PAUSE_SECONDS:
-            self._refuse(conn, 408, "Request Timeout", _slow(f"stopped coming for {PAUSE_SECONDS:g} seconds"))
-        elif now - incoming.begun > self.receive_seconds:
+        pause = PAUSE_SECONDS if self.alive or incoming.data else STOP_KEEPALIVE_LINGER
+        if now - incoming.begun > self.receive_seconds and incoming.data:
             limit = f"was not here after {self.receive_seconds} seconds (DOGSNAP_RECEIVE_SECONDS)"
             self._refuse(conn, 408, "Request Timeout", _slow(limit))
+        elif now - incoming.last > pause:
+            self._receive(conn, conn.sock)  # if this process stood still, the client did not
+            if self.arriving.get(conn) is incoming and incoming.last <= now:
+                self._part_with_silent(conn, incoming)
+
+    def _part_with_silent(self, conn: Connection, incoming: Incoming) -> None:
+        if incoming.data:
+            self._refuse(conn, 408, "Request Timeout", _slow(f"stopped coming for {PAUSE_SECONDS:g} seconds"))
+        else:
+            self._drop(conn)
 
     def _make_room(self) -> None:
         oldest = next(iter(self.arriving), None)

@@ -54,6 +54,9 @@ class Settings:
     max_photos: int = setting(32, "most photos in one request", least=1)
     max_request_pixels: int = setting(100_000_000, "all photos of one request together, in pixels", least=1)
     max_json_depth: int = setting(100, "deepest nesting of lists and objects in JSON, in levels", least=2)
+    max_json_values: int = setting(
+        12_000_000, "most values in the JSON of one request; a list, an object or a key counts as four", least=1
+    )
     enable_cors: bool = setting(False, "let pages of other hosts call this server from a browser")
     access_log: bool = setting(False, "log one line per request")
     admin_token: str = setting(

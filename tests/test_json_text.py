@@ -2,8 +2,8 @@
 
 import pytest
 
-from backend.errors import InvalidArgument
-from backend.serving.json_text import is_deeper, parse_lenient_json
+from backend.errors import InvalidArgument, TooLarge
+from backend.serving.json_text import JsonLimits, is_deeper, parse_lenient_json, without_deep_values
 
 
 def test_deep_values_under_keys_that_are_ignored_do_no_harm() -> None:
@@ -28,10 +28,28 @@ def test_what_follows_the_object_is_left_alone() -> None:
 
 def test_what_is_never_closed_is_refused_with_the_limit_and_its_setting() -> None:
     with pytest.raises(InvalidArgument, match=r"deeper than 7 levels \(DOGSNAP_MAX_JSON_DEPTH\)"):
-        parse_lenient_json(b'{"a":' * 200_000, 7)
+        parse_lenient_json(b'{"a":' * 200_000, JsonLimits(depth=7))
 
 
 def test_depth_is_counted_in_levels_of_lists_and_objects() -> None:
     for value, levels in ((1, 0), ([], 1), ({"a": [1]}, 2), ([1, {"a": [{}]}], 4)):
         assert is_deeper(value, levels - 1) or levels == 0
         assert not is_deeper(value, levels)
+
+
+def test_more_values_than_allowed_are_refused_before_they_are_parsed() -> None:
+    with pytest.raises(TooLarge, match=r"million are taken \(DOGSNAP_MAX_JSON_VALUES\)"):
+        parse_lenient_json(b'{"instances": [' + b"[1]," * 500 + b"[1]]}", JsonLimits(values=1000))
+
+
+@pytest.mark.parametrize(
+    ("text", "depth", "kept"),
+    [
+        ('{"a": [[[1]], [2]], "b": [3]}', 2, '{"a": [null, null], "b": [3]}'),
+        ('{"a[[[": "]]\\"[[", "b": [[[]]]}', 2, '{"a[[[": "]]\\"[[", "b": [null]}'),
+        ('{"a": {"b": {"c": {}}}} [[[[', 2, '{"a": {"b": null}} [[[['),
+        ("[[[[", 2, "[[[["),
+    ],
+)
+def test_what_is_too_deep_is_replaced_by_null_and_brackets_in_texts_count_for_nothing(text, depth, kept) -> None:
+    assert without_deep_values(text, depth) == kept

@@ -17,7 +17,7 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from backend.doors import caller
 from backend.errors import DogsnapError, Internal, InvalidArgument, TooLarge, Unauthenticated
-from backend.serving.json_text import DEPTH_LIMIT, is_deeper
+from backend.serving.json_text import DEPTH_LIMIT, JsonLimits, check_values, is_deeper
 from backend.serving.servable import ServableId
 from backend.serving.versions import MAX_INT64
 from backend.settings import MEBIBYTE, Settings
@@ -25,7 +25,8 @@ from backend.settings import MEBIBYTE, Settings
 log = logging.getLogger("dogsnap.http")
 access = logging.getLogger("dogsnap.access")
 
-JSON_DEPTH = "MAX_JSON_DEPTH"
+JSON_LIMITS = "JSON_LIMITS"
+FLAT_VALUES = 100_000  # of an object of a few fields, counted as JsonLimits does
 GZIP_FROM_BYTES = 1024  # smaller replies fit one network packet anyway
 GZIP_LEVEL = 4  # of 9: floats shrink little, so more work gains little
 # A client may take so long to read what of its answer does not fit into the system's buffers; it holds a thread meanwhile.
@@ -42,7 +43,7 @@ class MemoryRequest(Request):
 def prepare(app: Flask, settings: Settings) -> None:
     """Give `app` request ids, the error body, gzip replies, and CORS if it is enabled."""
     app.request_class = MemoryRequest
-    app.config[JSON_DEPTH] = settings.max_json_depth
+    app.config[JSON_LIMITS] = JsonLimits(settings.max_json_depth, settings.max_json_values)
     app.before_request(_take_request_id)
     app.before_request(_limit_sending)
     app.after_request(_compress)
@@ -166,7 +167,8 @@ def _drain() -> None:
 
 
 def parse_json(body: bytes) -> dict[str, Any]:
-    """A body that must be one JSON object. Raises InvalidArgument."""
+    """A body that must be one JSON object. Raises InvalidArgument and TooLarge."""
+    check_values(body, FLAT_VALUES, "")
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -175,14 +177,15 @@ def parse_json(body: bytes) -> dict[str, Any]:
         ) from None
     if not isinstance(value, dict):
         raise InvalidArgument(f"expected a JSON object as body, received a JSON {type(value).__name__}")
-    if is_deeper(value, json_depth()):
-        raise InvalidArgument(f"the body is nested deeper than {DEPTH_LIMIT.format(json_depth())}; send a flat object")
+    depth = json_limits().depth
+    if is_deeper(value, depth):
+        raise InvalidArgument(f"the body is nested deeper than {DEPTH_LIMIT.format(depth)}; send a flat object")
     return value
 
 
-def json_depth() -> int:
-    """The setting max_json_depth, in levels."""
-    return current_app.config[JSON_DEPTH]
+def json_limits() -> JsonLimits:
+    """By the settings max_json_depth and max_json_values."""
+    return current_app.config[JSON_LIMITS]
 
 
 def whole_number(name: str, value: Any) -> int | None:

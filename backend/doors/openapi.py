@@ -22,7 +22,15 @@ from backend.settings import MEBIBYTE, Settings, table, variable
 
 PAGE = Path(__file__).parent.parent / "web" / "docs"
 JSON, TEXT_TYPE, HTML = "application/json", "text/plain", "text/html"
-LIMITS = ("max_body_mb", "max_tensor_body_mb", "max_photo_pixels", "max_photos", "max_request_pixels", "max_json_depth")
+LIMITS = (
+    "max_body_mb",
+    "max_tensor_body_mb",
+    "max_photo_pixels",
+    "max_photos",
+    "max_request_pixels",
+    "max_json_depth",
+    "max_json_values",
+)
 PARAMETER = re.compile(r"<(?:(\w+)(?:\((.*?)\))?:)?(\w+)>")
 CONVERTERS = {"int": {"type": "integer", "minimum": 0}, None: {"type": "string", "minLength": 1}}
 CONVERTERS["path"] = CONVERTERS[None]

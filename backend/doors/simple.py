@@ -5,15 +5,16 @@ the clients of that server knew only one version at a time. `preprocess`, `postp
 made that server run code out of the model, or write files.
 """
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
+import numpy as np
 from flask import Blueprint, Response, request
 
 from backend.doors import simple_clients
 from backend.doors.http import (
     check_form_size,
-    json_depth,
+    json_limits,
     json_response,
     read_body,
     request_key,
@@ -23,10 +24,10 @@ from backend.doors.http import (
 )
 from backend.errors import DogsnapError, InvalidArgument, NotFound
 from backend.serving import tensors
-from backend.serving.json_text import parse_lenient_json
+from backend.serving.json_text import alone, parse_lenient_json
 from backend.serving.model import ModelSpec
 from backend.serving.predictor import Prediction, Predictor
-from backend.serving.servable import DEFAULT_SIGNATURE, Servable
+from backend.serving.servable import DEFAULT_SIGNATURE, Servable, Signature
 from backend.settings import Settings
 
 DOOR = "simple"
@@ -74,14 +75,24 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
 
 def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
-    fields = parse_lenient_json(read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB"), json_depth())
-    if "data" not in fields:
-        raise InvalidArgument('expected {"data": {input: value}}, received no "data"')
-    data, signature_name = fields["data"], text_field("signature_name", fields.get("signature_name"))
-    spec = _spec(predictor, text_field("model_name", fields.get("model_name")), fields.get("model_version"))
-    if spec.version is None:
-        spec = predictor.taking(spec, signature_name, lambda signature: tensors.takes(signature, data))
-    return predictor.predict(spec, lambda signature: tensors.from_data(data, signature), signature_name, door=DOOR)
+    body = read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB")
+    with ExitStack() as reading:
+        reading.enter_context(alone(body))
+        fields = parse_lenient_json(body, json_limits())
+        if "data" not in fields:
+            raise InvalidArgument('expected {"data": {input: value}}, received no "data"')
+        signature_name = text_field("signature_name", fields.get("signature_name"))
+        spec = _spec(predictor, text_field("model_name", fields.get("model_name")), fields.get("model_version"))
+        if spec.version is None:
+            spec = predictor.taking(spec, signature_name, lambda signature: tensors.takes(signature, fields["data"]))
+
+        def inputs(signature: Signature) -> dict[str, np.ndarray]:
+            arrays = tensors.from_data(fields["data"], signature)
+            fields.clear()  # many times as large as the arrays
+            reading.close()
+            return arrays
+
+        return predictor.predict(spec, inputs, signature_name, door=DOOR)
 
 
 def _from_form(settings: Settings, predictor: Predictor) -> Prediction:

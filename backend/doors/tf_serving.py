@@ -1,24 +1,28 @@
 """TensorFlow Serving's REST API under /v1/models: predict, classify, regress, metadata and status.
 
 It translates; values are checked and run by the predictor. What is added to the original: the answering version in the
-response header X-Dogsnap-Model-Version, strict JSON, status by label, and errors that list the expected names.
+response header X-Dogsnap-Model-Version, strict JSON, status by label, and errors that list the expected names. Bad input is
+answered 4xx throughout, where the original has a 501 for tensor types that JSON has no form for.
 """
 
 import re
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 from flask import Blueprint, Response, request
 from google.protobuf import json_format
 
-from backend.doors.http import json_depth, json_response, read_body, request_key, version_header
+from backend.doors.http import json_limits, json_response, read_body, request_key, version_header
 from backend.errors import InvalidArgument
 from backend.serving import tensors
 from backend.serving.examples import examples_from_body
-from backend.serving.json_text import parse_lenient_json
+from backend.serving.json_text import alone, parse_lenient_json
 from backend.serving.model import ModelSpec, VersionStatus
 from backend.serving.predictor import Prediction, Predictor, Task
+from backend.serving.servable import Signature
 from backend.serving.versions import MAX_INT64
 from backend.settings import Settings
 
@@ -27,6 +31,7 @@ METHODS = ("classify", "regress", "predict")
 WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 POST_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}:(?P<method>{'|'.join(METHODS)})", re.IGNORECASE)
 GET_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}(?P<metadata>/metadata)?", re.IGNORECASE)
+ORIGIN = re.compile(r"^https?://[^/?]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     def handle(prefix: str, rest: str) -> Response:
         if request.method == "OPTIONS" and settings.enable_cors:
             return _preflight()
-        path = parse_path(request.method, request.environ.get("RAW_URI", request.full_path).partition("?")[0])
+        path = parse_path(request.method, _raw_path())
         path = replace(path, spec=replace(path.spec, key=request_key()))
         if path.method == "status":
             return _status(predictor, path.spec)
@@ -58,6 +63,11 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         return _examples(predictor, path, body)
 
     return door
+
+
+def _raw_path() -> str:
+    """The path before its escapes are undone, also of a target that names the host (RFC 9112, section 3.2.2)."""
+    return ORIGIN.sub("", request.environ.get("RAW_URI", request.full_path)).partition("?")[0]
 
 
 def _preflight() -> Response:
@@ -90,16 +100,24 @@ def _version(digits: str | None) -> int | None:
 
 
 def _predict(predictor: Predictor, spec: ModelSpec, body: bytes) -> Response:
-    fields = parse_lenient_json(body, json_depth())
-    prediction = predictor.predict(
-        spec, lambda signature: tensors.from_body(fields, signature), signature_name(fields), door=DOOR
-    )
-    return json_response(_shaped(fields, prediction), headers=version_header(prediction.servable))
+    with ExitStack() as reading:
+        reading.enter_context(alone(body))
+        fields = parse_lenient_json(body, json_limits())
+        by_rows = "instances" in fields
+
+        def inputs(signature: Signature) -> dict[str, np.ndarray]:
+            arrays = tensors.from_body(fields, signature)
+            fields.clear()  # many times as large as the arrays
+            reading.close()
+            return arrays
+
+        prediction = predictor.predict(spec, inputs, signature_name(fields), door=DOOR)
+    return json_response(_shaped(by_rows, prediction), headers=version_header(prediction.servable))
 
 
-def _shaped(fields: dict[str, Any], prediction: Prediction) -> dict[str, Any]:
+def _shaped(by_rows: bool, prediction: Prediction) -> dict[str, Any]:
     """Rows answer rows, columns answer columns."""
-    if "instances" in fields:
+    if by_rows:
         return {"predictions": tensors.to_rows(prediction.outputs)}
     return {"outputs": tensors.to_columns(prediction.outputs)}
 
@@ -117,9 +135,11 @@ def signature_name(fields: dict[str, Any]) -> str:
 
 
 def _examples(predictor: Predictor, path: Path, body: bytes) -> Response:
-    fields = parse_lenient_json(body, json_depth())
-    name = signature_name(fields)
-    (result,) = predictor.infer(path.spec, [Task(path.method, name)], examples_from_body(fields, path.method), DOOR)
+    with alone(body):
+        fields = parse_lenient_json(body, json_limits())
+        name, examples = signature_name(fields), examples_from_body(fields, path.method)
+        fields.clear()
+    (result,) = predictor.infer(path.spec, [Task(path.method, name)], examples, DOOR)
     return json_response({"results": result.rows()}, headers=version_header(result.servable))
 
 

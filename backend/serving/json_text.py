@@ -3,14 +3,20 @@
 It only reads; answers are strict JSON.
 """
 
+import gc
 import json
 import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import orjson
 
-from backend.errors import InvalidArgument
+from backend.errors import InvalidArgument, TooLarge, Unavailable
 from backend.serving.tensors import show
 
 # The parser's own words -> the words of the parser in TensorFlow Serving, on which clients may rely.
@@ -23,20 +29,70 @@ PARSER_WORDS = (
     ("Invalid \\", "Invalid escape character in string."),
     ("Expecting value", "Invalid value."),
 )
-TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+ESCAPES = re.compile(rb"\\.", re.DOTALL)
+# What each byte does to the depth of nesting.
+STEPS = np.zeros(256, np.int8)
+STEPS[[*b"[{"]], STEPS[[*b"]}"]] = 1, -1
 SHORT_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|\bInf\b', re.DOTALL)
-MAX_DEPTH = 100  # levels; a tensor has fewer, and deeper values can only stand under keys that are ignored
 DEPTH_LIMIT = "{} levels (DOGSNAP_MAX_JSON_DEPTH)"
 
 
-def parse_lenient_json(body: bytes, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
-    """The JSON object at the start of `body`. Raises InvalidArgument in TensorFlow Serving's words.
+LARGE = 2**20  # bytes of a document that is read alone
+WAIT_SECONDS = 2.0
+_large = threading.Lock()
 
-    What is nested so deep that parsers give up is left out beyond `max_depth`: no value that anybody asks for lies there.
+
+@dataclass(frozen=True)
+class JsonLimits:
+    """`depth`: levels of lists and objects; a tensor has fewer, and deeper values can only stand under ignored keys.
+
+    `values` of one document, in which a list, an object or a key counts as four: each value takes some 40 bytes of memory
+    and a fifth of a microsecond in which no other thread runs, however short its text is.
     """
+
+    depth: int = 100
+    values: int = 12_000_000
+
+
+def check_values(body: bytes, most: int, setting: str = " (DOGSNAP_MAX_JSON_VALUES)") -> None:
+    """Raises TooLarge, naming the limit, for JSON of more values than `most`, judged by its punctuation before it is read."""
+    count = body.count(b",") + 4 * (body.count(b"[") + body.count(b"{") + body.count(b":"))
+    if count > most:
+        raise TooLarge(
+            f"the JSON has {count / 1e6:.1f} million values (a list, an object or a key counts as four); at most "
+            f"{most / 1e6:g} million are taken{setting}; send several requests, or tensors by gRPC"
+        )
+
+
+@contextmanager
+def alone(body: bytes) -> Iterator[None]:
+    """Enter it to read a document, and leave it when nothing of that is needed any more. Raises Unavailable.
+
+    One large document is in memory at a time. No garbage is looked for meanwhile: that would visit every list of it,
+    again and again, and all threads would wait.
+    """
+    if len(body) < LARGE:
+        yield
+        return
+    if not _large.acquire(timeout=WAIT_SECONDS):
+        raise Unavailable("the server is reading other large JSON documents; try again later")
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        _large.release()
+
+
+def parse_lenient_json(body: bytes, limits: JsonLimits = JsonLimits()) -> dict[str, Any]:
+    """The JSON object at the start of `body`. Raises InvalidArgument in TensorFlow Serving's words, and TooLarge.
+
+    What is nested so deep that parsers give up is left out beyond the limit: no value that anybody asks for lies there.
+    """
+    check_values(body, limits.values)
     if not body.strip():
         raise InvalidArgument("JSON Parse error: The document is empty")
-    value = _parse(body, max_depth)
+    value = _parse(body, limits.depth)
     if not isinstance(value, dict):
         raise InvalidArgument(f"JSON Value: {show(value)} Is not object")
     return value
@@ -97,18 +153,18 @@ def is_deeper(value: Any, levels: int) -> bool:
     return bool(level)
 
 
-def without_deep_values(text: str, max_depth: int = MAX_DEPTH) -> str:
+def without_deep_values(text: str, max_depth: int) -> str:
     """Replace lists and objects nested deeper than `max_depth` by null, without recursion."""
-    depth, start, kept_from, parts = 0, 0, 0, []
-    for token in TOKENS.finditer(text):
-        if token[0] in "[{":
-            depth += 1
-            start = token.start() if depth == max_depth + 1 else start
-        elif token[0] in "]}":
-            depth -= 1
-            if depth == max_depth:
-                parts += [text[kept_from:start], "null"]
-                kept_from = token.end()
-            if depth == 0:
-                break
-    return "".join([*parts, text[kept_from:]])
+    data = text.encode()
+    marks = np.frombuffer(ESCAPES.sub(b"__", data), np.uint8)
+    places = np.flatnonzero(STEPS[marks])
+    places = places[np.searchsorted(np.flatnonzero(marks == ord('"')), places) % 2 == 0]  # those outside of strings
+    steps = STEPS[marks[places]]
+    depths = np.cumsum(steps, dtype=np.int32)
+    opening = places[(steps > 0) & (depths == max_depth + 1)].tolist()
+    closing = places[(steps < 0) & (depths == max_depth)].tolist()
+    kept_from, parts = 0, []
+    for start, end in zip(opening, closing, strict=False):
+        parts += [data[kept_from:start], b"null"]
+        kept_from = end + 1
+    return b"".join([*parts, data[kept_from:]]).decode()
