@@ -79,13 +79,6 @@ class PermissionDenied(DogsnapError):
     http_status = 403
 
 
-class MethodNotAllowed(DogsnapError):
-    """The path exists, but not for this HTTP method."""
-
-    code = "UNIMPLEMENTED"
-    http_status = 405
-
-
 class Unimplemented(DogsnapError):
     """The request asks for what no server of this kind does, like numbers of a type that JSON has no form for.
 

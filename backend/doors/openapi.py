@@ -14,7 +14,7 @@ from flask import Blueprint, Flask, Response, current_app, send_from_directory
 from werkzeug.routing import Rule
 
 from backend.doors import admin, app_api, simple_clients, tf_serving
-from backend.doors.fields import TEXT, WHOLE, Body, Kind
+from backend.doors.fields import TEXT, WHOLE, Kind
 from backend.doors.gate import KEY_HEADER
 from backend.doors.http import json_response
 from backend.doors.web import HEADERS
@@ -60,6 +60,9 @@ CLASSIFICATION = an_object(
 MODEL = an_object(name=NAME, versions=a_list(an_object(version=NUMBER, state=NAME)), labels={"type": "object"})
 SWITCHED = an_object(switch={"type": ["object", "null"]}, model={"type": ["object", "null"]})
 STATUS = an_object(model_version_status=a_list(an_object(version=NAME, state=NAME, status={"type": "object"})))
+# The body of Simple TensorFlow Serving's one path.
+SIMPLE_FIELDS = {"data": {"type": "object"}, "model_name": TEXT.schema, "model_version": WHOLE.schema}
+SIMPLE_BODY = {"type": "object", "properties": SIMPLE_FIELDS, "required": ["data"]}
 # A tensor as JSON: a value, {"b64": bytes} or lists of them.
 VALUE = {"description": 'a value, {"b64": "<base64>"} for bytes, or lists of equal sizes of them'}
 
@@ -117,7 +120,6 @@ def operations(settings: Settings) -> dict[str, Operation]:
             "undo": "undo the last switch, or one by its id",
         }.items()
     }
-    simple_body = Body({"data": Kind(TEXT.check, {"type": "object"})}, {"model_name": TEXT, "model_version": WHOLE})
     page = {"kind": HTML}
     return {
         **switches,
@@ -148,7 +150,7 @@ def operations(settings: Settings) -> dict[str, Operation]:
             "run a model, in the form of Simple TensorFlow Serving",
             {"type": "object"},
             refusals=(400, 404, 413, 415),
-            bodies={JSON: {**simple_body.schema(), "additionalProperties": True}},
+            bodies={JSON: SIMPLE_BODY},
         ),
         "simple.health": Operation("whether the server lives", kind=TEXT_TYPE),
         "simple.models": Operation("models with their default signatures", a_list(an_object(model_name=NAME))),
