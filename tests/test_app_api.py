@@ -3,6 +3,7 @@
 import base64
 import concurrent.futures
 import json
+import shutil
 
 import colour_photos
 import pytest
@@ -233,12 +234,12 @@ def test_the_models_are_listed_with_versions_states_and_labels(colour_server):
 
 
 @pytest.fixture(scope="module")
-def breeds_server(start_server, tmp_path_factory):
+def breeds_server(start_server, tmp_path_factory, colour_models):
     """A server with breeds and two models, of which one has no labels; it may write no file above 200 kB."""
     import tiny_models
 
     models = tmp_path_factory.mktemp("models")
-    tiny_models.colours(models / "inception_v3")
+    shutil.copytree(colour_models / "inception_v3", models / "inception_v3")
     tiny_models.half_plus(2, models / "half_plus_two" / "1")
     (models / "breeds.json").write_text('[{"id": "c1", "name_zh": "红犬"}]', encoding="utf-8")
     return start_server(models, prefix=("prlimit", "--fsize=200000"))

@@ -1,6 +1,7 @@
 """Files of instances, as gcloud takes them: what is read, and that errors name the line, here and by a server alike."""
 
 import base64
+import shutil
 from pathlib import Path
 
 import click
@@ -73,9 +74,9 @@ def test_an_error_about_a_place_of_the_request_gets_the_line_in_front(file):
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory) -> Path:
+def models(tmp_path_factory, colour_models) -> Path:
     models = tmp_path_factory.mktemp("instances_models")
-    tiny_models.colours(models / "inception_v3")
+    shutil.copytree(colour_models / "inception_v3", models / "inception_v3")
     tiny_models.half_plus(2, models / "half" / "1")
     tiny_models.texts(models / "texts" / "1")
     return models

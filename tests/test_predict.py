@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,9 +18,9 @@ DOGSNAP = Path(sys.executable).with_name("dogsnap")
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory) -> Path:
+def models(tmp_path_factory, colour_models) -> Path:
     models = tmp_path_factory.mktemp("predict_models")
-    tiny_models.colours(models / "inception_v3")
+    shutil.copytree(colour_models / "inception_v3", models / "inception_v3")
     tiny_models.several(models / "several" / "1")
     tiny_models.texts(models / "texts" / "1")
     return models

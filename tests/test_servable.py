@@ -20,8 +20,8 @@ DECISION = {"dog_threshold": 0.5, "confident_threshold": 0.6}
 
 
 @pytest.fixture(scope="module")
-def colours(tmp_path_factory) -> Path:
-    return tiny_models.colours(tmp_path_factory.mktemp("colours") / "m")
+def colours(colour_models) -> Path:
+    return colour_models / "inception_v3"
 
 
 def images(folder: Path, outputs: str = "prediction") -> Path:

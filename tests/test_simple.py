@@ -22,7 +22,7 @@ NODE = shutil.which("node") or str(Path(sys.executable).with_name("node"))
 
 
 @pytest.fixture(scope="module")
-def server(start_server, tmp_path_factory):
+def server(start_server, tmp_path_factory, colour_models):
     """The colour model in versions 1 and 2, and one whose inputs have other names and types from version to version.
 
     Beside them a model that cannot be loaded, and one that has nothing to call.
@@ -31,7 +31,7 @@ def server(start_server, tmp_path_factory):
     (models / "broken" / "1").mkdir(parents=True)
     (models / "broken" / "1" / "saved_model.pb").write_bytes(b"no model")
     tiny_models.save(models / "empty" / "1")
-    tiny_models.colours(models / "inception_v3")
+    shutil.copytree(colour_models / "inception_v3", models / "inception_v3")
     tiny_models.several(models / "mixed" / "1")
     tiny_models.texts(models / "mixed" / "2")
     tiny_models.all_types(models / "types" / "1")

@@ -123,12 +123,12 @@ def by_grpc(channel: grpc.Channel) -> int:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
+def made(tmp_path_factory, colour_models) -> Path:
     """Versions 1, 2 and 3 of two models, to copy from; the dogs' version 3 is their version 2 under another number."""
     folder = tmp_path_factory.mktemp("made")
     for number in (1, 2, 3):
         tiny_models.half_plus(number, folder / "half" / str(number))
-    tiny_models.colours(folder / "dogs")
+    shutil.copytree(colour_models / "inception_v3", folder / "dogs")
     shutil.copytree(folder / "dogs" / "2", folder / "dogs" / "3")
     return folder
 

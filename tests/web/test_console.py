@@ -1,6 +1,7 @@
 """The console in Chromium against a real server: what it shows, what its buttons switch, and who is kept out."""
 
 import re
+import shutil
 from pathlib import Path
 
 import colour_photos
@@ -19,10 +20,10 @@ SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "hei
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory):
+def models(tmp_path_factory, colour_models):
     """Dogs in versions 1, 2 and 3, which calls red green; a version 4 that is damaged; and a model without names."""
     folder = tmp_path_factory.mktemp("models")
-    dogs = tiny_models.colours(folder / "inception_v3")
+    dogs = shutil.copytree(colour_models / "inception_v3", folder / "inception_v3")
     tiny_models.confused(dogs / "2", 3)
     (dogs / "4").mkdir()
     (dogs / "4" / "saved_model.pb").write_bytes(b"no model")
