@@ -267,8 +267,11 @@ def test_a_model_without_labels_cannot_name_breeds(breeds_server):
 
 
 def test_an_unknown_path_and_a_wrong_method_are_told_in_the_one_error_body(colour_server):
-    assert refusal(requests.get(f"{colour_server.url}/api/nope", timeout=60))[0] == 404
-    assert refusal(requests.get(f"{colour_server.url}/api/classify", timeout=60))[0] == 405
+    hint = "; GET /openapi.json lists every path with its methods"
+    nope = requests.get(f"{colour_server.url}/api/nope", timeout=60)
+    assert refusal(nope) == (404, f"Not Found: GET /api/nope{hint}")
+    wrong = requests.get(f"{colour_server.url}/api/classify", timeout=60)
+    assert refusal(wrong) == (405, f"Method Not Allowed: GET /api/classify{hint}")
     assert refusal(requests.delete(f"{colour_server.url}/healthz", timeout=60))[0] == 405
 
 

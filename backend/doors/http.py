@@ -86,8 +86,9 @@ def error_response(error: DogsnapError) -> Response:
 def _http_exception(error: HTTPException) -> Response:
     if error.code is None or error.code < 400:  # a redirect
         return error.get_response()
-    body = {"error": f"{error.name}: {request.method} {request.path}", "request_id": g.request_id}
-    response = json_response(body, error.code)
+    hint = "; GET /openapi.json lists every path with its methods" if error.code in (404, 405) else ""
+    sentence = f"{error.name}: {request.method} {request.path}{hint}"
+    response = json_response({"error": sentence, "request_id": g.request_id}, error.code)
     for name, value in error.get_headers():
         if name not in ("Content-Type", "Content-Length"):
             response.headers[name] = value
