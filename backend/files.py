@@ -1,12 +1,19 @@
-"""Replaces files so that whoever reads one finds it whole, as it was or as it is to be.
+"""What several parts share about files: which are photos, by their names, and how one is replaced whole.
 
-It knows no format.
+It looks into none.
 """
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+# Of the kinds that TensorFlow decodes.
+PHOTO_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
+
+
+def is_photo(file: Path) -> bool:
+    return file.suffix.lower() in PHOTO_ENDINGS
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
+from backend.files import PHOTO_ENDINGS, is_photo
+
 SIDE = 299  # pixels: the size of the network's input
 PHONE_SIZE = (4032, 3024)  # 12 megapixels
 PHONE_QUALITY = 88  # gives 5.3 MB with the noise below; phones write 4 to 6 MB
@@ -18,9 +19,9 @@ COUNT = 16  # photos: enough that no cache helps, and little to send to the gene
 
 def from_folder(folder: Path, count: int = COUNT) -> list[bytes]:
     """At most `count` photo files below a folder, evenly spread over their sorted names. Raises ValueError if there are none."""
-    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES)
+    files = sorted(file for file in folder.rglob("*") if is_photo(file))
     if not files:
-        raise ValueError(f"{folder} holds no photos; expected files that end in {', '.join(SUFFIXES)}")
+        raise ValueError(f"{folder} holds no photos; expected files that end in {', '.join(PHOTO_ENDINGS)}")
     return [file.read_bytes() for file in files[:: max(1, len(files) // count)][:count]]
 
 

@@ -11,10 +11,9 @@ from typing import Any
 
 import click
 
-from backend.files import replacing
+from backend.files import PHOTO_ENDINGS, is_photo, replacing
 
 Ask = Callable[[dict[str, Any]], Mapping[str, Any]]
-ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp")
 PICTURE = "output_bytes"
 MADE_BY = "`dogsnap merge --decode bytes --encode png` made"
 # In the sentence of TensorFlow Serving, and of ours, about {"b64": ...}.
@@ -49,9 +48,9 @@ def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
 
 def _targets(folder: Path, out: Path) -> dict[Path, Path]:
     """Where each picture's answer goes: NAME.png, or NAME.jpg.png where two pictures share a name but for the ending."""
-    pictures = sorted(file for file in folder.iterdir() if file.is_file() and file.suffix.lower() in ENDINGS)
+    pictures = sorted(file for file in folder.iterdir() if file.is_file() and is_photo(file))
     if not pictures:
-        raise click.ClickException(f"{folder} holds no picture; expected files ending in {', '.join(ENDINGS)}")
+        raise click.ClickException(f"{folder} holds no picture; expected files ending in {', '.join(PHOTO_ENDINGS)}")
     if out.exists() and not out.is_dir():
         raise click.ClickException(
             f"--out {out} is a file; expected a folder for the {len(pictures)} pictures of {folder}"

@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from backend.files import is_photo
 from backend.modeling.dataset import read_list
 from backend.modeling.scoring import ExportedVersion
-
-PHOTO_KINDS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def photo_files(data: Path, limit: int, list_name: str = "test_list") -> list[Pa
     if (data / f"{list_name}.txt").is_file():
         files = [example.path for example in read_list(data, list_name)]
     else:
-        files = sorted(file for file in data.rglob("*") if file.suffix.lower() in PHOTO_KINDS)
+        files = sorted(file for file in data.rglob("*") if is_photo(file))
     places = np.linspace(0, len(files) - 1, min(limit, len(files))).round().astype(int)
     return [files[place] for place in places]
 
