@@ -71,6 +71,9 @@ class Settings:
         "file with a line DOGSNAP_NAME=value for each setting that neither flag nor environment sets; SIGHUP has it read again",
     )
     api_keys: str = setting("", "file of `dogsnap keys`; who sends none of its keys is answered 401")
+    open_app: str = setting(
+        "", "what the app asks is answered without a key, each address at most so often, e.g. `30/minute`"
+    )
     rate_limit_key: str = setting("", "most requests of one key, e.g. `100/minute`; one more is answered 429")
     rate_limit_address: str = setting("", "most requests of one address, e.g. `300/minute;10/second`")
     trusted_proxies: int = setting(

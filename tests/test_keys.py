@@ -13,6 +13,7 @@ import pytest
 import requests
 import tensorflow as tf
 import tiny_models
+from click.testing import CliRunner, Result
 from conftest import free_port
 from server_process import most_seconds, sample
 from tensorflow_serving.apis import (
@@ -23,6 +24,7 @@ from tensorflow_serving.apis import (
 )
 
 from backend import keys
+from backend.cli import main
 from backend.errors import InvalidArgument, NotFound
 
 PATH = "/v1/models/half:predict"
@@ -55,18 +57,20 @@ def test_names_are_checked_and_unique_and_a_missing_one_lists_those_there_are(tm
         keys.remove(file, "tablet")
 
 
-def test_the_command_makes_lists_and_removes_keys(tmp_path):
-    def run(*arguments: str) -> subprocess.CompletedProcess:
-        command = [DOGSNAP, "keys", *arguments, "--file", str(tmp_path / "keys.json")]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+def dogsnap(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
 
-    key = run("add", "phone").stdout.strip()
+
+def test_the_command_makes_lists_and_removes_keys(tmp_path):
+    file = ("--file", str(tmp_path / "keys.json"))
+    command = [DOGSNAP, "keys", "add", "phone", *file]
+    key = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
     assert keys.KeyFile(tmp_path / "keys.json").name_of(key) == "phone"
-    run("add", "tablet")
-    assert [line.split("\t")[0] for line in run("list").stdout.splitlines()] == ["phone", "tablet"]
-    assert run("remove", "phone").returncode == 0
+    dogsnap("keys", "add", "tablet", *file)
+    assert [line.split("\t")[0] for line in dogsnap("keys", "list", *file).stdout.splitlines()] == ["phone", "tablet"]
+    assert dogsnap("keys", "remove", "phone", *file).exit_code == 0
     assert keys.KeyFile(tmp_path / "keys.json").name_of(key) == ""
-    assert "Error: there is no key 'phone'; there are: tablet" in run("remove", "phone").stderr
+    assert "Error: there is no key 'phone'; there are: tablet" in dogsnap("keys", "remove", "phone", *file).stderr
 
 
 # -- the doors ---------------------------------------------------------------------------------------------------------
@@ -188,52 +192,67 @@ def test_refused_requests_are_counted_and_no_key_is_logged(server, key):
         (("--api-keys", "none.json"), "--api-keys none.json holds no key; make one with `dogsnap keys add NAME`"),
         (("--rate-limit-address", "often"), "--rate-limit-address is 'often'; expected e.g. 100/minute;5/second"),
         (("--rate-limit-key", "1/second"), "it needs --api-keys"),
+        (("--open-app", "1/second"), "--open-app excepts the app from --api-keys, which is not given"),
         (("--rate-limit-storage", "radish://x"), "--rate-limit-storage is no place to count in; expected memory:// or"),
     ],
 )
-def test_what_cannot_be_used_ends_the_start_with_a_sentence(flags, sentence, tmp_path):
-    done = subprocess.run(
-        [DOGSNAP, "serve", *flags], capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path
-    )
-    assert done.returncode == 1
+def test_what_cannot_be_used_ends_the_start_with_a_sentence(flags, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = dogsnap("serve", *flags)
+    assert done.exit_code == 1
     assert sentence in done.stderr
 
 
 # -- rates -------------------------------------------------------------------------------------------------------------
 
 
-def test_one_request_too_many_is_429_with_a_time_to_try_again_at_both_doors_together(start_server, models, key_file):
+@pytest.fixture(scope="module")
+def limited(start_server, models, key_file, key):
+    """A server with a limit for each key, and another for whoever uses the app without one."""
+    return start_server(models, "--api-keys", str(key_file), "--rate-limit-key", "6/hour", "--open-app", "2/hour")
+
+
+def test_one_request_too_many_is_429_with_a_time_to_try_again_at_both_doors_together(limited, key_file):
     one, other = keys.add(key_file, "one"), keys.add(key_file, "other")
-    server = start_server(models, "--api-keys", str(key_file), "--rate-limit-key", "6/hour")
-    assert [predict(server, **{"X-Api-Key": one}).status_code for _ in range(3)] == [200] * 3
-    assert [call(server, one) for _ in range(4)] == [grpc.StatusCode.OK] * 3 + [grpc.StatusCode.RESOURCE_EXHAUSTED]
-    refused = predict(server, **{"X-Api-Key": one})
+    assert [predict(limited, **{"X-Api-Key": one}).status_code for _ in range(3)] == [200] * 3
+    assert [call(limited, one) for _ in range(4)] == [grpc.StatusCode.OK] * 3 + [grpc.StatusCode.RESOURCE_EXHAUSTED]
+    refused = predict(limited, **{"X-Api-Key": one})
     assert refused.status_code == 429
     assert "at most 6 per 1 hour are answered for one key" in refused.json()["error"]
     assert 0 < int(refused.headers["Retry-After"]) <= 3601
-    assert predict(server, **{"X-Api-Key": other}).status_code == 200
-    assert requests.get(f"{server.url}/healthz", timeout=60).status_code == 200
-    assert sample(server, "dogsnap_refused_requests_total", 'door="grpc",reason="rate"') == 1
+    assert predict(limited, **{"X-Api-Key": other}).status_code == 200
+    assert requests.get(f"{limited.url}/healthz", timeout=60).status_code == 200
+    assert sample(limited, "dogsnap_refused_requests_total", 'door="grpc",reason="rate"') == 1
 
 
-def test_an_address_has_its_own_limit_which_probes_do_not_use_up(start_server, models):
+def test_an_open_app_needs_no_key_for_what_it_asks_and_only_so_often(limited, key_file):
+    url, known = f"{limited.url}/api/models", {"X-Api-Key": keys.add(key_file, "third")}
+    assert predict(limited).status_code == 401
+    assert call(limited) == grpc.StatusCode.UNAUTHENTICATED
+    assert requests.get(url, headers={"X-Api-Key": "dogsnap_guess"}, timeout=60).status_code == 401
+    answers = [requests.get(url, timeout=60) for _ in range(3)]
+    assert [each.status_code for each in answers] == [200, 200, 429]
+    assert "at most 2 per 1 hour are answered for one visitor" in answers[-1].json()["error"]
+    assert requests.get(url, headers=known, timeout=60).status_code == 200
+
+
+def test_an_address_has_its_own_limit_which_probes_do_not_use_up_and_nobody_gets_around(start_server, models):
     server = start_server(models, "--rate-limit-address", "4/hour")
     for _ in range(10):
         assert requests.get(f"{server.url}/readyz", timeout=60).status_code == 200
     assert [predict(server).status_code for _ in range(5)] == [200] * 4 + [429]
     assert "for one address" in predict(server).json()["error"]
+    assert predict(server, **{"X-Forwarded-For": "10.0.0.9"}).status_code == 429
 
 
-def test_behind_a_trusted_proxy_the_address_is_the_clients_and_without_one_nobody_can_choose_it(start_server, models):
-    def asked(server, client: str) -> int:
-        return predict(server, **{"X-Forwarded-For": client}).status_code
+def test_behind_a_trusted_proxy_the_address_is_the_clients(start_server, models):
+    def asked(client: str) -> int:
+        return predict(behind, **{"X-Forwarded-For": client}).status_code
 
     behind = start_server(models, "--rate-limit-address", "1/hour", "--trusted-proxies", "1")
-    assert [asked(behind, "10.0.0.1"), asked(behind, "10.0.0.2"), asked(behind, "6.6.6.6, 10.0.0.1")] == [200, 200, 429]
+    assert [asked("10.0.0.1"), asked("10.0.0.2"), asked("6.6.6.6, 10.0.0.1")] == [200, 200, 429]
     admin = requests.get(f"{behind.url}/api/admin/models", headers={"X-Forwarded-For": "127.0.0.1"}, timeout=60)
     assert admin.status_code == 403
-    alone = start_server(models, "--rate-limit-address", "1/hour")
-    assert [asked(alone, "10.0.0.1"), asked(alone, "10.0.0.2")] == [200, 429]
 
 
 @pytest.fixture

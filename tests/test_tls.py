@@ -5,6 +5,7 @@ import http.client
 import io
 import json
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -193,6 +194,84 @@ def test_from_the_network_the_app_is_open_and_administration_and_metrics_are_not
         assert client.get(path, environ_base=phone).status_code == 200
     for path in ("/metrics", "/monitoring/prometheus/metrics", "/api/admin/models", "/console/models"):
         assert client.get(path, environ_base=phone).status_code == 403, path
+
+
+OTHER = "198.51.100.7"  # of the addresses that are kept for examples (RFC 5737); it means this machine in its own network alone
+OWN_NETWORK = ("unshare", "--net", "sh", "-c")
+OWN_NETWORK += (f'ip link set lo up && ip address add {OTHER}/32 dev lo && exec "$0" "$@"',)
+# Runs within that network: waits until the server is ready, then prints what each question is answered with.
+ASK = """
+import http.client, json, sys, time
+import grpc
+port, grpc_port, *questions = sys.argv[1:]
+def status(host, method, path):
+    connection = http.client.HTTPConnection(host, int(port), timeout=60)
+    connection.request(method, path, b"{}" if method == "POST" else None)
+    return connection.getresponse().status
+def ready():
+    try:
+        return status("127.0.0.1", "GET", "/readyz") == 200
+    except OSError:
+        return False
+while not ready():
+    time.sleep(0.2)
+answers = [status(*question.split()) for question in questions]
+for host in ("127.0.0.1", questions[0].split()[0]):
+    call = grpc.insecure_channel(f"{host}:{grpc_port}").unary_unary("/tensorflow.serving.ModelService/HandleReloadConfigRequest")
+    try:
+        answers.append(call(b"", timeout=60) and "OK")
+    except grpc.RpcError as error:
+        answers.append(error.code().name)
+print(json.dumps(answers))
+"""
+OPEN = ("GET /healthz", "GET /readyz", "GET /api/models", "GET /v1/models/inception_v3", "GET /openapi.json")
+CLOSED = (
+    "GET /metrics",
+    "GET /monitoring/prometheus/metrics",
+    "GET /api/admin/models",
+    "GET /api/admin/switches",
+    "GET /console/models",
+    "POST /api/admin/undo",
+    "POST /api/admin/models/inception_v3/default",
+    "POST /api/admin/models/inception_v3/labels/stable",
+    "POST /api/admin/models/inception_v3/versions/2/unload",
+)
+
+
+@pytest.fixture
+def own_network() -> None:
+    """Skips where no network can be made that holds nothing but a server and its clients."""
+    tried = shutil.which("unshare") and shutil.which("nsenter") and shutil.which("ip")
+    if not tried or subprocess.run([*OWN_NETWORK, "true"], capture_output=True, check=False).returncode:
+        pytest.skip(
+            "a network with a second address takes unshare, nsenter, ip and the right to use them, which is missing"
+        )
+
+
+def test_a_client_at_another_address_reaches_the_app_and_the_models_and_nothing_else(
+    start_server, colour_models, own_network
+):
+    server = start_server(colour_models, "--host", "0.0.0.0", prefix=OWN_NETWORK, wait=False)
+    questions = [f"{OTHER} {each}" for each in (*OPEN, *CLOSED)] + ["127.0.0.1 GET /metrics"]
+    command = ["nsenter", f"--net=/proc/{server.process.pid}/ns/net", sys.executable, "-c", ASK]
+    command += [str(server.port), str(server.grpc_port), *questions]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    *answers, metrics, near, far = json.loads(done.stdout or done.stderr)
+    assert answers == [200] * len(OPEN) + [403] * len(CLOSED)
+    assert metrics == 200
+    assert (near, far) == ("PERMISSION_DENIED", "PERMISSION_DENIED")  # to all the network without a token: to nobody
+
+
+def test_by_default_no_door_is_open_but_at_this_machines_own_address(colour_server):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing, but tells by which address it would
+        except OSError:
+            pytest.skip("this machine has no address but its own")
+        address = probe.getsockname()[0]
+    for port in (colour_server.port, colour_server.grpc_port):
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((address, port), timeout=10)
 
 
 # -- logs --------------------------------------------------------------------------------------------------------------

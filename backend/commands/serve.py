@@ -61,11 +61,13 @@ def refuse_unusable_keys(settings: Settings) -> None:
         raise click.ClickException(str(error)) from error
     if settings.rate_limit_key and not settings.api_keys:
         raise click.ClickException("--rate-limit-key counts requests by their key; it needs --api-keys")
+    if settings.open_app and not settings.api_keys:
+        raise click.ClickException("--open-app excepts the app from --api-keys, which is not given")
 
 
 def refuse_unusable_rates(settings: Settings) -> None:
     """Raises click.ClickException."""
-    for name in ("rate_limit_key", "rate_limit_address"):
+    for name in ("rate_limit_key", "rate_limit_address", "open_app"):
         rate = getattr(settings, name)
         try:
             parse_many(rate or "1/second")

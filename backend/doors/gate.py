@@ -23,6 +23,7 @@ KEY_HEADER = "X-Api-Key"
 # Probes and the app's own files: nothing of a model, and so often that a limit would hit whoever opens the app.
 FREE_BLUEPRINTS = ("health", "web")
 FREE_PATHS = ("/health",)  # Simple TensorFlow Serving's probe
+APP = "app_api"  # the blueprint with all that the app asks
 SCOPE = "global"  # Flask-Limiter's name for a limit that all paths count for together
 STRATEGY = "fixed-window"
 PATIENCE = {
@@ -39,7 +40,12 @@ class Gate:
     def __init__(self, settings: Settings, metrics: Metrics):
         self._keys = KeyFile(Path(settings.api_keys)) if settings.api_keys else None
         self._metrics = metrics
-        self._rates = {"address": settings.rate_limit_address, "key": settings.rate_limit_key}
+        # Who is let in for the app's sake, by address as well, has a count of his own.
+        self._rates = {
+            "address": settings.rate_limit_address,
+            "key": settings.rate_limit_key,
+            "visitor": settings.open_app,
+        }
         self._storage = settings.rate_limit_storage
         self._limiter: Limiter | None = None
 
@@ -89,7 +95,7 @@ class Gate:
         app.before_request(self._check_request)
 
     def _limit_rates(self, app: Flask) -> None:
-        names = {"address": _request_address, "key": self._request_key}
+        names = {"address": _request_address, "key": self._request_key, "visitor": self._visitor}
         limiter = Limiter(
             _request_address,
             app=app,
@@ -119,8 +125,15 @@ class Gate:
     def _request_key(self) -> str:
         return self.key_of(request.headers)
 
+    def _visitor(self) -> str:
+        """The address of who uses the app where that needs no key; "" for all others."""
+        is_let_in = self._rates["visitor"] and request.blueprint == APP and not sent_key(request.headers)
+        return _request_address() if is_let_in else ""
+
     def _check_request(self) -> None:
-        if request.blueprint in DOORS and request.path not in FREE_PATHS and request.method != "OPTIONS":
+        if request.blueprint not in DOORS or request.path in FREE_PATHS or request.method == "OPTIONS":
+            return
+        if not self._visitor():
             self.check_key(request.headers, DOORS[request.blueprint])
 
 

@@ -3,6 +3,10 @@
  * sentence a failure is told with is the pages' business.
  */
 const { baseUrl } = require('../config')
+const settings = require('./settings')
+
+/** Where a server with keys looks for one. */
+const KEY_HEADER = 'X-Api-Key'
 
 /**
  * @typedef {'offline' | 'timeout' | 'cancelled' | 'refused' | 'locked' | 'noModel' | 'tooLarge' | 'notPhoto'
@@ -49,13 +53,19 @@ function send(path, { method = 'GET', data, header, timeoutMs }) {
       url: baseUrl + path,
       method,
       data,
-      header,
+      header: withKey(header),
       timeout: timeoutMs,
       success: (response) => (response.statusCode === 200 ? resolve(response.data) : reject(refusal(response))),
       fail: ({ errMsg }) => reject(new Failure(lostConnection(errMsg))),
     })
   })
   return { answer, cancel: () => task.abort() }
+}
+
+/** @param {Record<string, string>} [header] */
+function withKey(header) {
+  const { key } = settings.get()
+  return key ? Object.assign({ [KEY_HEADER]: key }, header) : header
 }
 
 /** @param {{statusCode: number, data: any, header: any}} response */

@@ -8,10 +8,11 @@ const KEY = 'settings'
  * @property {'phone' | 'zh' | 'en'} language
  * @property {'phone' | 'light' | 'dark'} theme
  * @property {ModelChoice | null} model  null: whatever the server answers with by default
+ * @property {string} key  what a server with keys lets this app in by; '' for none
  */
 
 /** @type {Settings} */
-const DEFAULTS = { language: 'phone', theme: 'phone', model: null }
+const DEFAULTS = { language: 'phone', theme: 'phone', model: null, key: '' }
 
 /** @returns {Settings} */
 function get() {

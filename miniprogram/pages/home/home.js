@@ -3,11 +3,14 @@ const appearance = require('../../services/appearance')
 const history = require('../../services/history')
 const photo = require('../../services/photo')
 const routes = require('../../services/routes')
+const settings = require('../../services/settings')
 const snaps = require('../../services/snaps')
 const wording = require('../../services/wording')
 
 /** As many as fit beside each other on the smallest phone. */
 const RECENT = 4
+
+const A_KEY = /^[\w-]+$/
 
 Page({
   data: {
@@ -21,7 +24,9 @@ Page({
     canDrop: wx.getDeviceInfo().platform === /** @type {string} */ ('web'),
   },
 
-  onLoad() {
+  /** @param {{key?: string}} query  whoever runs a server with keys hands out a link or a code that brings one along */
+  onLoad({ key = '' }) {
+    if (A_KEY.test(key)) settings.change({ key })
     this.dress()
   },
 

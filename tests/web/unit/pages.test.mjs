@@ -50,6 +50,15 @@ test('one tap takes a photo and opens its result', async () => {
   assert.deepEqual(phone.chooseOptions.sourceType, ['album'])
 })
 
+test('a key that came with the link is kept, and sent with every request', () => {
+  phone.open('home', { key: 'dogsnap_Ab-1' })
+  phone.open('settings')
+  assert.equal(phone.requests.at(-1).header['X-Api-Key'], 'dogsnap_Ab-1')
+  phone.open('home', { key: 'no key\n' })
+  phone.open('home')
+  assert.equal(phone.service('settings').get().key, 'dogsnap_Ab-1')
+})
+
 test('a cancelled choice stays on the page', async () => {
   phone.chosen = Object.assign(new Error(), { errMsg: 'chooseMedia:fail cancel' })
   await phone.open('home').onCamera()
@@ -238,7 +247,7 @@ test('language and theme take effect at once, and stay', async () => {
     page.data.groups[0].options.map(({ chosen }) => chosen),
     [false, false, true],
   )
-  assert.deepEqual(phone.service('settings').get(), { language: 'en', theme: 'dark', model: null })
+  assert.deepEqual(phone.service('settings').get(), { language: 'en', theme: 'dark', model: null, key: '' })
 })
 
 test('the model list comes from the server: its default, labels, and the versions that are loaded', async () => {

@@ -1,0 +1,32 @@
+"""The app and a server that asks for keys: locked out without one, let in by a link that brings one along."""
+
+from pathlib import Path
+
+import pytest
+from colour_photos import RED, encode, plain
+
+from backend import keys
+
+
+@pytest.fixture
+def red_dog(tmp_path) -> Path:
+    photo = tmp_path / "red.jpg"
+    photo.write_bytes(encode(plain(RED), "JPEG"))
+    return photo
+
+
+def test_the_app_is_locked_out_without_a_key_and_keeps_the_one_that_a_link_brought(
+    own_server, open_phone, red_dog, tmp_path
+):
+    key = keys.add(tmp_path / "keys.json", "friends")
+    server = own_server("--api-keys", str(tmp_path / "keys.json"))
+    stranger = open_phone(server=server)
+    stranger.choose(red_dog)
+    assert stranger.wait_for_answer() == "failed"
+    assert "密钥" in stranger.screen.locator(".failure").inner_text()
+    friend = open_phone(server=server, path=f"#/pages/home/home?key={key}")
+    assert friend.snap(red_dog) == "shown"
+    friend.page.goto(f"{server.url}/")
+    friend.page.reload()
+    assert friend.snap(red_dog) == "shown"
+    assert key not in server.log()
