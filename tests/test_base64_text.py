@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backend.errors import InvalidArgument
-from backend.serving.base64_text import decode_base64, to_web_safe_base64
+from backend.serving.base64_text import decode_base64, to_web_safe_base64, web_safe
 
 BYTES = bytes(range(256))
 STANDARD = base64.b64encode(BYTES).decode()
@@ -26,6 +26,7 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_base64_is_read(form):
     assert decode_base64(FORMS[form]) == BYTES
+    assert decode_base64(FORMS[form].encode()) == BYTES
 
 
 @given(st.binary(max_size=50))
@@ -34,8 +35,27 @@ def test_what_is_written_is_read_back(contents):
     assert decode_base64(base64.b64encode(contents).decode()) == contents
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_is_still_read_once_its_alphabet_is_the_web_safe_one(form):
+    text = web_safe(FORMS[form].encode())
+    assert b"+" not in text
+    assert decode_base64(text) == BYTES
+
+
+def test_what_is_web_safe_already_is_not_copied():
+    text = to_web_safe_base64(BYTES)
+    assert web_safe(text) is text
+    assert web_safe(STANDARD.encode()) == text
+
+
 @pytest.mark.parametrize(
-    ("text", "received"), [("ab!d", "the character '!'"), ("狗", "the character '狗'"), ("abcde", "5 characters")]
+    ("text", "received"),
+    [
+        ("ab!d", "the character '!'"),
+        ("狗", "the character '狗'"),
+        ("abcde", "5 characters"),
+        ("\ud800", "the character"),
+    ],
 )
 def test_what_is_no_base64_is_refused_naming_the_fault(text, received):
     with pytest.raises(InvalidArgument, match="Unable to base64 decode: expected base64 text") as error:

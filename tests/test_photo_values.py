@@ -17,6 +17,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from backend.errors import TooLarge
 from backend.modeling import merge
+from backend.serving.base64_text import web_safe
 from backend.serving.photo import PhotoLimits
 from backend.serving.photo_files import gif_pixels
 from backend.serving.photo_values import Decoding, checked
@@ -50,8 +51,9 @@ FORMS = {"bytes": bytes, "base64 text": base64.b64encode, "a tf.Example": exampl
 def test_photos_are_seen_as_they_came_but_for_long_gifs(form):
     values = {name: FORMS[form](contents) for name, contents in hostile_photos.small_files().items()}
     values.pop("animated webp")
-    assert [name for name, value in values.items() if seen(value) != value] == ["animated gif"]
-    assert all(seen(value, MOVING) == value for value in values.values())
+    as_they_came = {name: (value, web_safe(value)) for name, value in values.items()}  # in the alphabet of TensorFlow
+    assert [name for name, value in values.items() if seen(value) not in as_they_came[name]] == ["animated gif"]
+    assert all(seen(value, MOVING) in as_they_came[name] for name, value in values.items())
 
 
 @pytest.mark.parametrize("form", FORMS)

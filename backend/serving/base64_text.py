@@ -8,31 +8,39 @@ import re
 
 from backend.errors import InvalidArgument
 
-DATA_PREFIX = re.compile(r"\s*data:[^,]{0,256},", re.IGNORECASE)
-TO_STANDARD = str.maketrans("-_", "+/", " \t\r\n\f\v")
+DATA_PREFIX = re.compile(rb"\s*data:[^,]{0,256},", re.IGNORECASE)
+TO_STANDARD, TO_WEB_SAFE = bytes.maketrans(b"-_", b"+/"), bytes.maketrans(b"+/", b"-_")
+WHITE_SPACE = b" \t\r\n\f\v"
 EXPECTED = "expected base64 text (standard or web-safe alphabet, padded or not, line breaks and a data: prefix allowed)"
 
 
-def decode_base64(text: str) -> bytes:
+def decode_base64(text: str | bytes) -> bytes:
     """Either alphabet, padded or not, with line breaks, with a data: prefix. Raises InvalidArgument."""
     try:
         return base64.b64decode(text, validate=True)  # the usual form, for which no copy has to be made
     except ValueError:
-        return _decode_other_form(text)
+        return _decode_other_form(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
 
 
-def _decode_other_form(text: str) -> bytes:
+def _decode_other_form(text: bytes) -> bytes:
     prefix = DATA_PREFIX.match(text)
-    standard = (text[prefix.end() :] if prefix else text).translate(TO_STANDARD).rstrip("=")
+    standard = (text[prefix.end() :] if prefix else text).translate(TO_STANDARD, WHITE_SPACE).rstrip(b"=")
     try:
-        return base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
+        return base64.b64decode(standard + b"=" * (-len(standard) % 4), validate=True)
     except ValueError:
-        raise InvalidArgument(f"Unable to base64 decode: {EXPECTED}, received {_fault(standard)}") from None
+        fault = _fault(standard.decode("utf-8", "replace"))
+        raise InvalidArgument(f"Unable to base64 decode: {EXPECTED}, received {fault}") from None
 
 
 def to_web_safe_base64(contents: bytes) -> bytes:
     """The one form that TensorFlow's own decode_base64 takes: web-safe alphabet, no padding."""
     return base64.urlsafe_b64encode(contents).rstrip(b"=")
+
+
+def web_safe(text: bytes) -> bytes:
+    """Base64 text in that form, as far as it takes no more than other characters, which costs TensorFlow ten times as long."""
+    has_others = b"+" in text or b"/" in text
+    return (text.translate(TO_WEB_SAFE) if has_others else text).rstrip(b"=")
 
 
 def _fault(standard: str) -> str:

@@ -14,7 +14,7 @@ from tensorflow.core.framework import graph_pb2, node_def_pb2
 
 from backend.errors import InvalidArgument, UnsupportedPhoto
 from backend.serving import photo
-from backend.serving.base64_text import decode_base64, to_web_safe_base64
+from backend.serving.base64_text import decode_base64, to_web_safe_base64, web_safe
 from backend.serving.photo import Photo, PhotoLimits
 from backend.serving.photo_files import GIF, JPEG, PNG, check_structure, first_frame, gif_pixels
 
@@ -94,11 +94,13 @@ def _safe_string(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
     if _is_picture(value):
         return safe(value)
     try:
-        contents = decode_base64(value.decode("latin-1"))
+        contents = decode_base64(value)
     except InvalidArgument:
         return value
-    seen = safe(contents) if _is_picture(contents) else contents
-    return value if seen is contents else to_web_safe_base64(seen)
+    if not _is_picture(contents):
+        return value
+    seen = safe(contents)
+    return web_safe(value) if seen is contents else to_web_safe_base64(seen)
 
 
 def _is_picture(contents: bytes) -> bool:
