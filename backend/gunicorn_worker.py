@@ -40,6 +40,7 @@ HEAD_END = b"\r\n\r\n"
 LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
 CODING = re.compile(rb"\r\ntransfer-encoding[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
 EXPECT = re.compile(rb"\r\nexpect[ \t]*:[ \t]*100-continue[ \t]*(?=\r\n)", re.IGNORECASE)
+OLD = re.compile(rb"[^\r\n]* HTTP/1\.0\r\n")
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -100,7 +101,7 @@ class Incoming:
         """Find out where the body ends. What is contradictory goes to the parser as it is, which refuses it."""
         lengths, codings = set(LENGTH.findall(head)), CODING.findall(head)
         length = lengths.pop().strip() if len(lengths) == 1 else b""
-        self.expects_continue = EXPECT.search(head) is not None
+        self.expects_continue = EXPECT.search(head) is not None and not OLD.match(head)
         if codings:
             self._step = self._find_chunk
             self.is_done = b"chunked" not in codings[-1].lower()

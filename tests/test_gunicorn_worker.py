@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import re
 import resource
+import select
 import socket
 import threading
 import time
@@ -72,6 +74,12 @@ def test_a_question_whether_to_go_on_is_not_asked_of_the_parser_again():
     assert incoming.expects_continue
     incoming.take(b"{}")
     assert incoming.request() == post("Content-Length: 2", body=b"{}")
+
+
+def test_an_old_client_is_not_told_to_go_on():
+    incoming = Incoming(1000)
+    incoming.take(post("Content-Length: 2", "Expect: 100-continue").replace(b"HTTP/1.1", b"HTTP/1.0"))
+    assert not incoming.expects_continue
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +169,8 @@ def test_requests_that_would_fill_the_memory_are_refused_and_the_server_goes_on(
     clients = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(20)]
     for client in clients:
         client.sendall(half)
-    status, body = answer(clients[-1])
+    refused, _, _ = select.select(clients, [], [], 60)  # whose bytes came last
+    status, body = answer(refused[0])
     assert b" 503 " in status
     assert "16 MiB (DOGSNAP_MAX_HELD_MB)" in body["error"]
     for client in clients:
@@ -219,9 +228,97 @@ def test_a_client_that_leaves_its_answered_connection_open_delays_nobody(server)
         client.close()
 
 
+# Where a request ends has one meaning here, or none: what could mean two things to two servers is refused, and nothing
+# behind it on its connection is read as a request.
+BEHIND = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+CHUNKED = "Transfer-Encoding: chunked"
+ONE_CHUNK = b"14\r\n" + BODY + b"\r\n"
+UNCLEAR = {
+    "the same length twice": post("Content-Length: 20", "Content-Length: 20", body=BODY),
+    "two lengths": post("Content-Length: 20", "Content-Length: 0", body=BODY),
+    "a list of lengths": post("Content-Length: 20, 20", body=BODY),
+    "a length with a sign": post("Content-Length: +20", body=BODY),
+    "a negative length": post("Content-Length: -20", body=BODY),
+    "a length in hexadecimal": post("Content-Length: 0x14", body=BODY),
+    "a length with an underscore": post("Content-Length: 2_0", body=BODY),
+    "a blank before the colon": post("Content-Length : 20", body=BODY),
+    "a length and chunks": post("Content-Length: 4", CHUNKED, body=b"0\r\n\r\n"),
+    "chunks and a length": post(CHUNKED, "Content-Length: 20", body=ONE_CHUNK + b"0\r\n\r\n"),
+    "chunks twice": post(CHUNKED, CHUNKED, body=ONE_CHUNK + b"0\r\n\r\n"),
+    "chunks that are not the last coding": post("Transfer-Encoding: chunked, identity", body=b"0\r\n\r\n"),
+    "identity": post("Transfer-Encoding: identity", "Content-Length: 20", body=BODY),
+    "an unknown coding": post("Transfer-Encoding: xchunked", body=b"0\r\n\r\n"),
+    "a coding behind a control character": post("Transfer-Encoding: \x0bchunked", body=b"0\r\n\r\n"),
+    "chunks in HTTP/1.0": post(CHUNKED, body=b"0\r\n\r\n").replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "a folded header": post("X-A: b\r\n c", "Content-Length: 20", body=BODY),
+    "a folded coding": post("Transfer-Encoding:\r\n chunked", body=b"0\r\n\r\n"),
+    "a fold before any header": b"POST / HTTP/1.1\r\n X-A: b\r\nHost: x\r\n\r\n",
+    "lines that end with LF alone": post().replace(b"\r\n", b"\n"),
+    "LF within a header": post("X-A: b\nContent-Length: 20", body=BODY),
+    "CR within a header": post("X-A: b\rContent-Length: 20", body=BODY),
+    "a zero byte within a header": post("X-A: b\0c"),
+    "two hosts": post("Host: y"),
+    "no version": b"GET /health\r\n\r\n",
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "a proxy's greeting": b"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n" + post(),
+    "a chunk size with 0x": post(CHUNKED, body=b"0x14\r\n" + BODY + b"\r\n0\r\n\r\n"),
+    "a chunk size with a sign": post(CHUNKED, body=b"+14\r\n" + BODY + b"\r\n0\r\n\r\n"),
+    "a chunk size after a blank": post(CHUNKED, body=b" 14\r\n" + BODY + b"\r\n0\r\n\r\n"),
+    "a chunk size beyond all": post(CHUNKED, body=b"FFFFFFFFFFFFFFFF0\r\n" + BODY),
+    "a chunk longer than it says": post(CHUNKED, body=b"14\r\n" + BODY + b"xx\r\n0\r\n\r\n"),
+    "chunks whose lines end with LF alone": post(CHUNKED, body=b"14\n" + BODY + b"\n0\n\n"),
+    "a chunk extension that ends with LF": post(CHUNKED, body=b"14;a\n" + BODY + b"\r\n0\r\n\r\n"),
+    "a chunk extension with CR": post(CHUNKED, body=b"14;a\rb\r\n" + BODY + b"\r\n0\r\n\r\n"),
+    "a length in a trailer": post(CHUNKED, body=ONE_CHUNK + b"0\r\nContent-Length: 5\r\n\r\n"),
+    "a request as a trailer": post(CHUNKED, body=ONE_CHUNK + b"0\r\n" + BEHIND),
+    "an expectation that nobody knows": post("Expect: 200-ok", "Content-Length: 20", body=BODY),
+    "a request line that is too long": post(path="/" + "a" * 9000),
+    "a header that is too long": post("X-A: " + "a" * 9000),
+    "too many headers": post(*[f"X-{number}: a" for number in range(120)]),
+}
+
+
+def exchange(server, data: bytes) -> bytes:
+    """All that comes back until the server closes the connection."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
+        client.sendall(data)
+        return b"".join(iter(lambda: client.recv(65536), b""))
+
+
+@pytest.mark.parametrize("case", UNCLEAR)
+def test_a_request_with_an_unclear_end_is_refused_and_what_follows_it_is_not_read(server, case):
+    received = exchange(server, UNCLEAR[case] + BEHIND)
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert re.findall(rb"HTTP/1\.1 (\d+)", received)[1:] == [], received
+    assert head.split()[1] in (b"400", b"413", b"414", b"417", b"431")
+    assert set(json.loads(body)) == {"error", "request_id"}
+
+
+CLEAR = {
+    "chunks with extensions and a trailer": post(
+        CHUNKED, body=b'14;a=b;c="d"\r\n' + BODY + b"\r\n0;x\r\nX-A: b\r\n\r\n"
+    ),
+    "a target that names its host": post("Content-Length: 20", body=BODY, path=f"http://x:1{PREDICT}"),
+    "an offer of another protocol": post("Connection: Upgrade", "Upgrade: h2c", "Content-Length: 20", body=BODY),
+    "an expectation in HTTP/1.0": post(
+        "Expect: 100-continue", "Connection: keep-alive", "Content-Length: 20", body=BODY
+    ).replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "an empty line before it": b"\r\n" + post("Content-Length: 20", body=BODY),
+    "a header that looks like a length": post("Content_Length: 3", "Content-Length: 20", body=BODY),
+}
+
+
+@pytest.mark.parametrize("case", CLEAR)
+def test_an_unusual_request_with_a_clear_end_is_answered_and_so_is_the_next(server, case):
+    received = exchange(server, CLEAR[case] + BEHIND.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    assert re.findall(rb"HTTP/1\.[01] (\d+)", received) == [b"200", b"200"], received
+    assert b'{"predictions":[2.5]}' in received
+    assert received.endswith(b"healthy")
+
+
 @pytest.fixture
 def many_files():
-    """Lets this process, and the server it starts, open more than a thousand connections."""
+    """Lets this process open more than a thousand connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 4096:
         pytest.skip(f"this machine lets a process open {hard} files at most; the test needs 4096")
@@ -230,8 +327,7 @@ def many_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_more_connections_than_there_is_room_for_make_the_oldest_leave(start_server, models, many_files):
-    server = start_server(models)
+def test_more_connections_than_there_is_room_for_make_the_oldest_leave(server, many_files):
     with contextlib.ExitStack() as stack:
         clients = [
             stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60)) for _ in range(1050)
