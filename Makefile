@@ -42,14 +42,15 @@ $(WEB)/dist/index.html: $(WEB)/node_modules/.package-lock.json $(shell find mini
 	@echo "dogsnap: building the mini program for the browser ..."
 	@PATH="$$PATH:$(abspath $(BIN))" $(NODE) $(WEB)/build.mjs
 
-# Both versions come from the stored weights; what decides them is the weights and the code that exports, merges and preprocesses.
-$(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL)/*.h5) $(addprefix backend/,modeling/architectures.py modeling/export.py modeling/freezing.py modeling/inspection.py modeling/layers.py modeling/merge.py serving/preprocessing.py serving/checksums.py)
-	@echo "dogsnap: building versions 1 and 2 of the model from the stored weights ..."
+# All versions come from the stored weights; what decides them is the weights and the code that exports, merges and preprocesses.
+$(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL)/*.h5) $(addprefix backend/,modeling/acceleration.py modeling/architectures.py modeling/export.py modeling/freezing.py modeling/inspection.py modeling/layers.py modeling/merge.py serving/preprocessing.py serving/checksums.py)
+	@echo "dogsnap: building the model's versions from the stored weights (half a minute) ..."
 	@rm -rf .setup
 	@$(BIN)/dogsnap export inception_v3 --from $(MODEL) --out .setup
 	@$(BIN)/dogsnap merge .setup/inception_v3/1
-	@rm -rf $(MODEL)/1 $(MODEL)/2
-	@mv .setup/inception_v3/1 .setup/inception_v3/2 $(MODEL)/
+	@$(BIN)/dogsnap merge --fast .setup/inception_v3/1 || echo "dogsnap: version 3, the fast one, is left out"
+	@rm -rf $(MODEL)/1 $(MODEL)/2 $(MODEL)/3
+	@mv .setup/inception_v3/[1-9]* $(MODEL)/
 	@rm -rf .setup
 
 setup: $(VENV)/.installed $(WEB)/dist/index.html $(MODEL)/2/saved_model.pb ## environment, mini program and model versions

@@ -100,7 +100,7 @@ def test_a_file_that_is_no_photo_is_named_and_left_out(versions, data) -> None:
 
 
 def test_versions_of_different_classes_are_not_compared(versions, data) -> None:
-    foreign = ExportedVersion(versions[1].path, {"labels": LABELS[:2]}, versions[1].scores, None)
+    foreign = ExportedVersion(versions[1].path, {"labels": LABELS[:2]}, versions[1].servable)
     with pytest.raises(ValueError, match="different classes"):
         compare(versions[0], foreign, photo_files(data, 5))
 

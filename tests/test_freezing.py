@@ -56,11 +56,11 @@ def wide(tmp_path_factory) -> tf.types.experimental.ConcreteFunction:
 
 def test_a_frozen_network_answers_as_the_one_with_variables(wide) -> None:
     x = tf.random.uniform((3, 512))
-    np.testing.assert_allclose(freeze(wide)(x)["y"], wide(x=x)["y"], rtol=1e-6)
+    np.testing.assert_allclose(freeze(wide).function()(x)["y"], wide(x=x)["y"], rtol=1e-6)
 
 
 def test_no_variable_is_left_and_four_signatures_share_one_copy(wide, tmp_path) -> None:
-    folder = saved(tmp_path / "1", freeze(wide), signatures=4)
+    folder = saved(tmp_path / "1", freeze(wide).function(), signatures=4)
     assert not {"VarHandleOp", "ReadVariableOp"} & operations(folder)
     assert 2**20 < (folder / "saved_model.pb").stat().st_size < 1.1 * 2**20
     loaded = tf.saved_model.load(str(folder)).signatures
@@ -76,7 +76,7 @@ def test_what_does_not_depend_on_the_input_is_computed_beforehand(tmp_path) -> N
     def network(x):
         return {"y": x @ (tf.math.rsqrt(scale + 1.0) * 3.0)}
 
-    folder = saved(tmp_path / "2", freeze(loaded_signature(tmp_path / "1", network, scale)))
+    folder = saved(tmp_path / "2", freeze(loaded_signature(tmp_path / "1", network, scale)).function())
     assert "MatMul" in operations(folder)
     assert not {"Rsqrt", "Mul"} & operations(folder)
 
@@ -90,7 +90,7 @@ def test_branches_and_loops_survive(tmp_path) -> None:
         looped = tf.while_loop(lambda i, _: i < steps, lambda i, v: (i + 1, v @ weights), (0, x))[1]
         return {"y": tf.cond(tf.reduce_sum(x) > 0, lambda: looped, lambda: -looped)}
 
-    frozen = freeze(loaded_signature(tmp_path, network, steps, weights))
+    frozen = freeze(loaded_signature(tmp_path, network, steps, weights)).function()
     for x in (tf.ones((2, 32)), -tf.ones((2, 32))):
         np.testing.assert_allclose(frozen(x)["y"], network(x)["y"], rtol=1e-5)
 
@@ -110,4 +110,4 @@ def test_a_lookup_table_cannot_become_a_constant_and_is_named(tmp_path) -> None:
 def test_more_than_a_saved_model_holds_is_refused(wide, monkeypatch) -> None:
     monkeypatch.setattr(freezing, "MAX_CONSTANT_BYTES", 10**6)
     with pytest.raises(FreezingError, match=r"the constants take 0\.0 GB"):
-        freeze(wide)
+        freeze(wide).function()

@@ -47,7 +47,7 @@ def export(model: str, source: str | None, models: Path, labels: Path | None, ba
         if model == VIT:
             folder = _export_vit(source, labels, models / model, batch or 0)
         else:
-            folder = export_stored(model, Path(source) if source else models / model, models)
+            folder = export_stored(model, Path(source) if source else models / model, models, click.echo)
     except (ExportError, FreezingError, OSError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"wrote {folder}")

@@ -63,7 +63,13 @@ def describe(repository: Repository, name: str) -> dict[str, Any]:
         "name": name,
         "default_version": repository.default_version(name),
         "versions": [
-            {"version": each.version, "state": each.state, "error": each.error, "load_seconds": each.load_seconds}
+            {
+                "version": each.version,
+                "state": each.state,
+                "error": each.error,
+                "load_seconds": each.load_seconds,
+                "runtime": each.runtime,
+            }
             for each in repository.status(ModelSpec(name))
         ],
         "labels": labels,

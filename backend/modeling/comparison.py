@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 
+from backend.errors import InvalidArgument
 from backend.files import is_photo
 from backend.modeling.dataset import read_list
 from backend.modeling.scoring import ExportedVersion
@@ -82,7 +82,7 @@ def compare(
         try:
             answers.append([_timed(version, photo.read_bytes()) for version in (first, second)])
             read.append(photo)
-        except tf.errors.InvalidArgumentError:
+        except InvalidArgument:
             report(f"{photo} cannot be decoded and is left out")
         progress()
     if not read:

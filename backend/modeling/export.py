@@ -15,6 +15,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from backend.modeling import layers
+from backend.modeling.acceleration import Acceleration, Steps, accelerate
 from backend.modeling.architectures import (
     ARCHITECTURES,
     CYCLEGAN,
@@ -22,6 +23,7 @@ from backend.modeling.architectures import (
     cyclegan_generator,
     load_stored_weights,
 )
+from backend.modeling.freezing import freeze
 from backend.serving import checksums
 from backend.serving.servable import DESCRIPTION_FILE
 from backend.serving.versions import version_folders
@@ -32,10 +34,10 @@ class ExportError(ValueError):
     """What should be exported is not there or does not fit; the message says what to do."""
 
 
-def export_stored(name: str, artefacts: Path, models: Path) -> Path:
+def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[str], None] = lambda _: None) -> Path:
     """Build the next version of models/<name> from what training stored in `artefacts`: float16 weights, labels, recipe, scores.
 
-    Returns the version's folder. Raises ExportError for missing or foreign artefacts.
+    Returns the version's folder; `report` hears which runtime it is for. Raises ExportError for missing or foreign artefacts.
     """
     recipe = _read_json(artefacts / "recipe.json")
     if recipe.get("architecture") == CYCLEGAN:
@@ -60,7 +62,7 @@ def export_stored(name: str, artefacts: Path, models: Path) -> Path:
         "scores": scores,
         "source": {"weights": STORED_WEIGHTS, "exported_by": "dogsnap export"},
     }
-    return export_classifier(model, calibration["temperature"], description, models / name)
+    return export_classifier(model, calibration["temperature"], description, models / name, report)
 
 
 def export_generator(name: str, recipe: Mapping, artefacts: Path, models: Path) -> Path:
@@ -105,7 +107,13 @@ def _read_json(path: Path) -> dict | list:
         raise ExportError(f"{path} is no JSON: {error}") from error
 
 
-def export_classifier(model: keras.Model, temperature: float, description: Mapping, model_folder: Path) -> Path:
+def export_classifier(
+    model: keras.Model,
+    temperature: float,
+    description: Mapping,
+    model_folder: Path,
+    report: Callable[[str], None] = lambda _: None,
+) -> Path:
     """Write a network that gives {"breeds": logits (n, classes), "dog": logits (n, 1)} as the next version of `model_folder`.
 
     Signatures: `serving_default`, image float32 (n, h, w, 3) in [0, 1] -> prediction float32 (n, classes), probabilities
@@ -131,7 +139,17 @@ def export_classifier(model: keras.Model, temperature: float, description: Mappi
     module.variables_of_the_network = [variable.value for variable in model.variables]
     example = {"image": np.full((1, height, width, channels), 0.5, np.float32)}
     signatures = {"serving_default": serving_default, "scores": scores}
-    return write_version(model_folder, module, signatures, description, dict.fromkeys(signatures, example))
+    warmup = dict.fromkeys(signatures, example)
+    acceleration = _acceleration(scores, image)
+    return write_version(model_folder, module, signatures, description, warmup, acceleration, report)
+
+
+def _acceleration(scores: Callable, image: tf.TensorSpec) -> Acceleration:
+    """The network of a classifier, both of whose signatures are nothing but the network."""
+    by_name = tf.function(lambda **inputs: scores(inputs["image"]), autograph=False)
+    graph = freeze(by_name.get_concrete_function(image=image))
+    steps = {"serving_default": Steps(["prediction"]), "scores": Steps(["prediction", "dog"])}
+    return Acceleration(graph, graph.function(), steps)
 
 
 def write_version(
@@ -140,11 +158,14 @@ def write_version(
     signatures: Mapping[str, Callable],
     description: Mapping | None,
     warmup: Mapping[str, Mapping[str, np.ndarray]],
+    acceleration: Acceleration | None = None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Path:
     """Save `module` as the next free version below `model_folder`; it appears there whole or not at all.
 
     `signatures`: tf.functions with input signatures, saved with method tensorflow/serving/predict. `description`: goes to
     assets.extra/dogsnap.json. `warmup`: by signature name, the inputs of a request that a server runs before the first user's.
+    `acceleration`: the network by itself, for a faster runtime; what comes of it goes to `report`.
     """
     model_folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".writing-", dir=model_folder) as temporary:
@@ -155,6 +176,8 @@ def write_version(
             text = json.dumps(description, indent=1, ensure_ascii=False)
             (folder / DESCRIPTION_FILE).write_text(text + "\n", encoding="utf-8")
         write_warmup_requests(folder / RECORDS_FILE, model_folder.name, warmup)
+        if acceleration is not None:
+            accelerate(folder, acceleration, report)
         checksums.write(folder)
         return _publish(folder, model_folder)
 

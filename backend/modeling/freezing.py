@@ -4,6 +4,7 @@ It adds no layer and writes no file: that is `layers.py` and `merge.py`.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import tensorflow as tf
@@ -24,8 +25,34 @@ class FreezingError(ValueError):
     """The signature cannot be turned into constants; the message says why."""
 
 
-def freeze(signature: tf.types.experimental.ConcreteFunction) -> tf.types.experimental.ConcreteFunction:
-    """The same function with its variables replaced by constants: takes the inputs by name, returns a dict of outputs.
+@dataclass(frozen=True)
+class FrozenGraph:
+    """A network as one graph of constants. `inputs`, `outputs`: its tensors' names by alias, sorted; `specs`: of the inputs."""
+
+    graph_def: tf.compat.v1.GraphDef
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    specs: Mapping[str, tf.TensorSpec]
+
+    def function(self) -> tf.types.experimental.ConcreteFunction:
+        """The network as a function: takes the inputs in their order, returns a dict of outputs."""
+        graph_def, constants = _without_large_constants(self.graph_def)
+
+        @tf.function(autograph=False)
+        def network(*images: tf.Tensor) -> dict[str, tf.Tensor]:
+            graph = tf.compat.v1.get_default_graph()
+            fed = dict(zip(self.inputs.values(), images, strict=True))
+            fed |= {name: graph.capture(value) for name, value in constants.items()}
+            wanted = list(self.outputs.values())
+            results = tf.graph_util.import_graph_def(graph_def, input_map=fed, return_elements=wanted, name="network")
+            return dict(zip(self.outputs, results, strict=True))
+
+        specs = [tf.TensorSpec(self.specs[name].shape, self.specs[name].dtype, name) for name in self.inputs]
+        return network.get_concrete_function(*specs)
+
+
+def freeze(signature: tf.types.experimental.ConcreteFunction) -> FrozenGraph:
+    """The same network with its variables replaced by constants.
 
     Lab note. Written in the usual way, constants inside the function's graph, a merged Inception v3 takes 3.0 GB once its four
     signatures have answered, and 3 to 6 seconds before each first answer: every function that calls the network copies
@@ -38,18 +65,12 @@ def freeze(signature: tf.types.experimental.ConcreteFunction) -> tf.types.experi
     specs = signature.structured_input_signature[1]
     names, outputs = sorted(specs), sorted(signature.structured_outputs)
     frozen = _with_constants(signature, specs, names)
-    graph_def, constants = _without_large_constants(_folded(frozen))
-    operations = [tensor.name for tensor in frozen.outputs]
-
-    @tf.function(autograph=False)
-    def network(*images: tf.Tensor) -> dict[str, tf.Tensor]:
-        graph = tf.compat.v1.get_default_graph()
-        fed = {tensor.name: image for tensor, image in zip(frozen.inputs, images, strict=True)}
-        fed |= {name: graph.capture(value) for name, value in constants.items()}
-        results = tf.graph_util.import_graph_def(graph_def, input_map=fed, return_elements=operations, name="network")
-        return dict(zip(outputs, results, strict=True))
-
-    return network.get_concrete_function(*[tf.TensorSpec(specs[name].shape, specs[name].dtype, name) for name in names])
+    return FrozenGraph(
+        _folded(frozen),
+        {name: tensor.name for name, tensor in zip(names, frozen.inputs, strict=True)},
+        {name: tensor.name for name, tensor in zip(outputs, frozen.outputs, strict=True)},
+        specs,
+    )
 
 
 def load_signatures(folder: Path) -> tuple[Mapping[str, tf.types.experimental.ConcreteFunction], object]:

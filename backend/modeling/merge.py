@@ -21,15 +21,19 @@ import numpy as np
 import tensorflow as tf
 
 from backend.modeling import detections, layers, ranges
+from backend.modeling.acceleration import EXACT, FAST, Acceleration, Steps, takes_images_of_one_size
 from backend.modeling.export import write_version
 from backend.modeling.freezing import freeze, load_signatures
 from backend.modeling.inspection import input_specs
 from backend.serving.preprocessing import decode_base64
+from backend.serving.runtimes import Unfit
 from backend.serving.servable import DEFAULT_SIGNATURE, DESCRIPTION_FILE
 
 Function = tf.types.experimental.ConcreteFunction
 Tensors = dict[str, tf.Tensor]
 Specs = Mapping[str, tf.TensorSpec]
+# How a signature goes: its input, what makes image bytes of it, and what makes its outputs of the network's.
+Way = tuple[str, Callable[[tf.Tensor], tf.Tensor], Callable[[Tensors], Tensors]]
 
 IMAGE_TYPES = (tf.float32, tf.float16, tf.bfloat16, tf.float64, tf.uint8)
 PNG_CHANNELS = (1, 3, 4)
@@ -51,7 +55,8 @@ class Options:
     `size`: (height, width), where the source leaves it open. `mean`, `deviation`: see layers.ImageInput; `input_range`, in
     their place: the numbers that stand for black and white in the network's input; `output_range`: in its output. `softmax`:
     the class output holds logits. `labels`: names of the classes, in class order. `batch`: at most so many images of waiting
-    requests share a run; 0: none. `first_class`: added to a detector's classes.
+    requests share a run; 0: none. `first_class`: added to a detector's classes. `fast`: the network multiplies in bfloat16
+    where it can.
     """
 
     decode: str = "base64"
@@ -71,6 +76,7 @@ class Options:
     classes: str | None = None
     scores: str | None = None
     first_class: int = 0
+    fast: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,10 +132,15 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
     if options.encode == "png":
         merger.find_output_range(description, report)
     merged = merger.signatures(richest)
+    acceleration = merger.acceleration(richest, source)
     if description:
         origin = f"{source.resolve().parent.name}/{source.resolve().name}"
         description["source"] = {"merged_from": origin, "decode": options.decode}
-    return write_version(source.resolve().parent, tf.Module(), merged, description or None, merger.warmup(merged))
+    folder, warmup = source.resolve().parent, merger.warmup(merged)
+    try:
+        return write_version(folder, tf.Module(), merged, description or None, warmup, acceleration, report)
+    except Unfit as error:
+        raise MergeError(f"--fast does not pay on this machine: {error}") from error
 
 
 def read_description(source: Path) -> dict:
@@ -320,25 +331,54 @@ class Merger:
         self.image_output = self._image_output() if options.encode == "png" else None
         self.renamed = self._renamed()
         self.output_range = (0.0, 1.0)
-        self.frozen = freeze(richest)
+        self.graph = freeze(richest)
+        self.frozen = self.graph.function()
         self.network = self._network()
 
     def signatures(self, richest: str) -> dict[str, Function]:
         """Every signature of the merged version by name; see `merge`."""
-        made = {}
+        return {name: self._signature(*way) for name, way in self._ways(richest).items()}
+
+    def _ways(self, richest: str) -> dict[str, Way]:
+        ways = {}
         if self.options.decode == "bytes":
             text = raw = "input_bytes"
             decode = tf.identity
         else:
             text = self.place.input.removesuffix("_bytes")  # servers feed bytes, not text, to what is named so
             raw, decode = f"{text}_bytes", decode_base64
-            made[raw] = self._signature(raw, tf.identity, self._main)
-        made[DEFAULT_SIGNATURE] = self._signature(text, decode, self._main)
+            ways[raw] = (raw, tf.identity, self._main)
+        ways[DEFAULT_SIGNATURE] = (text, decode, self._main)
         if richest != self.place.signature:
-            made[richest] = self._signature(raw, tf.identity, self._all)
+            ways[richest] = (raw, tf.identity, self._all)
         if self.names and self.classes:
-            made["labels"] = self._signature(text, decode, self._named)
-        return made
+            ways["labels"] = (text, decode, self._named)
+        return ways
+
+    def acceleration(self, richest: str, source: Path) -> Acceleration | None:
+        """The network with what stands before and after it; None where they cannot be taken apart."""
+        if not takes_images_of_one_size(self.graph) or self.options.batch:
+            if self.options.fast:
+                raise MergeError(
+                    "--fast needs a network that takes float32 images of one size and nothing else, and no --batch"
+                )
+            return None
+        steps = {name: self._steps(*way) for name, way in self._ways(richest).items()}
+        return Acceleration(self.graph, self.frozen, steps, FAST if self.options.fast else EXACT, source)
+
+    def _steps(self, alias: str, decode: Callable, answer: Callable[[Tensors], Tensors]) -> Steps:
+        def before(**inputs: tf.Tensor) -> Tensors:
+            return {self.place.input: layers.images_from_bytes(decode(inputs[alias]), self.wanted)}
+
+        def after(**answers: tf.Tensor) -> Tensors:
+            return answer(answers)
+
+        contents = {alias: tf.TensorSpec((None,), tf.string, alias)}
+        given = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in self.outputs.items()}
+        made = tf.function(after, autograph=False).get_concrete_function(**given)
+        plain = answer != self._named and not (self.options.softmax or self.options.encode)
+        images = tf.function(before, autograph=False).get_concrete_function(**contents)
+        return Steps(list(made.structured_outputs), images, None if plain else made)
 
     def warmup(self, signatures: Mapping[str, Function]) -> dict[str, dict[str, np.ndarray]]:
         """One request per signature: a grey photo of the network's size, and zeros for further inputs."""

@@ -3,27 +3,24 @@
 It judges nothing: `evaluation.py` does.
 """
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import keras
 import numpy as np
-import tensorflow as tf
 
-from backend.serving.preprocessing import photos_to_images
-from backend.serving.servable import DESCRIPTION_FILE
+from backend.errors import DogsnapError
+from backend.serving.servable import DESCRIPTION_FILE, Servable, ServableId
 
 
 @dataclass(frozen=True)
 class ExportedVersion:
-    """A loaded version directory with its self-description (assets.extra/dogsnap.json)."""
+    """A loaded version directory with its self-description (assets.extra/dogsnap.json), run as the server runs it."""
 
     path: Path
-    description: dict
-    scores: tf.types.experimental.ConcreteFunction
-    keep_alive: object
+    description: Mapping
+    servable: Servable
 
     @classmethod
     def load(cls, path: Path) -> "ExportedVersion":
@@ -33,19 +30,21 @@ class ExportedVersion:
             raise FileNotFoundError(
                 f"{description} does not exist; expected a version made by `dogsnap export` or `merge`"
             )
-        loaded = tf.saved_model.load(str(path))
-        if "scores" not in loaded.signatures:
-            raise ValueError(f"{path} has no signature `scores`, only {', '.join(sorted(loaded.signatures))}")
-        return cls(path, json.loads(description.read_text(encoding="utf-8")), loaded.signatures["scores"], loaded)
+        number = path.resolve().name
+        try:
+            servable = Servable.load(
+                ServableId(path.resolve().parent.name, int(number) if number.isdigit() else 0), path
+            )
+        except DogsnapError as error:
+            raise ValueError(error.message) from error
+        if "scores" not in servable.signatures:
+            raise ValueError(f"{path} has no signature `scores`, only {', '.join(sorted(servable.signatures))}")
+        return cls(path, servable.description.raw, servable)
 
     def answer(self, photos: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
         """Photos, as the bytes of their files -> breed probabilities (n, classes) and probability of a dog (n,)."""
-        (name, spec), *_ = self.scores.structured_input_signature[1].items()
-        fed = tf.constant(photos)
-        if spec.dtype != tf.string:
-            fed = photos_to_images(fed, tuple(self.description["input_size"]))
-        answer = self.scores(**{name: fed})
-        return answer["prediction"].numpy(), answer["dog"].numpy().reshape(-1)
+        answer = self.servable.run_photos(self.servable.signature("scores"), photos)
+        return answer["prediction"], answer["dog"].reshape(-1)
 
 
 def answers(version: ExportedVersion, paths: list[Path], batch: int = 16) -> tuple[np.ndarray, np.ndarray]:

@@ -3,9 +3,11 @@
 It loads nothing and holds no lock: the repository does both.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from backend.errors import InvalidArgument
 from backend.serving.configs import ModelConfig
@@ -59,12 +61,13 @@ class Version:
 
 @dataclass(frozen=True)
 class VersionStatus:
-    """What a status request learns of one version; `error` is empty unless a load failed."""
+    """What a status request learns of one version; `error` is empty unless a load failed, `runtime` None unless one did not."""
 
     version: int
     state: State
     error: str
     load_seconds: float
+    runtime: Mapping[str, Any] | None
 
 
 @dataclass
@@ -161,7 +164,8 @@ class Model:
 
     def status(self, number: int) -> VersionStatus:
         version = self.versions[number]
-        return VersionStatus(number, version.state, self.error(number), version.load_seconds)
+        runtime = version.servable.runtime if version.servable else None
+        return VersionStatus(number, version.state, self.error(number), version.load_seconds, runtime)
 
     def wanted(self, label: str) -> int | None:
         """Where a label is to point, though it may still have to wait for that version."""

@@ -132,6 +132,7 @@ def _version(model: Model, version: Version) -> dict[str, Any]:
         "error": model.error(version.id.version),
         "load_seconds": version.load_seconds,
         "in_use": version.in_use,
+        "runtime": version.servable.runtime if version.servable else None,
         "classes": len(version.servable.description.labels) if version.servable else 0,
         "used_by": used_by(model, version.id.version),
     }

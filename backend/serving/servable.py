@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from backend.errors import DogsnapError, FailedPrecondition, Internal, InvalidArgument, Unavailable
-from backend.serving import checksums, preprocessing
+from backend.serving import checksums, preprocessing, runtimes
 from backend.serving.base64_text import to_web_safe_base64
 from backend.serving.photo_values import Decoding
 
@@ -109,19 +109,25 @@ class Servable:
         self.description = Description.read(path)
         self.decoding = Decoding()
         self.signature_defs = signature_defs
-        self._loaded = loaded
+        self._loaded = loaded  # what the functions need, a SavedModel or a network of another runtime, lives as long
+        self.runtime: Mapping[str, Any] = {"name": runtimes.TENSORFLOW}
         self._functions = dict(loaded.signatures)
         self.signatures = {name: _signature(name, signature_defs[name]) for name in self._functions}
         self._check_labels()
 
     @classmethod
     def load(cls, identity: ServableId, path: Path) -> "Servable":
-        """Load `path`. Raises FailedPrecondition for a changed file; what TensorFlow raises for a damaged one comes through."""
+        """Load `path`, with the runtime that it brings along if that can run it.
+
+        Raises FailedPrecondition for a changed file; what TensorFlow raises for a damaged one comes through.
+        """
         checksums.verify(path)
         meta_graph = _serving_graph(path)
-        loaded = tf.saved_model.load(str(path), tags=list(meta_graph.meta_info_def.tags))
+        loaded, runtime = runtimes.load(path, identity)
+        if loaded is None:
+            loaded = tf.saved_model.load(str(path), tags=list(meta_graph.meta_info_def.tags))
         servable = cls(identity, path, loaded, dict(meta_graph.signature_def))
-        servable.decoding = Decoding.of(meta_graph.graph_def)
+        servable.decoding, servable.runtime = Decoding.of(meta_graph.graph_def), runtime
         return servable
 
     def signature(self, name: str = "") -> Signature:
@@ -237,8 +243,10 @@ def _specs(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, tf.Tenso
     }
 
 
-def _to_numpy(tensor: tf.Tensor) -> np.ndarray:
+def _to_numpy(tensor: tf.Tensor | np.ndarray) -> np.ndarray:
     """A string scalar comes as bare bytes from TensorFlow; everything here is an array."""
+    if isinstance(tensor, np.ndarray):
+        return tensor
     return np.asarray(tensor.numpy(), dtype=object if tensor.dtype == tf.string else None)
 
 

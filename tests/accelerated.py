@@ -1,0 +1,25 @@
+"""Versions of the tiny network that bring it along for OpenVINO, made by the real export and merge."""
+
+from pathlib import Path
+
+import exported
+import pytest
+
+from backend.modeling import acceleration
+from backend.modeling.merge import Options, merge
+
+
+def patch(monkeypatch: pytest.MonkeyPatch, speedup: float = 2.0) -> None:
+    """Have networks of any size tried. Only the stopwatch is replaced: whether a tiny network gains is a matter of chance."""
+    monkeypatch.setattr(acceleration, "SMALLEST_BYTES", 0)
+    monkeypatch.setattr(acceleration, "_speedup", lambda *_: speedup)
+
+
+def versions(model_folder: Path) -> Path:
+    """Version 1, 2 merged from it, and 3, the fast one."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        patch(monkeypatch)
+        one = exported.export(model_folder)
+        merge(one, Options())
+        merge(one, Options(fast=True))
+    return model_folder

@@ -1,0 +1,106 @@
+"""Whether a version brings a second runtime along is decided by measuring: faster, and the same answers."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import accelerated
+import exported
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from backend.modeling import acceleration
+from backend.modeling.acceleration import Acceleration, Steps, accelerate, trial_images
+from backend.modeling.freezing import freeze, load_signatures
+from backend.modeling.merge import MergeError, Options, merge
+from backend.serving.runtimes import FOLDER, Facts
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory) -> Path:
+    """A tiny version, which is too small for its export to try another runtime."""
+    return exported.export(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def network(source) -> Acceleration:
+    signatures, keep_alive = load_signatures(source)
+    graph = freeze(signatures["scores"])
+    graph.function().keep_alive = keep_alive
+    return Acceleration(graph, graph.function(), {"scores": Steps(["dog", "prediction"])})
+
+
+def test_a_small_network_is_left_to_tensorflow(source):
+    assert not (source / FOLDER).exists()
+
+
+def test_a_network_that_gains_is_written_with_what_was_measured(network, tmp_path, monkeypatch):
+    accelerated.patch(monkeypatch, speedup=1.4)
+    said = []
+    assert accelerate(tmp_path, network, said.append)
+    facts = Facts.read(tmp_path / FOLDER)
+    assert (facts.precision, facts.speedup, sorted(facts.outputs)) == ("f32", 1.4, ["dog", "prediction"])
+    assert facts.largest_difference <= facts.tolerance == 1e-3
+    assert "OpenVINO" in facts.measured_by
+    assert said[0].startswith("OpenVINO runs the network in f32: 1.4 times as fast as TensorFlow, answers within ")
+
+
+@pytest.mark.parametrize("speedup", [0.5, 1.04])
+def test_a_network_that_gains_nothing_stays_tensorflows(network, tmp_path, monkeypatch, speedup):
+    accelerated.patch(monkeypatch, speedup)
+    said = []
+    assert not accelerate(tmp_path, network, said.append)
+    assert said == [
+        f"TensorFlow runs the network: OpenVINO in f32 is {speedup:.2f} times as fast, expected at least 1.05"
+    ]
+    assert not (tmp_path / FOLDER).exists()
+
+
+def test_answers_that_differ_from_tensorflows_are_not_taken(network, tmp_path, monkeypatch):
+    accelerated.patch(monkeypatch)
+    said = []
+
+    def other(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {name: value + 0.002 for name, value in network.reference(images).items()}
+
+    assert not accelerate(tmp_path, replace(network, reference=other), said.append)
+    assert "OpenVINO's answers differ from TensorFlow's by 0.002, expected at most 0.001" in said[0]
+
+
+def test_an_operation_that_openvino_does_not_have_leaves_the_network_to_tensorflow(tmp_path, monkeypatch):
+    accelerated.patch(monkeypatch)
+
+    def unknown(**inputs):
+        return {"y": tf.reduce_mean(tf.raw_ops.BesselI0e(x=inputs["image"]), axis=[1, 2])}
+
+    graph = freeze(tf.function(unknown).get_concrete_function(image=tf.TensorSpec((None, 8, 8, 3), tf.float32)))
+    assert not accelerate(tmp_path, Acceleration(graph, graph.function(), {"y": Steps(["y"])}))
+    assert not (tmp_path / FOLDER).exists()
+
+
+def test_the_stopwatch_gives_a_ratio_of_processor_times(network, tmp_path, monkeypatch):
+    monkeypatch.setattr(acceleration, "SMALLEST_BYTES", 0)
+    accelerate(tmp_path, replace(network, precision=replace(network.precision, least_speedup=0.0)))
+    assert 0.01 < Facts.read(tmp_path / FOLDER).speedup < 100
+
+
+def test_a_fast_version_that_does_not_pay_is_not_written(source, monkeypatch):
+    accelerated.patch(monkeypatch, speedup=1.4)
+    with pytest.raises(
+        MergeError, match=r"--fast does not pay on this machine: OpenVINO in bf16 is 1\.40 times as fast"
+    ):
+        merge(source, Options(fast=True))
+    assert [folder.name for folder in source.parent.iterdir()] == ["1"]
+
+
+def test_a_fast_version_shares_no_runs(source):
+    with pytest.raises(MergeError, match="and no --batch"):
+        merge(source, Options(fast=True, batch=8))
+
+
+def test_trial_images_use_the_whole_range_as_photos_do():
+    images = trial_images((32, 32, 3))
+    assert images.shape == (4, 32, 32, 3)
+    assert images.min() >= 0
+    assert images.max() <= 1
+    assert np.ptp(images) > 0.6

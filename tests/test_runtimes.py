@@ -1,0 +1,173 @@
+"""The runtime a version brings along: the same answers as TensorFlow's, and TensorFlow's where it cannot be used."""
+
+import json
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import accelerated
+import numpy as np
+import pytest
+import requests
+import tensorflow as tf
+from exported import LABELS, SIZE, photos
+
+from backend.errors import FailedPrecondition, InvalidArgument
+from backend.serving import checksums, runtimes
+from backend.serving.base64_text import to_web_safe_base64
+from backend.serving.servable import Servable, ServableId
+
+PHOTOS = photos(4)
+TEXTS = [to_web_safe_base64(photo) for photo in PHOTOS]
+IMAGES = np.random.default_rng(5).random((4, *SIZE, 3), np.float32)
+TOLERANCE = {1: 1e-5, 2: 1e-5, 3: 0.05}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    return accelerated.versions(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def loaded(made) -> dict[int, Servable]:
+    return {number: load(made / str(number)) for number in (1, 2, 3)}
+
+
+def load(folder: Path) -> Servable:
+    return Servable.load(ServableId("tiny", int(folder.name)), folder)
+
+
+@pytest.fixture
+def copy(made, tmp_path) -> Path:
+    return shutil.copytree(made / "2", tmp_path / "2")
+
+
+def fed(servable: Servable, signature: str, count: int) -> dict:
+    (alias,) = servable.signature(signature).inputs
+    values = IMAGES if servable.id.version == 1 else PHOTOS if alias.endswith("_bytes") else TEXTS
+    return {alias: values[:count]}
+
+
+# Of no images, version 1 in TensorFlow gives an error of a kernel.
+@pytest.mark.parametrize(("number", "count"), [(1, 1), (1, 4), (2, 0), (2, 1), (2, 4), (3, 1), (3, 4)])
+def test_every_signature_answers_as_the_savedmodel_does_in_tensorflow(made, loaded, number, count):
+    reference = tf.saved_model.load(str(made / str(number))).signatures
+    servable = loaded[number]
+    assert servable.runtime["name"] == "openvino"
+    assert set(servable.signatures) == set(reference)
+    for name, signature in servable.signatures.items():
+        ((alias, values),) = fed(servable, name, count).items()
+        answers = servable.run(signature, {alias: values})
+        expected = reference[name](**{alias: tf.constant(values, signature.inputs[alias].dtype)})
+        assert set(answers) == set(expected)
+        for output, value in expected.items():
+            assert answers[output].shape == tuple(value.shape)
+            if value.dtype != tf.string:
+                np.testing.assert_allclose(answers[output], value, atol=TOLERANCE[number], err_msg=f"{name}.{output}")
+            elif number != 3:
+                assert answers[output].tolist() == value.numpy().tolist()
+
+
+def test_merged_versions_have_their_sources_network_by_a_link(made):
+    files = [(made / number / runtimes.FOLDER / runtimes.NETWORK).with_suffix(".bin") for number in "123"]
+    assert len({file.stat().st_ino for file in files}) == 1
+    facts = [runtimes.Facts.read(made / number / runtimes.FOLDER) for number in "123"]
+    assert [each.precision for each in facts] == ["f32", "f32", "bf16"]
+
+
+def test_requests_side_by_side_get_their_own_answers(loaded):
+    servable = loaded[2]
+    alone = [servable.run_photos(servable.signature("scores"), [photo])["prediction"] for photo in PHOTOS]
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(servable.run_photos, servable.signature("scores"), [photo]) for photo in PHOTOS * 8]
+        for place, answer in enumerate(asked):
+            np.testing.assert_allclose(answer.result()["prediction"], alone[place % len(PHOTOS)], atol=1e-6)
+
+
+def test_versions_of_one_network_hold_it_once(loaded):
+    one, two, fast = (loaded[number]._loaded._network for number in (1, 2, 3))
+    assert one is two
+    assert fast is not one  # it multiplies other numbers ...
+    assert fast._weights is one._weights  # ... but they lie in one file
+
+
+def test_a_photo_that_cannot_be_decoded_is_the_clients_fault(loaded):
+    servable = loaded[2]
+    with pytest.raises(InvalidArgument):
+        servable.run(servable.signature("scores"), {"image_bytes": [b"no photo"]})
+
+
+@pytest.mark.parametrize("name", ["network.bin", "network.xml", "runtime.json", "around/saved_model.pb"])
+def test_a_changed_file_of_the_runtime_is_refused_with_its_name(copy, name):
+    file = copy / runtimes.FOLDER / name
+    contents = bytearray(file.read_bytes())
+    contents[len(contents) // 2] ^= 1
+    file.unlink()  # it may be a link to another version's
+    file.write_bytes(contents)
+    with pytest.raises(FailedPrecondition, match=f"^assets.extra/runtime/{name} is not as it was exported"):
+        load(copy)
+
+
+def falls_back(folder: Path, reason: str, expected: np.ndarray) -> None:
+    servable = load(folder)
+    assert (servable.runtime["name"], servable.runtime["in_place_of"]) == ("tensorflow", "openvino")
+    assert reason in servable.runtime["reason"]
+    answers = servable.run_photos(servable.signature("scores"), PHOTOS)
+    np.testing.assert_allclose(answers["prediction"], expected, atol=1e-5)
+
+
+@pytest.fixture
+def expected(loaded) -> np.ndarray:
+    return loaded[2].run_photos(loaded[2].signature("scores"), PHOTOS)["prediction"]
+
+
+def test_without_openvino_tensorflow_answers_and_says_why(copy, expected, monkeypatch, caplog):
+    monkeypatch.setattr(runtimes, "_NETWORKS", {})
+    monkeypatch.setattr(runtimes, "_WEIGHTS", {})
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    falls_back(copy, "OpenVINO is not installed", expected)
+    assert "tiny version 2 is run by TensorFlow, not by OpenVINO" in caplog.text
+
+
+def test_a_network_that_answers_otherwise_than_at_its_export_is_left_to_tensorflow(copy, expected, monkeypatch):
+    monkeypatch.setattr(runtimes, "_NETWORKS", {})
+    rewrite(copy, lambda facts: facts["grey"]["prediction"][0].__setitem__(0, 2.0))
+    falls_back(copy, "answers a grey image otherwise", expected)
+
+
+def test_facts_of_another_form_leave_the_version_to_tensorflow(copy, expected):
+    rewrite(copy, lambda facts: facts.update(colour="red"))
+    falls_back(copy, "runtime.json cannot be read", expected)
+
+
+def rewrite(version: Path, change) -> None:
+    file = version / runtimes.FOLDER / runtimes.FACTS
+    facts = json.loads(file.read_text())
+    change(facts)
+    file.write_text(json.dumps(facts))
+    checksums.write(version)
+
+
+def test_openvino_comes_without_the_part_that_reports_to_its_maker():
+    runtimes.import_openvino()
+    assert "openvino_telemetry" not in sys.modules
+    assert "openvino.tools.ovc" not in sys.modules
+
+
+def test_a_version_that_brings_no_runtime_is_tensorflows(colour_server):
+    (model,) = requests.get(f"{colour_server.url}/api/models", timeout=60).json()["models"]
+    assert [version["runtime"] for version in model["versions"]] == [{"name": "tensorflow"}] * 2
+
+
+def test_the_server_shows_which_runtime_runs_the_real_network(app_server):
+    (model,) = requests.get(f"{app_server.url}/api/models", timeout=60).json()["models"]
+    for version in model["versions"]:
+        assert version["runtime"]["name"] == "openvino"
+        assert version["runtime"]["speedup"] > 1
+        assert version["runtime"]["largest_difference"] < (1e-3 if version["runtime"]["precision"] == "f32" else 0.1)
+
+
+def test_the_labels_of_the_fast_version_are_the_networks_own(loaded):
+    names = loaded[3].run_photos(loaded[3].signature("labels"), PHOTOS[:1])["labels"]
+    assert {name.decode() for name in names[0]} == {label["name"] for label in LABELS}
