@@ -84,9 +84,8 @@ def _bar_row(bar: Bar) -> tuple[str, ...]:
 # -- against an earlier one --------------------------------------------------------------------------------------------
 
 
-def compared(now: Report, file: Path) -> list[str]:
-    """Ratios of what both measured: now / then. Raises ValueError for a file that is no saved measurement."""
-    then = _read(file)
+def compared(now: Report, then: Mapping[str, Any]) -> list[str]:
+    """Ratios of what both measured: now / then, which is what `read` gives."""
     rows = [("against the saved run: now / then", "photos/s", "p50", "p99")]
     for name, points in now.points.items():
         earlier = {(each["clients"], each["batch"]): each for each in then["points"].get(name, [])}
@@ -109,7 +108,8 @@ def _ratio_row(name: str, point: Point, then: Mapping[str, float]) -> tuple[str,
     return f"{name}, {point.clients} clients, batches of {point.batch}", *ratios
 
 
-def _read(file: Path) -> dict[str, Any]:
+def read(file: Path) -> dict[str, Any]:
+    """A file of `Report.save`. Raises ValueError for one that is no saved measurement."""
     try:
         saved = json.loads(file.read_text(encoding="utf-8"))
         return {"machine": dict(saved["machine"]), "points": dict(saved["points"]), "bars": list(saved["bars"])}
@@ -136,6 +136,7 @@ def draw(points: Points, file: Path) -> None:
     for axes, label in ((left, "photos a second"), (right, "99th percentile, ms")):
         axes.set(xlabel="clients", ylabel=label, xscale="log", ylim=(0, None))
         axes.grid(alpha=0.3)
-    left.legend()
+    if points:
+        left.legend()
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file)

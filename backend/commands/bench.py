@@ -12,7 +12,7 @@ from backend.bench import photos as photo_files
 from backend.bench.bars import PARTS, Bench, measure
 from backend.bench.machine import describe
 from backend.bench.remote import CannotMeasure, find, try_once
-from backend.bench.report import Report, compared, draw
+from backend.bench.report import Report, compared, draw, read
 from backend.bench.rounds import load
 from backend.bench.sweep import request_bodies, sweep
 
@@ -56,11 +56,12 @@ def bench(url: str, save: Path | None, against: Path | None, picture: Path | Non
     The parts of the second: start (with memory), throughput, fast, latency, photo, wire, growth, overload, endurance.
     """
     try:
+        then = read(against) if against else None
         report = _of_url(describe(), url, **how) if url else _of_bars(describe(), **how)
-        for line in [*report.lines(), *(["", *compared(report, against)] if against else [])]:
-            click.echo(line)
     except (CannotMeasure, ValueError) as error:
         raise click.ClickException(str(error)) from error
+    for line in [*report.lines(), *(["", *compared(report, then)] if then else [])]:
+        click.echo(line)
     if save:
         report.save(save)
     if picture:

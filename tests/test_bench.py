@@ -1,0 +1,135 @@
+"""`dogsnap bench`: what it measures of a real server, what it keeps and compares, and its one-sentence errors."""
+
+import json
+
+import pytest
+from click.testing import CliRunner, Result
+from conftest import free_port
+from photos import striped
+
+from backend.bench.bars import Bar
+from backend.bench.report import Report
+from backend.bench.rounds import Load, load, point
+from backend.cli import main
+
+BRIEF = ("--seconds", "0.2", "--rounds", "1")
+
+
+def bench(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["bench", *map(str, arguments)])
+
+
+def rows(output: str, name: str) -> list[dict[str, str]]:
+    """The table below a name, by the words of its head."""
+    lines = output.split(f"\n{name}\n")[1].split("\n\n", maxsplit=1)[0].splitlines()
+    head = ["clients", "batch", "photos/s", "ms/photo", "p50", "p99", "requests", "503s", "errors", "generator"]
+    return [dict(zip(head, line.split(), strict=True)) for line in lines[1:]]
+
+
+@pytest.fixture(scope="module")
+def measured(colour_server, tmp_path_factory):
+    """A brief measurement of a real server: what it printed, the file and the picture."""
+    folder = tmp_path_factory.mktemp("bench")
+    files = ("--save", folder / "saved" / "bench.json", "--picture", folder / "bench.png")
+    result = bench("--url", colour_server.url, "--version", 2, "--clients", "1,4", "--batches", "1,3", *BRIEF, *files)
+    assert result.exit_code == 0, result.output
+    return result.output, folder / "saved" / "bench.json", folder / "bench.png"
+
+
+def test_a_server_is_measured_over_clients_and_batches(colour_server, measured):
+    output, _, _ = measured
+    table = rows(output, f"{colour_server.url}/v1/models/inception_v3/versions/2:predict")
+    assert [(row["clients"], row["batch"]) for row in table] == [("1", "1"), ("4", "1"), ("1", "3")]
+    assert all(float(row["photos/s"]) > 0 and float(row["p50"]) <= float(row["p99"]) for row in table)
+    assert all(row["errors"] == row["503s"] == "0" for row in table)
+
+
+def test_the_machine_and_its_versions_are_named(measured):
+    first = measured[0].splitlines()[0]
+    assert first.startswith("machine: ")
+    assert all(word in first for word in ("cores", "GB of memory", "Python", "tensorflow 2."))
+
+
+def test_what_was_measured_is_kept_and_drawn(measured):
+    output, saved, picture = measured
+    (points,) = json.loads(saved.read_text())["points"].values()
+    assert [f"{each['throughput']:.1f}" in output for each in points] == [True] * 3
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_later_measurement_is_compared_with_a_kept_one(colour_server, measured):
+    url = ("--url", colour_server.url, "--version", 2)
+    output = bench(*url, "--clients", "4", "--batches", "1", *BRIEF, "--against", measured[1]).output
+    (line,) = [line for line in output.splitlines() if "4 clients, batches of 1" in line]
+    assert all(float(ratio) > 0 for ratio in line.split()[-3:])
+
+
+def test_photos_of_a_folder_go_to_a_version_that_takes_images(colour_server, tmp_path):
+    striped((200, 60, 50), 1).save(tmp_path / "dog.jpg")
+    photos = ("--photos", tmp_path, "--clients", "1", "--batches", "2")
+    result = bench("--url", colour_server.url, "--version", 1, *photos, *BRIEF)
+    assert result.exit_code == 0, result.output
+    assert rows(result.output, f"{colour_server.url}/v1/models/inception_v3/versions/1:predict")[1]["errors"] == "0"
+
+
+def test_what_cannot_be_measured_ends_in_one_sentence(colour_server, tmp_path):
+    nobody = f"http://127.0.0.1:{free_port()}"
+    for arguments, sentence in (
+        (("--url", nobody), f"no server answers at {nobody}"),
+        (("--url", "localhost"), "localhost is no address"),
+        (("--url", colour_server.url, "--model", "cats"), "/v1/models/cats/metadata answers 404"),
+        (("--url", colour_server.url, "--version", "9"), "/versions/9/metadata answers 404"),
+        (("--url", colour_server.url, "--photos", tmp_path), "holds no photos"),
+        (("--url", colour_server.url, "--against", __file__), "is no saved measurement"),
+        (("--models", tmp_path, "--only", "start"), "`make setup` builds it"),
+    ):
+        result = bench(*arguments)
+        assert result.exit_code == 1
+        assert result.output.startswith("Error: ")
+        assert sentence in result.output
+        assert result.output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--only", "speed"), "--only names speed"),
+        (("--url", "http://a", "--clients", "0,1"), "expected numbers above 0"),
+    ],
+)
+def test_a_flag_that_says_nothing_is_refused(arguments, sentence):
+    result = bench(*arguments)
+    assert result.exit_code == 2
+    assert sentence in result.output
+
+
+def test_the_generator_sends_so_many_requests_or_so_many_a_second(colour_server):
+    url = f"{colour_server.url}/v1/models/inception_v3/versions/2:predict"
+    asked = load(url, ['{"instances": ["?"]}'], clients=2, requests=5)
+    assert (len(asked.answers), asked.failed(), asked.good()) == (5, 5, [])
+    sent = load(f"{colour_server.url}/v1/models/none:predict", ["{}"], rate=50, seconds=0.2)
+    assert [status for *_, status in sent.answers] == [404] * 10
+    assert 0 < sent.processor_seconds < 5
+
+
+def test_a_round_counts_by_its_median_and_its_failures_by_their_sum():
+    quick = Load([(0.0, 0.5, 200), (0.5, 0.5, 200)], 0.0)
+    slow = Load([(0.0, 2.0, 200), (0.0, 1.0, 503), (0.0, 1.0, 0)], 0.003)
+    summed = point([quick, slow, quick], clients=1, batch=4)
+    assert (summed.throughput, summed.p50_ms, summed.errors, summed.refused, summed.requests) == (8.0, 500.0, 1, 1, 7)
+    assert summed.photo_ms() == 125.0
+    assert summed.generator_ms == pytest.approx(3 / 7)
+
+
+def test_goodput_counts_what_was_answered_well_in_a_part_of_the_time():
+    flood = Load([(0.0, 0.5, 200), (0.9, 0.2, 200), (1.0, 0.5, 503), (1.0, 1.5, 200)], 0.0)
+    assert flood.good_between(1.0, 3.0) == 1.0
+
+
+def test_a_bar_is_met_from_its_own_side_and_not_at_all_without_a_figure():
+    least, most = Bar("part", "rate", 0.97, True, 0.97), Bar("part", "time", 8.0, False, 8.1, "s")
+    missing = Bar("part", "other", 1.0, True, None, "", "it is not there")
+    assert [least.met(), most.met(), missing.met()] == [True, False, None]
+    table = Report({"processor": "p", "cores": 2, "memory_gb": 1, "system": "s", "python": "3", "packages": {},
+                    "load_before": 0}, {}, [least, most, missing]).lines()  # fmt: skip
+    assert [line.split()[-1] for line in table[-3:]] == ["yes", "NO", "there"]
