@@ -3,8 +3,9 @@
 It does not look at what the bytes are.
 """
 
-import base64
 import re
+
+import pybase64
 
 from backend.errors import InvalidArgument
 
@@ -17,7 +18,7 @@ EXPECTED = "expected base64 text (standard or web-safe alphabet, padded or not, 
 def decode_base64(text: str | bytes) -> bytes:
     """Either alphabet, padded or not, with line breaks, with a data: prefix. Raises InvalidArgument."""
     try:
-        return base64.b64decode(text, validate=True)  # the usual form, for which no copy has to be made
+        return pybase64.b64decode(text, validate=True)  # the usual form, for which no copy has to be made
     except ValueError:
         return _decode_other_form(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
 
@@ -26,7 +27,7 @@ def _decode_other_form(text: bytes) -> bytes:
     prefix = DATA_PREFIX.match(text)
     standard = (text[prefix.end() :] if prefix else text).translate(TO_STANDARD, WHITE_SPACE).rstrip(b"=")
     try:
-        return base64.b64decode(standard + b"=" * (-len(standard) % 4), validate=True)
+        return pybase64.b64decode(standard + b"=" * (-len(standard) % 4), validate=True)
     except ValueError:
         fault = _fault(standard.decode("utf-8", "replace"))
         raise InvalidArgument(f"Unable to base64 decode: {EXPECTED}, received {fault}") from None
@@ -34,7 +35,7 @@ def _decode_other_form(text: bytes) -> bytes:
 
 def to_web_safe_base64(contents: bytes) -> bytes:
     """The one form that TensorFlow's own decode_base64 takes: web-safe alphabet, no padding."""
-    return base64.urlsafe_b64encode(contents).rstrip(b"=")
+    return pybase64.urlsafe_b64encode(contents).rstrip(b"=")
 
 
 def web_safe(text: bytes) -> bytes:
