@@ -14,6 +14,7 @@ from backend.modeling.acceleration import Acceleration, Steps, accelerate, trial
 from backend.modeling.freezing import freeze, load_signatures
 from backend.modeling.merge import MergeError, Options, merge
 from backend.serving.runtimes import FOLDER, Facts
+from backend.serving.servable import Servable, ServableId
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +95,18 @@ def test_a_fast_version_that_does_not_pay_is_not_written(source, monkeypatch):
 
 
 def test_a_fast_version_shares_no_runs(source):
-    with pytest.raises(MergeError, match="and no --batch"):
+    with pytest.raises(MergeError, match="leave --batch away"):
         merge(source, Options(fast=True, batch=8))
+
+
+def test_a_fast_version_may_see_smaller_photos(tmp_path, monkeypatch):
+    accelerated.patch(monkeypatch)
+    folder = merge(exported.export(tmp_path / "tiny"), Options(fast=True, size=(12, 10)))
+    servable = Servable.load(ServableId("tiny", 2), folder)
+    assert (servable.description.input_size, servable.runtime["precision"]) == ((12, 10), "bf16")
+    answers = servable.run_photos(servable.signature("scores"), exported.photos(2))
+    reference = tf.saved_model.load(str(folder)).signatures["scores"](image_bytes=tf.constant(exported.photos(2)))
+    np.testing.assert_allclose(answers["prediction"], reference["prediction"], atol=0.05)
 
 
 def test_trial_images_use_the_whole_range_as_photos_do():

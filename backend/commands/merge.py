@@ -75,7 +75,8 @@ from backend.commands.arguments import EXISTING_FILE, PATH, class_names
 @click.option(
     "--fast",
     is_flag=True,
-    help="the network multiplies in bfloat16: several times as fast on processors that can (AMX, AVX512-BF16)",
+    help="the network multiplies in bfloat16: several times as fast on processors that can (AMX, AVX512-BF16); --size may then "
+    "be smaller than the source's",
 )
 @click.option("--dry-run", is_flag=True, help="only say where decoding would be merged in")
 def merge(

@@ -4,7 +4,7 @@ It adds no layer and writes no file: that is `layers.py` and `merge.py`.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import tensorflow as tf
@@ -33,6 +33,14 @@ class FrozenGraph:
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
     specs: Mapping[str, tf.TensorSpec]
+
+    def of_size(self, height: int, width: int) -> "FrozenGraph":
+        """The same network for images (n, height, width, channels) of another size; `function` fails where it cannot be."""
+        specs = {
+            name: tf.TensorSpec((None, height, width, spec.shape[3]), spec.dtype, name)
+            for name, spec in self.specs.items()
+        }
+        return replace(self, specs=specs)
 
     def function(self) -> tf.types.experimental.ConcreteFunction:
         """The network as a function: takes the inputs in their order, returns a dict of outputs."""

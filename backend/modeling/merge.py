@@ -14,7 +14,7 @@ So it pays where a run is much cheaper by the photo (an accelerator, many cores)
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ import tensorflow as tf
 from backend.modeling import detections, layers, ranges
 from backend.modeling.acceleration import EXACT, FAST, Acceleration, Steps, takes_images_of_one_size
 from backend.modeling.export import write_version
-from backend.modeling.freezing import freeze, load_signatures
+from backend.modeling.freezing import FrozenGraph, freeze, load_signatures
 from backend.modeling.inspection import input_specs
 from backend.serving.preprocessing import decode_base64
 from backend.serving.runtimes import Unfit
@@ -56,7 +56,7 @@ class Options:
     their place: the numbers that stand for black and white in the network's input; `output_range`: in its output. `softmax`:
     the class output holds logits. `labels`: names of the classes, in class order. `batch`: at most so many images of waiting
     requests share a run; 0: none. `first_class`: added to a detector's classes. `fast`: the network multiplies in bfloat16
-    where it can.
+    where it can, and `size` may be another one than the source's.
     """
 
     decode: str = "base64"
@@ -119,6 +119,8 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
     the report, and refused where it stays open.
     Raises MergeError, InspectionError or FreezingError in a sentence; the folder of versions is then as it was.
     """
+    if options.fast and options.batch:
+        raise MergeError("--fast runs one image after the other; leave --batch away")
     place = find_place(input_specs(source), options)
     report(f"decoding {options.decode} in front of {place}")
     description = read_description(source)
@@ -136,6 +138,8 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
     if description:
         origin = f"{source.resolve().parent.name}/{source.resolve().name}"
         description["source"] = {"merged_from": origin, "decode": options.decode}
+        if wanted.size and "input_size" in description:
+            description["input_size"] = list(wanted.size)
     folder, warmup = source.resolve().parent, merger.warmup(merged)
     try:
         return write_version(folder, tf.Module(), merged, description or None, warmup, acceleration, report)
@@ -232,6 +236,8 @@ def image_input(place: Place, options: Options, description: Mapping) -> layers.
     size = fixed if None not in fixed else options.size or description.get("input_size")
     if size is None and not (options.encode and not options.batch):
         raise MergeError(f"{place} leaves the size of the image open; give it with --size HEIGHT WIDTH")
+    if options.fast and options.size:
+        size = options.size
     if options.size and tuple(options.size) != tuple(size):
         raise MergeError(f"--size is {options.size[0]} {options.size[1]}; {place} takes {size[0]} {size[1]} alone")
     mean, deviation = _scale(options, description)
@@ -290,7 +296,8 @@ def richest_signature(signatures: Mapping[str, Function], place: Place, wanted: 
     if not wider or len(_inputs(main)) != 1:
         return place.signature
     best = max(wider, key=lambda name: len(signatures[name].structured_outputs))
-    image = _noise_images(1, wanted)
+    own = (place.layout.height, place.layout.width)
+    image = _noise_images(1, wanted if None in own else replace(wanted, size=own))
     fed = {place.input: image[0] if place.layout.batch == "none" else image}
     one, other = main(**fed), signatures[best](**fed)
     same = all(np.allclose(value, other[name], atol=1e-5) for name, value in one.items() if value.dtype != tf.string)
@@ -331,7 +338,7 @@ class Merger:
         self.image_output = self._image_output() if options.encode == "png" else None
         self.renamed = self._renamed()
         self.output_range = (0.0, 1.0)
-        self.graph = freeze(richest)
+        self.graph = self._sized(freeze(richest))
         self.frozen = self.graph.function()
         self.network = self._network()
 
@@ -359,12 +366,26 @@ class Merger:
         """The network with what stands before and after it; None where they cannot be taken apart."""
         if not takes_images_of_one_size(self.graph) or self.options.batch:
             if self.options.fast:
-                raise MergeError(
-                    "--fast needs a network that takes float32 images of one size and nothing else, and no --batch"
-                )
+                raise MergeError("--fast needs a network that takes float32 images of one size and nothing else")
             return None
         steps = {name: self._steps(*way) for name, way in self._ways(richest).items()}
-        return Acceleration(self.graph, self.frozen, steps, FAST if self.options.fast else EXACT, source)
+        return Acceleration(
+            self.graph, self.frozen, steps, FAST if self.options.fast else EXACT, source if self._keeps_size() else None
+        )
+
+    def _sized(self, graph: FrozenGraph) -> FrozenGraph:
+        """The network in the size that the options ask for, where that is another one. Raises MergeError."""
+        if self._keeps_size() or not takes_images_of_one_size(graph):
+            return graph
+        try:
+            sized = graph.of_size(*self.wanted.size)
+            sized.function()
+        except ValueError as error:
+            raise MergeError(f"the network takes images of one size alone: {error}") from error
+        return sized
+
+    def _keeps_size(self) -> bool:
+        return not self.options.fast or self.wanted.size == (self.place.layout.height, self.place.layout.width)
 
     def _steps(self, alias: str, decode: Callable, answer: Callable[[Tensors], Tensors]) -> Steps:
         def before(**inputs: tf.Tensor) -> Tensors:
