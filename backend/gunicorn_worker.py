@@ -189,7 +189,7 @@ class WholeRequestWorker(ThreadWorker):
     """Receives requests in gunicorn's event loop; needs `self.app.settings`.
 
     A request may take `receive_seconds` to come, a pause in it PAUSE_SECONDS, and all requests together hold at most
-    `max_held_mb`. With all connections taken, the one that has been sending longest makes room for the next.
+    `max_held_mb`. With all connections taken, one that waits for no answer makes room for the next.
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -208,12 +208,14 @@ class WholeRequestWorker(ThreadWorker):
             client, address = listener.accept()
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
-                self._make_room()
+                self._free_a_file()
             elif error.errno not in (errno.EAGAIN, errno.ECONNABORTED, errno.EWOULDBLOCK):
                 raise
             return
         self.nr_conns += 1
         self.enqueue_req(Connection(self.cfg, client, address, listener.getsockname(), self._linger))
+        if self.nr_conns >= self.worker_connections:  # before gunicorn stops to accept, and looks again in a second
+            self._make_room()
 
     def enqueue_req(self, conn: Connection) -> None:
         """Begin to receive a request; gunicorn calls this for every connection from which one can be expected."""
@@ -266,9 +268,22 @@ class WholeRequestWorker(ThreadWorker):
         else:
             self._drop(conn)
 
+    def _free_a_file(self) -> None:
+        """A client that has its answer, and only still sends, keeps a file that another needs."""
+        if self.lingering:
+            self._end_linger(next(iter(self.lingering)))
+        else:
+            self._make_room()
+
     def _make_room(self) -> None:
+        """Part with the client that has been silent longest after its answer, or else sending longest."""
         oldest = next(iter(self.arriving), None)
-        if oldest is not None:
+        if self.keepalived_conns:
+            conn = self.keepalived_conns.popleft()
+            self._unregister(conn)
+            self._forget(conn)
+            conn.close(graceful=True)
+        elif oldest is not None:
             sentence = "the server has no connection left and this one has been sending longest; try again later"
             self._refuse(oldest, 503, "Service Unavailable", sentence)
 

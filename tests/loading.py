@@ -19,7 +19,7 @@ class Answer:
 
 
 class Load:
-    """Requests to a server from a process of their own, until `answers` is called.
+    """Requests to a server from a process of their own, for `seconds`.
 
     Either `clients`, each of which asks again when it is answered, or `rate` requests a second, whatever comes back.
     """
@@ -31,6 +31,11 @@ class Load:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._process.stdin.write(json.dumps(job).encode())
         self._process.stdin.close()
+
+    def stop(self) -> list[Answer]:
+        """End before the time is over, once the first `clients` have been answered: each waits for its last answer."""
+        self._process.terminate()
+        return self.answers()
 
     def answers(self) -> list[Answer]:
         with self._process.stdout:

@@ -25,11 +25,11 @@ from server_process import held, sample, worker_of
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 from waiting import wait_until
 
-pytestmark = pytest.mark.alone
-
 PATH = "/v1/models/half:predict"
 HOUR = 3600
 BACK_SECONDS = 10.0
+CLIENTS = 4
+POLL_SECONDS = 0.15
 
 
 @pytest.fixture(scope="module")
@@ -57,51 +57,68 @@ def answer(server, session=requests, path: str = PATH) -> float:
 # -- the worker --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.alone
 def test_after_kill_9_under_load_only_the_requests_in_flight_fail_and_the_rest_are_answered(start_server, made, models):
+    """By HTTP four clients are in flight; by gRPC one that waits for a server which is away."""
     shutil.copytree(made / "sleeper", models / "sleeper" / "1")
     server = start_server(models, "--run-threads", "4")
-    clients = 4
-    load = Load(server, "/v1/models/sleeper:predict", 0.05, 20, clients=clients)
-    answered = ("dogsnap_request_seconds_count", 'door="rest",model="sleeper",version="1"')
-    wait_until(lambda: sample(server, *answered) >= 40)
-    worker = worker_of(server)
-    os.kill(worker, signal.SIGKILL)
-    killed = time.time()  # after it: a request may be sent until the very moment
-    answers = load.answers()
+    load = Load(server, "/v1/models/sleeper:predict", 0.05, 60, clients=CLIENTS)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool, Calls(server) as calls:
+        wait_until(lambda: answered(server) >= 40)
+        pool.submit(calls.go_on)
+        wait_until(lambda: len(calls.answered) >= 20)
+        worker = worker_of(server)
+        os.kill(worker, signal.SIGKILL)
+        killed, killed_at = time.time(), time.monotonic()  # after it: a request may be sent until the very moment
+        wait_until(lambda: calls.answered[-1] > killed_at + 0.1 and answered(server) >= 40, 60)
+        calls.ended = True
+        answers = load.stop()
     failed = [each for each in answers if each.status != 200]
     back = min(each.sent + each.seconds for each in answers if each.status == 200 and each.sent > killed) - killed
+    called = min(each for each in calls.answered if each > killed_at + 0.1) - killed_at
     print(
-        f"killed: {len(failed)} of {len(answers)} failed, {clients} were in flight; the next answer came after {back:.1f} s"
+        f"killed: {len(failed)} of {len(answers)} failed, {CLIENTS} were in flight; the next answer came after {back:.1f} s; "
+        f"by gRPC {len(calls.failed)} of {len(calls.failed) + len(calls.answered)}, after {called:.1f} s"
     )
-    assert len(failed) <= clients
+    assert len(failed) <= CLIENTS
     assert all(each.sent <= killed <= each.sent + each.seconds + 1 for each in failed)
+    assert calls.failed in ([], [grpc.StatusCode.UNAVAILABLE])
     assert worker_of(server) != worker
     assert back <= BACK_SECONDS
+    assert called <= BACK_SECONDS
 
 
-def test_after_kill_9_a_grpc_client_that_waits_for_the_server_loses_its_call_in_flight_alone(start_server, models):
-    server = start_server(models)
-    request = predict_pb2.PredictRequest(model_spec={"name": "half"})
-    request.inputs["x"].CopyFrom(tf.make_tensor_proto([2.0]))
-    failed, answered = [], []
-    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
-        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-        killed = end = 0.0
-        while not killed or time.monotonic() < end:
+def answered(server) -> float:
+    """How many requests to `sleeper` this worker has answered."""
+    return sample(server, "dogsnap_request_seconds_count", 'door="rest",model="sleeper",version="1"')
+
+
+class Calls:
+    """One gRPC call after the other until `ended`: when each was answered, and the codes of those that were not."""
+
+    def __init__(self, server):
+        self.answered: list[float] = []
+        self.failed: list[grpc.StatusCode] = []
+        self.ended = False
+        self._channel = grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}")
+
+    def __enter__(self) -> "Calls":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ended = True
+        self._channel.close()
+
+    def go_on(self) -> None:
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
+        request = predict_pb2.PredictRequest(model_spec={"name": "half"})
+        request.inputs["x"].CopyFrom(tf.make_tensor_proto([2.0]))
+        while not self.ended:
             try:
                 stub.Predict(request, timeout=60, wait_for_ready=True)
-                answered.append(time.monotonic())
+                self.answered.append(time.monotonic())
             except grpc.RpcError as error:
-                failed.append(error.code())
-            if not killed and len(answered) == 20:
-                os.kill(worker_of(server), signal.SIGKILL)
-                killed, end = time.monotonic(), time.monotonic() + BACK_SECONDS
-    back = min(each for each in answered if each > killed + 0.1) - killed
-    print(
-        f"killed: {len(failed)} of {len(failed) + len(answered)} calls failed; the next answer came after {back:.1f} s"
-    )
-    assert failed in ([], [grpc.StatusCode.UNAVAILABLE])
-    assert back <= BACK_SECONDS
+                self.failed.append(error.code())
 
 
 def test_sigterm_answers_all_that_was_accepted_and_ends_with_0(start_server, made, models):
@@ -126,7 +143,7 @@ def test_sighup_takes_the_settings_as_they_are_now_without_failing_a_request(sta
     file.write_text("# limits\nDOGSNAP_MAX_PHOTOS=3\nDOGSNAP_QUEUE_SIZE=20\n")
     server = start_server(models, "--settings-file", str(file))
     assert sample(server, "dogsnap_places") == 28
-    load = Load(server, PATH, 2.0, 25, clients=1)
+    load = Load(server, PATH, 2.0, 60, clients=1)
     worker = worker_of(server)
 
     file.write_text("DOGSNAP_QUEUE_SIZE=many")
@@ -138,11 +155,13 @@ def test_sighup_takes_the_settings_as_they_are_now_without_failing_a_request(sta
     server.process.send_signal(signal.SIGHUP)
     wait_until(lambda: sample(server, "dogsnap_places") == 38)
     assert "--host cannot change without a restart" in server.log()
-    answers = load.answers()
-    assert {each.status for each in answers} == {200}, [each for each in answers if each.status != 200]
-    print(f"SIGHUP: {len(answers)} requests meanwhile, none failed, the slowest took {percentile(answers, 100):.2f} s")
-    wait_until(lambda: worker_of(server) != worker)
+    wait_until(lambda: not Path(f"/proc/{worker}").exists())
+    taken_over = time.time()
     assert answer(server) == 2.0
+    answers = load.stop()
+    assert {each.status for each in answers} == {200}, [each for each in answers if each.status != 200]
+    assert answers[0].sent < taken_over < answers[-1].sent + answers[-1].seconds
+    print(f"SIGHUP: {len(answers)} requests meanwhile, none failed, the slowest took {percentile(answers, 100):.2f} s")
 
 
 def test_new_settings_with_which_no_worker_can_start_are_given_up_and_the_old_ones_hold(start_server, models, tmp_path):
@@ -221,15 +240,15 @@ def add_cut_off(folder: Path) -> None:
 def test_whatever_becomes_of_its_folder_a_loaded_model_answers_and_a_good_version_is_loaded_afterwards(
     start_server, made, models
 ):
-    server = start_server(models, "--poll-seconds", "0.2", "--retry-seconds", "1")
+    server = start_server(models, "--poll-seconds", str(POLL_SECONDS), "--retry-seconds", "0.3")
     folder = models / "half"
     bad = [empty, empty_version, take_away, make_a_file, loop, overwrite, add_corrupt, add_half, add_cut_off]
     for spoil in bad:
         spoil(folder)
-        end = time.monotonic() + 1.5
+        end = time.monotonic() + 4 * POLL_SECONDS
         while time.monotonic() < end:
             assert answer(server) == 2.0, spoil.__name__
-            time.sleep(0.05)
+            time.sleep(0.02)
         assert requests.get(f"{server.url}/readyz", timeout=60).status_code == 200, spoil.__name__
         folder.unlink() if folder.is_symlink() or folder.is_file() else shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(made / "1", folder / "1")
@@ -354,11 +373,11 @@ def test_when_the_clock_jumps_by_hours_nothing_is_lost_and_nobody_waits(start_se
     shifted = {"PYTHONPATH": str(Path(__file__).with_name("shifted_clock")), "CLOCK_FILE": str(clock)}
     server = start_server(models, "--poll-seconds", "0.2", "--deadline-ms", "10000", environ=shifted)
     url, worker = f"{server.url}/v1/models/sleeper:predict", worker_of(server)
-    sleep = partial(requests.post, url, json={"instances": [1.5]}, timeout=60)
+    sleep = partial(requests.post, url, json={"instances": [0.8]}, timeout=60)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         for jump in (5 * HOUR, -5 * HOUR, 10_000 * HOUR, 0):
             running = pool.submit(sleep)
-            time.sleep(0.5)
+            wait_until(lambda: held(server) == 1)
             clock.write_text(str(jump))
             begun = time.monotonic()
             assert answer(server) == 2.0
@@ -368,8 +387,8 @@ def test_when_the_clock_jumps_by_hours_nothing_is_lost_and_nobody_waits(start_se
         wait_until(lambda: answer(server) == 3.0, 10)
         assert worker_of(server) == worker
         running = pool.submit(sleep)
-        time.sleep(0.5)
-        threading.Timer(0.3, clock.write_text, (str(240 * HOUR),)).start()  # while it drains
+        wait_until(lambda: held(server) == 1)
+        threading.Timer(0.2, clock.write_text, (str(240 * HOUR),)).start()  # while it drains
         assert server.stop() == 0
         assert running.result().status_code == 200
 

@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import json
 import resource
+import signal
 import ssl
 import sys
 import time
@@ -106,17 +107,24 @@ class Run:
         self.notes.append(connection.note)
 
     async def in_turn(self) -> None:
-        """`clients` connections, each of which asks again as soon as it is answered; for `seconds`, or `requests` in all."""
-        end = self.begun + self.job.get("seconds", float("inf"))
+        """`clients` connections, each of which asks again as soon as it is answered.
+
+        For `seconds`, or `requests` in all, or until SIGTERM.
+        """
+        self.end = self.begun + self.job.get("seconds", float("inf"))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
         left = iter(range(self.job["requests"])) if "requests" in self.job else itertools.count()
 
         async def ask_on() -> None:
             connection = self.connection()
-            while time.perf_counter() < end and next(left, None) is not None:
+            while time.perf_counter() < self.end and next(left, None) is not None:
                 await self.ask(connection)
             connection.close()
 
         await asyncio.gather(*[ask_on() for _ in range(self.job["clients"])])
+
+    def _stop(self) -> None:
+        self.end = 0.0
 
     async def at_rate(self) -> None:
         """`rate` requests a second for `seconds`, each on a connection of its own, however slow the answers are."""
