@@ -72,7 +72,8 @@ bench: setup $(VENV)/.installed-bench ## how fast the server is, beside what is 
 	@$(BIN)/dogsnap bench --only "$(ONLY)" --save build/bench/bench.json --picture build/bench/bench.png
 
 audit: $(VENV)/.installed-test ## look the locked dependencies up in the list of known weaknesses (needs the network)
-	@$(BIN)/pip-audit --strict --require-hashes --disable-pip -r backend/requirements.txt -r tests/requirements.txt
+	@$(BIN)/pip-audit --strict --require-hashes --disable-pip -r backend/requirements.txt -r tests/requirements.txt \
+	  || { echo "dogsnap: the dependencies are not cleared: pip-audit says above which is weak, or that it reached no list of weaknesses (it needs the network)" >&2; exit 1; }
 
 check-wechat: setup $(VENV)/.installed-test ## WeChat's own compiler over the mini program (276 MB of npm packages)
 	@PATH="$$PATH:$(abspath $(BIN))" $(NPM) ci --prefix $(WEB)/check_wechat --no-fund --no-audit --loglevel error
