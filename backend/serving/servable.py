@@ -220,11 +220,6 @@ def _photos_to_images(size: tuple[int, int]) -> Any:
     return _IMAGE_FUNCTIONS[size]
 
 
-def read_signature_defs(path: Path) -> dict[str, meta_graph_pb2.SignatureDef]:
-    """The signatures of a SavedModel without loading its variables."""
-    return dict(_serving_graph(path).signature_def)
-
-
 def _serving_graph(path: Path) -> meta_graph_pb2.MetaGraphDef:
     graphs = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs
     if not graphs:
