@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import hostile_photos
 import pytest
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.alone
 
 CLIENTS = 4
 MOST_GROWTH = 50  # MiB
+MOST_WRITTEN = 2**20  # bytes; its log is less, the photos are many times more
 PREDICT = "/v1/models/inception_v3/versions/2:predict"
 
 Send = Callable[[requests.Session, str, bytes], requests.Response]
@@ -87,6 +89,12 @@ def faults(url: str, sendings: Iterator[tuple[Case, Send]]) -> list[str]:
     return found
 
 
+def written(process: int) -> int:
+    """Bytes that a process has handed to a disk (proc(5), io)."""
+    lines = Path(f"/proc/{process}/io").read_text(encoding="ascii").splitlines()
+    return int(next(line for line in lines if line.startswith("write_bytes:")).split()[1])
+
+
 def _wrong(response: requests.Response, statuses: tuple[int, ...], seconds: float) -> str:
     if seconds > most_seconds():
         return f"took {seconds:.1f} s"
@@ -108,13 +116,14 @@ def test_every_hostile_photo_gets_its_answer_by_every_door_in_time_and_memory(co
     server, process = colour_server, worker_of(colour_server)
     special = [*hostile_photos.good(), *hostile_photos.strange()]
     found = faults(server.url, every_way(special)) + faults(server.url, taking_turns(cases[::8]))  # warms up as well
-    before = memory(process)
+    before, written_before = memory(process), written(process)
     found += faults(server.url, taking_turns(cases))
     after = memory(process)
     print(f"{len(cases)} photos; resident memory {before:.0f} MiB before, {after:.0f} MiB after")
     assert found == []
     assert worker_of(server) == process, "the server's process died"
     assert after - before < MOST_GROWTH
+    assert written(process) - written_before < MOST_WRITTEN, "the server put photos on the disk"
 
 
 def test_a_gif_is_cut_after_its_first_frame_and_nothing_else_is_changed():

@@ -5,8 +5,10 @@ import gzip
 import http.client
 import json
 import shutil
+import threading
 import time
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import colour_photos
@@ -188,6 +190,39 @@ JSON_CASES = {
 @pytest.mark.parametrize("case", JSON_CASES)
 def test_hostile_json_is_answered(server, case, path):
     send(server, JSON_CASES[case], path, Content_Type="application/json")
+
+
+FULL = {
+    "of whole numbers": (b'{"instances": [' + b"1," * 8_000_000 + b"1]}", 200),
+    "of lists": (b'{"instances": [' + b"[]," * 30_000_000 + b"1]}", 413),
+    "of keys": (b"{" + b",".join(b'"%d":1' % number for number in range(1_300_000)) + b"}", 400),
+    "of many deep lists": (b'{"instances": [' + (b"[" * 90 + b"]" * 90 + b",") * 90_000 + b"1]}", 413),
+}
+
+
+@pytest.mark.parametrize("case", FULL)
+def test_a_body_full_of_values_is_answered_or_refused_and_its_neighbours_are_answered_meanwhile(server, case):
+    body, status = FULL[case]
+    seconds, over = [], threading.Event()
+
+    def neighbour() -> None:
+        with requests.Session() as session:
+            while not over.is_set():
+                begun = time.monotonic()
+                answer = session.post(f"{server.url}/v1/models/half:predict", data=b'{"instances": [1.0]}', timeout=60)
+                assert answer.status_code == 200
+                seconds.append(time.monotonic() - begun)
+
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(neighbour)
+        response = send(server, body)
+        over.set()
+        asking.result()
+    print(
+        f"{len(body) / 1e6:.0f} MB: {response.elapsed.total_seconds():.2f} s, its neighbours at most {max(seconds):.2f} s"
+    )
+    assert response.status_code == status
+    assert max(seconds) < most_seconds(2)
 
 
 def test_a_duplicate_key_takes_its_last_value_as_every_parser_here_does(server):

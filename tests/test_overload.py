@@ -1,7 +1,9 @@
 """Eight times as many requests as the server can answer: the accepted are answered soon, the rest at once, none runs in vain."""
 
+import base64
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -9,7 +11,10 @@ import pytest
 import requests
 import tensorflow as tf
 import tiny_models
+from colour_photos import encode
+from hostile_photos import textured
 from loading import Load, percentile
+from real_model import built_models
 from server_process import held, sample
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 from waiting import wait_until
@@ -20,6 +25,7 @@ THREADS, QUEUE, STEP = 2, 8, 0.1  # a step of a tenth of a second, two at a time
 CAPACITY = THREADS / STEP
 QUEUE_BOUND = QUEUE * STEP / THREADS
 REFUSED_SECONDS = 0.05
+DEADLINE = 2.0
 ATTEMPTS = 3
 PATH = "/v1/models/sleeper:predict"
 
@@ -33,37 +39,63 @@ def sleeper(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(start_server, sleeper):
-    flags = ("--run-threads", str(THREADS), "--queue-size", str(QUEUE), "--deadline-ms", "2000")
+    flags = ("--run-threads", str(THREADS), "--queue-size", str(QUEUE), "--deadline-ms", str(round(1000 * DEADLINE)))
     return start_server(sleeper, *flags)
 
 
 @pytest.fixture(scope="module")
 def alone(server) -> float:
     """The 99th percentile of a request's seconds while there is no other."""
-    Load(server, PATH, STEP, 2, clients=1).answers()  # whatever happens only once has happened
-    answers = Load(server, PATH, STEP, 8, clients=1).answers()
+    Load(server, PATH, STEP, 1, clients=1).answers()  # whatever happens only once has happened
+    return p99_alone(server, PATH, STEP, 5)
+
+
+def p99_alone(server, path: str, value: object, seconds: float) -> float:
+    answers = Load(server, path, value, seconds, clients=1).answers()
     assert {each.status for each in answers} == {200}
     return percentile(answers, 99)
 
 
+def overload(server, path: str, value: object, capacity: float, seconds: float, most: float) -> bool:
+    """Send 8 times what the server can answer, and print the figures; whether they are as they should be.
+
+    `most`: seconds that the 99th percentile of the accepted requests may take.
+    """
+    answers = Load(server, path, value, seconds, rate=8 * capacity).answers()
+    accepted = [each for each in answers if each.status == 200]
+    refused = [each for each in answers if each.status == 503]
+    assert len(accepted) + len(refused) == len(answers)
+    assert all(int(each.note) >= 1 for each in refused)
+    slowest_accepted, slowest_refused = percentile(accepted, 99), percentile(refused, 99)
+    print(
+        f"{8 * capacity:.0f} requests/s for {seconds} s; {len(accepted)} accepted, p99 {1000 * slowest_accepted:.0f} ms of at "
+        f"most {1000 * most:.0f} ms; {len(refused)} refused, median {1000 * percentile(refused, 50):.1f} ms, "
+        f"p99 {1000 * slowest_refused:.1f} ms, worst {1000 * percentile(refused, 100):.1f} ms"
+    )
+    in_time = slowest_accepted <= most and slowest_refused <= REFUSED_SECONDS
+    return in_time and len(accepted) >= 0.8 * capacity * seconds
+
+
 def test_at_8_times_capacity_the_accepted_are_answered_in_time_and_the_rest_refused_at_once(server, alone):
     """A whole machine standing still for a moment is no fault of the server, so that two attempts may fail."""
-    for _ in range(ATTEMPTS):
-        answers = Load(server, PATH, STEP, 10, rate=8 * CAPACITY).answers()
-        accepted = [each for each in answers if each.status == 200]
-        refused = [each for each in answers if each.status == 503]
-        assert len(accepted) + len(refused) == len(answers)
-        assert all(int(each.note) >= 1 for each in refused)
-        slowest_accepted, slowest_refused = percentile(accepted, 99), percentile(refused, 99)
-        print(
-            f"alone p99 {1000 * alone:.0f} ms; {len(accepted)} accepted, p99 {1000 * slowest_accepted:.0f} ms; "
-            f"{len(refused)} refused, median {1000 * percentile(refused, 50):.1f} ms, p99 {1000 * slowest_refused:.1f} ms, "
-            f"worst {1000 * percentile(refused, 100):.1f} ms"
-        )
-        if slowest_accepted <= 3 * alone + QUEUE_BOUND and slowest_refused <= REFUSED_SECONDS:
-            assert len(accepted) >= 0.8 * CAPACITY * 10
-            return
-    pytest.fail(f"too slow in {ATTEMPTS} attempts; the last one's figures are above")
+    most = 3 * alone + QUEUE_BOUND
+    print(f"alone p99 {1000 * alone:.0f} ms")
+    assert any(overload(server, PATH, STEP, CAPACITY, 6, most) for _ in range(ATTEMPTS)), "the figures are above"
+
+
+@pytest.mark.long
+def test_the_real_network_keeps_these_times_too(start_server):
+    """`pytest -s -m long tests/test_overload.py` prints the figures; it needs a machine that does nothing else."""
+    server = start_server(built_models(), "--run-threads", str(THREADS), "--queue-size", str(QUEUE))
+    path, photo = "/api/classify", {"image": base64.b64encode(encode(textured((640, 480)), "JPEG")).decode()}
+    Load(server, path, photo, 3, clients=THREADS).answers()
+    capacity = len(Load(server, path, photo, 10, clients=THREADS).answers()) / 10
+    alone = p99_alone(server, path, photo, 10)
+    print(
+        f"capacity {capacity:.1f} photos/s; alone p99 {1000 * alone:.0f} ms; queue bound {1000 * QUEUE / capacity:.0f} ms"
+    )
+    most = 3 * alone + QUEUE / capacity
+    assert any(overload(server, path, photo, capacity, 10, most) for _ in range(ATTEMPTS)), "the figures are above"
 
 
 # -- who waits in vain -------------------------------------------------------------------------------------------------
@@ -121,17 +153,15 @@ def test_a_grpc_client_that_hangs_up_frees_its_place(server, both_busy):
         wait_until(lambda: waiting_requests(server) == 0, 1.0)
 
 
-def test_a_request_past_its_deadline_is_not_run(start_server, sleeper):
-    narrow = start_server(sleeper, "--run-threads", "1", "--queue-size", "4", "--deadline-ms", "500")
-    url = f"{narrow.url}{PATH}"
-    requests.post(url, json={"instances": [0]}, timeout=30)
-    before = steps_run(narrow)
-    first = threading.Thread(target=requests.post, args=(url,), kwargs={"json": {"instances": [1.2]}, "timeout": 30})
-    first.start()
-    wait_until(lambda: held(narrow) == 1)
-    late = requests.post(url, json={"instances": [0.1]}, timeout=30)
-    first.join()
-    assert late.status_code == 504
-    assert "before the request's deadline" in late.json()["error"]
-    wait_until(lambda: held(narrow) == 0)
-    assert steps_run(narrow) == before + 1
+def test_a_request_past_its_deadline_is_not_run(server):
+    wait_until(lambda: held(server) == 0)
+    before, late = steps_run(server), 1.3 * DEADLINE
+    with ThreadPoolExecutor(THREADS) as pool:
+        for _ in range(THREADS):
+            pool.submit(requests.post, f"{server.url}{PATH}", json={"instances": [late]}, timeout=30)
+        wait_until(lambda: held(server) == THREADS)
+        refused = requests.post(f"{server.url}{PATH}", json={"instances": [0.1]}, timeout=30)
+    assert refused.status_code == 504
+    assert "before the request's deadline" in refused.json()["error"]
+    wait_until(lambda: held(server) == 0)
+    assert steps_run(server) == before + THREADS
