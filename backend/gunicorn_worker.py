@@ -68,12 +68,13 @@ class Incoming:
         self.begun = self.last = time.monotonic()
         self._most = most
         self._at = self._end = self._chunks = 0
-        self._step: Callable[[], bool] = self._find_head
+        # A function and no method of this object, which would hold itself, and its data, until garbage is looked for.
+        self._step: Callable[[Incoming], bool] = Incoming._find_head
 
     def take(self, piece: bytes) -> None:
         self.last = time.monotonic()
         self.data += piece
-        while not self.is_done and self._step():
+        while not self.is_done and self._step(self):
             pass
 
     def cut(self) -> None:
@@ -95,7 +96,7 @@ class Incoming:
         return end >= 0
 
     def has_endless_head(self) -> bool:
-        return self._step == self._find_head and len(self.data) > MAX_HEAD
+        return self._step is Incoming._find_head and len(self.data) > MAX_HEAD
 
     def _read_head(self, head: bytes) -> None:
         """Find out where the body ends. What is contradictory goes to the parser as it is, which refuses it."""
@@ -103,14 +104,14 @@ class Incoming:
         length = lengths.pop().strip() if len(lengths) == 1 else b""
         self.expects_continue = EXPECT.search(head) is not None and not OLD.match(head)
         if codings:
-            self._step = self._find_chunk
+            self._step = Incoming._find_chunk
             self.is_done = b"chunked" not in codings[-1].lower()
         elif not length.isdigit():
             self.is_done = True
         elif len(length) > 18 or int(length) > self._most:
             self.cut()
         else:
-            self._end, self._step = self._at + int(length), self._find_end
+            self._end, self._step = self._at + int(length), Incoming._find_end
 
     def _find_end(self) -> bool:
         self.is_done = len(self.data) >= self._end
@@ -128,7 +129,7 @@ class Incoming:
         elif not re.fullmatch(rb"[0-9a-fA-F]{1,16}", size):
             self.cut()
         elif int(size, 16) == 0:
-            self._at, self._step = line_end, self._find_trailer_end
+            self._at, self._step = line_end, Incoming._find_trailer_end
         else:
             self._at, self._chunks = line_end + 2 + int(size, 16) + 2, self._chunks + 1
         return self._at < len(self.data)

@@ -1,6 +1,7 @@
 """Receiving requests: slow clients delay nobody, and what is refused is answered in the one error body."""
 
 import contextlib
+import gc
 import json
 import re
 import resource
@@ -8,6 +9,7 @@ import select
 import socket
 import threading
 import time
+import weakref
 
 import pytest
 import requests
@@ -74,6 +76,16 @@ def test_a_question_whether_to_go_on_is_not_asked_of_the_parser_again():
     assert incoming.expects_continue
     incoming.take(b"{}")
     assert incoming.request() == post("Content-Length: 2", body=b"{}")
+
+
+def test_what_has_come_is_gone_with_the_request_and_not_only_when_garbage_is_looked_for():
+    incoming = Incoming(1000)
+    incoming.take(WHOLE["of a length"])
+    gone = weakref.ref(incoming)
+    gc.disable()
+    del incoming
+    gc.enable()
+    assert gone() is None
 
 
 def test_an_old_client_is_not_told_to_go_on():
