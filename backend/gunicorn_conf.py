@@ -94,6 +94,8 @@ def gunicorn_options(settings: Settings) -> dict[str, Any]:
         "graceful_timeout": settings.drain_seconds,
         "keepalive": KEEPALIVE_SECONDS,
         "limit_request_line": 8190,
+        "http_parser": "python",  # by default gunicorn takes another one, of a package that may happen to be there
+        "forwarder_headers": "",  # by default SCRIPT_NAME, with which a client behind a proxy on this machine moves paths
         "preload_app": False,  # TensorFlow does not survive a fork
         "control_socket_disable": True,
         "loglevel": "warning",

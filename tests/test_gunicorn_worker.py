@@ -315,6 +315,7 @@ CLEAR = {
     "an expectation in HTTP/1.0": post(
         "Expect: 100-continue", "Connection: keep-alive", "Content-Length: 20", body=BODY
     ).replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "a header that would move its path": post("SCRIPT_NAME: /x", "PATH_INFO: /y", "Content-Length: 20", body=BODY),
     "an empty line before it": b"\r\n" + post("Content-Length: 20", body=BODY),
     "a header that looks like a length": post("Content_Length: 3", "Content-Length: 20", body=BODY),
 }
