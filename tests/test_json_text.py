@@ -1,8 +1,11 @@
 """The lenient JSON reader: what TensorFlow Serving's parser takes, and nothing that breaks it."""
 
+import gc
+
 import pytest
 
-from backend.errors import InvalidArgument, TooLarge
+from backend.errors import InvalidArgument, TooLarge, Unavailable
+from backend.serving import json_text
 from backend.serving.json_text import JsonLimits, is_deeper, parse_lenient_json, without_deep_values
 
 
@@ -53,3 +56,18 @@ def test_more_values_than_allowed_are_refused_before_they_are_parsed() -> None:
 )
 def test_what_is_too_deep_is_replaced_by_null_and_brackets_in_texts_count_for_nothing(text, depth, kept) -> None:
     assert without_deep_values(text, depth) == kept
+
+
+def test_one_large_document_is_read_at_a_time_and_no_garbage_is_looked_for_meanwhile(monkeypatch) -> None:
+    monkeypatch.setattr(json_text, "WAIT_SECONDS", 0.01)
+    large = b" " * json_text.LARGE
+    with json_text.alone(large):
+        assert not gc.isenabled()
+        with json_text.alone(b"{}"):
+            pass
+        with pytest.raises(Unavailable, match="reading other large JSON documents"), json_text.alone(large):
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with json_text.alone(large):
+        pass
