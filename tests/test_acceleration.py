@@ -28,7 +28,7 @@ def network(source) -> Acceleration:
     signatures, keep_alive = load_signatures(source)
     graph = freeze(signatures["scores"])
     graph.function().keep_alive = keep_alive
-    return Acceleration(graph, graph.function(), {"scores": Steps(["dog", "prediction"])})
+    return Acceleration(graph, graph.function(), {"scores": Steps("image", ["dog", "prediction"])})
 
 
 def test_a_small_network_is_left_to_tensorflow(source):
@@ -75,7 +75,7 @@ def test_an_operation_that_openvino_does_not_have_leaves_the_network_to_tensorfl
         return {"y": tf.reduce_mean(tf.raw_ops.BesselI0e(x=inputs["image"]), axis=[1, 2])}
 
     graph = freeze(tf.function(unknown).get_concrete_function(image=tf.TensorSpec((None, 8, 8, 3), tf.float32)))
-    assert not accelerate(tmp_path, Acceleration(graph, graph.function(), {"y": Steps(["y"])}))
+    assert not accelerate(tmp_path, Acceleration(graph, graph.function(), {"y": Steps("image", ["y"])}))
     assert not (tmp_path / FOLDER).exists()
 
 

@@ -60,11 +60,13 @@ FAST = Precision("bf16", 0.1, 1.5, required=True)
 
 @dataclass(frozen=True)
 class Steps:
-    """What a signature does besides the network. `before`: its inputs -> the network's input; None: they are the same.
+    """What a signature does besides the network. `before`: its input, `alias`, -> the network's; None: they are the same.
 
-    `after`: the network's outputs -> the signature's; None: they are the same ones, those named in `outputs`.
+    It is one for all signatures with that alias. `after`: the network's outputs -> the signature's; None: they are the same ones,
+    those named in `outputs`.
     """
 
+    alias: str
     outputs: Sequence[str]
     before: Function | None = None
     after: Function | None = None
@@ -245,6 +247,6 @@ def _cpuinfo() -> list[str]:
 
 def _save_around(folder: Path, steps: Mapping[str, Steps]) -> None:
     """What stands before and after the network, as a SavedModel without it."""
-    signatures = {BEFORE + name: each.before for name, each in steps.items() if each.before}
+    signatures = {BEFORE + each.alias: each.before for each in steps.values() if each.before}
     signatures |= {AFTER + name: each.after for name, each in steps.items() if each.after}
     tf.saved_model.save(tf.Module(), str(folder), signatures=signatures)

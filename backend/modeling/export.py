@@ -148,7 +148,7 @@ def _acceleration(scores: Callable, image: tf.TensorSpec) -> Acceleration:
     """The network of a classifier, both of whose signatures are nothing but the network."""
     by_name = tf.function(lambda **inputs: scores(inputs["image"]), autograph=False)
     graph = freeze(by_name.get_concrete_function(image=image))
-    steps = {"serving_default": Steps(["prediction"]), "scores": Steps(["prediction", "dog"])}
+    steps = {"serving_default": Steps("image", ["prediction"]), "scores": Steps("image", ["prediction", "dog"])}
     return Acceleration(graph, graph.function(), steps)
 
 

@@ -368,7 +368,9 @@ class Merger:
             if self.options.fast:
                 raise MergeError("--fast needs a network that takes float32 images of one size and nothing else")
             return None
-        steps = {name: self._steps(*way) for name, way in self._ways(richest).items()}
+        ways = self._ways(richest)
+        before = {alias: self._before(alias, decode) for alias, decode, _ in ways.values()}
+        steps = {name: self._steps(alias, before[alias], answer) for name, (alias, _, answer) in ways.items()}
         return Acceleration(
             self.graph, self.frozen, steps, FAST if self.options.fast else EXACT, source if self._keeps_size() else None
         )
@@ -387,19 +389,21 @@ class Merger:
     def _keeps_size(self) -> bool:
         return not self.options.fast or self.wanted.size == (self.place.layout.height, self.place.layout.width)
 
-    def _steps(self, alias: str, decode: Callable, answer: Callable[[Tensors], Tensors]) -> Steps:
-        def before(**inputs: tf.Tensor) -> Tensors:
-            return {self.place.input: layers.images_from_bytes(decode(inputs[alias]), self.wanted)}
-
+    def _steps(self, alias: str, before: Function, answer: Callable[[Tensors], Tensors]) -> Steps:
         def after(**answers: tf.Tensor) -> Tensors:
             return answer(answers)
 
-        contents = {alias: tf.TensorSpec((None,), tf.string, alias)}
         given = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in self.outputs.items()}
         made = tf.function(after, autograph=False).get_concrete_function(**given)
         plain = answer != self._named and not (self.options.softmax or self.options.encode)
-        images = tf.function(before, autograph=False).get_concrete_function(**contents)
-        return Steps(list(made.structured_outputs), images, None if plain else made)
+        return Steps(alias, list(made.structured_outputs), before, None if plain else made)
+
+    def _before(self, alias: str, decode: Callable) -> Function:
+        def before(**inputs: tf.Tensor) -> Tensors:
+            return {self.place.input: layers.images_from_bytes(decode(inputs[alias]), self.wanted)}
+
+        contents = {alias: tf.TensorSpec((None,), tf.string, alias)}
+        return tf.function(before, autograph=False).get_concrete_function(**contents)
 
     def warmup(self, signatures: Mapping[str, Function]) -> dict[str, dict[str, np.ndarray]]:
         """One request per signature: a grey photo of the network's size, and zeros for further inputs."""

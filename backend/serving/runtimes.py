@@ -104,12 +104,13 @@ class Accelerated:
         self._around = tf.saved_model.load(str(folder / AROUND))
         steps = self._around.signatures
         self.signatures: dict[str, Run] = {
-            name: self._run(outputs, steps.get(BEFORE + name), steps.get(AFTER + name))
-            for name, outputs in self.facts.signatures.items()
+            name: self._run(outputs, steps, steps.get(AFTER + name)) for name, outputs in self.facts.signatures.items()
         }
 
-    def _run(self, outputs: Sequence[str], before: Callable | None, after: Callable | None) -> Run:
+    def _run(self, outputs: Sequence[str], steps: Mapping[str, Callable], after: Callable | None) -> Run:
         def run(**inputs: tf.Tensor) -> Mapping[str, Any]:
+            (alias,) = inputs
+            before = steps.get(BEFORE + alias)
             (images,) = (before(**inputs) if before else inputs).values()
             answers = self._network.run(images.numpy())
             if after:

@@ -126,7 +126,7 @@ class Servable:
         loaded, runtime = runtimes.load(path, identity)
         if loaded is None:
             loaded = tf.saved_model.load(str(path), tags=list(meta_graph.meta_info_def.tags))
-        servable = cls(identity, path, loaded, dict(meta_graph.signature_def))
+        servable = cls(identity, path, loaded, _copied(meta_graph.signature_def))
         servable.decoding, servable.runtime = Decoding.of(meta_graph.graph_def), runtime
         return servable
 
@@ -225,6 +225,13 @@ def _serving_graph(path: Path) -> meta_graph_pb2.MetaGraphDef:
     if not graphs:
         raise ValueError(f"{path / 'saved_model.pb'} holds no graph")
     return next((graph for graph in graphs if list(graph.meta_info_def.tags) == ["serve"]), graphs[0])
+
+
+def _copied(definitions: Mapping[str, meta_graph_pb2.SignatureDef]) -> dict[str, meta_graph_pb2.SignatureDef]:
+    """A part of a message keeps the whole of it in memory, here the constants of a frozen network; a copy does not."""
+    return {
+        name: meta_graph_pb2.SignatureDef.FromString(each.SerializeToString()) for name, each in definitions.items()
+    }
 
 
 def _signature(name: str, definition: meta_graph_pb2.SignatureDef) -> Signature:
