@@ -71,7 +71,7 @@ class Incoming:
         # A function and no method of this object, which would hold itself, and its data, until garbage is looked for.
         self._step: Callable[[Incoming], bool] = Incoming._find_head
 
-    def take(self, piece: bytes) -> None:
+    def take(self, piece: bytes | memoryview) -> None:
         self.last = time.monotonic()
         self.data += piece
         while not self.is_done and self._step(self):
@@ -86,7 +86,8 @@ class Incoming:
         if end > 1:
             head = EXPECT.sub(b"", bytes(self.data[:end]))
             self.data[:end] = head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) if self.is_cut else head
-        return self.data
+        data, self.data = self.data, bytearray()  # `_step` keeps this object until garbage is collected
+        return data
 
     def _find_head(self) -> bool:
         end = self.data.find(HEAD_END, max(0, self._at - len(HEAD_END)))
@@ -200,6 +201,8 @@ class WholeRequestWorker(ThreadWorker):
         self.most_bytes = max(settings.max_body_mb, settings.max_tensor_body_mb) * MEBIBYTE
         self.most_held = settings.max_held_mb * MEBIBYTE
         self.held = 0
+        # What came last, in one place: a buffer for each piece would lie in the way of the growing requests in memory.
+        self._piece = memoryview(bytearray(PIECE))
         self.arriving: dict[Connection, Incoming] = {}  # oldest first
         self.lingering: dict[Connection, float] = {}
         self._look_again = 0.0
@@ -292,7 +295,7 @@ class WholeRequestWorker(ThreadWorker):
         if conn not in self.arriving:  # it made room for another one in the same round of events
             return
         try:
-            piece = conn.sock.recv(PIECE)
+            piece = self._piece[: conn.sock.recv_into(self._piece)]
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return
         except OSError:
@@ -306,7 +309,7 @@ class WholeRequestWorker(ThreadWorker):
         else:
             self._drop(conn)
 
-    def _take(self, conn: Connection, piece: bytes) -> None:
+    def _take(self, conn: Connection, piece: bytes | memoryview) -> None:
         incoming = self.arriving[conn]
         incoming.take(piece)
         self.held += len(piece)

@@ -121,7 +121,8 @@ def read_body(max_mebibytes: int, variable: str) -> bytes:
     if (request.content_length or 0) > limit:
         raise too_large(f"{request.content_length / MEBIBYTE:.1f} MiB", max_mebibytes, variable)
     request.max_content_length = None
-    body = request.environ["wsgi.input"].read(limit + 1) if _is_chunked() else request.get_data(cache=False)
+    # At once: in Werkzeug's pieces of 64 KiB, gunicorn copies what it holds for each (10 ms for 7 MB).
+    body = request.environ["wsgi.input"].read(limit + 1 if _is_chunked() else request.content_length or 0)
     if len(body) < (request.content_length or 0):
         raise InvalidArgument(f"the body ended early: {request.content_length} bytes were promised, {len(body)} came")
     if request.headers.get("Content-Encoding", "").lower() == "gzip":
