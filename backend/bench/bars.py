@@ -3,6 +3,7 @@
 It prints and keeps nothing: that is `report.py`.
 """
 
+import base64
 import importlib.util
 import json
 import statistics
@@ -278,19 +279,21 @@ def latency(bench: Bench) -> Iterator[Bar]:
 
 def photo(bench: Bench) -> Iterator[Bar]:
     """What a phone's own photo costs more than a small one, by the app's door and by TensorFlow Serving's."""
-    big = base64_text(photos.from_phone())
-    bench.say(f"the large photo has 12 megapixels and {len(big) * 3 / 4e6:.1f} MB")
-    doors = {
-        "the app": (f"{bench.server.url}/api/classify", lambda text: json.dumps({"image": text, "version": PLAIN})),
-        "TensorFlow Serving REST": (
-            servers.predict_url(bench.server, PLAIN),
-            lambda text: json.dumps({"instances": [text]}),
-        ),
+    small, big = bench.photos[0], photos.from_phone()
+    bench.say(f"the large photo has 12 megapixels and {len(big) / 1e6:.1f} MB")
+    rest = bench.target(PLAIN)
+    doors: dict[str, tuple[str, Callable[[bytes], str]]] = {
+        "the app": (f"{bench.server.url}/api/classify", _app_body),
+        "TensorFlow Serving REST": (rest.url, lambda each: rest.body([each])),
     }
     for name, (url, body) in doors.items():
-        more, memory = _cost_of_big(bench, url, body(bench.texts[0]), body(big))
+        more, memory = _cost_of_big(bench, url, body(small), body(big))
         yield Bar("photo", f"processor time of 12 megapixels more than of 299 x 299, {name}", 75.0, False, more, "ms")
         yield Bar("photo", f"memory for a request of 12 megapixels, {name}", 64.0, False, memory, "MB")
+
+
+def _app_body(contents: bytes) -> str:
+    return json.dumps({"image": base64.b64encode(contents).decode(), "version": PLAIN})
 
 
 def _cost_of_big(bench: Bench, url: str, small: str, big: str) -> tuple[float, float]:
