@@ -60,10 +60,10 @@ def test_what_is_too_deep_is_replaced_by_null_and_brackets_in_texts_count_for_no
 
 def test_one_large_document_is_read_at_a_time_and_no_garbage_is_looked_for_meanwhile(monkeypatch) -> None:
     monkeypatch.setattr(json_text, "WAIT_SECONDS", 0.01)
-    large = b" " * json_text.LARGE
+    large = b"," * json_text.LARGE
     with json_text.alone(large):
         assert not gc.isenabled()
-        with json_text.alone(b"{}"):
+        with json_text.alone(b" " * 10_000_000):  # of one long text, say
             pass
         with pytest.raises(Unavailable, match="reading other large JSON documents"), json_text.alone(large):
             pass

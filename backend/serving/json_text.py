@@ -37,7 +37,7 @@ SHORT_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|\bInf\b', re.DOTALL)
 DEPTH_LIMIT = "{} levels (DOGSNAP_MAX_JSON_DEPTH)"
 
 
-LARGE = 2**20  # bytes of a document that is read alone
+LARGE = 250_000  # values, counted as JsonLimits does, of a document that is read alone; a photo's text is one
 WAIT_SECONDS = 2.0
 _large = threading.Lock()
 
@@ -56,12 +56,16 @@ class JsonLimits:
 
 def check_values(body: bytes, most: int, setting: str = " (DOGSNAP_MAX_JSON_VALUES)") -> None:
     """Raises TooLarge, naming the limit, for JSON of more values than `most`, judged by its punctuation before it is read."""
-    count = body.count(b",") + 4 * (body.count(b"[") + body.count(b"{") + body.count(b":"))
+    count = _values(body)
     if count > most:
         raise TooLarge(
             f"the JSON has {count / 1e6:.1f} million values (a list, an object or a key counts as four); at most "
             f"{most / 1e6:g} million are taken{setting}; send several requests, or tensors by gRPC"
         )
+
+
+def _values(body: bytes) -> int:
+    return body.count(b",") + 4 * (body.count(b"[") + body.count(b"{") + body.count(b":"))
 
 
 @contextmanager
@@ -71,7 +75,7 @@ def alone(body: bytes) -> Iterator[None]:
     One large document is in memory at a time. No garbage is looked for meanwhile: that would visit every list of it,
     again and again, and all threads would wait.
     """
-    if len(body) < LARGE:
+    if _values(body) < LARGE:
         yield
         return
     if not _large.acquire(timeout=WAIT_SECONDS):
