@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend.modeling.freezing import FrozenGraph
+from backend.serving import runtimes
 from backend.serving.runtimes import (
     AFTER,
     AROUND,
@@ -54,8 +55,8 @@ class Precision:
 
 
 # Less is not worth a second copy of the weights on disk; and for the fast one, not worth another version.
-EXACT = Precision("f32", 1e-3, 1.05, required=False)
-FAST = Precision("bf16", 0.1, 1.5, required=True)
+EXACT = Precision(runtimes.EXACT, 1e-3, 1.05, required=False)
+FAST = Precision(runtimes.FAST, 0.1, 1.5, required=True)
 
 
 @dataclass(frozen=True)
