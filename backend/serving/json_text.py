@@ -37,6 +37,7 @@ SHORT_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|\bInf\b', re.DOTALL)
 DEPTH_LIMIT = "{} levels (DOGSNAP_MAX_JSON_DEPTH)"
 
 
+NO_MARKS = bytes(set(range(256)) - set(b",[{:"))
 LARGE = 250_000  # values, counted as JsonLimits does, of a document that is read alone; a photo's text is one
 WAIT_SECONDS = 2.0
 _large = threading.Lock()
@@ -65,7 +66,8 @@ def check_values(body: bytes, most: int, setting: str = " (DOGSNAP_MAX_JSON_VALU
 
 
 def _values(body: bytes) -> int:
-    return body.count(b",") + 4 * (body.count(b"[") + body.count(b"{") + body.count(b":"))
+    marks = body.translate(None, NO_MARKS)  # to count four times in all of it takes four times as long
+    return marks.count(b",") + 4 * (len(marks) - marks.count(b","))
 
 
 @contextmanager
