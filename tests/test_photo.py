@@ -100,6 +100,12 @@ def test_a_large_photo_is_scaled_down_but_not_below_what_the_network_needs():
         assert width / height == pytest.approx(4 / 3, rel=0.01)
 
 
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_a_photo_is_scaled_down_as_far_as_a_network_allows_that_says_its_size(kind):
+    photo_of_phone = photo.check(encode(plain(size=(4000, 3000)), kind), LIMITS)
+    assert preprocessing.decode(photo_of_phone.upright(least=374)).shape == (375, 500, 3)
+
+
 def test_scaling_down_while_decoding_shows_the_same_picture():
     generator = np.random.default_rng(0)
     coarse = Image.fromarray(generator.integers(0, 256, (12, 16, 3), np.uint8))

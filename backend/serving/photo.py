@@ -25,8 +25,8 @@ EXPECTED = "expected a JPEG, PNG, GIF, BMP, WebP, HEIC or AVIF photo"
 UNTOUCHED_KINDS = ("JPEG", "MPO", "PNG")
 UNTOUCHED_MODES = ("RGB", "L")
 UNTOUCHED_SIDE = 1024  # pixels; larger photos are scaled down while decoding, which is cheaper than decoding them whole
-# Scaling down stops here, at more than twice the usual network input of 299 pixels: the antialiased resize that follows
-# then sees what it would have seen in the whole photo (the gap of 2 that Pillow's `reducing_gap` recommends).
+# Scaling down stops here where nobody says which size is needed: at twice the usual network input of 299 pixels, so that the
+# antialiased resize that follows sees what it would have seen in the whole photo (Pillow recommends it for `reducing_gap`).
 REDUCED_SIDE = 640
 # EXIF orientation -> what turns the stored picture upright (EXIF 2.32, tag 0x0112).
 UPRIGHT = {
@@ -58,9 +58,10 @@ class Photo:
     width: int
     height: int
 
-    def upright(self) -> bytes:
+    def upright(self, least: int = REDUCED_SIDE) -> bytes:
         """The photo's bytes for the graph: untouched if nothing has to change, else decoded once and written as BMP.
 
+        It is scaled down as long as both sides stay at `least` pixels or more.
         BMP because it is written and read back at the cost of a memory copy. Raises UnsupportedPhoto for damaged pixels.
         """
         image = _open(self.contents)
@@ -68,7 +69,7 @@ class Photo:
         if _is_ready(image) and orientation not in UPRIGHT:
             return self.contents
         try:
-            return _to_bmp(_turned(_to_rgb(_reduced(_loaded(image))), orientation))
+            return _to_bmp(_turned(_to_rgb(_reduced(_loaded(image, least), least)), orientation))
         except Exception as error:  # decoders raise whatever they like on damaged bytes
             raise _damaged(error) from error
 
@@ -154,18 +155,18 @@ def _is_ready(image: Image.Image) -> bool:
     )
 
 
-def _loaded(image: Image.Image) -> Image.Image:
+def _loaded(image: Image.Image, least: int) -> Image.Image:
     """Decode, a JPEG scaled down as far as its decoder can, and spell out the colours of a palette."""
-    image.draft(None, (REDUCED_SIDE, REDUCED_SIDE))
+    image.draft(None, (least, least))
     image.load()
     if image.mode in ("P", "PA", "1") or "transparency" in image.info:
         return image.convert("RGBA" if image.has_transparency_data else "RGB")
     return image
 
 
-def _reduced(image: Image.Image) -> Image.Image:
-    """Scale down by whole factors while both sides stay at REDUCED_SIDE or more."""
-    factor = min(image.width // REDUCED_SIDE, image.height // REDUCED_SIDE)
+def _reduced(image: Image.Image, least: int) -> Image.Image:
+    """Scale down by whole factors while both sides stay at `least` or more."""
+    factor = min(image.width // least, image.height // least)
     can_reduce = image.mode in ("RGB", "RGBA", "L", "LA", "CMYK")
     return image.reduce(factor) if factor > 1 and can_reduce else image
 

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound, UnsupportedPhoto
-from backend.serving import photo, photo_values
+from backend.serving import photo, photo_values, preprocessing
 from backend.serving.examples import ClassifyResult, RegressResult, check_signature, classify_result, regress_result
 from backend.serving.executor import BoundedExecutor, WhenGone
 from backend.serving.labels import Classification, checked_top_k, name_breeds
@@ -255,7 +255,9 @@ class Predictor:
 def _run_photos(servable: Servable, signature: Signature, checked: Sequence[photo.Photo]) -> dict[str, np.ndarray]:
     """The only values here are the photos, so whatever the graph refuses is a photo."""
     try:
-        return servable.run_photos(signature, [each.upright() for each in checked])
+        size = servable.description.input_size
+        least = max(preprocessing.least_sides(size)) if size else photo.REDUCED_SIDE
+        return servable.run_photos(signature, [each.upright(least) for each in checked])
     except UnsupportedPhoto:
         raise
     except InvalidArgument as error:

@@ -3,6 +3,7 @@
 It does not check limits, turn photos upright or know a model: that is `photo.py` and `servable.py`.
 """
 
+import math
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,11 +13,11 @@ KINDS = "JPEG, PNG, GIF, BMP or WebP"
 # Decoders at work at once on one request's photos; each takes a core for some milliseconds.
 PARALLEL_DECODERS = 4
 JPEG_START = b"\xff\xd8\xff"
-# libjpeg scales down while it decodes, by these factors: 12 megapixels by 4 cost 55 ms in place of 115, and 2 MB in place of 36.
+# libjpeg scales down while it decodes, by these factors: 12 megapixels by 8 cost half of the time, and 0.6 MB in place of 36.
 JPEG_SCALES = (1, 2, 4, 8)
-# Scaled so, a photo keeps at least so many times the network's size, as `photo.py` has it: resizing with antialias then
-# sees what it would have seen in the whole photo.
-KEPT_TIMES = 2
+# A photo that is scaled so keeps at least so many times the network's size. On 46 photos of 12 megapixels, scaled by 8, no
+# probability differed by more than 0.016 on average from those of the whole photo (by 4: 0.009); 45 kept their name by either.
+KEPT_TIMES = 1.25
 WEB_SAFE = "[A-Za-z0-9_-]*"
 
 
@@ -47,6 +48,11 @@ def decode(contents: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(image, (None, None, 3))
 
 
+def least_sides(size: tuple[int, int]) -> tuple[int, int]:
+    """How far a photo may be scaled down, (height, width), before it is resized to `size` with antialias."""
+    return math.ceil(KEPT_TIMES * size[0]), math.ceil(KEPT_TIMES * size[1])
+
+
 def decode_for(contents: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED) -> tf.Tensor:
     """As `decode`, but a JPEG far larger than `size` (height, width) is scaled down on the way to a resize with antialias."""
     if not how.antialias:  # it picks single pixels, and would pick others
@@ -57,8 +63,9 @@ def decode_for(contents: tf.Tensor, size: tuple[int, int], how: Resizing = SQUAS
 
 def _decode_jpeg_for(contents: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     """The factor is fixed in each operation, so there is one for each."""
+    height, width = least_sides(size)
     shape = tf.image.extract_jpeg_shape(contents)
-    spare = tf.minimum(shape[0] // (KEPT_TIMES * size[0]), shape[1] // (KEPT_TIMES * size[1]))
+    spare = tf.minimum(shape[0] // height, shape[1] // width)
     usable = tf.reduce_sum(tf.cast(spare >= JPEG_SCALES, tf.int32))
     scaled = [partial(_scaled_jpeg, contents, scale) for scale in JPEG_SCALES[1:]]
     # Neither 0 nor 1 of the factors: as it is.
