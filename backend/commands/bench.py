@@ -3,6 +3,8 @@
 It measures nothing itself: `backend/bench/` does.
 """
 
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,7 @@ def _photos(folder: Path | None) -> list[bytes]:
 
 
 def _of_bars(machine: dict[str, Any], models: Path, only: str, seconds: float, rounds: int, **_: Any) -> Report:
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that the servers end, too
     with Bench(models, seconds, rounds, lambda line: click.echo(line, err=True)) as measuring:
         return Report(machine, measuring.points, measure(measuring, parts(only)))
 
