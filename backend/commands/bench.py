@@ -39,7 +39,7 @@ WARM_UP_SECONDS = 1.0
 @click.option(
     "--batches", default=BATCHES, show_default=True, help="numbers of photos in a request of one client to --url"
 )
-@click.option("--seconds", default=4.0, show_default=True, type=click.FloatRange(min=0.05), help="length of one round")
+@click.option("--seconds", default=3.0, show_default=True, type=click.FloatRange(min=0.05), help="length of one round")
 @click.option(
     "--rounds", default=3, show_default=True, type=click.IntRange(min=1), help="rounds, of which the median counts"
 )
