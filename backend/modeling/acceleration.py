@@ -13,7 +13,8 @@ medians of rounds in turn, as a ratio to TensorFlow 2.21 with variables (115 ms)
     OpenVINO 2026.4, bfloat16                      6.1   (4)    answers within 0.03
     OpenVINO 2026.4, int8 (300 photos, NNCF)       9.7   (6)    answers within 0.09
 OpenVINO is the fastest in each kind of number and needs no second format on the way; 180 MB on disk, no protobuf, wheels for
-Python 3.10 to 3.14. bfloat16 before int8, which needs photos at set-up and called 94.1 % of the photos without a dog so, not 97.7 %.
+Python 3.10 to 3.14. bfloat16 before int8: that needs photos at set-up, and called 94.1 % of the photos without a dog so in place
+of 97.7 %.
 """
 
 import os
