@@ -12,6 +12,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import input_pb2, prediction_log_pb2
 
 from backend.errors import FailedPrecondition
+from backend.serving import photo
 from backend.serving.examples import merged
 from backend.serving.servable import Servable
 
@@ -26,7 +27,7 @@ def warm_up(servable: Servable) -> int:
     """
     if servable.description.labels:
         with suppress(FailedPrecondition):  # it has labels, but no signature that takes photos
-            servable.run_photos(servable.photo_signature(), [tf.io.encode_png(tf.zeros((1, 1, 3), tf.uint8)).numpy()])
+            servable.run_photos(servable.photo_signature(), [_checked_photo()])
     file = servable.path / RECORDS_FILE
     if not file.exists():
         return 0
@@ -34,6 +35,11 @@ def warm_up(servable: Servable) -> int:
     for record in records:
         _run(servable, record)
     return len(records)
+
+
+def _checked_photo() -> bytes:
+    """A black photo by the way of a user's: the first check loads the readers of all kinds of files, which takes 10 ms."""
+    return photo.check(tf.io.encode_png(tf.zeros((1, 1, 3), tf.uint8)).numpy(), photo.PhotoLimits()).upright()
 
 
 def read_records(file: Path) -> Iterator[prediction_log_pb2.PredictionLog]:
