@@ -55,7 +55,7 @@ SERVICES = (
 # TensorFlow Serving's own health service knows its services by their short names.
 HEALTH_NAMES = (health.OVERALL_HEALTH, *SERVICES, *(name.rpartition(".")[2] for name in SERVICES))
 ADMINISTRATION = ("HandleReloadConfigRequest",)  # takes the token of administration instead of a key
-MAX_CONNECTIONS = 1000  # a client needs one for all its calls
+MAX_CONNECTIONS = 1000  # a client needs one for all its calls; each is a file, which the other door needs as well
 HANDSHAKE_MS = 15_000  # after which a connection that says nothing is closed
 HEALTH_SECONDS = 1.0  # how soon a client that watches the health learns of a change
 
@@ -110,7 +110,7 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", settings.max_tensor_body_mb * MEBIBYTE),
         ("grpc.max_send_message_length", -1),  # what a model answers is not for the door to limit
-        ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),  # each is a file, which the other door needs as well
+        ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
         ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
     ]
 
