@@ -43,7 +43,7 @@ $(WEB)/dist/index.html: $(WEB)/node_modules/.package-lock.json $(shell find mini
 	@PATH="$$PATH:$(abspath $(BIN))" $(NODE) $(WEB)/build.mjs
 
 # All versions come from the stored weights; what decides them is the weights and the code that exports, merges and preprocesses.
-$(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL)/*.h5) $(addprefix backend/,modeling/acceleration.py modeling/architectures.py modeling/export.py modeling/freezing.py modeling/inspection.py modeling/layers.py modeling/merge.py serving/preprocessing.py serving/checksums.py)
+$(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL)/*.h5) $(addprefix backend/,modeling/acceleration.py modeling/architectures.py modeling/export.py modeling/freezing.py modeling/inspection.py modeling/layers.py modeling/merge.py serving/checksums.py serving/preprocessing.py serving/runtimes.py serving/warmup.py)
 	@echo "dogsnap: building the model's versions from the stored weights (half a minute) ..."
 	@rm -rf .setup
 	@$(BIN)/dogsnap export inception_v3 --from $(MODEL) --out .setup
