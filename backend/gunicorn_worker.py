@@ -44,12 +44,12 @@ OLD = re.compile(rb"[^\r\n]* HTTP/1\.0\r\n")
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-def json_error(status: int, reason: str, sentence: str) -> bytes:
+def json_error(status: int, reason: str, sentence: str, connection: str = "close") -> bytes:
     """A whole HTTP answer with the one error body, for requests that never reach the application."""
     body = json.dumps({"error": sentence, "request_id": uuid.uuid4().hex}).encode()
     retry = "Retry-After: 1\r\n" if status == 503 else ""
     head = (
-        f"HTTP/1.1 {status} {reason}\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        f"HTTP/1.1 {status} {reason}\r\nConnection: {connection}\r\nContent-Type: application/json\r\n"
         f"{retry}Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode("latin-1", "replace") + body
@@ -95,6 +95,14 @@ class Incoming:
         if end >= 0:
             self._read_head(bytes(self.data[: end + 2]))
         return end >= 0
+
+    def has_length(self) -> bool:
+        """Whether the head is here, and with it the length of the body."""
+        return self._step is Incoming._find_end
+
+    def is_alone(self) -> bool:
+        """Whether all of the body is here, and nothing behind it."""
+        return len(self.data) == self._end
 
     def has_endless_head(self) -> bool:
         return self._step is Incoming._find_head and len(self.data) > MAX_HEAD
@@ -311,10 +319,13 @@ class WholeRequestWorker(ThreadWorker):
 
     def _take(self, conn: Connection, piece: bytes | memoryview) -> None:
         incoming = self.arriving[conn]
+        is_new = not incoming.has_length()
         incoming.take(piece)
         self.held += len(piece)
         conn.held += len(piece)
-        if incoming.is_done:
+        if is_new and incoming.has_length() and (full := self._sentence_if_full(incoming)):
+            self._turn_away(conn, full)
+        elif incoming.is_done:
             self._hand_over(conn)
         elif incoming.has_endless_head():
             sentence = f"the request's head is longer than {MAX_HEAD} bytes; send a shorter path and fewer headers"
@@ -327,6 +338,22 @@ class WholeRequestWorker(ThreadWorker):
         elif incoming.expects_continue:
             incoming.expects_continue = False
             _send(conn, CONTINUE)
+
+    def _sentence_if_full(self, incoming: Incoming) -> str | None:
+        """At eight times capacity, a thread for each that is refused anyway would take a core from those that are answered."""
+        method, _, rest = bytes(incoming.data[: incoming.data.find(b"\r\n")]).decode("latin-1").partition(" ")
+        return self.app.sentence_if_full(method, rest.partition(" ")[0].partition("?")[0])
+
+    def _turn_away(self, conn: Connection, sentence: str) -> None:
+        """Refuse without a thread; whoever has sent all may ask again on the same connection."""
+        if not self.arriving[conn].is_alone():
+            self._refuse(conn, 503, "Service Unavailable", sentence)
+            return
+        del self.arriving[conn]
+        self.arriving[conn] = Incoming(self.most_bytes)  # the newest, of all that arrive
+        self.held -= conn.held
+        conn.held = 0
+        _send(conn, json_error(503, "Service Unavailable", sentence, "keep-alive"))
 
     def _hand_over(self, conn: Connection) -> None:
         incoming = self._stop_receiving(conn)

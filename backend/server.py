@@ -54,6 +54,7 @@ class Server(BaseApplication):
         self.predictor: Any = None
         self.grpc: Any = None
         self.tracing: Tracing | None = None
+        self._early: Any = None
         super().__init__()
 
     def load_config(self) -> None:
@@ -89,6 +90,7 @@ class Server(BaseApplication):
 
     def load(self) -> Flask:
         from backend.app import GATE, create_app
+        from backend.doors.overload import EarlyRefusal
         from backend.serving.assembly import create_predictor
 
         refuse_wrong_models(self.settings)
@@ -96,6 +98,7 @@ class Server(BaseApplication):
         if self.settings.otlp_endpoint:
             self.tracing = Tracing(self.settings.otlp_endpoint)
         app = create_app(self.settings, self.predictor, self.tracing)
+        self._early = EarlyRefusal(app, self.predictor)
         self.grpc = self.open_grpc(app.extensions[GATE])
         _leave_libraries_alone()
         self.predictor.repository.start(self.settings.poll_seconds, self.announce)
@@ -107,6 +110,12 @@ class Server(BaseApplication):
         from backend.doors.grpc_server import GrpcServer
 
         return GrpcServer(self.settings, self.predictor, gate, self.tracing)
+
+    def sentence_if_full(self, method: str, path: str) -> str | None:
+        """Why a request that has just begun to arrive is refused; None if it is not."""
+        if self.settings.enable_cors:  # a page of another host can read no answer without the application's headers
+            return None
+        return self._early.sentence(method, path)
 
     def announce(self) -> None:
         log.info("ready: open %s/", local_url(self.settings))

@@ -1,6 +1,8 @@
 """Eight times as many requests as the server can answer: the accepted are answered soon, the rest at once, none runs in vain."""
 
 import base64
+import contextlib
+import json
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -125,6 +127,26 @@ def both_busy(server):
     for thread in threads:
         thread.join()
     wait_until(lambda: held(server) == 0)
+
+
+def test_a_full_server_refuses_a_large_body_before_it_has_come(server, both_busy):
+    body = b'{"instances": [0.1]}'
+    head = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    with contextlib.ExitStack() as clients:
+        *waiting, late = [
+            clients.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(QUEUE + 1)
+        ]
+        for each in waiting:
+            each.sendall(head % (PATH.encode(), len(body)) + body)
+        wait_until(lambda: waiting_requests(server) == QUEUE, 1.0)
+        before = sample(server, "dogsnap_refused_requests_total", 'door="rest",reason="full"')
+        late.sendall(head % (PATH.encode(), 1_000_000) + b'{"instances"')
+        late.settimeout(1.0)
+        answer = late.recv(65536).decode()
+        assert answer.startswith("HTTP/1.1 503 ")
+        assert "\r\nRetry-After: 1\r\n" in answer
+        assert "the server is full" in json.loads(answer.partition("\r\n\r\n")[2])["error"]
+        assert sample(server, "dogsnap_refused_requests_total", 'door="rest",reason="full"') == before + 1
 
 
 def test_a_client_that_hangs_up_frees_its_place_and_its_request_is_not_run(server, both_busy):

@@ -202,9 +202,13 @@ class Predictor:
         except (FailedPrecondition, NotFound):
             return False
 
+    def is_full(self) -> bool:
+        """Whether a request that came now would find no place."""
+        return self._executor.is_full()
+
     def refuse_if_full(self, door: str) -> None:
-        """Count and refuse a request of `door` that would find no place. Raises Unavailable."""
-        if self._executor.is_full():
+        """Count and refuse a request of `door` that would find no place. Raises Full."""
+        if self.is_full():
             with self.metrics.request(door):
                 raise self._executor.full()
 
