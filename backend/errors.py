@@ -82,11 +82,11 @@ class PermissionDenied(DogsnapError):
 class Unimplemented(DogsnapError):
     """The request asks for what no server of this kind does, like numbers of a type that JSON has no form for.
 
-    By HTTP TensorFlow Serving answers 501; here 5xx is kept for faults of the server.
+    The one 5xx that a request can bring about by itself: TensorFlow Serving's clients know it so.
     """
 
     code = "UNIMPLEMENTED"
-    http_status = 400
+    http_status = 501
 
 
 class Cancelled(DogsnapError):

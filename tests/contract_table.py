@@ -280,14 +280,14 @@ TYPES = [
     mistyped("uint64", -1, "-1", "Number"),
     mistyped("bool", 1, "1", "Number"),
     mistyped("string", 1, "1", "Number"),
-    refused("half has no JSON form", "all_types:predict", _one("half", [1.0]), "to type: half"),
+    refused("half has no JSON form", "all_types:predict", _one("half", [1.0]), "to type: half", 501),
     refused(
         "half has no JSON form in rows",
         "all_types:predict",
         {"signature_name": "half", "instances": [1.0]},
         "Failed to process element: 0 of 'instances' list. Error: UNIMPLEMENTED: Conversion of JSON Value: 1.0 to type: half",
     ),
-    refused("complex64 has no JSON form", "all_types:predict", _one("complex64", [1.0]), "to type: complex64"),
+    refused("complex64 has no JSON form", "all_types:predict", _one("complex64", [1.0]), "to type: complex64", 501),
 ]
 
 BODY_ERRORS = [

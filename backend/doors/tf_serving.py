@@ -1,8 +1,7 @@
 """TensorFlow Serving's REST API under /v1/models: predict, classify, regress, metadata and status.
 
 It translates; values are checked and run by the predictor. What is added to the original: the answering version in the
-response header X-Dogsnap-Model-Version, strict JSON, status by label, and errors that list the expected names. Bad input is
-answered 4xx throughout, where the original has a 501 for tensor types that JSON has no form for.
+response header X-Dogsnap-Model-Version, strict JSON, status by label, and errors that list the expected names.
 """
 
 import re
