@@ -22,6 +22,7 @@ from gunicorn.http import get_parser
 from gunicorn.http.unreader import Unreader
 from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER, TConn, ThreadWorker
 
+from backend.doors.protection import HEADERS
 from backend.settings import MEBIBYTE
 
 log = logging.getLogger("dogsnap.http")
@@ -41,16 +42,19 @@ LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE
 CODING = re.compile(rb"\r\ntransfer-encoding[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
 EXPECT = re.compile(rb"\r\nexpect[ \t]*:[ \t]*100-continue[ \t]*(?=\r\n)", re.IGNORECASE)
 OLD = re.compile(rb"[^\r\n]* HTTP/1\.0\r\n")
+LAST = re.compile(rb"\r\nconnection[ \t]*:[^\r\n]*\bclose\b", re.IGNORECASE)
+SECURITY = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 def json_error(status: int, reason: str, sentence: str, connection: str = "close") -> bytes:
     """A whole HTTP answer with the one error body, for requests that never reach the application."""
-    body = json.dumps({"error": sentence, "request_id": uuid.uuid4().hex}).encode()
+    request_id = uuid.uuid4().hex
+    body = json.dumps({"error": sentence, "request_id": request_id}).encode()
     retry = "Retry-After: 1\r\n" if status == 503 else ""
     head = (
         f"HTTP/1.1 {status} {reason}\r\nConnection: {connection}\r\nContent-Type: application/json\r\n"
-        f"{retry}Content-Length: {len(body)}\r\n\r\n"
+        f"X-Request-Id: {request_id}\r\n{SECURITY}{retry}Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode("latin-1", "replace") + body
 
@@ -86,8 +90,7 @@ class Incoming:
         if end > 1:
             head = EXPECT.sub(b"", bytes(self.data[:end]))
             self.data[:end] = head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) if self.is_cut else head
-        data, self.data = self.data, bytearray()  # `_step` keeps this object until garbage is collected
-        return data
+        return self.data
 
     def _find_head(self) -> bool:
         end = self.data.find(HEAD_END, max(0, self._at - len(HEAD_END)))
@@ -100,9 +103,10 @@ class Incoming:
         """Whether the head is here, and with it the length of the body."""
         return self._step is Incoming._find_end
 
-    def is_alone(self) -> bool:
-        """Whether all of the body is here, and nothing behind it."""
-        return len(self.data) == self._end
+    def may_be_followed(self) -> bool:
+        """Whether the client can ask again on its connection: all of the body is here, nothing behind it, and it wants to."""
+        head = bytes(self.data[: self._at])
+        return len(self.data) == self._end and not OLD.match(head) and not LAST.search(head)
 
     def has_endless_head(self) -> bool:
         return self._step is Incoming._find_head and len(self.data) > MAX_HEAD
@@ -346,7 +350,7 @@ class WholeRequestWorker(ThreadWorker):
 
     def _turn_away(self, conn: Connection, sentence: str) -> None:
         """Refuse without a thread; whoever has sent all may ask again on the same connection."""
-        if not self.arriving[conn].is_alone():
+        if not self.arriving[conn].may_be_followed():
             self._refuse(conn, 503, "Service Unavailable", sentence)
             return
         del self.arriving[conn]

@@ -74,16 +74,8 @@ class Server:
         self.url = f"http://127.0.0.1:{self.port}"
         self.lasting = lasting
         self._log_file = log_file
-        arguments = [
-            "--models",
-            models,
-            "--port",
-            self.port,
-            "--grpc-port",
-            self.grpc_port,
-            *flags,
-        ]  # the last of a flag counts
-        arguments = [str(argument) for argument in arguments]
+        doors = ["--port", self.port, "--grpc-port", self.grpc_port]
+        arguments = [str(each) for each in ["--models", models, *doors, *flags]]  # the last of a flag counts
         clean = {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
         plain = not prefix and all(name.startswith("DOGSNAP_") for name in environ or ())
         environ = {**clean, **(environ or {})}

@@ -129,24 +129,45 @@ def both_busy(server):
     wait_until(lambda: held(server) == 0)
 
 
-def test_a_full_server_refuses_a_large_body_before_it_has_come(server, both_busy):
+@pytest.fixture
+def queue_full(server, both_busy):
+    """As many wait as may; they hang up afterwards."""
     body = b'{"instances": [0.1]}'
-    head = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    message = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (PATH.encode(), len(body), body)
     with contextlib.ExitStack() as clients:
-        *waiting, late = [
-            clients.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(QUEUE + 1)
-        ]
-        for each in waiting:
-            each.sendall(head % (PATH.encode(), len(body)) + body)
+        for _ in range(QUEUE):
+            client = clients.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            client.sendall(message)
         wait_until(lambda: waiting_requests(server) == QUEUE, 1.0)
-        before = sample(server, "dogsnap_refused_requests_total", 'door="rest",reason="full"')
-        late.sendall(head % (PATH.encode(), 1_000_000) + b'{"instances"')
-        late.settimeout(1.0)
-        answer = late.recv(65536).decode()
-        assert answer.startswith("HTTP/1.1 503 ")
-        assert "\r\nRetry-After: 1\r\n" in answer
-        assert "the server is full" in json.loads(answer.partition("\r\n\r\n")[2])["error"]
-        assert sample(server, "dogsnap_refused_requests_total", 'door="rest",reason="full"') == before + 1
+        yield
+
+
+def test_a_full_server_refuses_a_large_body_before_it_has_come(server, queue_full):
+    before = sample(server, "dogsnap_refused_requests_total", 'door="rest",reason="full"')
+    head = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" % PATH.encode()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=1.0) as client:
+        client.sendall(head + b'{"instances"')
+        answer = client.recv(65536).decode()
+    assert answer.startswith("HTTP/1.1 503 ")
+    assert "\r\nRetry-After: 1\r\n" in answer
+    assert "the server is full" in json.loads(answer.partition("\r\n\r\n")[2])["error"]
+    assert sample(server, "dogsnap_refused_requests_total", 'door="rest",reason="full"') == before + 1
+
+
+@pytest.mark.parametrize(
+    ("version", "header", "is_kept"), [("1.1", "", True), ("1.1", "Connection: close\r\n", False), ("1.0", "", False)]
+)
+def test_a_refused_client_asks_again_on_its_connection_if_it_wants_to(server, queue_full, version, header, is_kept):
+    body = b'{"instances": [0.1]}'
+    head = f"POST {PATH} HTTP/{version}\r\nHost: x\r\n{header}Content-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=1.0) as client:
+        for _ in range(2 if is_kept else 1):
+            client.sendall(head.encode() + body)
+            answer = client.recv(65536).decode()
+            assert answer.startswith("HTTP/1.1 503 ")
+            assert "\r\nX-Content-Type-Options: nosniff\r\n" in answer
+        if not is_kept:
+            assert client.recv(1) == b""
 
 
 def test_a_client_that_hangs_up_frees_its_place_and_its_request_is_not_run(server, both_busy):

@@ -26,7 +26,10 @@ def prepare(app: Flask, predictor: Predictor) -> None:
 
 
 class EarlyRefusal:
-    """Says of a request, once its first line is here, whether its body need not come and no thread need look at it."""
+    """Says of a request, once its head is here, whether its body need not come and no thread need look at it.
+
+    What it is not asked about (a body in chunks), or what fills the last place meanwhile, `prepare` refuses.
+    """
 
     def __init__(self, app: Flask, predictor: Predictor):
         self._routes = app.url_map.bind("")
