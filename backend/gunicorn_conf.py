@@ -48,6 +48,7 @@ class Worker(WholeRequestWorker):
         while self.age > 1 and self.alive and not self.app.is_started() and self.is_parent_alive():
             self.notify()
             time.sleep(0.05)
+        getattr(self.app, "let_in", lambda: None)()
         self.ready.set()
         super().run()
 

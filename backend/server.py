@@ -111,6 +111,11 @@ class Server(BaseApplication):
 
         return GrpcServer(self.settings, self.predictor, gate, self.tracing)
 
+    def let_in(self) -> None:
+        """Answer calls by gRPC from now on; gunicorn sees to HTTP."""
+        if self.grpc is not None:
+            self.grpc.start()
+
     def sentence_if_full(self, method: str, path: str) -> str | None:
         """Why a request that has just begun to arrive is refused; None if it is not."""
         if self.settings.enable_cors:  # a page of another host can read no answer without the application's headers

@@ -64,7 +64,10 @@ access = logging.getLogger("dogsnap.access")
 
 
 class GrpcServer:
-    """The door, open from its construction on; `drain` lets nobody in any more, `close` waits until all have left."""
+    """The door: clients may knock from its construction on, and are let in from `start` on.
+
+    `drain` lets nobody in any more, `close` waits until all have left.
+    """
 
     def __init__(self, settings: Settings, predictor: Predictor, gate: Gate, tracing: Tracing | None = None):
         """Raises RuntimeError when the port cannot be had."""
@@ -89,6 +92,8 @@ class GrpcServer:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
         tls.open_port(self._server, opening.address(settings.host, settings.grpc_port), settings)
+
+    def start(self) -> None:
         self._server.start()
         self._health.start()
 
