@@ -1,0 +1,180 @@
+"""The models folder is what a stock TensorFlow Serving takes: its versions, labels, warm-up records and batching parameters."""
+
+import json
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import numpy as np
+import pytest
+import requests
+import tensorflow as tf
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format, wrappers_pb2
+from real_model import ROOT, built_models
+from tensorflow_serving.config import model_server_config_pb2
+
+from backend.serving.servable import Servable, ServableId
+from backend.serving.versions import version_folders
+from backend.serving.warmup import MAX_RECORDS, RECORDS_FILE, read_records
+
+DEPLOY = ROOT / "backend" / "deploy"
+SCRIPT = Path(__file__).with_name("plain_tensorflow.py")
+
+
+class Ran:
+    """What a process that has TensorFlow alone did with the versions of a model folder."""
+
+    def __init__(self, model: Path, empty: Path):
+        self.versions = {str(number): folder for number, folder in version_folders(model).items()}
+        shutil.copy(SCRIPT, empty)
+        # -S: no site-packages, and with them nothing that leads to this project; TensorFlow's folder is named by itself.
+        command = [sys.executable, "-I", "-S", SCRIPT.name, sysconfig.get_path("purelib"), "answers.npz"]
+        command += map(str, self.versions.values())
+        done = subprocess.run(command, capture_output=True, text=True, cwd=empty, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        self.runs = json.loads(done.stdout)
+        self._answers = dict(np.load(empty / "answers.npz"))
+
+    def answers(self, version: str, number: int) -> dict[str, np.ndarray]:
+        """The outputs of one run, by alias."""
+        prefix = f"{version}/{number}/"
+        return {name.removeprefix(prefix): self._answers[name] for name in self._answers if name.startswith(prefix)}
+
+
+@pytest.fixture(scope="module")
+def tiny(colour_models, tmp_path_factory) -> Ran:
+    return Ran(colour_models / "inception_v3", tmp_path_factory.mktemp("empty"))
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory) -> Ran:
+    return Ran(built_models() / "inception_v3", tmp_path_factory.mktemp("empty"))
+
+
+@pytest.fixture(params=["tiny", "real"])
+def ran(request) -> Ran:
+    return request.getfixturevalue(request.param)
+
+
+def test_each_version_loads_and_runs_its_warm_up_records_with_tensorflow_alone(ran) -> None:
+    assert {"1", "2"} <= set(ran.versions) == set(ran.runs)
+    for version, folder in ran.versions.items():
+        signatures = set(Servable.load(ServableId("m", int(version)), folder).signatures) - {"keep_alive"}
+        assert {run["signature"] for run in ran.runs[version]} == signatures
+
+
+def test_every_answer_has_a_row_for_each_row_asked_so_that_tensorflow_serving_can_batch(ran) -> None:
+    for runs in ran.runs.values():
+        for run in runs:
+            assert {shape[0] for shape in run["shapes"].values()} == {run["rows"]}, run
+
+
+def test_both_of_tensorflows_loaders_give_the_same_answers(ran) -> None:
+    for version, runs in ran.runs.items():
+        for number in range(0, len(runs), 3):
+            alone, twice, other = (ran.answers(version, number + each) for each in range(3))
+            assert alone.keys() == twice.keys() == other.keys()
+            for alias, expected in alone.items():
+                same(other[alias], expected)
+                same(twice[alias], np.concatenate([expected, expected]))
+
+
+def same(received: np.ndarray, expected: np.ndarray) -> None:
+    """Within what multiplying in bfloat16 leaves of float32 when the batch is another; names are equal."""
+    if expected.dtype.kind == "S":
+        np.testing.assert_array_equal(received, expected)
+    else:
+        np.testing.assert_allclose(received, expected, atol=0.01)
+
+
+def test_the_answers_are_those_of_our_server(tiny) -> None:
+    for version, folder in tiny.versions.items():
+        servable = Servable.load(ServableId("inception_v3", int(version)), folder)
+        for number, record in enumerate(read_records(folder / RECORDS_FILE)):
+            request = record.predict_log.request
+            inputs = {alias: tf.make_ndarray(proto) for alias, proto in request.inputs.items()}
+            ours = servable.run(servable.signature(request.model_spec.signature_name), inputs)
+            for alias, received in tiny.answers(version, 3 * number).items():
+                np.testing.assert_allclose(received, ours[alias], atol=1e-5) if received.dtype.kind == "f" else None
+
+
+def test_the_merged_version_of_the_real_network_names_breeds_there(real) -> None:
+    labels = json.loads((ROOT / "models" / "inception_v3" / "labels.json").read_text(encoding="utf-8"))
+    numbers = [number for number, run in enumerate(real.runs["2"]) if run["signature"] == "labels"]
+    for number in numbers:
+        answer = real.answers("2", number)
+        assert set(answer["labels"].ravel().tolist()) <= {label["name"].encode() for label in labels}
+        assert (np.diff(answer["probabilities"]) <= 0).all()
+
+
+def test_no_version_has_more_warm_up_records_than_tensorflow_serving_takes(ran) -> None:
+    for folder in ran.versions.values():
+        assert 1 <= len(list(read_records(folder / RECORDS_FILE))) <= MAX_RECORDS
+
+
+# -- configuration -----------------------------------------------------------------------------------------------------
+
+
+def model_config():
+    text = (DEPLOY / "models.config").read_text(encoding="utf-8")
+    (config,) = text_format.Parse(text, model_server_config_pb2.ModelServerConfig()).model_config_list.config
+    return config
+
+
+def test_the_model_config_list_serves_every_version_of_the_folder_and_labels_only_those_always_there(tiny) -> None:
+    config = model_config()
+    assert (config.name, config.base_path) == ("inception_v3", "/models/inception_v3")
+    assert config.model_version_policy.WhichOneof("policy_choice") == "all"
+    assert dict(config.version_labels) == {"image": 1, "stable": 2}
+    assert {str(number) for number in config.version_labels.values()} <= set(tiny.versions)
+
+
+def test_our_server_takes_the_same_model_config_list(start_server, colour_models, tmp_path) -> None:
+    text = (DEPLOY / "models.config").read_text(encoding="utf-8")
+    file = tmp_path / "models.config"
+    file.write_text(text.replace('"/models/', f'"{colour_models}/'), encoding="utf-8")
+    server = start_server(tmp_path, "--model-config-file", str(file))
+    (model,) = requests.get(f"{server.url}/api/models", timeout=60).json()["models"]
+    assert model["labels"] == {"image": 1, "stable": 2}
+
+
+# BatchingParameters of TensorFlow Serving's session_bundle_config.proto, which its Python package leaves out.
+FIELDS = {
+    "max_batch_size": (1, "Int64Value"),
+    "batch_timeout_micros": (2, "Int64Value"),
+    "max_enqueued_batches": (3, "Int64Value"),
+    "num_batch_threads": (4, "Int64Value"),
+    "thread_pool_name": (5, "StringValue"),
+    "allowed_batch_sizes": (6, "repeated int64"),
+    "pad_variable_length_inputs": (7, "bool"),
+}
+
+
+def batching_parameters() -> type:
+    """The message's class, by those fields."""
+    kinds = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="batching.proto", package="batching", syntax="proto3")
+    file.dependency.append(wrappers_pb2.DESCRIPTOR.name)
+    message = file.message_type.add(name="BatchingParameters")
+    for name, (number, kind) in FIELDS.items():
+        repeated = kinds.LABEL_REPEATED if kind.startswith("repeated") else kinds.LABEL_OPTIONAL
+        field = message.field.add(name=name, number=number, label=repeated)
+        if kind.endswith("Value"):
+            field.type, field.type_name = kinds.TYPE_MESSAGE, f".google.protobuf.{kind}"
+        else:
+            field.type = kinds.TYPE_BOOL if kind == "bool" else kinds.TYPE_INT64
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
+    pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("batching.BatchingParameters"))
+
+
+def test_the_batching_parameters_are_tensorflow_servings() -> None:
+    text = (DEPLOY / "batching_parameters.txt").read_text(encoding="utf-8")
+    parameters = text_format.Parse(text, batching_parameters()())
+    sizes = list(parameters.allowed_batch_sizes)
+    assert sizes == sorted(set(sizes))
+    assert sizes[-1] == parameters.max_batch_size.value  # TensorFlow Serving does not start otherwise
+    assert parameters.num_batch_threads.value >= 1
