@@ -10,7 +10,7 @@ NODE := $(shell command -v node || echo $(BIN)/node)
 WEB := backend/web
 MODEL := models/inception_v3
 
-.PHONY: help setup run test test-long soak bench audit check-wechat lint format lock
+.PHONY: help setup run test test-long test-ray soak bench audit check-wechat lint format lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -26,6 +26,11 @@ $(VENV)/.installed: backend/requirements.txt pyproject.toml
 $(VENV)/.installed-test: $(VENV)/.installed tests/requirements.txt
 	@echo "dogsnap: installing what the tests need ..."
 	$(PIP) install --require-hashes -r tests/requirements.txt
+	@touch $@
+
+$(VENV)/.installed-ray: $(VENV)/.installed-test backend/ray/requirements.txt
+	@echo "dogsnap: installing Ray ..."
+	$(PIP) install --require-hashes -r backend/ray/requirements.txt
 	@touch $@
 
 $(VENV)/.installed-bench: $(VENV)/.installed backend/bench/requirements.txt
@@ -59,11 +64,14 @@ run: setup ## set up, then serve on http://localhost:8501
 	@$(BIN)/dogsnap serve
 
 test: setup $(VENV)/.installed-test lint ## set up, then everything that proves it
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long and not soak and not alone"
-	@$(BIN)/python -m pytest -m "alone and not long and not soak"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long and not soak and not ray and not alone"
+	@$(BIN)/python -m pytest -m "alone and not long and not soak and not ray"
 
 test-long: setup $(VENV)/.installed-test ## the tests that take minutes: 10,000 requests while versions switch
 	@$(BIN)/python -m pytest -m long
+
+test-ray: setup $(VENV)/.installed-ray ## a Ray cluster of two nodes on this machine, of which one dies under load
+	@$(BIN)/python -m pytest -s -m ray tests/test_ray.py
 
 soak: setup $(VENV)/.installed-test ## half an hour at full load while versions come and go
 	@$(BIN)/python -m pytest -s -m soak tests/test_soak.py
@@ -83,6 +91,7 @@ lock: ## lock the dependencies again, with hashes
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links pyproject.toml -o backend/requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group test -c backend/requirements.txt -o tests/requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group bench -c backend/requirements.txt -o backend/bench/requirements.txt
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group ray -c backend/requirements.txt -c tests/requirements.txt -o backend/ray/requirements.txt
 
 lint: $(VENV)/.installed-test ## check format and style
 	$(BIN)/ruff format --check .
