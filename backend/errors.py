@@ -130,3 +130,9 @@ class Internal(DogsnapError):
 
     code = "INTERNAL"
     http_status = 500
+
+
+class EngineFailed(Internal):
+    """A fault of the engine that this server forwards to; the details are in this server's log, never in the answer."""
+
+    http_status = 502

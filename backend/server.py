@@ -91,10 +91,9 @@ class Server(BaseApplication):
     def load(self) -> Flask:
         from backend.app import GATE, create_app
         from backend.doors.overload import EarlyRefusal
-        from backend.serving.assembly import create_predictor
 
         refuse_wrong_models(self.settings)
-        self.predictor = create_predictor(self.settings)
+        self.predictor = self.create_predictor()
         if self.settings.otlp_endpoint:
             self.tracing = Tracing(self.settings.otlp_endpoint)
         app = create_app(self.settings, self.predictor, self.tracing)
@@ -103,6 +102,16 @@ class Server(BaseApplication):
         _leave_libraries_alone()
         self.predictor.repository.start(self.settings.poll_seconds, self.announce)
         return app
+
+    def create_predictor(self) -> Any:
+        """One that runs the models here, or has an engine run them."""
+        if self.settings.engine:
+            from backend.engine.assembly import create_gateway
+
+            return create_gateway(self.settings)
+        from backend.serving.assembly import create_predictor
+
+        return create_predictor(self.settings)
 
     def open_grpc(self, gate: Any) -> Any:
         if not self.settings.grpc_port:

@@ -35,6 +35,11 @@ class Settings:
     grpc_port: int = setting(8500, "port of the gRPC door; 0 leaves it closed")
     models: Path = setting(MODELS, "folder of model folders, each with one numeric folder per version")  # noqa: RUF009 (a Path does not change)
     model_config_file: str = setting("", "TensorFlow Serving's model_config_list as text; replaces --models")
+    engine: str = setting(
+        "",
+        "where the models run, if not here: `grpc://host:8500[,host:8500]` of any server with TensorFlow Serving's gRPC",
+        secret=True,
+    )
     default_model: str = setting("inception_v3", "model that answers when a request names none")
     poll_seconds: float = setting(1.0, "how often the model folders are looked at; 0 looks once")
     retry_seconds: float = setting(60.0, "how long after a failed load the same version is tried again")

@@ -15,6 +15,7 @@ from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
 
 from backend import keys, tracing
+from backend.engine.target import Target
 from backend.errors import DogsnapError, InvalidArgument
 from backend.logs import FORMATS, prepare_logging, survive_full_disk
 from backend.memory import share_arenas
@@ -35,7 +36,7 @@ def serve(**flags: Any) -> None:
     survive_full_disk()
     prepare_logging(settings.log_format)
     refuse_taken_ports(settings)
-    log.info("starting; loading models from %s", settings.model_config_file or settings.models)
+    log.info("starting; %s", where_models_run(settings))
     Server(settings, lambda: checked_settings(**given(flags))).run()
 
 
@@ -49,7 +50,24 @@ def checked_settings(**flags: Any) -> Settings:
     refuse_unusable_rates(settings)
     refuse_unusable_certificate(settings)
     refuse_missing_tracing(settings)
+    refuse_unusable_engine(settings)
     return settings
+
+
+def where_models_run(settings: Settings) -> str:
+    """For the log: the models that are loaded, or who runs them."""
+    if settings.engine:
+        return f"the models run at {Target.parse(settings.engine)}"
+    return f"loading models from {settings.model_config_file or settings.models}"
+
+
+def refuse_unusable_engine(settings: Settings) -> None:
+    """Raises click.ClickException for an engine that is no address. One that does not answer yet is waited for."""
+    try:
+        if settings.engine:
+            Target.parse(settings.engine).address()
+    except DogsnapError as error:
+        raise click.ClickException(error.message) from error
 
 
 def refuse_unusable_keys(settings: Settings) -> None:

@@ -21,8 +21,6 @@ from backend.settings import Settings
 def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predictor:
     """A predictor over the configured models, none of which is loaded yet; `only` leaves out all that would not answer it."""
     metrics = Metrics()
-    executor = BoundedExecutor(settings.run_threads, settings.queue_size)
-    metrics.watch_places(lambda: executor.held, executor.waiting, executor.capacity)
     file = settings.model_config_file
     configs = partial(configs_in_file, Path(file)) if file else ModelFolders(settings.models)
     repository = Repository(
@@ -32,6 +30,14 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
         run_warm_up=settings.warm_up,
         switches=SwitchLog(Path(settings.switch_log) if settings.switch_log and only is None else None),
     )
+    return predictor_over(repository, BoundedExecutor(settings.run_threads, settings.queue_size), metrics, settings)
+
+
+def predictor_over(
+    repository: Repository, executor: BoundedExecutor, metrics: Metrics, settings: Settings
+) -> Predictor:
+    """A predictor over any repository, and what its metrics watch."""
+    metrics.watch_places(lambda: executor.held, executor.waiting, executor.capacity)
     metrics.watch_splits(repository.splits)
     metrics.watch_readiness(repository.not_ready)
     return Predictor(

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDone
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from typing import TypeVar
 
 from backend.errors import Cancelled, DeadlineExceeded, Full, Unavailable
@@ -16,7 +16,14 @@ from backend.errors import Cancelled, DeadlineExceeded, Full, Unavailable
 Result = TypeVar("Result")
 # Takes a function that is to be called when the client is gone; gives False if it is gone already.
 WhenGone = Callable[[Callable[[], object]], bool]
+DEADLINE: ContextVar[float] = ContextVar("deadline")
 TOO_LATE = "the answer was not ready before the request's deadline; try again later"
+
+
+def remaining(otherwise: float) -> float:
+    """Seconds until the deadline of the request that this thread works for; `otherwise` where it works for none."""
+    deadline = DEADLINE.get(None)
+    return otherwise if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 class BoundedExecutor:
@@ -78,6 +85,7 @@ class BoundedExecutor:
     def _begin(self, work: Callable[[], Result], deadline: float) -> Result:
         if time.monotonic() >= deadline:
             raise DeadlineExceeded(TOO_LATE)
+        DEADLINE.set(deadline)  # in this request's own context
         with self._lock:
             self.running += 1
         try:

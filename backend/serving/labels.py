@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from backend.errors import FailedPrecondition, InvalidArgument
-from backend.serving.servable import Servable, ServableId
+from backend.serving.servable import BaseServable, ServableId
 
 DEFAULT_TOP_K = 5
 
@@ -44,7 +44,7 @@ class Classification:
         }
 
 
-def checked_top_k(servable: Servable, top_k: int | None) -> int:
+def checked_top_k(servable: BaseServable, top_k: int | None) -> int:
     """How many breeds to name: DEFAULT_TOP_K, or all the version knows, unless `top_k` says.
 
     Raises FailedPrecondition when the version has no labels, InvalidArgument when it has not that many.
@@ -52,7 +52,7 @@ def checked_top_k(servable: Servable, top_k: int | None) -> int:
     labels = servable.description.labels
     if not labels:
         raise FailedPrecondition(
-            f"{servable.id} cannot name breeds: expected labels in its assets.extra/dogsnap.json, found none; "
+            f"{servable.id} cannot name breeds: expected labels in {servable.label_source}, found none; "
             f"call it by its tensors under /v1/models/{servable.id.name}"
         )
     if top_k is None:
@@ -64,7 +64,7 @@ def checked_top_k(servable: Servable, top_k: int | None) -> int:
     return top_k
 
 
-def name_breeds(servable: Servable, outputs: Mapping[str, np.ndarray], row: int, top_k: int) -> Classification:
+def name_breeds(servable: BaseServable, outputs: Mapping[str, np.ndarray], row: int, top_k: int) -> Classification:
     """Name row `row` of `outputs`: `prediction` (n, classes) probabilities and, if the version has it, `dog` (n).
 
     A version without a `dog` output never says "no dog": it has no way to know.

@@ -21,7 +21,7 @@ from backend.serving.metrics import Metrics, RequestRecord
 from backend.serving.model import ModelSpec
 from backend.serving.photo import PhotoLimits
 from backend.serving.repository import Repository
-from backend.serving.servable import DEFAULT_SIGNATURE, Servable, ServableId, Signature
+from backend.serving.servable import DEFAULT_SIGNATURE, BaseServable, ServableId, Signature
 from backend.serving.shadow import Shadow
 
 Arrays = Mapping[str, np.ndarray]
@@ -107,7 +107,7 @@ class Predictor:
 
     def _infer(
         self,
-        servable: Servable,
+        servable: BaseServable,
         task: Task,
         examples: Sequence[bytes],
         deadline: float,
@@ -122,7 +122,7 @@ class Predictor:
 
     def _run(
         self,
-        servable: Servable,
+        servable: BaseServable,
         inputs: Arrays | Callable[[Signature], Arrays],
         signature_name: str,
         output_filter: Sequence[str],
@@ -214,7 +214,7 @@ class Predictor:
 
     def _execute(
         self,
-        servable: Servable,
+        servable: BaseServable,
         work: Callable[[], Outputs],
         size: int,
         deadline: float,
@@ -231,7 +231,7 @@ class Predictor:
 
         return self._executor.run(timed, deadline, when_gone or self.client_gone())
 
-    def _checked_photos(self, servable: Servable, signature: Signature, arrays: Arrays) -> Arrays:
+    def _checked_photos(self, servable: BaseServable, signature: Signature, arrays: Arrays) -> Arrays:
         """The limits of the photo room hold, too, for photos that come as tensors to a graph that decodes them."""
         if not servable.decoding.pictures:
             return arrays
@@ -245,18 +245,20 @@ class Predictor:
         self.repository.close()
 
     @contextmanager
-    def _acquire(self, spec: ModelSpec, request: RequestRecord) -> Iterator[Servable]:
+    def _acquire(self, spec: ModelSpec, request: RequestRecord) -> Iterator[BaseServable]:
         with self.repository.acquire(spec) as servable:
-            request.answered_by(servable.id)
-            if spec.version is None:
-                self.metrics.routed(servable.id, spec.label or "")
-            yield servable
+            try:
+                yield servable
+            finally:  # where it runs elsewhere, only the answer says which version a label meant
+                request.answered_by(servable.id)
+                if spec.version is None:
+                    self.metrics.routed(servable.id, spec.label or "")
 
     def _deadline(self, timeout: float | None) -> float:
         return time.monotonic() + min(self.deadline_seconds, self.deadline_seconds if timeout is None else timeout)
 
 
-def _run_photos(servable: Servable, signature: Signature, checked: Sequence[photo.Photo]) -> dict[str, np.ndarray]:
+def _run_photos(servable: BaseServable, signature: Signature, checked: Sequence[photo.Photo]) -> dict[str, np.ndarray]:
     """The only values here are the photos, so whatever the graph refuses is a photo."""
     try:
         size = servable.description.input_size
@@ -268,7 +270,7 @@ def _run_photos(servable: Servable, signature: Signature, checked: Sequence[phot
         raise UnsupportedPhoto(f"the photo is damaged or cut off: {photo.EXPECTED}; decoding says: {error}") from error
 
 
-def _run_again(other: Servable, signature: Signature, arrays: Arrays) -> dict[str, np.ndarray] | None:
+def _run_again(other: BaseServable, signature: Signature, arrays: Arrays) -> dict[str, np.ndarray] | None:
     """The same values through the same signature of another version; None if it has no such signature."""
     same = other.signatures.get(signature.name)
     return other.run(same, arrays) if same and same.inputs == signature.inputs else None

@@ -17,7 +17,7 @@ from backend.errors import Cancelled, DeadlineExceeded, DogsnapError, InvalidArg
 from backend.serving.configs import ModelConfig, to_json
 from backend.serving.metrics import Metrics
 from backend.serving.model import Model, ModelSpec, State, Version, VersionStatus
-from backend.serving.servable import Servable
+from backend.serving.servable import Servable, ServableId
 from backend.serving.switches import CONFIGURATION, CONFIGURED, WATCHER, Subject, Switch, SwitchLog, Who
 from backend.serving.traffic import Split
 from backend.serving.versions import aspired_versions, fingerprint, is_complete, version_folders
@@ -175,6 +175,13 @@ class Repository:
         with self._lock:
             models = [self._models[name] for name in self.models()]
             return [(model.name, label, split) for model in models for label, split in model.choices.splits.items()]
+
+    def shadow_of(self, answered: ServableId) -> int | None:
+        """The version that is shown the photos that `answered` has answered; None if there is none, or no such model any more."""
+        with self._lock:
+            model = self._models.get(answered.name)
+            shadow = model.choices.shadow if model else None
+            return None if shadow == answered.version else shadow
 
     @contextmanager
     def switching(self, name: str) -> Iterator[Model]:

@@ -1,11 +1,11 @@
-"""One loaded version of a model: its signatures, its self-description, and the call that runs it.
+"""One version of a model: its signatures, its self-description, and, of a loaded one, the call that runs it.
 
 It does not know where versions come from or which one answers a request: that is `repository.py`.
 """
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -100,42 +100,30 @@ def _check_description(raw: Mapping[str, Any], file: Path) -> None:
         raise ValueError(f"{file} has labels, but its decision lacks {', '.join(sorted(missing))}")
 
 
-class Servable:
-    """A SavedModel in memory. One copy serves all threads: running a signature changes nothing in it."""
+class BaseServable:
+    """What is asked of a version wherever it runs: its signatures, what it says about itself, and how it takes photos.
 
-    def __init__(self, identity: ServableId, path: Path, loaded: Any, signature_defs: Mapping[str, Any]):
+    A kind of servable adds `run`.
+    """
+
+    # Where its labels come from, for who finds none.
+    label_source = "its assets.extra/dogsnap.json"
+
+    def __init__(
+        self,
+        identity: ServableId,
+        description: Description,
+        signature_defs: Mapping[str, Any],
+        names: Iterable[str],
+    ):
+        """`names` are the signatures that can be run. Raises ValueError for labels that do not fit them."""
         self.id = identity
-        self.path = path
-        self.description = Description.read(path)
+        self.description = description
         self.decoding = Decoding()
+        self.runtime: Mapping[str, Any] = {}
         self.signature_defs = signature_defs
-        self._loaded = loaded  # what the functions need, a SavedModel or a network of another runtime, lives as long
-        self.runtime: Mapping[str, Any] = {"name": runtimes.TENSORFLOW}
-        self._functions = dict(loaded.signatures)
-        self.signatures = {name: _signature(name, signature_defs[name]) for name in self._functions}
+        self.signatures = {name: _signature(name, signature_defs[name]) for name in names}
         self._check_labels()
-
-    @classmethod
-    def load(cls, identity: ServableId, path: Path) -> "Servable":
-        """Load `path`, with the runtime that it brings along if that can run it.
-
-        Raises FailedPrecondition for a changed file; what TensorFlow raises for a damaged one comes through.
-        """
-        checksums.verify(path)
-        meta_graph = _serving_graph(path)
-        loaded, runtime = runtimes.load(path, identity)
-        if loaded is None:
-            loaded = tf.saved_model.load(str(path), tags=list(meta_graph.meta_info_def.tags))
-        servable = cls(identity, path, loaded, _copied(meta_graph.signature_def))
-        servable.decoding, servable.runtime = Decoding.of(meta_graph.graph_def), runtime
-        return servable
-
-    def signature(self, name: str = "") -> Signature:
-        """The signature of that name, the default one for "". Raises UnknownSignature listing what there is."""
-        name = name or DEFAULT_SIGNATURE
-        if name not in self.signatures:
-            raise UnknownSignature(name, list(self.signatures))
-        return self.signatures[name]
 
     def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Run one signature on `inputs` (alias -> array of the declared dtype) and give every output.
@@ -143,12 +131,14 @@ class Servable:
         Strings are object arrays of bytes on both sides. Raises InvalidArgument with the failing operation's sentence
         when the graph cannot take these values.
         """
-        tensors = {alias: tf.constant(value, signature.inputs[alias].dtype) for alias, value in inputs.items()}
-        try:
-            outputs = self._functions[signature.name](**tensors)
-            return {alias: _to_numpy(outputs[alias]) for alias in signature.outputs}
-        except tf.errors.OpError as error:
-            raise _translated(error) from error
+        raise NotImplementedError
+
+    def signature(self, name: str = "") -> Signature:
+        """The signature of that name, the default one for "". Raises UnknownSignature listing what there is."""
+        name = name or DEFAULT_SIGNATURE
+        if name not in self.signatures:
+            raise UnknownSignature(name, list(self.signatures))
+        return self.signatures[name]
 
     def _check_labels(self) -> None:
         """A version whose labels do not fit its outputs would name wrong breeds; it is better not loaded."""
@@ -205,6 +195,40 @@ class Servable:
                 f"{self.id} does not say which size of image it takes: expected input_size in assets.extra/dogsnap.json"
             )
         return size
+
+
+class Servable(BaseServable):
+    """A SavedModel in memory. One copy serves all threads: running a signature changes nothing in it."""
+
+    def __init__(self, identity: ServableId, path: Path, loaded: Any, signature_defs: Mapping[str, Any]):
+        self.path = path
+        self._loaded = loaded  # what the functions need, a SavedModel or a network of another runtime, lives as long
+        self._functions = dict(loaded.signatures)
+        super().__init__(identity, Description.read(path), signature_defs, self._functions)
+        self.runtime = {"name": runtimes.TENSORFLOW}
+
+    @classmethod
+    def load(cls, identity: ServableId, path: Path) -> "Servable":
+        """Load `path`, with the runtime that it brings along if that can run it.
+
+        Raises FailedPrecondition for a changed file; what TensorFlow raises for a damaged one comes through.
+        """
+        checksums.verify(path)
+        meta_graph = _serving_graph(path)
+        loaded, runtime = runtimes.load(path, identity)
+        if loaded is None:
+            loaded = tf.saved_model.load(str(path), tags=list(meta_graph.meta_info_def.tags))
+        servable = cls(identity, path, loaded, _copied(meta_graph.signature_def))
+        servable.decoding, servable.runtime = Decoding.of(meta_graph.graph_def), runtime
+        return servable
+
+    def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        tensors = {alias: tf.constant(value, signature.inputs[alias].dtype) for alias, value in inputs.items()}
+        try:
+            outputs = self._functions[signature.name](**tensors)
+            return {alias: _to_numpy(outputs[alias]) for alias in signature.outputs}
+        except tf.errors.OpError as error:
+            raise _translated(error) from error
 
 
 _IMAGE_FUNCTIONS: dict[tuple[int, int], Any] = {}

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backend.errors import NotFound
 from backend.serving.metrics import SHADOW_DOOR, Metrics
 from backend.serving.model import ModelSpec
 from backend.serving.repository import Repository
@@ -50,7 +49,7 @@ class Shadow:
 
     def offer(self, answered: Servable, outputs: Outputs, run: Run) -> None:
         """Let the shadow of this model, if it has one, `run` what gave `outputs`. Returns at once and raises nothing."""
-        shadow = self._shadow_of(answered.id)
+        shadow = self._repository.shadow_of(answered.id)
         first = first_classes(answered, outputs) if shadow is not None else None
         if shadow is None or first is None:
             return
@@ -62,13 +61,6 @@ class Shadow:
             self._start()
         except queue.Full:
             self._count(shown, "dropped", len(shown.first))
-
-    def _shadow_of(self, answered: ServableId) -> int | None:
-        try:
-            with self._repository.switching(answered.name) as model:
-                return None if model.choices.shadow == answered.version else model.choices.shadow
-        except NotFound:  # the model was taken out of the configuration while this request ran
-            return None
 
     def _start(self) -> None:
         with self._starting:

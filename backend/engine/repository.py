@@ -1,0 +1,249 @@
+"""The models that engines serve, in the repository's place: which versions there are, and which one a request is about.
+
+It loads nothing and switches nothing: versions, labels and the default are the engine's, and what it says of them comes back.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
+
+from backend.engine.client import EngineAway, EngineClient
+from backend.engine.servable import EngineServable
+from backend.errors import DogsnapError, EngineFailed, InvalidArgument, NotFound, Unimplemented
+from backend.serving.model import ModelSpec, State, VersionStatus
+from backend.serving.servable import DESCRIPTION_FILE, ServableId
+from backend.serving.switches import SwitchLog
+from backend.serving.versions import version_folders
+
+log = logging.getLogger("dogsnap.engine")
+
+SIGNATURE_DEF = "signature_def"
+STATES = get_model_status_pb2.ModelVersionStatus.State
+LOOK_SECONDS = 1.0  # between two looks, where the settings say to look only once: an engine may come and go
+ELSEWHERE = (
+    "the models run in an engine behind this server, which switches versions itself: ask the engine, not its gateway"
+)
+# (model, label or None for the default)
+Meaning = tuple[str, str | None]
+
+
+class EngineRepository:
+    """Has the methods of `serving.repository.Repository` that doors and predictor use. Thread-safe."""
+
+    def __init__(self, engine: EngineClient, base_paths: Callable[[], Mapping[str, Path]]):
+        """`base_paths`: the models to serve, asked at every look, and where the descriptions of their versions lie."""
+        self.switches = SwitchLog()  # stays empty
+        self._engine = engine
+        self._base_paths = base_paths
+        self._lock = threading.Lock()
+        self._models: dict[str, Path] = {}
+        self._states: dict[str, list[VersionStatus]] = {}
+        self._known: dict[ServableId, tuple[tuple, EngineServable]] = {}
+        self._meant: dict[Meaning, int] = {}
+        self._trouble = "the engine was not asked yet"
+        self._started = False
+        self._closed = False
+        self._wake = threading.Event()
+        self._watcher: threading.Thread | None = None
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def acquire(self, spec: ModelSpec) -> Iterator[EngineServable]:
+        """The servable that is to answer `spec`; after its run, the one that did. Raises what the engine answers."""
+        yield (self._expected(spec) or self.learn(spec)).asked(spec, self)
+
+    def _expected(self, spec: ModelSpec) -> EngineServable | None:
+        with self._lock:
+            version = self._meant.get((spec.name, spec.label)) if spec.version is None else spec.version
+            known = None if version is None else self._known.get(ServableId(spec.name, version))
+            return known[1] if known else None
+
+    def learn(self, spec: ModelSpec) -> EngineServable:
+        """Ask the engine which version `spec` means now, and what that takes and gives."""
+        servable = self._servable(self._engine.metadata(spec), spec)
+        if spec.version is None:
+            self._meant[spec.name, spec.label] = servable.id.version
+        return servable
+
+    def answered(self, asked: ModelSpec, servable: ServableId) -> EngineServable:
+        """Put down which version has answered, and give what is known of it."""
+        self._meant[asked.name, asked.label] = servable.version
+        exactly = ModelSpec(servable.name, servable.version)
+        return self._expected(exactly) or self.learn(exactly)
+
+    def _servable(self, response: get_model_metadata_pb2.GetModelMetadataResponse, asked: ModelSpec) -> EngineServable:
+        """Made anew only if the engine says something new, or the description beside the model does."""
+        version = response.model_spec.version.value if response.model_spec.HasField("version") else asked.version
+        if version is None:
+            raise EngineFailed(f"the engine does not say which version of {asked.name} it means")
+        identity, packed = ServableId(asked.name, version), response.metadata[SIGNATURE_DEF]
+        folder = self._folder(identity)
+        source = (packed.value, folder, _written(folder))
+        with self._lock:
+            known = self._known.get(identity)
+        if known is None or known[0] != source:
+            signatures = get_model_metadata_pb2.SignatureDefMap()
+            if not packed.Unpack(signatures):
+                raise EngineFailed(f"the engine does not say what {identity} takes: it has no signature_def")
+            known = source, EngineServable(identity, dict(signatures.signature_def), folder, self._engine)
+            with self._lock:
+                self._known[identity] = known
+        return known[1]
+
+    def _folder(self, identity: ServableId) -> Path | None:
+        base_path = self._models.get(identity.name)
+        return version_folders(base_path).get(identity.version) if base_path else None
+
+    # -- status --------------------------------------------------------------------------------------------------------
+
+    def models(self) -> list[str]:
+        """The names of the configured models: an engine cannot be asked for its own."""
+        return sorted(self._models)
+
+    def available(self, name: str) -> list[int]:
+        """The numbers of a model's versions that answer, largest first, as the engine said at the last look."""
+        states = self._states.get(name) or self.status(ModelSpec(name))
+        return sorted((each.version for each in states if each.state == State.AVAILABLE), reverse=True)
+
+    def status(self, spec: ModelSpec) -> list[VersionStatus]:
+        """The states of a model's versions, largest first; of one version if `spec` names it. Raises what the engine answers."""
+        try:
+            found = self._engine.status(spec).model_version_status
+        except Unimplemented:  # an engine without ModelService
+            return [VersionStatus(self.learn(spec).id.version, State.AVAILABLE, "", 0.0, None)]
+        return sorted(map(_version_status, found), key=lambda each: -each.version)
+
+    def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
+        """None: an engine does not tell its labels, though it takes them."""
+        return {}, {}
+
+    def default_version(self, name: str) -> int | None:
+        """The version that answered last when a request named none, or the engine named at the last look."""
+        return self._meant.get((name, None))
+
+    def splits(self) -> list:
+        return []
+
+    def shadow_of(self, answered: ServableId) -> None:
+        """None: shadows are the engine's."""
+
+    def has_started(self) -> bool:
+        return self._started
+
+    def not_ready(self) -> str:
+        """Why the server is not ready, or "" once an engine answers for every configured model."""
+        return self._trouble
+
+    # -- administration ------------------------------------------------------------------------------------------------
+
+    def switching(self, name: str) -> NoReturn:
+        raise Unimplemented(ELSEWHERE)
+
+    def sent_configuration(self) -> None:
+        """None: nobody configures models here."""
+
+    def follow(self, *_: Any) -> NoReturn:
+        raise Unimplemented(ELSEWHERE)
+
+    # -- watching ------------------------------------------------------------------------------------------------------
+
+    def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
+        """Look in a thread of its own, every `poll_seconds`."""
+        arguments = (poll_seconds or LOOK_SECONDS, on_ready)
+        self._watcher = threading.Thread(target=self._watch, args=arguments, name="watch", daemon=True)
+        self._watcher.start()
+
+    def _watch(self, poll_seconds: float, on_ready: Callable[[], None]) -> None:
+        announced = False
+        while not self._closed:
+            self._look_safely()
+            if not announced and not self._trouble:
+                announced = True
+                on_ready()
+            self._wake.wait(poll_seconds if announced else min(poll_seconds, LOOK_SECONDS))
+            self._wake.clear()
+
+    def _look_safely(self) -> None:
+        """What is wrong is told once, not at every look."""
+        try:
+            trouble = self.look()
+        except Exception as error:
+            trouble = f"looking at the engine failed: {error!r}"
+            log.debug("looking at the engine failed", exc_info=error)
+        if trouble != self._trouble:
+            log.info("%s", trouble or f"the engine answers for {', '.join(self.models())}")
+        self._trouble, self._started = trouble, True
+
+    def look(self) -> str:
+        """Ask for every model's versions, and which one answers by default; gives why the server is not ready."""
+        self._models = dict(self._base_paths()) or self._models
+        troubles = [trouble for name in self.models() if (trouble := self._look_at(name))]
+        for name, label in list(self._meant):
+            if label is not None or name not in self._models:
+                self._ask_again(name, label)
+        return "; ".join(dict.fromkeys(troubles))
+
+    def _look_at(self, name: str) -> str:
+        try:
+            self._states[name] = self.status(ModelSpec(name))
+            self._forget_gone(name)
+            if not self.available(name):
+                return f"no version available of: {name}"
+            self.learn(ModelSpec(name))
+        except EngineAway as error:
+            return f"no engine answers: {error.details}"
+        except DogsnapError as error:
+            self._states.pop(name, None)
+            return f"the engine says of {name}: {error.message}"
+        return ""
+
+    def _forget_gone(self, name: str) -> None:
+        there = self.available(name)
+        with self._lock:
+            self._known = {
+                each: known for each, known in self._known.items() if each.name != name or each.version in there
+            }
+
+    def _ask_again(self, name: str, label: str | None) -> None:
+        try:
+            self.learn(ModelSpec(name, label=label))
+        except (NotFound, InvalidArgument):
+            self._meant.pop((name, label), None)
+        except DogsnapError as error:
+            log.debug("label %s of %s: %s", label, name, error)
+
+    def close(self) -> None:
+        self._closed = True
+        self._wake.set()
+        if self._watcher is not None:
+            self._watcher.join(timeout=5.0)
+        self._engine.close()
+
+
+def base_paths(configs: Callable[[], Sequence[Any]], otherwise: Path) -> dict[str, Path]:
+    """Name -> folder of the configured models: `otherwise` where there is none, and {} while that cannot be told."""
+    try:
+        return {config.name: Path(config.base_path) for config in configs()} or {otherwise.name: otherwise}
+    except InvalidArgument as error:  # the folder is away; the engine is not
+        log.debug("the models folder cannot be read: %s", error)
+        return {}
+
+
+def _written(folder: Path | None) -> int | None:
+    """When the description in a version folder was written; None if there is none."""
+    try:
+        return (folder / DESCRIPTION_FILE).stat().st_mtime_ns if folder else None
+    except OSError:
+        return None
+
+
+def _version_status(status: get_model_status_pb2.ModelVersionStatus) -> VersionStatus:
+    name = STATES.Name(status.state) if status.state in STATES.values() else ""
+    state = State(name) if name in State.__members__ else State.START
+    return VersionStatus(status.version, state, status.status.error_message, 0.0, None)

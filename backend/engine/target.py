@@ -1,0 +1,79 @@
+"""Where the engines are: `grpc://host:8500[,host:8500][?key=value]`, read and checked.
+
+It connects to nothing, and does not import gRPC: the command line checks settings with it.
+"""
+
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import parse_qsl
+
+from backend.errors import InvalidArgument, Unavailable
+
+SCHEME = "grpc://"
+HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
+KEY = re.compile(r"(?!grpc-)[a-z0-9_.-]+(?<!-bin)")  # what gRPC takes as a key of text
+EXPECTED = "expected grpc://host:port[,host:port], and perhaps ?key=value to send along with every call"
+
+
+@dataclass(frozen=True)
+class Target:
+    """`hosts`: (name or address, port); `metadata`: what goes along with every call, e.g. Ray Serve's `application`."""
+
+    hosts: tuple[tuple[str, int], ...]
+    metadata: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> "Target":
+        """Raises InvalidArgument."""
+        places, _, query = text.removeprefix(SCHEME).partition("?")
+        hosts = [HOST.fullmatch(place.strip()) for place in places.rstrip("/").split(",")]
+        if not text.startswith(SCHEME) or not all(hosts) or not all(0 < int(host["port"]) < 65536 for host in hosts):
+            raise InvalidArgument(f"--engine is {text.partition('?')[0]!r}; {EXPECTED}")  # a value may be a secret
+        metadata = tuple(parse_qsl(query, keep_blank_values=True))
+        for key, value in metadata:
+            if not KEY.fullmatch(key) or not value.isprintable() or not value.isascii():
+                raise InvalidArgument(
+                    f"--engine sends along the key {key!r}; expected lower-case letters, digits, _ . and -, "
+                    "and a value in ASCII"
+                )
+        return cls(tuple((host["name"].strip("[]"), int(host["port"])) for host in hosts), metadata)
+
+    def address(self) -> str:
+        """The target as gRPC's client resolves and balances it.
+
+        One name is resolved by gRPC again and again, to all of its addresses; of several, gRPC takes addresses only, so that
+        their names are looked up here, once. Raises Unavailable for a name that has no address.
+        """
+        if len(self.hosts) == 1 and not _is_address(self.hosts[0][0]):
+            return f"dns:///{_place(*self.hosts[0])}"
+        places = [place for host, port in self.hosts for place in _places(host, port)]
+        family = 6 if any(place.startswith("[") for place in places) else 4
+        if family == 6:
+            places = [place if place.startswith("[") else f"[::ffff:{place.replace(':', ']:')}" for place in places]
+        return f"ipv{family}:{','.join(dict.fromkeys(places))}"
+
+    def __str__(self) -> str:
+        return ", ".join(_place(*host) for host in self.hosts)
+
+
+def _is_address(host: str) -> bool:
+    with suppress(ValueError):
+        return bool(ip_address(host))
+    return False
+
+
+def _place(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _places(host: str, port: int) -> Iterator[str]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise Unavailable(f"the engine {host} has no address: {error}") from error
+    for _, _, _, _, address in found:
+        yield _place(str(address[0]), port)
