@@ -18,6 +18,7 @@ COMMANDS = {
     "models": "see and switch the versions of a running server",
     "bench": "measure how fast a server is",
     "compare": "measure how far two versions agree on photos",
+    "deploy": "serve the versions on a cluster",
     "keys": "make, list and remove API keys",
     "show": "print the signatures of a SavedModel, and its nodes",
 }

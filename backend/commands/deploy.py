@@ -1,0 +1,88 @@
+"""`dogsnap deploy`: serve the versions on a cluster.
+
+It starts no cluster: it brings one that runs to serve what is wanted.
+"""
+
+import importlib.util
+import os
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+from backend.errors import DogsnapError
+from backend.ray.scale import Scale
+from backend.settings import Settings, flag, given, options, variable
+
+SETTINGS = (
+    "host", "port", "grpc_port", "run_threads", "queue_size", "deadline_ms", "drain_seconds", "warm_up",
+    "max_tensor_body_mb", "max_photo_pixels", "max_photos", "max_request_pixels",
+)  # fmt: skip
+
+
+def scale_options(command: Callable) -> Callable:
+    """Decorate a command with the flags of `Scale`."""
+    for row in reversed(fields(Scale)):
+        text = row.metadata["help"]
+        bounds = click.IntRange if row.type is int else click.FloatRange
+        kind = bounds(min=row.metadata["least"])
+        command = click.option(flag(row.name), type=kind, default=row.default, show_default=True, help=text)(command)
+    return command
+
+
+@click.group()
+def deploy() -> None:
+    """Serve the versions on a cluster."""
+
+
+@deploy.command("ray")
+@click.option("--address", default="auto", show_default=True, help="the Ray cluster; auto: the one this machine is in")
+@click.option(
+    "--models",
+    default="models",
+    envvar=variable("models"),
+    show_default=True,
+    help="folder that every node sees, or a URL that each copies from: file:///models, s3://bucket/models",
+)
+@click.option(
+    "--model-config-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar=variable("model_config_file"),
+    help="TensorFlow Serving's model_config_list: which models and versions, and their labels; base paths do not matter",
+)
+@click.option("--cache", type=click.Path(path_type=Path), default=Path("~/.cache/dogsnap/models"), show_default=True,
+              help="where a node keeps what it copied")  # fmt: skip
+@options(*SETTINGS)
+@scale_options
+def ray_command(address: str, models: str, model_config_file: Path | None, cache: Path, **flags: Any) -> None:
+    """Serve every version below --models on a Ray cluster, each scaling by itself, behind Ray's gRPC proxy.
+
+    Run it again when versions have come or gone: what has not changed is left alone, and nothing that answers goes before what
+    replaces it answers. It needs Ray on every node: pip install 'dogsnap[ray]'.
+    """
+    _refuse_without_ray()
+    from backend.ray import rollout
+    from backend.serving.configs import configs_in_file
+
+    scale = Scale(**{row.name: flags.pop(row.name) for row in fields(Scale)})
+    try:
+        configs = configs_in_file(model_config_file) if model_config_file else []
+        plan = rollout.Rollout(_settings(flags), scale, models, cache, configs)
+        rollout.connect(address)
+        plan.run(click.echo)
+    except DogsnapError as error:
+        raise click.ClickException(error.message) from error
+
+
+def _settings(flags: dict[str, Any]) -> Settings:
+    """Only what a replica goes by: the models are found by other means here, and guards stand before the cluster."""
+    environ = {name: value for name, value in os.environ.items() if name in map(variable, SETTINGS)}
+    return Settings.from_environment(environ, **given(flags))
+
+
+def _refuse_without_ray() -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if importlib.util.find_spec("ray") is None:
+        raise click.ClickException("Ray is not installed: pip install 'dogsnap[ray]'")

@@ -1,0 +1,68 @@
+"""A gRPC call on its way through the cluster: what the door hands to a replica, and what comes back.
+
+Messages travel as the bytes they arrived as. It does not know Ray, and translates nothing.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call: its method's name, the serialized request, the client's metadata and address, and the seconds it may take."""
+
+    method: str
+    request: bytes
+    metadata: tuple[tuple[str, str | bytes], ...] = ()
+    peer: str = ""
+    seconds: float = 30.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The serialized response if `code` is OK, else the error: the name of a gRPC status code and its sentence."""
+
+    code: str = "OK"
+    message: str = ""
+    response: bytes = b""
+
+    def SerializeToString(self) -> bytes:
+        """What Ray's proxy asks of a message."""
+        return self.response
+
+
+class CallContext:
+    """The part of grpc.ServicerContext that the servicers use, of a call that arrived at another machine."""
+
+    def __init__(self, call: Call):
+        self._call = call
+        self._callbacks: list[Callable[[], object]] = []
+        self._gone = False
+        self._lock = threading.Lock()
+
+    def invocation_metadata(self) -> tuple[tuple[str, str | bytes], ...]:
+        return self._call.metadata
+
+    def peer(self) -> str:
+        return self._call.peer
+
+    def time_remaining(self) -> float:
+        return self._call.seconds
+
+    def is_active(self) -> bool:
+        return not self._gone
+
+    def add_callback(self, callback: Callable[[], object]) -> bool:
+        with self._lock:
+            if not self._gone:
+                self._callbacks.append(callback)
+            return not self._gone
+
+    def leave(self) -> None:
+        """The client is gone: call whoever waits for that."""
+        with self._lock:
+            self._gone, callbacks = True, self._callbacks
+            self._callbacks = []
+        for callback in callbacks:
+            callback()

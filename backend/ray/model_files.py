@@ -1,0 +1,123 @@
+"""Where the versions of models are, and how a node gets them: a folder that all nodes see is read in place, a URL copied once.
+
+It does not load what it copies. URLs are those of fsspec: file:///models, s3://bucket/models, gs://bucket/models.
+"""
+
+import fcntl
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from backend.errors import FailedPrecondition, InvalidArgument
+from backend.serving import checksums
+from backend.serving.versions import VERSION
+
+CACHE = Path("~/.cache/dogsnap/models")
+
+
+@dataclass(frozen=True)
+class VersionFiles:
+    """One version's folder: below `source`, a path or URL. `digest` changes with what is in it."""
+
+    source: str
+    model: str
+    folder: str
+    digest: str
+
+    @property
+    def version(self) -> int:
+        return int(self.folder)
+
+    def local(self, cache: Path) -> Path:
+        """The models folder on this node that holds the version, copied there if it has to be. Raises FailedPrecondition."""
+        if is_path(self.source):
+            return Path(self.source)
+        cache = cache.expanduser()
+        models = cache / f"{self.model}-{self.folder}-{self.digest}"
+        with _alone(cache):
+            if not models.exists():
+                self._copy(models)
+        return models
+
+    def _copy(self, models: Path) -> None:
+        """There whole and verified, or not at all."""
+        filesystem, root = _opened(self.source)
+        folder = f"{root}/{self.model}/{self.folder}"
+        with tempfile.TemporaryDirectory(dir=models.parent, prefix=".copying-") as temporary:
+            whole = Path(temporary) / "models"
+            version = whole / self.model / self.folder
+            for file in filesystem.find(folder):
+                target = version / file.removeprefix(f"{folder}/")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                filesystem.get_file(file, str(target))
+            checksums.verify(version)
+            whole.rename(models)
+
+
+def is_path(source: str) -> bool:
+    return "://" not in source
+
+
+def versions_below(source: str) -> list[VersionFiles]:
+    """Every version of every model folder at a path or URL. Raises InvalidArgument if there is none."""
+    filesystem, root = _opened(source)
+    source = root if is_path(source) else source
+    found = [
+        VersionFiles(source, _name(model), _name(folder), _digest(filesystem, folder))
+        for model in _folders(filesystem, root)
+        for folder in _folders(filesystem, model)
+        if VERSION.fullmatch(_name(folder)) and filesystem.exists(f"{folder}/saved_model.pb")
+    ]
+    if not found:
+        raise InvalidArgument(f"no version was found at {source}: expected <model>/<number>/saved_model.pb below it")
+    return found
+
+
+def _opened(source: str) -> tuple[Any, str]:
+    """The file system and the folder's path in it. Raises InvalidArgument for a kind of URL nobody knows here."""
+    try:
+        filesystem, root = fsspec.core.url_to_fs(str(Path(source).resolve()) if is_path(source) else source)
+    except (ImportError, ValueError) as error:
+        raise InvalidArgument(f"{source} cannot be opened: {error}") from error
+    return filesystem, root.rstrip("/")
+
+
+def _folders(filesystem: Any, parent: str) -> list[str]:
+    try:
+        entries = filesystem.ls(parent, detail=True)
+    except FileNotFoundError:
+        raise InvalidArgument(f"{parent} does not exist") from None
+    return sorted(entry["name"].rstrip("/") for entry in entries if entry["type"] == "directory")
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _digest(filesystem: Any, folder: str) -> str:
+    """By the checksums that travel with a version; one that has none is told by the names and sizes of its files."""
+    sums = f"{folder}/{checksums.FILE.as_posix()}"
+    if filesystem.exists(sums):
+        told = filesystem.cat_file(sums)
+    else:
+        sizes = filesystem.find(folder, detail=True)
+        told = repr(sorted((name.removeprefix(folder), entry["size"]) for name, entry in sizes.items())).encode()
+    return hashlib.sha256(told).hexdigest()[:12]
+
+
+@contextmanager
+def _alone(cache: Path) -> Iterator[None]:
+    """Only one process of this node copies at a time; the others find what it copied. Raises FailedPrecondition."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with (cache / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+    except PermissionError as error:
+        raise FailedPrecondition(f"models cannot be copied to {cache}: {error}; choose another --cache") from error

@@ -1,0 +1,79 @@
+"""A replica of one model version: the predictor narrowed to it, asked by the servicers of our own gRPC door.
+
+It chooses no version and opens no port: the door does the one, Ray's proxy the other.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from backend.doors import grpc_translate as translate
+from backend.doors.grpc_server import ModelService, PredictionService
+from backend.errors import DogsnapError, FailedPrecondition, Internal
+from backend.ray.call import Answer, Call, CallContext
+from backend.ray.model_files import VersionFiles
+from backend.ray.services import request_class
+from backend.serving.assembly import create_predictor
+from backend.serving.model import ModelSpec
+from backend.settings import MEBIBYTE, Settings
+
+log = logging.getLogger("dogsnap.ray")
+
+
+class Replica:
+    """What Ray Serve starts as often as the load asks for."""
+
+    def __init__(self, files: VersionFiles, settings: Settings, cache: Path):
+        """Loads the version and warms it up. Raises FailedPrecondition, which ends its deployment with that sentence."""
+        settings = replace(settings, models=files.local(cache), model_config_file="", switch_log="")
+        self._spec = ModelSpec(files.model, files.version)
+        self._predictor = create_predictor(settings, only=self._spec)
+        self._predictor.repository.look(trust=True)
+        self.check_health()
+        self._threads = ThreadPoolExecutor(settings.run_threads + settings.queue_size, thread_name_prefix="call")
+        prediction = PredictionService(self._predictor, Errors(), settings.max_tensor_body_mb * MEBIBYTE)
+        self._servicers = (prediction, ModelService(settings, self._predictor, Errors()))
+
+    def check_health(self) -> None:
+        """What Ray Serve asks again and again. Raises FailedPrecondition while the version does not answer."""
+        if reason := self._predictor.repository.not_ready():
+            failed = [
+                each.error for each in self._predictor.repository.status(ModelSpec(self._spec.name)) if each.error
+            ]
+            raise FailedPrecondition("; ".join([reason, *failed]))
+
+    async def answer(self, call: Call) -> Answer:
+        """Run a call as our own gRPC door would, by the same servicers."""
+        context = CallContext(call)
+        running = asyncio.get_running_loop().run_in_executor(self._threads, self._answer, call, context)
+        try:
+            return await running
+        except asyncio.CancelledError:
+            context.leave()
+            raise
+
+    def _answer(self, call: Call, context: CallContext) -> Answer:
+        servicer = next(each for each in self._servicers if hasattr(each, call.method))
+        try:
+            request = request_class(call.method).FromString(call.request)
+            return Answer(response=getattr(servicer, call.method)(request, context).SerializeToString())
+        except DogsnapError as error:
+            code, message = translate.status(error)
+            return Answer(code.name, message)
+
+
+class Errors:
+    """In place of a door's own calls: errors go to the caller as they are. Who may call was decided before the cluster."""
+
+    def answer(self, work: Callable[[], Any], context: CallContext, name: str) -> Any:
+        try:
+            return work()
+        except DogsnapError:
+            raise
+        except Exception as error:
+            log.exception("a call of %s failed", name)
+            raise Internal("the server failed on this call; the log of its replica has the reason") from error
