@@ -103,7 +103,7 @@ def _from_form(settings: Settings) -> bytes:
 
 
 def _from_text(fields: dict[str, Any]) -> bytes:
-    text = fields.get("image")
+    text = fields.pop("image", None)  # not kept: the photo is in memory once more already
     if not isinstance(text, str):
         received = "nothing" if text is None else f"a {type(text).__name__}"
         raise InvalidArgument(

@@ -11,7 +11,7 @@ from backend.engine.repository import EngineRepository, base_paths
 from backend.engine.target import Target
 from backend.serving.assembly import predictor_over
 from backend.serving.configs import ModelFolders, configs_in_file
-from backend.serving.executor import BoundedExecutor
+from backend.serving.executor import InlineExecutor
 from backend.serving.metrics import Metrics
 from backend.serving.predictor import Predictor
 from backend.settings import MEBIBYTE, Settings
@@ -21,7 +21,7 @@ def create_gateway(settings: Settings) -> Predictor:
     """A predictor over the configured models, which asks the engines of `settings.engine`; call it after the fork."""
     metrics = Metrics()
     # The queue is the engine's: whatever finds a place is passed on at once, so that slow answers hold nobody up.
-    executor = BoundedExecutor(settings.run_threads + settings.queue_size, 0)
+    executor = InlineExecutor(settings.run_threads + settings.queue_size)
     engine = EngineClient(Target.parse(settings.engine), settings.max_tensor_body_mb * MEBIBYTE, metrics)
     file = settings.model_config_file
     configs = partial(configs_in_file, Path(file)) if file else ModelFolders(settings.models)

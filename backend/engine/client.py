@@ -5,6 +5,7 @@ It knows TensorFlow Serving's messages and what their failures mean here, and no
 
 import json
 import logging
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -65,6 +66,8 @@ PASSED_ON = {
 }
 # The engine has no room or goes: CANCELLED is what one that stops answers to those in its queue.
 NOT_NOW = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED)
+ADDRESS = re.compile(r"ipv[46]:|dns:|\d+\.\d+\.\d+\.\d+")
+AGAIN = "; try again later"
 TOO_LARGE = "larger than max"  # gRPC's words, under the code RESOURCE_EXHAUSTED
 
 
@@ -183,10 +186,9 @@ def _translated(error: grpc.RpcError) -> DogsnapError:
 
 
 class EngineAway(Unavailable):
-    """No engine answers now; `details` are gRPC's words, for the log."""
+    """No engine answers now; `details` are the engine's words, or gRPC's, which may say where it is: for the log alone."""
 
     def __init__(self, details: str):
-        super().__init__(
-            "no engine behind this server can answer now: all are away, full or not ready; try again later"
-        )
+        words = "" if ADDRESS.search(details) else f": {details.removesuffix(AGAIN)}"
+        super().__init__(f"no engine behind this server can answer now{words}{AGAIN}")
         self.details = details

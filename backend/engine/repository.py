@@ -45,6 +45,7 @@ class EngineRepository:
         self._states: dict[str, list[VersionStatus]] = {}
         self._known: dict[ServableId, tuple[tuple, EngineServable]] = {}
         self._meant: dict[Meaning, int] = {}
+        self._defaults: dict[str, int] = {}
         self._trouble = "the engine was not asked yet"
         self._started = False
         self._closed = False
@@ -66,7 +67,11 @@ class EngineRepository:
 
     def learn(self, spec: ModelSpec) -> EngineServable:
         """Ask the engine which version `spec` means now, and what that takes and gives."""
-        servable = self._servable(self._engine.metadata(spec), spec)
+        try:
+            servable = self._servable(self._engine.metadata(spec), spec)
+        except (NotFound, InvalidArgument):
+            self._meant.pop((spec.name, spec.label), None)
+            raise
         if spec.version is None:
             self._meant[spec.name, spec.label] = servable.id.version
         return servable
@@ -124,8 +129,8 @@ class EngineRepository:
         return {}, {}
 
     def default_version(self, name: str) -> int | None:
-        """The version that answered last when a request named none, or the engine named at the last look."""
-        return self._meant.get((name, None))
+        """The version that answers when a request names none, as the engine said at the last look."""
+        return self._defaults.get(name)
 
     def splits(self) -> list:
         return []
@@ -195,7 +200,7 @@ class EngineRepository:
             self._forget_gone(name)
             if not self.available(name):
                 return f"no version available of: {name}"
-            self.learn(ModelSpec(name))
+            self._defaults[name] = self.learn(ModelSpec(name)).id.version
         except EngineAway as error:
             return f"no engine answers: {error.details}"
         except DogsnapError as error:
@@ -213,8 +218,6 @@ class EngineRepository:
     def _ask_again(self, name: str, label: str | None) -> None:
         try:
             self.learn(ModelSpec(name, label=label))
-        except (NotFound, InvalidArgument):
-            self._meant.pop((name, label), None)
         except DogsnapError as error:
             log.debug("label %s of %s: %s", label, name, error)
 

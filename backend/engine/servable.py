@@ -113,10 +113,16 @@ class EngineServable(BaseServable):
             self._spec = ModelSpec(self.id.name, version, key=self._spec.key)
 
     def _has_moved(self) -> bool:
-        """Whether the label, or the default, means another version by now; then this is that one."""
+        """Whether the label, or the default, means another version by now; then this is that one.
+
+        Raises FailedPrecondition for a label that is gone, so that nobody takes the photo for what is wrong.
+        """
         if self._versions is None or self._spec.version is not None:
             return False
-        now = self._versions.learn(self._spec)
+        try:
+            now = self._versions.learn(self._spec)
+        except InvalidArgument as error:
+            raise FailedPrecondition(error.message) from error
         has_moved = now.id != self.id
         self._become(now)
         return has_moved

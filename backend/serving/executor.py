@@ -17,6 +17,7 @@ Result = TypeVar("Result")
 # Takes a function that is to be called when the client is gone; gives False if it is gone already.
 WhenGone = Callable[[Callable[[], object]], bool]
 DEADLINE: ContextVar[float] = ContextVar("deadline")
+STOPPING = "the server is shutting down; try again later"
 TOO_LATE = "the answer was not ready before the request's deadline; try again later"
 
 
@@ -50,7 +51,7 @@ class BoundedExecutor:
             future = self._pool.submit(copy_context().run, self._begin, work, deadline)
         except RuntimeError:
             self._leave_place()
-            raise Unavailable("the server is shutting down; try again later") from None
+            raise Unavailable(STOPPING) from None
         future.add_done_callback(lambda _: self._leave_place())
         if when_gone is not None and not when_gone(future.cancel):
             future.cancel()
@@ -97,6 +98,31 @@ class BoundedExecutor:
     def close(self) -> None:
         """Let running work end and refuse new work."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+class InlineExecutor(BoundedExecutor):
+    """Runs each request at once in the thread that brings it, for work that only waits and keeps the deadline itself.
+
+    Handing such work to another thread, and watching meanwhile whether its client leaves a queue that there is not, took a
+    quarter of a gateway's time.
+    """
+
+    def __init__(self, places: int):
+        super().__init__(places, 0)
+        self._closed = False
+
+    def run(self, work: Callable[[], Result], deadline: float, when_gone: WhenGone | None = None) -> Result:
+        """As `BoundedExecutor.run`; `when_gone` is not asked, since nothing waits here."""
+        if self._closed:
+            raise Unavailable(STOPPING)
+        self._take_place()
+        try:
+            return copy_context().run(self._begin, work, deadline)
+        finally:
+            self._leave_place()
+
+    def close(self) -> None:
+        self._closed = True
 
 
 def _result_by(future: Future, deadline: float) -> Result:

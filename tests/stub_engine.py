@@ -1,0 +1,109 @@
+"""A PredictionService that runs no model: it answers at once, or as it is told, with the signatures of a real version.
+
+`python stub_engine.py PORT VERSION_DIR` is one in a process of its own.
+"""
+
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf import any_pb2
+from grpc_health.v1 import health_pb2_grpc
+from grpc_health.v1.health import HealthServicer
+from tensorflow.core.framework import tensor_pb2, types_pb2
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2, predict_pb2
+
+PREDICTION, MODELS = "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService"
+Handler = Callable[[bytes, grpc.ServicerContext], bytes]
+
+
+def specification(version: int) -> model_pb2.ModelSpec:
+    spec = model_pb2.ModelSpec(name="inception_v3")
+    spec.version.value = version
+    return spec
+
+
+def metadata(version_dir: Path) -> bytes:
+    """The answer to GetModelMetadata about a version folder."""
+    graph = saved_model_pb2.SavedModel.FromString((version_dir / "saved_model.pb").read_bytes()).meta_graphs[0]
+    packed = any_pb2.Any()
+    packed.Pack(get_model_metadata_pb2.SignatureDefMap(signature_def=graph.signature_def))
+    response = get_model_metadata_pb2.GetModelMetadataResponse(
+        model_spec=specification(int(version_dir.name)), metadata={"signature_def": packed}
+    )
+    return response.SerializeToString()
+
+
+def status(version: int) -> bytes:
+    """The answer to GetModelStatus: one version, available."""
+    each = get_model_status_pb2.ModelVersionStatus(version=version, state="AVAILABLE")
+    return get_model_status_pb2.GetModelStatusResponse(model_version_status=[each]).SerializeToString()
+
+
+def prediction(version: int) -> bytes:
+    """The answer to Predict: a red dog, whatever the photo shows."""
+    scores = tensor_pb2.TensorProto(dtype=types_pb2.DT_FLOAT, float_val=[0.9, 0.06, 0.04])
+    scores.tensor_shape.dim.add(size=1)
+    scores.tensor_shape.dim.add(size=3)
+    dog = tensor_pb2.TensorProto(dtype=types_pb2.DT_FLOAT, float_val=[0.99])
+    dog.tensor_shape.dim.add(size=1)
+    response = predict_pb2.PredictResponse(
+        model_spec=specification(version), outputs={"prediction": scores, "dog": dog}
+    )
+    return response.SerializeToString()
+
+
+class StubEngine:
+    """The service of a version folder on `port`; `answer` says what Predict does. Use it as a context manager.
+
+    `with_status`: it also has ModelService; `health`: it also tells its health, which `health.set("", ...)` changes.
+    """
+
+    def __init__(self, port: int, version_dir: Path, with_status: bool = True, health: HealthServicer | None = None):
+        version = int(version_dir.name)
+        self.fixed = prediction(version)
+        self.answer: Handler = self.at_once
+        about, state = metadata(version_dir), status(version)
+        self._server = grpc.server(ThreadPoolExecutor(64), options=[("grpc.max_receive_message_length", -1)])
+        self._serve(
+            PREDICTION,
+            Predict=self._predict,
+            GetModelMetadata=lambda request, context: about,
+        )
+        if with_status:
+            self._serve(MODELS, GetModelStatus=lambda request, context: state)
+        if health is not None:
+            health_pb2_grpc.add_HealthServicer_to_server(health, self._server)
+        self._server.add_insecure_port(f"127.0.0.1:{port}")
+        self.target = f"grpc://127.0.0.1:{port}"
+
+    def _predict(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        return self.answer(request, context)
+
+    def at_once(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        """What Predict does unless it is told otherwise."""
+        return self.fixed
+
+    def _serve(self, service: str, **methods: Handler) -> None:
+        """Messages stay bytes: what answers at once is to spend no time on reading them."""
+        handlers: dict[str, Any] = {
+            name: grpc.unary_unary_rpc_method_handler(method) for name, method in methods.items()
+        }
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+
+    def __enter__(self) -> "StubEngine":
+        self._server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.stop(None).wait()
+
+
+if __name__ == "__main__":
+    with StubEngine(int(sys.argv[1]), Path(sys.argv[2])):
+        threading.Event().wait()
