@@ -1,9 +1,6 @@
-"""A PredictionService that runs no model: it answers at once, or as it is told, with the signatures of a real version.
+"""A PredictionService that runs no model: it answers at once, or as it is told, with the signatures of a real version."""
 
-`python stub_engine.py PORT VERSION_DIR` is one in a process of its own.
-"""
-
-import sys
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -104,6 +101,8 @@ class StubEngine:
         self._server.stop(None).wait()
 
 
-if __name__ == "__main__":
-    with StubEngine(int(sys.argv[1]), Path(sys.argv[2])):
+def serve(port: int, version_dir: Path, core: int) -> None:
+    """Answer at once on one core, for ever: for a process of its own."""
+    os.sched_setaffinity(0, {core})
+    with StubEngine(port, version_dir):
         threading.Event().wait()

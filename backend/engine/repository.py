@@ -175,13 +175,13 @@ class EngineRepository:
             self._wake.clear()
 
     def _look_safely(self) -> None:
-        """What is wrong is told once, not at every look."""
+        """What is wrong is told when it begins, not at every look."""
         try:
             trouble = self.look()
         except Exception as error:
             trouble = f"looking at the engine failed: {error!r}"
             log.debug("looking at the engine failed", exc_info=error)
-        if trouble != self._trouble:
+        if not self._started or bool(trouble) != bool(self._trouble):
             log.info("%s", trouble or f"the engine answers for {', '.join(self.models())}")
         self._trouble, self._started = trouble, True
 
@@ -202,7 +202,12 @@ class EngineRepository:
                 return f"no version available of: {name}"
             self._defaults[name] = self.learn(ModelSpec(name)).id.version
         except EngineAway as error:
-            return f"no engine answers: {error.details}"
+            log.log(
+                logging.DEBUG if self._trouble and self._started else logging.ERROR,
+                "no engine answers: %s",
+                error.details,
+            )
+            return error.message
         except DogsnapError as error:
             self._states.pop(name, None)
             return f"the engine says of {name}: {error.message}"

@@ -39,7 +39,11 @@ class Versions(Protocol):
 
 
 class EngineServable(BaseServable):
-    """What is known of a version; `asked` makes the one that carries a request, which learns who really answered it."""
+    """What is known of a version; `asked` makes the one that carries a request, which learns who really answered it.
+
+    Classify and regress are asked for by Predict as well, on the same signature with the same serialized tf.Examples: it is
+    what they are made of in TensorFlow Serving, and all that some engines have.
+    """
 
     def __init__(
         self, identity: ServableId, signature_defs: Mapping[str, Any], folder: Path | None, engine: EngineClient
