@@ -50,7 +50,7 @@ def deploy() -> None:
     "--model-config-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     envvar=variable("model_config_file"),
-    help="TensorFlow Serving's model_config_list: which models and versions, and their labels; base paths do not matter",
+    help="TensorFlow Serving's model_config_list: which models, versions and labels; of a base path the last folder counts",
 )
 @click.option("--cache", type=click.Path(path_type=Path), default=Path("~/.cache/dogsnap/models"), show_default=True,
               help="where a node keeps what it copied")  # fmt: skip

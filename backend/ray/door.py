@@ -5,7 +5,7 @@ It runs no model, and asks again elsewhere when a replica dies with a call: a pr
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 import grpc
@@ -25,7 +25,7 @@ REPLICA = "Replica"  # the one deployment of each version's application
 ASK_AGAIN_SECONDS = 0.1
 HEALTH = health_pb2.HealthCheckResponse
 WATCH_SECONDS = 1.0
-HEALTH_SECONDS = 5.0  # in which a replica of every version has to say that it is well
+HEALTH_SECONDS = 5.0  # in which a replica has to say that it is well
 
 
 class Door:
@@ -105,7 +105,7 @@ class Door:
     # -- grpc.health.v1.Health -----------------------------------------------------------------------------------------
 
     async def Check(self, request: Any, grpc_context: Any) -> Answer:
-        """SERVING while every version has a replica that is well."""
+        """SERVING while every model has a version that answers, as our own server has it."""
 
         async def work() -> Answer:
             if request.service not in HEALTH_NAMES:
@@ -127,15 +127,25 @@ class Door:
             await asyncio.sleep(WATCH_SECONDS)
 
     async def _health_now(self) -> int:
-        well = await asyncio.gather(*map(self._is_well, self._routes.all_applications()))
+        models = [self._answers(versions.values()) for versions in self._routes.applications.values()]
+        well = await asyncio.gather(*models)
         return HEALTH.SERVING if well and all(well) else HEALTH.NOT_SERVING
 
+    async def _answers(self, applications: Iterable[str]) -> bool:
+        """Whether a replica of one of them says in time that it is well."""
+        return any(await asyncio.gather(*map(self._is_well, applications)))
+
     async def _is_well(self, application: str) -> bool:
-        try:
-            await asyncio.wait_for(self._handle(application).check_health.remote(), HEALTH_SECONDS)
-        except Exception:  # whatever it is, it is no sign of health
-            return False
-        return True
+        end = time.monotonic() + HEALTH_SECONDS
+        while (left := end - time.monotonic()) > 0:
+            try:
+                await asyncio.wait_for(self._handle(application).check_health.remote(), left)
+                return True
+            except (RayActorError, DeploymentUnavailableError):  # that replica is gone; another one may be well
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+            except Exception:  # whatever it is, it is no sign of health
+                return False
+        return False
 
     # -- replicas ------------------------------------------------------------------------------------------------------
 

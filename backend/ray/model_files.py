@@ -23,35 +23,35 @@ CACHE = Path("~/.cache/dogsnap/models")
 
 @dataclass(frozen=True)
 class VersionFiles:
-    """One version's folder: below `source`, a path or URL. `digest` changes with what is in it."""
+    """The folder <model>/<number> below `source`, a path or URL. `digest` changes with what is in it."""
 
     source: str
     model: str
-    folder: str
+    number: str
     digest: str
 
     @property
     def version(self) -> int:
-        return int(self.folder)
+        return int(self.number)
 
     def local(self, cache: Path) -> Path:
-        """The models folder on this node that holds the version, copied there if it has to be. Raises FailedPrecondition."""
+        """The model's folder on this node, with the version in it, copied there if it has to be. Raises FailedPrecondition."""
         if is_path(self.source):
-            return Path(self.source)
+            return Path(self.source) / self.model
         cache = cache.expanduser()
-        models = cache / f"{self.model}-{self.folder}-{self.digest}"
+        models = cache / f"{self.model}-{self.number}-{self.digest}"
         with _alone(cache):
             if not models.exists():
                 self._copy(models)
-        return models
+        return models / self.model
 
     def _copy(self, models: Path) -> None:
         """There whole and verified, or not at all."""
         filesystem, root = _opened(self.source)
-        folder = f"{root}/{self.model}/{self.folder}"
+        folder = f"{root}/{self.model}/{self.number}"
         with tempfile.TemporaryDirectory(dir=models.parent, prefix=".copying-") as temporary:
             whole = Path(temporary) / "models"
-            version = whole / self.model / self.folder
+            version = whole / self.model / self.number
             for file in filesystem.find(folder):
                 target = version / file.removeprefix(f"{folder}/")
                 target.parent.mkdir(parents=True, exist_ok=True)

@@ -5,11 +5,15 @@ It chooses no version and opens no port: the door does the one, Ray's proxy the 
 
 import asyncio
 import logging
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from google.protobuf import text_format
+from tensorflow_serving.config import model_server_config_pb2
 
 from backend.doors import grpc_translate as translate
 from backend.doors.grpc_server import ModelService, PredictionService
@@ -27,16 +31,25 @@ log = logging.getLogger("dogsnap.ray")
 class Replica:
     """What Ray Serve starts as often as the load asks for."""
 
-    def __init__(self, files: VersionFiles, settings: Settings, cache: Path):
-        """Loads the version and warms it up. Raises FailedPrecondition, which ends its deployment with that sentence."""
-        settings = replace(settings, models=files.local(cache), model_config_file="", switch_log="")
-        self._spec = ModelSpec(files.model, files.version)
-        self._predictor = create_predictor(settings, only=self._spec)
-        self._predictor.repository.look(trust=True)
-        self.check_health()
+    def __init__(self, name: str, files: VersionFiles, settings: Settings, cache: Path):
+        """Loads the version and warms it up, as a version of the model `name`.
+
+        Raises FailedPrecondition, which ends its deployment with that sentence.
+        """
+        self._spec = ModelSpec(name, files.version)
+        with tempfile.NamedTemporaryFile("w", suffix=".config", encoding="utf-8") as file:
+            file.write(_config(name, files.local(cache)))
+            file.flush()
+            settings = replace(settings, model_config_file=file.name)
+            self._load(settings)
         self._threads = ThreadPoolExecutor(settings.run_threads + settings.queue_size, thread_name_prefix="call")
         prediction = PredictionService(self._predictor, Errors(), settings.max_tensor_body_mb * MEBIBYTE)
         self._servicers = (prediction, ModelService(settings, self._predictor, Errors()))
+
+    def _load(self, settings: Settings) -> None:
+        self._predictor = create_predictor(settings, only=self._spec)
+        self._predictor.repository.look(trust=True)
+        self.check_health()
 
     def check_health(self) -> None:
         """What Ray Serve asks again and again. Raises FailedPrecondition while the version does not answer."""
@@ -59,11 +72,24 @@ class Replica:
     def _answer(self, call: Call, context: CallContext) -> Answer:
         servicer = next(each for each in self._servicers if hasattr(each, call.method))
         try:
-            request = request_class(call.method).FromString(call.request)
+            request = self._pinned(request_class(call.method).FromString(call.request))
             return Answer(response=getattr(servicer, call.method)(request, context).SerializeToString())
         except DogsnapError as error:
             code, message = translate.status(error)
             return Answer(code.name, message)
+
+    def _pinned(self, request: Any) -> Any:
+        """The request, asking for this very version: by which label or default it came here, the door knows."""
+        for message in getattr(request, "tasks", [request]):
+            message.model_spec.version.value = self._spec.version
+        return request
+
+
+def _config(name: str, base_path: Path) -> str:
+    """The model_config_list of one model."""
+    config = model_server_config_pb2.ModelServerConfig()
+    config.model_config_list.config.add(name=name, base_path=str(base_path), model_platform="tensorflow")
+    return text_format.MessageToString(config)
 
 
 class Errors:

@@ -4,9 +4,11 @@ Each version is an application of its own, named by what is in it; what has not 
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from importlib.metadata import version
+from pathlib import Path, PurePath
 from typing import Any
 
 import ray
@@ -40,41 +42,35 @@ class Rollout:
     cache: Path
     configs: Sequence[ModelConfig] = ()
 
-    def versions(self) -> list[VersionFiles]:
-        """Those that the configuration wants, or all there are. Raises InvalidArgument."""
+    def versions(self) -> list[tuple[str, VersionFiles]]:
+        """Those that the configuration wants, or all there are, with the name of their model. Raises InvalidArgument."""
         there = versions_below(self.source)
         if not self.configs:
-            return there
-        wanted = [
-            (config, {each.version: each for each in there if each.model == config.name}) for config in self.configs
-        ]
-        chosen = [found[number] for config, found in wanted for number in _aspired(config, found)]
-        return chosen
+            return [(each.model, each) for each in there]
+        return [(config.name, each) for config in self.configs for each in _aspired(config, there)]
 
-    def routes(self, versions: Sequence[VersionFiles]) -> Routes:
-        """Raises InvalidArgument for a label whose version is not among them."""
+    def routes(self, versions: Sequence[tuple[str, VersionFiles]]) -> Routes:
         applications: dict[str, dict[int, str]] = {}
-        for each in versions:
-            applications.setdefault(each.model, {})[each.version] = self.name(each)
-        labels = {config.name: dict(config.version_labels) for config in self.configs}
-        for model, pointed in labels.items():
-            for label, number in pointed.items():
-                if number not in applications[model]:
-                    raise InvalidArgument(f"label {label} of {model} points to version {number}, which is not served")
-        return Routes(applications, labels)
+        for model, files in versions:
+            applications.setdefault(model, {})[files.version] = self.name(model, files)
+        return Routes(applications, {config.name: dict(config.version_labels) for config in self.configs})
 
-    def name(self, files: VersionFiles) -> str:
-        """The same for the same files, settings and scale."""
-        told = repr((files, self.settings, self.scale, self.cache))
-        return f"{PREFIX}{files.model}-{files.version}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+    def name(self, model: str, files: VersionFiles) -> str:
+        """Of a version's application: the same for the same files, settings, scale and release of this package."""
+        told = repr((model, files, self.settings, self.scale, self.cache, version("dogsnap")))
+        readable = re.sub(r"[^A-Za-z0-9_.]", "_", model)
+        return f"{PREFIX}{readable}-{files.version}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
 
     def run(self, tell: Callable[[str], None]) -> None:
         """Bring the cluster to it; returns when every version answers. Raises DogsnapError if one does not load."""
         versions = self.versions()
         routes = self.routes(versions)
         self._open()
+        new = {self.name(*each): each for each in versions if _ours().get(self.name(*each)) != "RUNNING"}
+        if new:
+            self._serve(new)
         for each in versions:
-            tell(f"{self.name(each)}: {self._serve(each)}")
+            tell(f"{self.name(*each)}: {'answers' if self.name(*each) in new else 'is there already'}")
         if self._table() != routes.to_json():
             serve.run(self._door(routes), name=DOOR, route_prefix="/")
             tell(f"{DOOR}: turned to them")
@@ -94,22 +90,25 @@ class Rollout:
             },
         )
 
-    def _serve(self, files: VersionFiles) -> str:
-        name = self.name(files)
-        if _ours().get(name) == "RUNNING":
-            return "is there already"
+    def _serve(self, new: Mapping[str, tuple[str, VersionFiles]]) -> None:
+        """Load them side by side; those that do not load are taken away again. Raises DogsnapError for these."""
+        targets = [
+            serve.RunTarget(self._application(*each), name=name, route_prefix=None) for name, each in new.items()
+        ]
         try:
-            serve.run(self._application(files), name=name, route_prefix=None)
-        except RuntimeError as error:  # what Ray raises for a deployment that fails
-            reason = _ours_message(name) or str(error)
-            serve.delete(name)
-            raise DogsnapError(f"{files.model} version {files.version} does not load: {reason}") from error
-        return "answers"
+            serve.run_many(targets)
+        except RuntimeError as error:  # what Ray raises for the first that fails
+            failed = [name for name in new if _ours().get(name) != "RUNNING"]
+            reasons = [f"{new[name][0]} version {new[name][1].version}: {_message(name)}" for name in failed]
+            for name in failed:
+                serve.delete(name)
+            raise DogsnapError(f"not every version loads: {'; '.join(reasons)}") from error
 
-    def _application(self, files: VersionFiles) -> serve.Application:
+    def _application(self, model: str, files: VersionFiles) -> serve.Application:
         settings, scale = self.settings, self.scale
         deployment = serve.deployment(Replica).options(
             name=REPLICA,
+            max_constructor_retry_count=2,
             max_ongoing_requests=settings.run_threads,
             max_queued_requests=settings.queue_size,
             autoscaling_config={
@@ -124,7 +123,7 @@ class Rollout:
             health_check_period_s=5,
             health_check_timeout_s=15,
         )
-        return deployment.bind(files, settings, self.cache)
+        return deployment.bind(model, files, settings, self.cache)
 
     def _door(self, routes: Routes) -> serve.Application:
         deployment = serve.deployment(Door).options(
@@ -155,10 +154,13 @@ def connect(address: str) -> None:
         ) from error
 
 
-def _aspired(config: ModelConfig, found: dict[int, VersionFiles]) -> list[int]:
+def _aspired(config: ModelConfig, there: Sequence[VersionFiles]) -> list[VersionFiles]:
+    """What the policy wants of the versions in the folder that the base path ends with; where it begins, a node knows itself."""
+    folder = PurePath(config.base_path).name
+    found = {each.version: each for each in there if each.model == folder}
     if not found:
-        raise InvalidArgument(f"no version of the model {config.name} was found")
-    return sorted(aspired_versions(config.model_version_policy, found))
+        raise InvalidArgument(f"no version of {config.name} was found: expected the model folder {folder}")
+    return [found[number] for number in sorted(aspired_versions(config.model_version_policy, found))]
 
 
 def _ours() -> dict[str, str]:
@@ -167,6 +169,6 @@ def _ours() -> dict[str, str]:
     return {name: str(each.status.value) for name, each in there.items() if name.startswith(PREFIX)}
 
 
-def _ours_message(name: str) -> str:
+def _message(name: str) -> str:
     application = serve.status().applications.get(name)
     return "" if application is None else "; ".join(each.message for each in application.deployments.values())

@@ -7,19 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from backend.errors import InvalidArgument, NotFound
+from backend.errors import InvalidArgument, NotFound, Unavailable
 from backend.serving.model import ModelSpec
 
 
 @dataclass(frozen=True)
 class Routes:
-    """Applications by model and version, and versions by model and label."""
+    """Applications by model and version, and versions by model and label, also ones that are not there yet."""
 
     applications: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     labels: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def application(self, spec: ModelSpec) -> str:
-        """The application of the version that `spec` means; by default the largest. Raises NotFound and InvalidArgument."""
+        """The application of the version that `spec` means; by default the largest.
+
+        Raises NotFound, InvalidArgument, and Unavailable for a label that waits for its version.
+        """
         versions = self._versions(spec.name, f"Servable not found for request: Latest({spec.name})")
         number = self._number(spec)
         if number is None:
@@ -54,7 +57,12 @@ class Routes:
         if spec.label not in labels:
             known = ", ".join(sorted(labels)) or "none"
             raise InvalidArgument(f"Unrecognized servable version label: {spec.label}; labels of {spec.name}: {known}")
-        return labels[spec.label]
+        number = labels[spec.label]
+        if number not in self.applications[spec.name]:
+            raise Unavailable(
+                f"label {spec.label} of {spec.name} waits for version {number}, which is not available yet; try again"
+            )
+        return number
 
     def to_json(self) -> dict[str, Any]:
         """As Ray Serve keeps it: JSON has no numbers for keys."""

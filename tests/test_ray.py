@@ -1,0 +1,247 @@
+"""`dogsnap deploy ray` on a real Ray cluster of two nodes: the same answers as our own server's, rollouts, a node that dies."""
+
+import base64
+import dataclasses
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import contract_table
+import exported
+import grpc
+import grpc_client
+import numpy as np
+import pytest
+import requests
+import tiny_models
+from conftest import free_port
+from grpc_client import SECONDS, Client, connected, predict_request, values
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from ray_cluster import RayCluster
+from waiting import wait_until
+
+pytestmark = pytest.mark.ray
+CASES = [case for case in contract_table.CASES if grpc_client.has_grpc_form(case)]
+CODES = {404: grpc.StatusCode.NOT_FOUND, 400: grpc.StatusCode.INVALID_ARGUMENT, 503: grpc.StatusCode.UNAVAILABLE}
+# What a client may repeat: the second is what Ray's proxy tells of a call whose process died.
+REPEATED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    pytest.importorskip("ray", reason="Ray is missing: `make test-ray` installs it")
+    cluster = RayCluster([free_port() for _ in range(4)])
+    yield cluster
+    cluster.stop()
+
+
+def deployed(cluster: RayCluster, models: Path | str, *flags: str) -> str:
+    done = cluster.deploy(models, *flags)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# -- the contract ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def contract(cluster, tmp_path_factory) -> Iterator[Client]:
+    models = tmp_path_factory.mktemp("contract")
+    config = contract_table.make_models(models)
+    deployed(cluster, models, "--model-config-file", str(config), "--replica-cpus", "0.2")
+    with connected(cluster.grpc_ports[0]) as client:
+        yield client
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_rays_grpc_proxy_answers_as_our_own_doors_do(contract, case) -> None:
+    if case.status == 200:
+        assert grpc_client.ask(contract, case) == case.answer
+        return
+    with pytest.raises(grpc.RpcError) as refused:
+        grpc_client.ask(contract, case)
+    assert refused.value.code() == CODES[case.status]
+    assert case.error in refused.value.details()
+
+
+def test_the_standard_health_service_says_that_it_serves(contract) -> None:
+    stub = health_pb2_grpc.HealthStub(contract.channel)
+    assert stub.Check(health_pb2.HealthCheckRequest(), SECONDS).status == health_pb2.HealthCheckResponse.SERVING
+    watched = stub.Watch(health_pb2.HealthCheckRequest(), SECONDS)
+    assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
+    watched.cancel()
+
+
+# -- rollouts ----------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Asking:
+    """Clients in threads, each asking again when it is answered, and again elsewhere when it is not."""
+
+    ports: list[int]
+    requests: list
+    answered: int = 0
+    repeated: int = 0
+    wrong: list = dataclasses.field(default_factory=list)
+    lost: list = dataclasses.field(default_factory=list)
+    slowest: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._ask, args=(each,)) for each in range(len(self.requests))]
+
+    def __enter__(self) -> "Asking":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _ask(self, number: int) -> None:
+        request, expected = self.requests[number]
+        clients = [Client(port) for port in self.ports]
+        turn = number
+        while not self._stop.is_set():
+            begun, tries, answer = time.monotonic(), 0, None
+            while answer is None and time.monotonic() - begun < SECONDS:
+                tries, turn = tries + 1, turn + 1
+                answer = self._once(clients[turn % len(clients)], request)
+            time.sleep(0.01)  # two cores run all of the cluster, too
+            with self._lock:
+                self.slowest = max(self.slowest, time.monotonic() - begun)
+                self.repeated += tries - 1
+                self.answered += answer is not None
+                if answer is None:
+                    self.lost.append(number)
+                elif not expected(answer):
+                    self.wrong.append(str(answer))
+        for client in clients:
+            client.channel.close()
+
+    def _once(self, client: Client, request) -> dict | None:
+        try:
+            return values(client.prediction.Predict(request, SECONDS).outputs)
+        except grpc.RpcError as error:
+            if error.code() not in REPEATED:
+                self.wrong.append(f"{error.code()}: {error.details()}")
+            time.sleep(0.1)
+            return None
+
+    def told(self) -> str:
+        return f"{self.answered} answered, {self.repeated} repetitions, {len(self.lost)} lost, slowest {self.slowest:.1f} s"
+
+
+RED = base64.b64encode(exported.png(np.full((20, 20, 3), (230, 20, 20))))
+
+
+def colour_request(version: int | None = None):
+    request = predict_request("inception_v3", signature="labels", image=[RED])
+    if version is not None:
+        request.model_spec.version.value = version
+    return request
+
+
+def named(name: str):
+    return lambda answer: answer["labels"][0][0] == name.encode()
+
+
+def test_a_version_comes_and_goes_by_itself_while_the_others_answer(cluster, colour_models, tmp_path) -> None:
+    models = tmp_path / "models"
+    shutil.copytree(colour_models, models)
+    source, cache = f"file://{models}", ["--cache", str(tmp_path / "cache")]
+    first = deployed(cluster, source, *cache)
+    assert first.count("answers") == 2
+    tiny_models.confused(models / "inception_v3" / "2", 3)
+    with Asking(cluster.grpc_ports, [(colour_request(2), named("red dog"))] * 2) as asking:
+        wait_until(lambda: asking.answered > 10)
+        second = deployed(cluster, source, *cache)
+        shutil.rmtree(models / "inception_v3" / "1")
+        third = deployed(cluster, source, *cache)
+    assert (asking.wrong, asking.lost) == ([], []), asking.told()
+    assert (second.count("is there already"), second.count("answers")) == (2, 1)
+    assert (third.count("is there already"), third.count("removed")) == (2, 1)
+    with connected(cluster.grpc_ports[1]) as client:
+        assert client.prediction.Predict(colour_request(), SECONDS).model_spec.version.value == 3
+        with pytest.raises(grpc.RpcError, match="available versions: 3, 2"):
+            client.prediction.Predict(colour_request(1), SECONDS)
+    assert len(list((tmp_path / "cache").glob("inception_v3-*"))) == 3  # one copy of each for all replicas of the node
+
+
+def test_a_version_that_was_damaged_is_refused_by_the_name_of_its_file(cluster, colour_models, tmp_path) -> None:
+    models = tmp_path / "models"
+    shutil.copytree(colour_models, models)
+    damaged = models / "inception_v3" / "2" / "saved_model.pb"
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
+    done = cluster.deploy(f"file://{models}", "--cache", str(tmp_path / "cache"))
+    assert done.returncode == 1
+    assert "saved_model.pb is not as it was exported" in done.stderr
+    with connected(cluster.grpc_ports[0]) as client:  # what was there answers on
+        assert client.prediction.Predict(colour_request(2), SECONDS).model_spec.version.value == 2
+
+
+# -- load, and a node that dies ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def loaded(cluster, colour_models, tmp_path_factory) -> RayCluster:
+    """Three versions with two replicas each, one of which takes 0.2 s a request without using the processor."""
+    models = tmp_path_factory.mktemp("loaded")
+    shutil.copytree(colour_models / "inception_v3", models / "inception_v3")
+    tiny_models.sleeper(models / "sleeper" / "1")
+    flags = ["--min-replicas", "2", "--max-replicas", "3", "--target-requests", "2", "--run-threads", "2"]
+    deployed(cluster, models, *flags, "--upscale-seconds", "1", "--downscale-seconds", "3")
+    return cluster
+
+
+def replicas_of(cluster: RayCluster, model: str) -> int:
+    return sum(count for name, count in cluster.replicas().items() if name.startswith(f"dogsnap-{model}-"))
+
+
+def slow_request(seconds: float):
+    return predict_request("sleeper", x=np.array([seconds], np.float32))
+
+
+def test_replicas_are_added_by_the_length_of_the_queue_and_go_again(loaded) -> None:
+    assert replicas_of(loaded, "sleeper") == 2
+    with Asking(
+        loaded.grpc_ports, [(slow_request(0.2), lambda answer: answer["y"] == [np.float32(0.2)])] * 12
+    ) as asking:
+        wait_until(lambda: replicas_of(loaded, "sleeper") == 3)
+    wait_until(lambda: replicas_of(loaded, "sleeper") == 2)
+    assert (asking.wrong, asking.lost) == ([], []), asking.told()
+    assert replicas_of(loaded, "inception_v3") == 4  # nobody asked for more of these
+
+
+def test_a_gateway_serves_what_the_cluster_serves(loaded, start_server, tmp_path) -> None:
+    engine = ",".join(f"127.0.0.1:{port}" for port in loaded.grpc_ports)
+    gateway = start_server(tmp_path, "--engine", f"grpc://{engine}")
+    answer = requests.post(f"{gateway.url}/api/classify", json={"image": RED.decode()}, timeout=SECONDS).json()
+    assert (answer["model"], answer["breeds"][0]["name"]) == ({"name": "inception_v3", "version": 2}, "red dog")
+
+
+def test_no_accepted_request_is_lost_when_a_node_dies_and_its_replicas_are_back_within_30_seconds(loaded) -> None:
+    before = loaded.replicas()
+    slow = [(slow_request(0.2), lambda answer: answer["y"] == [np.float32(0.2)])] * 4
+    fast = [(colour_request(2), named("red dog"))] * 2
+    with Asking(loaded.grpc_ports, [*slow, *fast]) as asking:
+        wait_until(lambda: asking.answered > 100)
+        answered, killed = asking.answered, time.monotonic()
+        loaded.kill_node()
+        wait_until(lambda: sum(loaded.replicas().values()) < sum(before.values()))
+        noticed = time.monotonic() - killed
+        wait_until(lambda: loaded.replicas() == before)
+        back = time.monotonic() - killed
+        wait_until(lambda: asking.answered > answered + 200)
+    print(
+        f"\na node died under load: {asking.told()}; noticed after {noticed:.1f} s, all replicas back after {back:.1f} s"
+    )
+    assert (asking.wrong, asking.lost) == ([], []), asking.told()
+    assert asking.repeated > 0  # else nothing was in flight there
+    assert back < 30
