@@ -27,6 +27,7 @@ TINY = dataclasses.replace(
     stages=(Stage("all", from_block=None, epochs=2, rate=0.05, warmup=2),),
     batch=8,
     head_epochs=2,
+    soup=(),
     validation_per_breed=3,
     chunk=8,
 )

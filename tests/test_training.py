@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,6 +33,7 @@ RECIPE = dataclasses.replace(
     head_epochs=5,
     dropout=0.0,
     average=0.9,
+    soup=(),
     validation_per_breed=4,
     chunk=20,
 )
@@ -105,6 +107,22 @@ def test_a_second_call_takes_the_finished_stages_and_trains_nothing(run: Run) ->
     assert said == [f"all: done before, taken from {run.folder / 'work' / 'all.weights.h5'}"]
     for ours, theirs in zip(run.model.get_weights(), again.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_soup_is_the_weighted_mean_of_what_the_stages_left(run: Run, tmp_path: Path) -> None:
+    parts = {"head": 0.25, "all": 0.75}
+    recipe = dataclasses.replace(RECIPE, soup=tuple(parts.items()))
+    work = shutil.copytree(run.folder / "work", tmp_path / "work")
+    (work / "run.json").unlink()
+    soup = training.train(recipe, run.training, run.validation, 3, str(run.starting), work, run.said.append)
+    expected = [np.zeros(weight.shape) for weight in soup.get_weights()]
+    for stage, share in parts.items():
+        part = tiny(3, SIZE)
+        part.load_weights(work / f"{stage}.weights.h5")
+        expected = [so_far + share * weight for so_far, weight in zip(expected, part.get_weights(), strict=True)]
+    for weight, mean in zip(soup.get_weights(), expected, strict=True):
+        np.testing.assert_allclose(weight, mean, rtol=1e-5, atol=1e-6)
+    assert any(not np.allclose(a, b) for a, b in zip(soup.get_weights(), run.model.get_weights(), strict=True))
 
 
 def test_a_work_folder_of_another_recipe_is_refused_and_left_alone(run: Run) -> None:

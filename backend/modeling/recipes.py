@@ -27,7 +27,11 @@ class Stage:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides a training's outcome but the photos and the starting weights."""
+    """Everything that decides a training's outcome but the photos and the starting weights.
+
+    `soup`: the share of each finished stage ("head" is the first) in the weighted mean of their weights that the network ends
+    with (model soups, Wortsman et al. 2022); empty: the last stage's weights.
+    """
 
     architecture: str
     size: tuple[int, int]
@@ -43,6 +47,7 @@ class Recipe:
     validation_per_breed: int = 10
     chunk: int = 135
     seed: int = 20
+    soup: tuple[tuple[str, float], ...] = ()
     note: str = ""
 
 
@@ -50,11 +55,17 @@ RECIPES = {
     "inception_v3": Recipe(
         architecture="inception_v3",
         size=(299, 299),
-        stages=(Stage("all", from_block=None, epochs=3, rate=0.002, warmup=50, drift_every=100, strength=0.7),),
+        stages=(
+            Stage("all", from_block=None, epochs=3, rate=0.002, warmup=50, drift_every=100, strength=0.7),
+            Stage("longer", from_block=None, epochs=4, rate=0.002, warmup=50, drift_every=100, strength=1.0),
+        ),
+        soup=(("head", 0.3), ("all", 0.35), ("longer", 0.35)),
         note=(
-            "Tried on validation photos: every layer at rate 0.008, 224x224, falls from 86 % to 72 % on training views within "
-            "270 steps; the upper blocks alone, on cached features of one weakly changed view, learn that view by heart (97 % "
-            "there, 85 % on validation, from 87 %)."
+            "Top-1 on 1,200 validation crops and 99 full-frame photos: head 85.9 and 84.8 %, all 89.4 and 84.8 %, longer 88.5 "
+            "and 88.9 %, the soup 88.8 and 88.9 %. Tried, on validation: every layer at rate 0.008, 224x224, falls from 86 % to "
+            "72 % on training views within 270 steps; the upper blocks alone, on cached features of one weakly changed view, "
+            "learn that view by heart (97 % there, 85 % on validation, from 87 %). More of the same is not what is missing: the "
+            "mean answer of four trainings has 89.0 %, that of four views of each photo 89.3 %, and 7 % are wrong in all four."
         ),
     ),
 }

@@ -57,7 +57,7 @@ def train(
     keras.utils.set_random_seed(recipe.seed)
     build = partial(ARCHITECTURES[recipe.architecture], classes, recipe.size, recipe.dropout)
     model = build()
-    head = folder / "head.weights.h5"
+    head = _file_of("head", folder)
     if head.is_file():
         model.load_weights(head)
     else:
@@ -67,7 +67,22 @@ def train(
         _save_weights(model, head)
     for stage in recipe.stages:
         _run_stage(model, recipe, stage, training, validation, folder, report)
+    if recipe.soup:
+        model.set_weights(_soup(model, recipe, folder))
     return in_precision("float32", model, build)
+
+
+def _soup(model: keras.Model, recipe: Recipe, folder: Path) -> list[np.ndarray]:
+    """The weighted mean of what the stages left in `folder`; leaves one of them in `model`."""
+    mean = [np.zeros_like(weight) for weight in model.get_weights()]
+    for stage, share in recipe.soup:
+        model.load_weights(_file_of(stage, folder))
+        mean = [so_far + share * weight for so_far, weight in zip(mean, model.get_weights(), strict=True)]
+    return mean
+
+
+def _file_of(stage: str, folder: Path) -> Path:
+    return folder / f"{stage}.weights.h5"
 
 
 def use_precision(precision: str) -> None:
@@ -186,7 +201,7 @@ def _run_stage(
     folder: Path,
     report: Report,
 ) -> None:
-    done = folder / f"{stage.name}.weights.h5"
+    done = _file_of(stage.name, folder)
     if done.is_file():
         model.load_weights(done)
         report(f"{stage.name}: done before, taken from {done}")
