@@ -48,6 +48,13 @@ def classify(server, photo: bytes = RED, **fields) -> requests.Response:
     return requests.post(f"{server.url}/api/classify", json=body, timeout=SECONDS)
 
 
+def noisy(size: tuple[int, int], detail: int, quality: int) -> bytes:
+    """A JPEG of noise; the larger `detail`, the fewer bytes."""
+    shape = size[1] // detail, size[0] // detail, 3
+    pixels = np.random.default_rng(0).integers(0, 255, shape, dtype=np.uint8)
+    return colour_photos.encode(Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC), "JPEG", quality=quality)
+
+
 def without_id(response: requests.Response) -> dict:
     answer = response.json()
     assert answer.pop("request_id") == response.headers["X-Request-Id"]
@@ -266,6 +273,20 @@ def test_an_error_of_the_engines_has_the_right_status_and_says_whose_it_is(stub,
         assert f"request {number} failed at the engine: {code} the engine's words" in stub_gateway.log()
 
 
+def test_a_photo_is_sent_again_to_an_engine_that_had_no_room_however_large_it_is(stub, stub_gateway):
+    sizes, photo = [], noisy((600, 600), 1, 98)
+    assert len(photo) > 2 * 2**18  # what gRPC keeps by default
+
+    def full_at_first(request: bytes, context: grpc.ServicerContext) -> bytes:
+        sizes.append(len(request))
+        return stub.fixed if len(sizes) > 1 else context.abort(grpc.StatusCode.UNAVAILABLE, "no room")
+
+    with answering(stub, full_at_first):
+        assert classify(stub_gateway, photo).status_code == 200
+    assert len(sizes) == 2
+    assert sizes[0] == sizes[1] > len(photo)
+
+
 def test_an_answer_that_does_not_fit_the_signature_is_the_engines_fault(stub, stub_gateway):
     with answering(stub, lambda request, context: b""):
         response = classify(stub_gateway)
@@ -398,13 +419,6 @@ pinned = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2 or not shutil.which("taskset"),
     reason="a second core, or taskset, is missing: the engine and the client are to run beside the gateway",
 )
-
-
-def noisy(size: tuple[int, int], detail: int, quality: int) -> bytes:
-    """A JPEG of noise; the larger `detail`, the fewer bytes."""
-    shape = size[1] // detail, size[0] // detail, 3
-    pixels = np.random.default_rng(0).integers(0, 255, shape, dtype=np.uint8)
-    return colour_photos.encode(Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC), "JPEG", quality=quality)
 
 
 @pytest.mark.alone

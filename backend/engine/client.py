@@ -55,6 +55,7 @@ SERVICE_CONFIG = {
     "retryThrottling": {"maxTokens": 1000, "tokenRatio": 1},
 }
 RECONNECT_MS = (100, 1000)  # first and longest pause; gRPC's own is up to two minutes, for clients by the million
+CONNECT_MS = 5000  # for an engine that is busy; one that is away refuses at once
 ASK_SECONDS = 5.0  # for questions about models that no request's deadline bounds
 # Failures that are the caller's, told in the engine's own words.
 PASSED_ON = {
@@ -148,7 +149,7 @@ def _options(max_bytes: int) -> list[tuple[str, Any]]:
         ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", -1),
         ("grpc.initial_reconnect_backoff_ms", first),
-        ("grpc.min_reconnect_backoff_ms", longest),
+        ("grpc.min_reconnect_backoff_ms", CONNECT_MS),
         ("grpc.max_reconnect_backoff_ms", longest),
     ]
 

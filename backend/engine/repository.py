@@ -177,41 +177,43 @@ class EngineRepository:
     def _look_safely(self) -> None:
         """What is wrong is told when it begins, not at every look."""
         try:
-            trouble = self.look()
+            troubles = self.look()
         except Exception as error:
-            trouble = f"looking at the engine failed: {error!r}"
             log.debug("looking at the engine failed", exc_info=error)
-        if not self._started or bool(trouble) != bool(self._trouble):
-            log.info("%s", trouble or f"the engine answers for {', '.join(self.models())}")
+            troubles = {f"looking at the engine failed: {error!r}": ""}
+        trouble = "; ".join(troubles)
+        if not self._closed and (not self._started or bool(trouble) != bool(self._trouble)):
+            details = "; ".join(filter(None, troubles.values()))
+            log.info(
+                "%s", f"{trouble} ({details})" if trouble else f"the engine answers for {', '.join(self.models())}"
+            )
         self._trouble, self._started = trouble, True
 
-    def look(self) -> str:
-        """Ask for every model's versions, and which one answers by default; gives why the server is not ready."""
+    def look(self) -> dict[str, str]:
+        """Ask for every model's versions, and which one answers by default.
+
+        Gives why the server is not ready, each reason with what is for the log alone.
+        """
         self._models = dict(self._base_paths()) or self._models
-        troubles = [trouble for name in self.models() if (trouble := self._look_at(name))]
+        troubles = dict(filter(None, map(self._look_at, self.models())))
         for name, label in list(self._meant):
             if label is not None or name not in self._models:
                 self._ask_again(name, label)
-        return "; ".join(dict.fromkeys(troubles))
+        return troubles
 
-    def _look_at(self, name: str) -> str:
+    def _look_at(self, name: str) -> tuple[str, str] | None:
         try:
             self._states[name] = self.status(ModelSpec(name))
             self._forget_gone(name)
             if not self.available(name):
-                return f"no version available of: {name}"
+                return f"no version available of: {name}", ""
             self._defaults[name] = self.learn(ModelSpec(name)).id.version
         except EngineAway as error:
-            log.log(
-                logging.DEBUG if self._trouble and self._started else logging.ERROR,
-                "no engine answers: %s",
-                error.details,
-            )
-            return error.message
+            return error.message, error.details
         except DogsnapError as error:
             self._states.pop(name, None)
-            return f"the engine says of {name}: {error.message}"
-        return ""
+            return f"the engine says of {name}: {error.message}", ""
+        return None
 
     def _forget_gone(self, name: str) -> None:
         there = self.available(name)
@@ -229,9 +231,9 @@ class EngineRepository:
     def close(self) -> None:
         self._closed = True
         self._wake.set()
+        self._engine.close()
         if self._watcher is not None:
             self._watcher.join(timeout=5.0)
-        self._engine.close()
 
 
 def base_paths(configs: Callable[[], Sequence[Any]], otherwise: Path) -> dict[str, Path]:
