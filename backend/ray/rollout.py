@@ -29,6 +29,8 @@ DOOR = "dogsnap"  # the one application with a route; without a second, clients 
 PREFIX = f"{DOOR}-"  # of the names of all others that are ours
 MEBIBYTE = 2**20
 DOOR_CPUS = 0.1  # it waits for others
+# Ray Serve learns by this that a node is gone; its own period of 10 s is a third of the time in which all is to be back.
+HEALTH = {"health_check_period_s": 2, "health_check_timeout_s": 10}
 SPARE_SECONDS = 5.0  # that Ray waits longer than the door, so that the client gets the door's sentence
 
 
@@ -120,8 +122,7 @@ class Rollout:
             },
             ray_actor_options={"num_cpus": scale.replica_cpus, "memory": scale.replica_memory_mb * MEBIBYTE},
             graceful_shutdown_timeout_s=settings.drain_seconds,
-            health_check_period_s=5,
-            health_check_timeout_s=15,
+            **HEALTH,
         )
         return deployment.bind(model, files, settings, self.cache)
 
@@ -133,6 +134,7 @@ class Rollout:
             max_surge_percent=100,
             user_config=routes.to_json(),
             ray_actor_options={"num_cpus": DOOR_CPUS},
+            **HEALTH,
         )
         return deployment.bind(self.settings.deadline_ms / 1000)
 
