@@ -20,7 +20,7 @@ from backend.modeling import merge
 from backend.serving.base64_text import web_safe
 from backend.serving.photo import PhotoLimits
 from backend.serving.photo_files import gif_pixels
-from backend.serving.photo_values import Decoding, checked
+from backend.serving.photo_values import Decoding, checked, decoded
 from backend.serving.servable import Servable, ServableId
 
 STILL, MOVING = Decoding(pictures=True), Decoding(pictures=True, frames=True)
@@ -54,6 +54,14 @@ def test_photos_are_seen_as_they_came_but_for_long_gifs(form):
     as_they_came = {name: (value, web_safe(value)) for name, value in values.items()}  # in the alphabet of TensorFlow
     assert [name for name, value in values.items() if seen(value) not in as_they_came[name]] == ["animated gif"]
     assert all(seen(value, MOVING) in as_they_came[name] for name, value in values.items())
+
+
+def test_texts_are_decoded_together_or_not_at_all():
+    picture = encode(plain(), "PNG")
+    texts = [base64.b64encode(picture), base64.urlsafe_b64encode(picture).rstrip(b"=")]
+    assert list(decoded(np.array(texts, dtype=object))) == [picture, picture]
+    for other in (base64.b64encode(b"no picture"), b"no base64!", picture):
+        assert decoded(np.array([*texts, other], dtype=object)) is None
 
 
 @pytest.mark.parametrize("form", FORMS)

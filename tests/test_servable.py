@@ -1,6 +1,7 @@
 """One loaded version: what it says about itself, what it refuses, and the sentence of a kernel that fails."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,16 @@ def test_a_version_is_loaded_with_its_signatures_and_its_description(colours):
 def test_an_unknown_signature_is_refused_naming_those_there_are(colours):
     with pytest.raises(UnknownSignature, match=r'Serving signature name: "x" not found in signature def.*"scores"'):
         Servable.load(ME, colours / "1").signature("x")
+
+
+def test_a_merged_version_has_a_signature_of_bytes_for_the_one_of_base64_text(colours, tmp_path):
+    merged = Servable.load(ME, colours / "2")
+    assert merged.of_bytes(merged.signature()) == merged.signature("image_bytes")
+    for name in ("image_bytes", "scores", "labels"):
+        assert merged.of_bytes(merged.signature(name)) is None
+    foreign = shutil.copytree(colours / "2", tmp_path / "2")
+    shutil.rmtree(foreign / "assets.extra")
+    assert Servable.load(ME, foreign).of_bytes(merged.signature()) is None
 
 
 def test_a_version_without_a_description_is_served_but_cannot_name_breeds(tmp_path):

@@ -82,6 +82,11 @@ def check(contents: bytes, limits: PhotoLimits) -> Photo:
     if not contents:
         raise InvalidArgument(f"the photo is empty: {EXPECTED}, received 0 bytes")
     check_structure(contents)
+    return check_header(contents, limits)
+
+
+def check_header(contents: bytes, limits: PhotoLimits) -> Photo:
+    """As `check`, of bytes whose structure has been checked."""
     image = _open(contents)
     photo = Photo(contents, image.format or "", *image.size)
     check_pixels(photo.width, photo.height, limits)

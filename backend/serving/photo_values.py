@@ -63,6 +63,15 @@ def checked(arrays: Mapping[str, np.ndarray], decoding: Decoding, limits: PhotoL
     return seen
 
 
+def decoded(texts: np.ndarray) -> np.ndarray | None:
+    """The pictures that base64 texts stand for, (n,) -> (n,); None unless each of them is one."""
+    try:
+        contents = _each(texts, decode_base64)
+    except InvalidArgument:
+        return None
+    return contents if all(map(_is_picture, contents.flat)) else None
+
+
 def _each(values: np.ndarray, change: Callable[[bytes], bytes]) -> np.ndarray:
     values = np.asarray(values, dtype=object)
     changed = np.empty(values.size, dtype=object)
@@ -113,7 +122,7 @@ def _safe_picture(contents: bytes, decoding: Decoding, limits: PhotoLimits, phot
     _refuse_animated_webp(contents)
     contents = contents if decoding.frames else first_frame(contents)
     try:
-        found = photo.check(contents, limits)
+        found = photo.check_header(contents, limits)
     except UnsupportedPhoto:  # a BMP needs no cut: TensorFlow decodes none whose pixels are not all there
         return contents if contents.startswith(BMP) else contents[:SEEN_OF_NO_PHOTO]
     if decoding.frames and contents.startswith(GIF):

@@ -132,11 +132,10 @@ class Predictor:
         signature = servable.signature(signature_name)
         arrays = inputs(signature) if callable(inputs) else inputs
         check_inputs(signature, arrays)
-        arrays = self._checked_photos(servable, signature, arrays)
         check_output_filter(signature, output_filter)
-        work = partial(servable.run, signature, arrays)
-        outputs = self._execute(servable, work, _rows(arrays), deadline, when_gone)
-        self._shadow.offer(servable, outputs, lambda other: _run_again(other, signature, arrays))
+        runs, arrays = self._checked_photos(servable, signature, arrays)
+        outputs = self._execute(servable, partial(servable.run, runs, arrays), _rows(arrays), deadline, when_gone)
+        self._shadow.offer(servable, outputs, lambda other: _run_again(other, runs, arrays))
         wanted = output_filter or outputs
         return Prediction({alias: outputs[alias] for alias in wanted}, servable.id, signature)
 
@@ -231,12 +230,19 @@ class Predictor:
 
         return self._executor.run(timed, deadline, when_gone or self.client_gone())
 
-    def _checked_photos(self, servable: BaseServable, signature: Signature, arrays: Arrays) -> Arrays:
-        """The limits of the photo room hold, too, for photos that come as tensors to a graph that decodes them."""
+    def _checked_photos(self, servable: BaseServable, signature: Signature, arrays: Arrays) -> tuple[Signature, Arrays]:
+        """The limits of the photo room hold, too, for photos that come as tensors to a graph that decodes them.
+
+        Returns what is to be run: base64 text has to be decoded for the check, so the graph need not decode it again.
+        """
         if not servable.decoding.pictures:
-            return arrays
+            return signature, arrays
+        of_bytes = servable.of_bytes(signature)
+        pictures = photo_values.decoded(arrays[next(iter(arrays))]) if of_bytes else None
+        if pictures is not None:
+            signature, arrays = of_bytes, {of_bytes.name: pictures}
         texts = {alias: arrays[alias] for alias, spec in signature.inputs.items() if spec.dtype == tf.string}
-        return {**arrays, **photo_values.checked(texts, servable.decoding, self.photo_limits)}
+        return signature, {**arrays, **photo_values.checked(texts, servable.decoding, self.photo_limits)}
 
     def close(self) -> None:
         """Let running requests end, then let go of every model."""

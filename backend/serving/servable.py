@@ -140,6 +140,16 @@ class BaseServable:
             raise UnknownSignature(name, list(self.signatures))
         return self.signatures[name]
 
+    def of_bytes(self, signature: Signature) -> Signature | None:
+        """The signature that takes bytes of files where `signature` takes them as base64 text; None where there is none.
+
+        Only merging is known to make two that answer the same.
+        """
+        is_merged = self.description.raw.get("source", {}).get("decode") == "base64"
+        other = self.signatures.get("".join(signature.inputs) + BYTES_SUFFIX)
+        is_same = other and list(other.inputs) == [other.name] and other.outputs == signature.outputs
+        return other if is_merged and is_same else None
+
     def _check_labels(self) -> None:
         """A version whose labels do not fit its outputs would name wrong breeds; it is better not loaded."""
         labels = len(self.description.labels)
