@@ -1,0 +1,137 @@
+"""What `dogsnap deploy ray` knows without Ray: where versions are, how a node gets them, and which answers a request."""
+
+import shutil
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from backend.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from backend.ray.model_files import VersionFiles, versions_below
+from backend.ray.routes import Routes
+from backend.serving import checksums
+from backend.serving.model import ModelSpec
+
+
+@pytest.fixture
+def bucket(colour_models) -> str:
+    """The versions in an object store that is no file system: fsspec's memory."""
+    memory = fsspec.filesystem("memory")
+    for file in sorted(file for file in colour_models.rglob("*") if file.is_file()):
+        memory.pipe_file(f"/models/{file.relative_to(colour_models).as_posix()}", file.read_bytes())
+    yield "memory://models"
+    memory.rm("/models", recursive=True)
+
+
+def version(source: str, number: int) -> VersionFiles:
+    return next(each for each in versions_below(source) if each.version == number)
+
+
+def test_versions_are_found_at_a_path_and_at_a_url(colour_models, bucket) -> None:
+    for source in (str(colour_models), f"file://{colour_models}", bucket):
+        found = versions_below(source)
+        assert [(each.model, each.version) for each in found] == [("inception_v3", 1), ("inception_v3", 2)]
+        assert {each.digest for each in found} == {each.digest for each in versions_below(str(colour_models))}
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("memory://nothing", "nothing does not exist"),
+        ("gopher://somewhere/models", "gopher://somewhere/models cannot be opened"),
+        ("/tests/nowhere", "/tests/nowhere does not exist"),
+    ],
+)
+def test_a_source_without_versions_is_refused_by_its_name(source, said) -> None:
+    with pytest.raises(InvalidArgument, match=said):
+        versions_below(source)
+
+
+def test_a_folder_without_versions_is_refused(tmp_path) -> None:
+    (tmp_path / "model" / "notes").mkdir(parents=True)
+    with pytest.raises(InvalidArgument, match="no version was found"):
+        versions_below(str(tmp_path))
+
+
+def test_a_folder_that_every_node_sees_is_read_in_place(colour_models, tmp_path) -> None:
+    assert version(str(colour_models), 2).local(tmp_path / "cache") == colour_models.resolve() / "inception_v3"
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_version_is_copied_from_a_url_once_and_whole(bucket, colour_models, tmp_path) -> None:
+    folder = version(bucket, 2).local(tmp_path)
+    assert sorted(each.name for each in folder.iterdir()) == ["2"]
+    checksums.verify(folder / "2")
+    assert (folder / "2" / "saved_model.pb").read_bytes() == (
+        colour_models / "inception_v3" / "2" / "saved_model.pb"
+    ).read_bytes()
+    fsspec.filesystem("memory").rm("/models/inception_v3/2/saved_model.pb")
+    there = VersionFiles(bucket, "inception_v3", "2", folder.parent.name.rpartition("-")[2])
+    assert there.local(tmp_path) == folder  # asks for nothing any more
+
+
+def test_a_copy_that_is_not_as_it_was_exported_is_not_kept(bucket, tmp_path) -> None:
+    files = version(bucket, 2)
+    fsspec.filesystem("memory").pipe_file("/models/inception_v3/2/saved_model.pb", b"cut")
+    with pytest.raises(FailedPrecondition, match=r"saved_model\.pb is not as it was exported"):
+        files.local(tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == [".lock"]
+
+
+def test_a_version_with_other_files_has_another_digest(colour_models, tmp_path) -> None:
+    copy = Path(shutil.copytree(colour_models, tmp_path / "models"))
+    before = version(str(copy), 1).digest
+    (copy / "inception_v3" / "1" / "assets.extra" / "note").write_text("new")
+    assert version(str(copy), 1).digest == before  # it goes by the checksums that travel with the version
+    checksums.write(copy / "inception_v3" / "1")
+    assert version(str(copy), 1).digest != before
+
+
+def test_a_version_without_checksums_is_told_by_its_files(tmp_path) -> None:
+    folder = tmp_path / "m" / "1"
+    folder.mkdir(parents=True)
+    (folder / "saved_model.pb").write_bytes(b"graph")
+    before = version(str(tmp_path), 1).digest
+    (folder / "saved_model.pb").write_bytes(b"another graph")
+    assert version(str(tmp_path), 1).digest != before
+
+
+# -- routes ------------------------------------------------------------------------------------------------------------
+
+ROUTES = Routes({"m": {1: "m-1", 3: "m-3"}, "other": {2: "other-2"}}, {"m": {"stable": 1, "next": 4}})
+
+
+@pytest.mark.parametrize(
+    ("spec", "application"),
+    [(ModelSpec("m"), "m-3"), (ModelSpec("m", 1), "m-1"), (ModelSpec("m", label="stable"), "m-1")],
+)
+def test_a_request_goes_to_the_version_that_it_means(spec, application) -> None:
+    assert ROUTES.application(spec) == application
+    assert Routes.from_json(ROUTES.to_json()).application(spec) == application
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "said"),
+    [
+        (ModelSpec("n"), NotFound, r"Servable not found for request: Latest\(n\); models served here: m, other"),
+        (ModelSpec("m", 2), NotFound, r"Servable not found for request: Specific\(m, 2\); available versions: 3, 1"),
+        (
+            ModelSpec("m", label="x"),
+            InvalidArgument,
+            "Unrecognized servable version label: x; labels of m: next, stable",
+        ),
+        (ModelSpec("m", label="next"), Unavailable, "label next of m waits for version 4"),
+    ],
+)
+def test_what_is_not_there_is_refused_in_tensorflow_servings_words(spec, error, said) -> None:
+    with pytest.raises(error, match=said):
+        ROUTES.application(spec)
+
+
+def test_the_status_of_a_model_is_asked_of_all_its_versions_the_largest_first() -> None:
+    assert list(ROUTES.asked_for_status(ModelSpec("m")).items()) == [(3, "m-3"), (1, "m-1")]
+    assert ROUTES.asked_for_status(ModelSpec("m", 1)) == {1: "m-1"}
+    with pytest.raises(NotFound, match="Could not find version 9 of model m"):
+        ROUTES.asked_for_status(ModelSpec("m", 9))
+    with pytest.raises(NotFound, match="Could not find any versions of model n"):
+        ROUTES.asked_for_status(ModelSpec("n"))
