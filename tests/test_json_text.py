@@ -6,32 +6,37 @@ import pytest
 
 from backend.errors import InvalidArgument, TooLarge, Unavailable
 from backend.serving import json_text
-from backend.serving.json_text import JsonLimits, is_deeper, parse_lenient_json, without_deep_values
+from backend.serving.json_text import JsonLimits, is_deeper, reading, without_deep_values
+
+
+def read(body: bytes, **limits: int) -> dict:
+    with reading(body, JsonLimits(**limits)) as document:
+        return document
 
 
 def test_deep_values_under_keys_that_are_ignored_do_no_harm() -> None:
     body = b'{"ignored": ' + b"[" * 100_000 + b"]" * 100_000 + b', "instances": [1]}'
-    assert parse_lenient_json(body)["instances"] == [1]
+    assert read(body)["instances"] == [1]
 
 
 @pytest.mark.parametrize("body", [b'{"a":' * 200_000, b"[" * 200_000, b'{"instances": ' + b"[" * 100_000])
 def test_depth_that_is_never_closed_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidArgument, match="JSON Parse error"):
-        parse_lenient_json(body)
+        read(body)
 
 
 def test_a_number_of_thousands_of_digits_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="Number too big"):
-        parse_lenient_json(b'{"instances": [' + b"9" * 5000 + b"]}")
+        read(b'{"instances": [' + b"9" * 5000 + b"]}")
 
 
 def test_what_follows_the_object_is_left_alone() -> None:
-    assert parse_lenient_json(b'{"instances": [1]} and more') == {"instances": [1]}
+    assert read(b'{"instances": [1]} and more') == {"instances": [1]}
 
 
 def test_what_is_never_closed_is_refused_with_the_limit_and_its_setting() -> None:
     with pytest.raises(InvalidArgument, match=r"deeper than 7 levels \(DOGSNAP_MAX_JSON_DEPTH\)"):
-        parse_lenient_json(b'{"a":' * 200_000, JsonLimits(depth=7))
+        read(b'{"a":' * 200_000, depth=7)
 
 
 def test_depth_is_counted_in_levels_of_lists_and_objects() -> None:
@@ -42,7 +47,7 @@ def test_depth_is_counted_in_levels_of_lists_and_objects() -> None:
 
 def test_more_values_than_allowed_are_refused_before_they_are_parsed() -> None:
     with pytest.raises(TooLarge, match=r"million are taken \(DOGSNAP_MAX_JSON_VALUES\)"):
-        parse_lenient_json(b'{"instances": [' + b"[1]," * 500 + b"[1]]}", JsonLimits(values=1000))
+        read(b'{"instances": [' + b"[1]," * 500 + b"[1]]}", values=1000)
 
 
 @pytest.mark.parametrize(
@@ -60,14 +65,12 @@ def test_what_is_too_deep_is_replaced_by_null_and_brackets_in_texts_count_for_no
 
 def test_one_large_document_is_read_at_a_time_and_no_garbage_is_looked_for_meanwhile(monkeypatch) -> None:
     monkeypatch.setattr(json_text, "WAIT_SECONDS", 0.01)
-    large = b"," * json_text.LARGE
-    with json_text.alone(large):
+    large = b'{"instances": [' + b"0," * json_text.LARGE + b"0]}"
+    with reading(large, JsonLimits()):
         assert not gc.isenabled()
-        with json_text.alone(b" " * 10_000_000):  # of one long text, say
-            pass
-        with pytest.raises(Unavailable, match="reading other large JSON documents"), json_text.alone(large):
-            pass
+        read(b'{"instances": ["' + b"A" * 10_000_000 + b'"]}')
+        with pytest.raises(Unavailable, match="reading other large JSON documents"):
+            read(large)
         assert not gc.isenabled()
     assert gc.isenabled()
-    with json_text.alone(large):
-        pass
+    read(large)

@@ -24,7 +24,7 @@ from backend.doors.http import (
 )
 from backend.errors import DogsnapError, InvalidArgument, NotFound
 from backend.serving import tensors
-from backend.serving.json_text import alone, parse_lenient_json
+from backend.serving.json_text import reading
 from backend.serving.model import ModelSpec
 from backend.serving.predictor import Prediction, Predictor
 from backend.serving.servable import DEFAULT_SIGNATURE, Servable, Signature
@@ -76,9 +76,8 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
 def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
     body = read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB")
-    with ExitStack() as reading:
-        reading.enter_context(alone(body))
-        fields = parse_lenient_json(body, json_limits())
+    with ExitStack() as document:
+        fields = document.enter_context(reading(body, json_limits()))
         if "data" not in fields:
             raise InvalidArgument('expected {"data": {input: value}}, received no "data"')
         signature_name = text_field("signature_name", fields.get("signature_name"))
@@ -89,7 +88,7 @@ def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
         def inputs(signature: Signature) -> dict[str, np.ndarray]:
             arrays = tensors.from_data(fields["data"], signature)
             fields.clear()  # many times as large as the arrays
-            reading.close()
+            document.close()
             return arrays
 
         return predictor.predict(spec, inputs, signature_name, door=DOOR)

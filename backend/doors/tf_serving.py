@@ -18,7 +18,7 @@ from backend.doors.http import json_limits, json_response, read_body, request_ke
 from backend.errors import InvalidArgument
 from backend.serving import tensors
 from backend.serving.examples import examples_from_body
-from backend.serving.json_text import alone, parse_lenient_json
+from backend.serving.json_text import reading
 from backend.serving.model import ModelSpec, VersionStatus
 from backend.serving.predictor import Prediction, Predictor, Task
 from backend.serving.servable import Signature
@@ -99,15 +99,14 @@ def _version(digits: str | None) -> int | None:
 
 
 def _predict(predictor: Predictor, spec: ModelSpec, body: bytes) -> Response:
-    with ExitStack() as reading:
-        reading.enter_context(alone(body))
-        fields = parse_lenient_json(body, json_limits())
+    with ExitStack() as document:
+        fields = document.enter_context(reading(body, json_limits()))
         by_rows = "instances" in fields
 
         def inputs(signature: Signature) -> dict[str, np.ndarray]:
             arrays = tensors.from_body(fields, signature)
             fields.clear()  # many times as large as the arrays
-            reading.close()
+            document.close()
             return arrays
 
         prediction = predictor.predict(spec, inputs, signature_name(fields), door=DOOR)
@@ -134,8 +133,7 @@ def signature_name(fields: dict[str, Any]) -> str:
 
 
 def _examples(predictor: Predictor, path: Path, body: bytes) -> Response:
-    with alone(body):
-        fields = parse_lenient_json(body, json_limits())
+    with reading(body, json_limits()) as fields:
         name, examples = signature_name(fields), examples_from_body(fields, path.method)
         fields.clear()
     (result,) = predictor.infer(path.spec, [Task(path.method, name)], examples, DOOR)

@@ -8,7 +8,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -55,31 +55,41 @@ class JsonLimits:
     values: int = 12_000_000
 
 
-def check_values(body: bytes, most: int, setting: str = " (DOGSNAP_MAX_JSON_VALUES)") -> None:
-    """Raises TooLarge, naming the limit, for JSON of more values than `most`, judged by its punctuation before it is read."""
-    count = _values(body)
+def check_values(body: bytes, most: int, setting: str = " (DOGSNAP_MAX_JSON_VALUES)") -> int:
+    """How many values JSON has, judged by its punctuation before it is read. Raises TooLarge, naming the limit, above `most`."""
+    marks = body.translate(None, NO_MARKS)  # to count four times in all of it takes four times as long
+    count = marks.count(b",") + 4 * (len(marks) - marks.count(b","))
     if count > most:
         raise TooLarge(
             f"the JSON has {count / 1e6:.1f} million values (a list, an object or a key counts as four); at most "
             f"{most / 1e6:g} million are taken{setting}; send several requests, or tensors by gRPC"
         )
-
-
-def _values(body: bytes) -> int:
-    marks = body.translate(None, NO_MARKS)  # to count four times in all of it takes four times as long
-    return marks.count(b",") + 4 * (len(marks) - marks.count(b","))
+    return count
 
 
 @contextmanager
-def alone(body: bytes) -> Iterator[None]:
-    """Enter it to read a document, and leave it when nothing of that is needed any more. Raises Unavailable.
+def reading(body: bytes, limits: JsonLimits) -> Iterator[dict[str, Any]]:
+    """The JSON object at the start of `body`; leave the block when nothing of it is needed any more.
 
-    One large document is in memory at a time. No garbage is looked for meanwhile: that would visit every list of it,
-    again and again, and all threads would wait.
+    What is nested so deep that parsers give up is left out beyond the limit: no value that anybody asks for lies there.
+    Raises InvalidArgument in TensorFlow Serving's words, TooLarge, and Unavailable.
     """
-    if _values(body) < LARGE:
-        yield
-        return
+    is_large = check_values(body, limits.values) >= LARGE
+    if not body.strip():
+        raise InvalidArgument("JSON Parse error: The document is empty")
+    with _one_large() if is_large else nullcontext():
+        value = _parse(body, limits.depth)
+        if not isinstance(value, dict):
+            raise InvalidArgument(f"JSON Value: {show(value)} Is not object")
+        yield value
+
+
+@contextmanager
+def _one_large() -> Iterator[None]:
+    """One large document is in memory at a time. Raises Unavailable.
+
+    No garbage is looked for meanwhile: that would visit every list of it, again and again, and all threads would wait.
+    """
     if not _large.acquire(timeout=WAIT_SECONDS):
         raise Unavailable("the server is reading other large JSON documents; try again later")
     gc.disable()
@@ -88,20 +98,6 @@ def alone(body: bytes) -> Iterator[None]:
     finally:
         gc.enable()
         _large.release()
-
-
-def parse_lenient_json(body: bytes, limits: JsonLimits = JsonLimits()) -> dict[str, Any]:
-    """The JSON object at the start of `body`. Raises InvalidArgument in TensorFlow Serving's words, and TooLarge.
-
-    What is nested so deep that parsers give up is left out beyond the limit: no value that anybody asks for lies there.
-    """
-    check_values(body, limits.values)
-    if not body.strip():
-        raise InvalidArgument("JSON Parse error: The document is empty")
-    value = _parse(body, limits.depth)
-    if not isinstance(value, dict):
-        raise InvalidArgument(f"JSON Value: {show(value)} Is not object")
-    return value
 
 
 def _parse(body: bytes, max_depth: int) -> Any:
