@@ -150,6 +150,8 @@ def is_deeper(value: Any, levels: int) -> bool:
     """Whether lists and objects are nested in more levels than so many; without recursion."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):
+        if not level:
+            return False
         inner = chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
         level = [each for each in inner if isinstance(each, dict | list)]
     return bool(level)
