@@ -99,6 +99,14 @@ def test_each_method_of_resizing_gives_what_pillows_gives(method: str, shape: tu
     np.testing.assert_allclose(ours, np.clip(theirs / 255, 0, 1), atol=1e-5)
 
 
+@pytest.mark.parametrize("method", ["bilinear", "bicubic", "nearest"])
+def test_an_image_that_has_the_size_stays_as_it_is(method: str) -> None:
+    image = np.random.default_rng(1).integers(0, 256, (7, 5, 3), np.uint8)
+    same = resize(tf.constant(image), (7, 5), Resizing(method=method))
+    np.testing.assert_allclose(same, image / 255, atol=1e-7)
+    np.testing.assert_array_equal(resize(tf.constant(image[np.newaxis]), (7, 5), Resizing(method=method))[0], same)
+
+
 def test_an_image_in_bytes_and_the_same_in_floats_give_the_same_numbers_in_0_to_1() -> None:
     pixels = np.asarray(striped((200, 60, 50), 1))
     from_bytes, from_floats = resize(tf.constant(pixels), SIZE), resize(tf.constant(pixels / 255, tf.float32), SIZE)
