@@ -5,7 +5,8 @@ It runs no model, and asks again elsewhere when a replica dies with a call: a pr
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -25,7 +26,7 @@ REPLICA = "Replica"  # the one deployment of each version's application
 ASK_AGAIN_SECONDS = 0.1
 HEALTH = health_pb2.HealthCheckResponse
 WATCH_SECONDS = 1.0
-HEALTH_SECONDS = 5.0  # in which a replica has to say that it is well
+STATES = get_model_status_pb2.ModelVersionStatus
 
 
 class Door:
@@ -36,6 +37,7 @@ class Door:
         self._seconds = seconds
         self._routes = Routes()
         self._handles: dict[str, Any] = {}
+        self._running: set[str] = set()
 
     def reconfigure(self, table: Mapping[str, Any]) -> None:
         """Follow another table of routes; calls on their way end where they began."""
@@ -72,29 +74,18 @@ class Door:
     # -- tensorflow.serving.ModelService -------------------------------------------------------------------------------
 
     async def GetModelStatus(self, request: Any, grpc_context: Any) -> Answer:
+        """A version of which no replica runs is on its way."""
+
         async def work() -> Answer:
             versions = self._routes.asked_for_status(translate.spec_of(request))
-            asked = [self._status_of(request, number, name, grpc_context) for number, name in versions.items()]
+            running = await self._running_now()
             response = get_model_status_pb2.GetModelStatusResponse()
-            for each in await asyncio.gather(*asked):
-                response.MergeFrom(each)
+            for number, name in versions.items():
+                state = STATES.AVAILABLE if name in running else STATES.LOADING
+                response.model_version_status.add(version=number, state=state).status.SetInParent()
             return Answer(response=response.SerializeToString())
 
         return await _told(work(), grpc_context)
-
-    async def _status_of(self, request: Any, number: int, application: str, context: Any) -> Any:
-        """As its replica says; a version whose replicas do not answer is on its way."""
-        message = get_model_status_pb2.GetModelStatusRequest()
-        message.model_spec.name = request.model_spec.name
-        message.model_spec.version.value = number
-        response = get_model_status_pb2.GetModelStatusResponse()
-        try:
-            call = self._call("GetModelStatus", message, context)
-            response.ParseFromString((await asyncio.wait_for(self._ask(application, call), HEALTH_SECONDS)).response)
-        except (DogsnapError, TimeoutError):
-            loading = get_model_status_pb2.ModelVersionStatus.LOADING
-            response.model_version_status.add(version=number, state=loading)
-        return response
 
     async def HandleReloadConfigRequest(self, request: Any, grpc_context: Any) -> Answer:
         async def work() -> Answer:
@@ -127,25 +118,17 @@ class Door:
             await asyncio.sleep(WATCH_SECONDS)
 
     async def _health_now(self) -> int:
-        models = [self._answers(versions.values()) for versions in self._routes.applications.values()]
-        well = await asyncio.gather(*models)
-        return HEALTH.SERVING if well and all(well) else HEALTH.NOT_SERVING
+        running = await self._running_now()
+        models = [set(versions.values()) for versions in self._routes.applications.values()]
+        return HEALTH.SERVING if models and all(running & each for each in models) else HEALTH.NOT_SERVING
 
-    async def _answers(self, applications: Iterable[str]) -> bool:
-        """Whether a replica of one of them says in time that it is well."""
-        return any(await asyncio.gather(*map(self._is_well, applications)))
-
-    async def _is_well(self, application: str) -> bool:
-        end = time.monotonic() + HEALTH_SECONDS
-        while (left := end - time.monotonic()) > 0:
-            try:
-                await asyncio.wait_for(self._handle(application).check_health.remote(), left)
-                return True
-            except (RayActorError, DeploymentUnavailableError):  # that replica is gone; another one may be well
-                await asyncio.sleep(ASK_AGAIN_SECONDS)
-            except Exception:  # whatever it is, it is no sign of health
-                return False
-        return False
+    async def _running_now(self) -> set[str]:
+        """The applications with a replica that runs: by what Ray Serve, which asks them, knows. To ask them here would wait
+        behind all requests.
+        """
+        with suppress(Exception):  # the controller is away for a moment, and says nothing new
+            self._running = running_applications(await asyncio.to_thread(serve.status))
+        return self._running
 
     # -- replicas ------------------------------------------------------------------------------------------------------
 
@@ -179,6 +162,15 @@ class Door:
                         "the replica died with this call, and no other took it in time; try again"
                     ) from error
                 await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+
+def running_applications(status: Any) -> set[str]:
+    """The names of those that have a running replica, of what serve.status() tells."""
+    return {
+        name
+        for name, application in status.applications.items()
+        if any(each.replica_states.get("RUNNING") for each in application.deployments.values())
+    }
 
 
 def _health(status: int) -> Answer:

@@ -1,4 +1,4 @@
-"""A replica of one model version: the predictor narrowed to it, asked by the servicers of our own gRPC door.
+"""A replica of one model version: the predictor narrowed to it, asked by the servicer of our own gRPC door.
 
 It chooses no version and opens no port: the door does the one, Ray's proxy the other.
 """
@@ -16,7 +16,7 @@ from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from backend.doors import grpc_translate as translate
-from backend.doors.grpc_server import ModelService, PredictionService
+from backend.doors.grpc_server import PredictionService
 from backend.errors import DogsnapError, FailedPrecondition, Internal
 from backend.ray.call import Answer, Call, CallContext
 from backend.ray.model_files import VersionFiles
@@ -43,8 +43,7 @@ class Replica:
             settings = replace(settings, model_config_file=file.name)
             self._load(settings)
         self._threads = ThreadPoolExecutor(settings.run_threads + settings.queue_size, thread_name_prefix="call")
-        prediction = PredictionService(self._predictor, Errors(), settings.max_tensor_body_mb * MEBIBYTE)
-        self._servicers = (prediction, ModelService(settings, self._predictor, Errors()))
+        self._servicer = PredictionService(self._predictor, Errors(), settings.max_tensor_body_mb * MEBIBYTE)
 
     def _load(self, settings: Settings) -> None:
         self._predictor = create_predictor(settings, only=self._spec)
@@ -60,7 +59,7 @@ class Replica:
             raise FailedPrecondition("; ".join([reason, *failed]))
 
     async def answer(self, call: Call) -> Answer:
-        """Run a call as our own gRPC door would, by the same servicers."""
+        """Run a call as our own gRPC door would, by the same servicer."""
         context = CallContext(call)
         running = asyncio.get_running_loop().run_in_executor(self._threads, self._answer, call, context)
         try:
@@ -70,10 +69,9 @@ class Replica:
             raise
 
     def _answer(self, call: Call, context: CallContext) -> Answer:
-        servicer = next(each for each in self._servicers if hasattr(each, call.method))
         try:
             request = self._pinned(request_class(call.method).FromString(call.request))
-            return Answer(response=getattr(servicer, call.method)(request, context).SerializeToString())
+            return Answer(response=getattr(self._servicer, call.method)(request, context).SerializeToString())
         except DogsnapError as error:
             code, message = translate.status(error)
             return Answer(code.name, message)
