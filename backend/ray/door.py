@@ -150,7 +150,7 @@ class Door:
                 return await asyncio.wait_for(self._handle(application).answer.remote(call), left)
             except BackPressureError as error:
                 raise Full(
-                    f"the server is full: every replica has its queue full; try again later ({error})"
+                    "the server is full: every replica runs and holds as much as it may; try again later"
                 ) from error
             except TimeoutError:
                 raise DeadlineExceeded(
