@@ -4,6 +4,7 @@ import base64
 import concurrent.futures
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 import colour_photos
@@ -34,6 +36,7 @@ from stub_engine import StubEngine
 from test_tf_serving import ask
 from waiting import wait_until
 
+import backend
 from backend.commands.serve import checked_settings
 from backend.engine.target import Target
 from backend.errors import InvalidArgument
@@ -350,6 +353,12 @@ def test_readiness_follows_the_engines_health_and_its_going_and_coming(start_ser
 # -- several engines ---------------------------------------------------------------------------------------------------
 
 
+def sleep_at(gateway) -> int:
+    """The status of a request for a twentieth of a second."""
+    url = f"{gateway.url}/v1/models/sleeper:predict"
+    return requests.post(url, json={"inputs": [0.05]}, timeout=SECONDS).status_code
+
+
 def test_of_two_engines_one_may_be_killed_without_a_request_lost(start_server, tmp_path):
     models = tmp_path / "models"
     tiny_models.sleeper(models / "sleeper" / "1")
@@ -359,11 +368,7 @@ def test_of_two_engines_one_may_be_killed_without_a_request_lost(start_server, t
 
     def ask_on(end: threading.Event) -> None:
         while not end.is_set():
-            answers.append(
-                requests.post(
-                    f"{gateway.url}/v1/models/sleeper:predict", json={"inputs": [0.05]}, timeout=SECONDS
-                ).status_code
-            )
+            answers.append(sleep_at(gateway))
 
     end = threading.Event()
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -382,6 +387,33 @@ def test_of_two_engines_one_may_be_killed_without_a_request_lost(start_server, t
     print(f"\n{len(answers)} requests, one of two engines killed: {len(answers) - answers.count(200)} lost")
     assert set(answers) == {200}
     assert is_ready(gateway)
+
+
+@pytest.mark.long
+def test_of_two_engines_one_may_fall_silent_without_a_request_lost(start_server, tmp_path):
+    models = tmp_path / "models"
+    tiny_models.sleeper(models / "sleeper" / "1")
+    engines = [start_server(models) for _ in range(2)]
+    gateway = start_server(models, "--engine", target_of(*engines))
+    silent = worker_of(engines[0])
+    os.kill(silent, signal.SIGSTOP)  # its connections stay open, as those of a machine without power do
+    try:
+        started = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda _: sleep_at(gateway), range(100)))
+        seconds = time.monotonic() - started
+    finally:
+        os.kill(silent, signal.SIGCONT)
+    print(f"\n100 requests, one of two engines silent: {100 - answers.count(200)} lost, {seconds:.0f} s")
+    assert set(answers) == {200}
+    assert seconds < SECONDS
+
+
+def test_the_engine_knows_no_door_and_nothing_that_trains():
+    for file in sorted((Path(backend.__file__).parent / "engine").glob("*.py")):
+        imported = re.findall(r"^(?:from|import) ([\w.]+)", file.read_text(encoding="utf-8"), re.M)
+        strangers = [name for name in imported if re.match(r"flask|gunicorn|backend\.(doors|modeling|commands)", name)]
+        assert not strangers, f"{file.name}: {strangers}"
 
 
 # -- where the engines are ---------------------------------------------------------------------------------------------

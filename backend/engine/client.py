@@ -56,6 +56,9 @@ SERVICE_CONFIG = {
 }
 RECONNECT_MS = (100, 1000)  # first and longest pause; gRPC's own is up to two minutes, for clients by the million
 CONNECT_MS = 5000  # for an engine that is busy; one that is away refuses at once
+# A machine that vanishes says nothing, and TCP believes in it for a quarter of an hour. While an engine answers our looks no
+# ping is sent, so that no engine finds them too many.
+PING_MS = (10_000, 8_000)  # after such a silence one is sent, and has to be answered within
 ASK_SECONDS = 5.0  # for questions about models that no request's deadline bounds
 # Failures that are the caller's, told in the engine's own words.
 PASSED_ON = {
@@ -142,10 +145,14 @@ class EngineClient:
 
 def _options(max_bytes: int) -> list[tuple[str, Any]]:
     first, longest = RECONNECT_MS
+    silence, patience = PING_MS
     return [
         ("grpc.service_config", json.dumps(SERVICE_CONFIG)),
         ("grpc.service_config_disable_resolution", 1),  # whoever sets up DNS does not decide how often we ask
         ("grpc.per_rpc_retry_buffer_size", max_bytes),  # 256 kB by default: what is larger would be sent only once
+        ("grpc.keepalive_time_ms", silence),
+        ("grpc.keepalive_timeout_ms", patience),
+        ("grpc.http2.ping_timeout_ms", patience),  # else one of gRPC's own, under way already, is waited for a minute
         ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", -1),
         ("grpc.initial_reconnect_backoff_ms", first),

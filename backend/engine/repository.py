@@ -14,7 +14,7 @@ from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 
 from backend.engine.client import EngineAway, EngineClient
 from backend.engine.servable import EngineServable
-from backend.errors import DogsnapError, EngineFailed, InvalidArgument, NotFound, Unimplemented
+from backend.errors import DeadlineExceeded, DogsnapError, EngineFailed, InvalidArgument, NotFound, Unimplemented
 from backend.serving.model import ModelSpec, State, VersionStatus
 from backend.serving.servable import DESCRIPTION_FILE, ServableId
 from backend.serving.switches import SwitchLog
@@ -203,7 +203,7 @@ class EngineRepository:
 
     def _look_at(self, name: str) -> tuple[str, str] | None:
         try:
-            self._states[name] = self.status(ModelSpec(name))
+            self._states[name] = self._status_of_any(name)
             self._forget_gone(name)
             if not self.available(name):
                 return f"no version available of: {name}", ""
@@ -214,6 +214,13 @@ class EngineRepository:
             self._states.pop(name, None)
             return f"the engine says of {name}: {error.message}", ""
         return None
+
+    def _status_of_any(self, name: str) -> list[VersionStatus]:
+        """One engine that hangs is no reason not to be ready: the next call goes to another."""
+        try:
+            return self.status(ModelSpec(name))
+        except DeadlineExceeded:
+            return self.status(ModelSpec(name))
 
     def _forget_gone(self, name: str) -> None:
         there = self.available(name)
