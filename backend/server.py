@@ -6,6 +6,7 @@ It does not import TensorFlow before the fork, and takes settings as they are: `
 import dataclasses
 import gc
 import logging
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -106,6 +107,9 @@ class Server(BaseApplication):
     def create_predictor(self) -> Any:
         """One that runs the models here, or has an engine run them."""
         if self.settings.engine:
+            os.environ.setdefault(
+                "GRPC_VERBOSITY", "NONE"
+            )  # read at gRPC's import; what matters is in our log, in its form
             from backend.engine.assembly import create_gateway
 
             return create_gateway(self.settings)

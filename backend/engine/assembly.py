@@ -3,7 +3,6 @@
 It does not start anything.
 """
 
-import os
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from backend.settings import MEBIBYTE, Settings
 
 def create_gateway(settings: Settings) -> Predictor:
     """A predictor over the configured models, which asks the engines of `settings.engine`; call it after the fork."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what concerns an operator is in our log, in our log's form
     metrics = Metrics()
     # The queue is the engine's: whatever finds a place is passed on at once, so that slow answers hold nobody up.
     executor = InlineExecutor(settings.run_threads + settings.queue_size)
