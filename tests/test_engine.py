@@ -271,6 +271,7 @@ def test_an_error_of_the_engines_has_the_right_status_and_says_whose_it_is(stub,
     assert response.status_code == status
     assert says in response.json()["error"]
     assert ("Retry-After" in response.headers) == (status == 503)
+    assert sample(stub_gateway, "dogsnap_engine_failures_total", f'call="Predict",code="{code}"') >= 1
     if status == 502:
         number = response.json()["request_id"]
         assert f"request {number} failed at the engine: {code} the engine's words" in stub_gateway.log()
