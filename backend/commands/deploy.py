@@ -69,9 +69,7 @@ def ray_command(address: str, models: str, model_config_file: Path | None, cache
     scale = Scale(**{row.name: flags.pop(row.name) for row in fields(Scale)})
     try:
         configs = configs_in_file(model_config_file) if model_config_file else []
-        plan = rollout.Rollout(_settings(flags), scale, models, cache, configs)
-        rollout.connect(address)
-        plan.run(click.echo)
+        rollout.Rollout(_settings(flags), scale, models, cache, configs).run(address, click.echo)
     except DogsnapError as error:
         raise click.ClickException(error.message) from error
 

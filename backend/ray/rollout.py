@@ -63,10 +63,11 @@ class Rollout:
         readable = re.sub(r"[^A-Za-z0-9_.]", "_", model)
         return f"{PREFIX}{readable}-{files.version}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
 
-    def run(self, tell: Callable[[str], None]) -> None:
+    def run(self, address: str, tell: Callable[[str], None]) -> None:
         """Bring the cluster to it; returns when every version answers. Raises DogsnapError if one does not load."""
         versions = self.versions()
         routes = self.routes(versions)
+        connect(address)
         self._open()
         new = {self.name(*each): each for each in versions if _ours().get(self.name(*each)) != "RUNNING"}
         if new:
