@@ -60,7 +60,8 @@ def ray_command(address: str, models: str, model_config_file: Path | None, cache
     """Serve every version below --models on a Ray cluster, each scaling by itself, behind Ray's gRPC proxy.
 
     Run it again when versions have come or gone: what has not changed is left alone, and nothing that answers goes before what
-    replaces it answers. It needs Ray on every node: pip install 'dogsnap[ray]'.
+    replaces it answers. It needs Ray on every node: pip install 'dogsnap[ray]'. The proxies listen on every interface of their
+    nodes and ask for no key: have the gateway, `dogsnap serve --engine`, stand before them.
     """
     _refuse_without_ray()
     from backend.ray import rollout

@@ -10,7 +10,7 @@ from backend.settings import setting
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Scale:
-    """For each version alike; whoever wants one version larger deploys again with other numbers and only that version."""
+    """Bounds for every version alike; between them each one has as many as its own queue asks for."""
 
     min_replicas: int = setting(1, "fewest replicas of each version", least=1)
     max_replicas: int = setting(4, "most replicas of each version", least=1)
