@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 
 from backend.engine.client import EngineAway, EngineClient
-from backend.engine.servable import EngineServable
+from backend.engine.servable import RUNTIME, EngineServable
 from backend.errors import DeadlineExceeded, DogsnapError, EngineFailed, InvalidArgument, NotFound, Unimplemented
 from backend.serving.model import ModelSpec, State, VersionStatus
 from backend.serving.servable import DESCRIPTION_FILE, ServableId
@@ -121,7 +121,7 @@ class EngineRepository:
         try:
             found = self._engine.status(spec).model_version_status
         except Unimplemented:  # an engine without ModelService
-            return [VersionStatus(self.learn(spec).id.version, State.AVAILABLE, "", 0.0, None)]
+            return [VersionStatus(self.learn(spec).id.version, State.AVAILABLE, "", 0.0, RUNTIME)]
         return sorted(map(_version_status, found), key=lambda each: -each.version)
 
     def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
@@ -204,11 +204,12 @@ class EngineRepository:
     def _look_at(self, name: str) -> tuple[str, str] | None:
         try:
             self._states[name] = self._status_of_any(name)
-            self._forget_gone(name)
+            self._forget_but(name, self.available(name))
             if not self.available(name):
                 return f"no version available of: {name}", ""
             self._defaults[name] = self.learn(ModelSpec(name)).id.version
         except EngineAway as error:
+            self._forget_but(name, [])  # whoever comes back may serve something else under the same numbers
             return error.message, error.details
         except DogsnapError as error:
             self._states.pop(name, None)
@@ -222,12 +223,10 @@ class EngineRepository:
         except DeadlineExceeded:
             return self.status(ModelSpec(name))
 
-    def _forget_gone(self, name: str) -> None:
-        there = self.available(name)
+    def _forget_but(self, name: str, there: Sequence[int]) -> None:
+        """Keep what is known of these versions of a model alone."""
         with self._lock:
-            self._known = {
-                each: known for each, known in self._known.items() if each.name != name or each.version in there
-            }
+            self._known = {each: it for each, it in self._known.items() if each.name != name or each.version in there}
 
     def _ask_again(self, name: str, label: str | None) -> None:
         try:
@@ -263,4 +262,5 @@ def _written(folder: Path | None) -> int | None:
 def _version_status(status: get_model_status_pb2.ModelVersionStatus) -> VersionStatus:
     name = STATES.Name(status.state) if status.state in STATES.values() else ""
     state = State(name) if name in State.__members__ else State.START
-    return VersionStatus(status.version, state, status.status.error_message, 0.0, None)
+    runtime = RUNTIME if state == State.AVAILABLE else None
+    return VersionStatus(status.version, state, status.status.error_message, 0.0, runtime)
