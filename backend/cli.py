@@ -17,6 +17,7 @@ COMMANDS = {
     "merge": "make a version that takes photos from one that takes images",
     "models": "see and switch the versions of a running server",
     "bench": "measure how fast a server is",
+    "capacity": "how many machines a number of photos a second takes",
     "compare": "measure how far two versions agree on photos",
     "deploy": "serve the versions on a cluster",
     "keys": "make, list and remove API keys",

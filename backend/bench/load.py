@@ -7,6 +7,7 @@ It knows no model and no TensorFlow, and judges nothing: it prints what happened
 import asyncio
 import itertools
 import json
+import random
 import resource
 import signal
 import ssl
@@ -127,12 +128,22 @@ class Run:
         self.end = 0.0
 
     async def at_rate(self) -> None:
-        """`rate` requests a second for `seconds`, each on a connection of its own, however slow the answers are."""
+        """`rate` requests a second for `seconds`, each on a connection of its own, however slow the answers are.
+
+        At even distances, or with `random` at times drawn from that seed, as those of users who know nothing of each other.
+        """
         running = []
-        for number in range(int(self.job["rate"] * self.job["seconds"])):
-            await asyncio.sleep(max(0.0, self.begun + number / self.job["rate"] - time.perf_counter()))
+        for at in self._times():
+            await asyncio.sleep(max(0.0, self.begun + at - time.perf_counter()))
             running.append(asyncio.create_task(self._once()))
         await asyncio.gather(*running)
+
+    def _times(self) -> list[float]:
+        rate, count = self.job["rate"], int(self.job["rate"] * self.job["seconds"])
+        if "random" not in self.job:
+            return [number / rate for number in range(count)]
+        draw = random.Random(self.job["random"])
+        return list(itertools.accumulate(draw.expovariate(rate) for _ in range(count)))
 
     async def _once(self) -> None:
         connection = self.connection()
