@@ -1,7 +1,7 @@
 """Loads versions as TensorFlow Serving does, and runs their warm-up records: a script for a process without this project.
 
-Its arguments are the folder with TensorFlow's package, a file for the answers (.npz), and version folders. It prints, as JSON,
-what it ran. It does not judge the answers.
+Its arguments are the folder with TensorFlow's package, a file for the answers (.npz), the loaders (session, or both), and version
+folders. It prints, as JSON, what it ran. It does not judge the answers.
 """
 
 import importlib.util
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 
-def main(packages: str, answers_file: str, *versions: str) -> None:
+def main(packages: str, answers_file: str, loaders: str, *versions: str) -> None:
     sys.path.append(packages)
     if importlib.util.find_spec("backend") is not None:
         sys.exit("this process can import backend")
@@ -18,7 +18,7 @@ def main(packages: str, answers_file: str, *versions: str) -> None:
 
     ran, answers = {}, {}
     for version in map(Path, versions):
-        ran[version.name] = runs(version)
+        ran[version.name] = runs(version, loaders)
         for number, run in enumerate(ran[version.name]):
             outputs = run.pop("outputs")
             run["shapes"] = {alias: array.shape for alias, array in outputs.items()}
@@ -29,25 +29,24 @@ def main(packages: str, answers_file: str, *versions: str) -> None:
     print(json.dumps(ran))
 
 
-def runs(version: Path) -> list[dict]:
-    """Each record by itself, as two rows in one batch, and by the loader of TensorFlow 2 as well."""
+def runs(version: Path, loaders: str) -> list[dict]:
+    """Each record by itself, as two rows in one batch, and, of both loaders, by that of TensorFlow 2 as well."""
     import numpy as np
     import tensorflow as tf
 
     session = tf.compat.v1.Session(graph=tf.Graph())
     signature_defs = tf.compat.v1.saved_model.load(session, ["serve"], str(version)).signature_def
-    loaded = tf.saved_model.load(str(version))
+    loaded = tf.saved_model.load(str(version)) if loaders == "both" else None
     done = []
     for request in requests(version):
         name = request.model_spec.signature_name
         inputs = {alias: tf.make_ndarray(proto) for alias, proto in request.inputs.items()}
         doubled = {alias: np.concatenate([array, array]) for alias, array in inputs.items()}
         asked = in_session(session, signature_defs[name])
-        for loader, ask, rows in (
-            ("session", asked, inputs),
-            ("session", asked, doubled),
-            ("tensorflow 2", by_name(loaded.signatures[name]), inputs),
-        ):
+        ways = [("session", asked, inputs), ("session", asked, doubled)]
+        if loaded is not None:
+            ways.append(("tensorflow 2", by_name(loaded.signatures[name]), inputs))
+        for loader, ask, rows in ways:
             size = len(next(iter(rows.values())))
             done.append({"signature": name, "loader": loader, "rows": size, "outputs": ask(rows)})
     return done

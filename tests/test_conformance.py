@@ -26,11 +26,11 @@ SCRIPT = Path(__file__).with_name("plain_tensorflow.py")
 class Ran:
     """What a process that has TensorFlow alone did with the versions of a model folder."""
 
-    def __init__(self, model: Path, empty: Path):
+    def __init__(self, model: Path, empty: Path, loaders: str):
         self.versions = {str(number): folder for number, folder in version_folders(model).items()}
         shutil.copy(SCRIPT, empty)
         # -S: no site-packages, and with them nothing that leads to this project; TensorFlow's folder is named by itself.
-        command = [sys.executable, "-I", "-S", SCRIPT.name, sysconfig.get_path("purelib"), "answers.npz"]
+        command = [sys.executable, "-I", "-S", SCRIPT.name, sysconfig.get_path("purelib"), "answers.npz", loaders]
         command += map(str, self.versions.values())
         done = subprocess.run(command, capture_output=True, text=True, cwd=empty, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
@@ -45,12 +45,12 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def tiny(colour_models, tmp_path_factory) -> Ran:
-    return Ran(colour_models / "inception_v3", tmp_path_factory.mktemp("empty"))
+    return Ran(colour_models / "inception_v3", tmp_path_factory.mktemp("empty"), "both")
 
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory) -> Ran:
-    return Ran(built_models() / "inception_v3", tmp_path_factory.mktemp("empty"))
+    return Ran(built_models() / "inception_v3", tmp_path_factory.mktemp("empty"), "session")
 
 
 @pytest.fixture(params=["tiny", "real"])
@@ -71,14 +71,23 @@ def test_every_answer_has_a_row_for_each_row_asked_so_that_tensorflow_serving_ca
             assert {shape[0] for shape in run["shapes"].values()} == {run["rows"]}, run
 
 
-def test_both_of_tensorflows_loaders_give_the_same_answers(ran) -> None:
+def test_two_rows_in_one_batch_get_the_answers_that_each_gets_by_itself(ran) -> None:
     for version, runs in ran.runs.items():
+        for number, run in enumerate(runs[1:], start=1):
+            if run["rows"] == 2 * runs[number - 1]["rows"]:
+                twice = ran.answers(version, number)
+                for alias, alone in ran.answers(version, number - 1).items():
+                    same(twice[alias], np.concatenate([alone, alone]))
+
+
+def test_both_of_tensorflows_loaders_give_the_same_answers(tiny) -> None:
+    for version, runs in tiny.runs.items():
+        assert [run["loader"] for run in runs] == ["session", "session", "tensorflow 2"] * (len(runs) // 3)
         for number in range(0, len(runs), 3):
-            alone, twice, other = (ran.answers(version, number + each) for each in range(3))
-            assert alone.keys() == twice.keys() == other.keys()
-            for alias, expected in alone.items():
+            first, other = tiny.answers(version, number), tiny.answers(version, number + 2)
+            assert first.keys() == other.keys()
+            for alias, expected in first.items():
                 same(other[alias], expected)
-                same(twice[alias], np.concatenate([expected, expected]))
 
 
 def same(received: np.ndarray, expected: np.ndarray) -> None:
@@ -96,13 +105,16 @@ def test_the_answers_are_those_of_our_server(tiny) -> None:
             request = record.predict_log.request
             inputs = {alias: tf.make_ndarray(proto) for alias, proto in request.inputs.items()}
             ours = servable.run(servable.signature(request.model_spec.signature_name), inputs)
-            for alias, received in tiny.answers(version, 3 * number).items():
-                np.testing.assert_allclose(received, ours[alias], atol=1e-5) if received.dtype.kind == "f" else None
+            theirs = tiny.answers(version, 3 * number)
+            assert theirs.keys() == ours.keys()
+            for alias in [alias for alias, array in theirs.items() if array.dtype.kind == "f"]:
+                np.testing.assert_allclose(theirs[alias], ours[alias], atol=1e-5)
 
 
 def test_the_merged_version_of_the_real_network_names_breeds_there(real) -> None:
     labels = json.loads((ROOT / "models" / "inception_v3" / "labels.json").read_text(encoding="utf-8"))
     numbers = [number for number, run in enumerate(real.runs["2"]) if run["signature"] == "labels"]
+    assert numbers
     for number in numbers:
         answer = real.answers("2", number)
         assert set(answer["labels"].ravel().tolist()) <= {label["name"].encode() for label in labels}
