@@ -24,6 +24,7 @@ from backend.modeling.architectures import (
 from backend.modeling.recipes import RECIPES, Stage
 
 SIZE = (16, 16)
+DESCRIPTIONS = ["labels.json", "recipe.json", "scores.json"]
 RECIPE = dataclasses.replace(
     RECIPES["inception_v3"],
     architecture="tiny",
@@ -171,7 +172,16 @@ def test_what_is_stored_loads_again_with_the_same_answers_and_describes_itself(r
     load_stored_weights(again, tmp_path / "out" / STORED_WEIGHTS)
     ours, theirs = (finishing.raw_answers(model, run.validation, RECIPE) for model in (run.model, again))
     np.testing.assert_allclose(ours[1], theirs[1], atol=0.05)
-    assert not list((tmp_path / "out").glob("*partial*"))
+    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == [STORED_WEIGHTS, *DESCRIPTIONS]
+
+
+def test_kernels_are_stored_in_half_the_size_and_vectors_as_they_are(run: Run, tmp_path: Path) -> None:
+    architectures.save_stored_weights(run.model, "tiny", tmp_path / STORED_WEIGHTS)
+    again = tiny(3, SIZE)
+    load_stored_weights(again, tmp_path / STORED_WEIGHTS)
+    for ours, stored in zip(run.model.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_array_equal(stored, ours.astype(np.float16) if ours.ndim > 1 else ours)
+    assert [each.name for each in tmp_path.iterdir()] == [STORED_WEIGHTS]
 
 
 def test_an_interrupted_stage_goes_on_from_its_newest_checkpoint(run: Run, tmp_path: Path) -> None:
@@ -205,6 +215,14 @@ def test_the_real_network_has_breed_and_dog_logits_and_holds_its_lower_blocks_wh
     everything = len(training.breed_learner(model, Stage("all", None, 1, 0.1)).trainable_weights)
     upper = len(training.breed_learner(model, Stage("upper", "mixed8", 1, 0.1)).trainable_weights)
     assert (everything, upper) == (190, 38)
+
+
+def test_the_plainer_the_breed_the_more_a_photo_shows_a_dog() -> None:
+    model = tiny(3, SIZE)
+    weights, _ = model.get_layer("dog").get_weights()
+    model.get_layer("dog").set_weights([np.zeros_like(weights), np.array([0.5], np.float32)])
+    answer = model(np.random.default_rng(1).uniform(size=(4, *SIZE, 3)))
+    np.testing.assert_allclose(answer["dog"][:, 0], np.max(answer["breeds"], axis=1) + 0.5, rtol=1e-6)
 
 
 def test_batch_statistics_stay_as_they_are_while_the_weights_learn() -> None:

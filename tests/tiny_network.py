@@ -5,7 +5,7 @@ It is no stand-in for TensorFlow: it is trained, stored and exported by the real
 
 import keras
 
-from backend.modeling.architectures import StoredStatistics
+from backend.modeling.architectures import StoredStatistics, heads
 
 
 def tiny(classes: int, size: tuple[int, int] = (16, 16), dropout: float = 0.0) -> keras.Model:
@@ -14,10 +14,7 @@ def tiny(classes: int, size: tuple[int, int] = (16, 16), dropout: float = 0.0) -
     scaled = keras.layers.Rescaling(2.0, offset=-1.0)(image)
     maps = StoredStatistics(_backbone(size), name="backbone")(scaled)
     features = keras.layers.GlobalAveragePooling2D(name="features", dtype="float32")(maps)
-    dropped = keras.layers.Dropout(dropout, name="dropout", dtype="float32")(features)
-    breeds = keras.layers.Dense(classes, name="breeds", dtype="float32")(dropped)
-    dog = keras.layers.Dense(1, name="dog", dtype="float32")(features)
-    return keras.Model(image, {"breeds": breeds, "dog": dog}, name="tiny")
+    return keras.Model(image, heads(features, classes, dropout), name="tiny")
 
 
 def _backbone(size: tuple[int, int]) -> keras.Model:

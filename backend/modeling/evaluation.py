@@ -39,9 +39,15 @@ def sigmoid(logits: np.ndarray) -> np.ndarray:
 
 
 def fit_temperature(logits: np.ndarray, breeds: np.ndarray) -> float:
-    """The temperature with the smallest negative log likelihood (Guo et al., 2017), by search over 0.2 to 5 in steps of 1 %."""
+    """The temperature at which the mean probability of the top breeds is the share that is right: 0.2 to 5, in steps of 1 %.
+
+    Lab note: fitted on one half of 1,200 validation photos, it leaves the other a calibration error of 3.4 %, the temperature
+    with the smallest negative log likelihood (Guo et al., 2017) 3.7 % (means of 30 splits): with labels that are wrong
+    here and there the likelihood asks for more assurance than is right.
+    """
     candidates = np.exp(np.linspace(np.log(0.2), np.log(5.0), 323))
-    return float(min(candidates, key=lambda temperature: _nll(softmax(logits / temperature), breeds)))
+    right = (logits.argmax(-1) == breeds).mean()
+    return float(min(candidates, key=lambda temperature: abs(softmax(logits / temperature).max(-1).mean() - right)))
 
 
 def _nll(probabilities: np.ndarray, breeds: np.ndarray) -> float:

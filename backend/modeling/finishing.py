@@ -17,6 +17,7 @@ from backend.modeling import evaluation
 from backend.modeling.architectures import (
     ARCHITECTURES,
     STORED_WEIGHTS,
+    dog_logit,
     feature_extractor,
     load_stored_weights,
     save_stored_weights,
@@ -89,12 +90,15 @@ def fit_dog_head(
     positive = np.concatenate([near, pasted])
     negative, places = _features(extractor, _views(others, NO_DOG_VIEWS, recipe))
     plain, plain_places = _features(extractor, plain_batches(others, recipe.size, recipe.batch))
-    unseen = np.zeros(len(others))
+    unseen = np.zeros((len(others), 1))
     for fold in (0, 1):
         weights, bias = _fit_logistic(positive, negative[places % 2 != fold])
-        unseen[plain_places[plain_places % 2 == fold]] = (plain[plain_places % 2 == fold] @ weights + bias)[:, 0]
+        unseen[plain_places[plain_places % 2 == fold]] = plain[plain_places % 2 == fold] @ weights + bias
     model.get_layer("dog").set_weights(_fit_logistic(positive, negative))
-    return unseen
+    weights, bias = model.get_layer("breeds").get_weights()
+    breeds = np.zeros((len(others), len(bias)))
+    breeds[plain_places] = plain @ weights + bias
+    return np.asarray(dog_logit(unseen, breeds))[:, 0]
 
 
 def _fit_logistic(positive: np.ndarray, negative: np.ndarray) -> list[np.ndarray]:
