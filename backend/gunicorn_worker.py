@@ -4,6 +4,7 @@ It does not judge requests: gunicorn's parser and the application do, on what ha
 """
 
 import errno
+import io
 import json
 import logging
 import re
@@ -168,6 +169,16 @@ class Arrived(Unreader):
         piece = bytes(self._view[: min(max(8192, size_hint or 0), MEBIBYTE)])
         self._view = self._view[len(piece) :] if len(piece) < len(self._view) else memoryview(b"")
         return piece
+
+    def read(self, size: int | None = None, read_ahead: int | None = None) -> bytes:
+        """A body at once: gunicorn would put it together from pieces, and copy it for that."""
+        held = self.buf.tell()
+        if not size or not held < size <= held + len(self._view):
+            return super().read(size, read_ahead)
+        whole = b"".join((self.buf.getvalue(), self._view[: size - held]))
+        self._view = self._view[size - held :] if size < held + len(self._view) else memoryview(b"")
+        self.buf = io.BytesIO()
+        return whole
 
     def keep_rest(self) -> None:
         """Put what the parser has not asked for where gunicorn looks for the next request."""
