@@ -13,6 +13,7 @@ from dataclasses import dataclass
 ATTEMPTS = 4  # of a gateway; see `backend.engine.client.SERVICE_CONFIG`
 FIRST_BACKOFF, LARGEST_BACKOFF = 0.05, 0.5  # seconds, doubled from attempt to attempt, each drawn from 0 up to it
 SIMULATED = 20_000  # photos: their 99th percentile moves by about 2 % from one simulation to the next
+PHOTOS_A_NODE = 1000
 FULLEST = 0.95  # a node's load that is never planned beyond, whatever the 99th percentile would allow
 
 
@@ -60,19 +61,23 @@ class _Queue:
         return begin + self._node.seconds
 
 
-def simulate(rate: float, node: Node, nodes: int = 1, photos: int = SIMULATED, seed: int = 1) -> Outcome:
-    """`rate` photos a second for `nodes` equal nodes behind a gateway, which takes them in turn and asks again when refused.
+def simulate(
+    rate: float, node: Node, nodes: int = 1, gateways: int = 1, photos: int = SIMULATED, seed: int = 1
+) -> Outcome:
+    """`rate` photos a second for `nodes` equal nodes behind gateways, which take them in turn and ask again when refused.
 
-    The photos come at random times (a Poisson process). The gateway itself takes no time here.
+    The photos come at random times (a Poisson process), each to any gateway; these do not know of each other's turns, so
+    that with many the nodes, too, are met at random. A gateway itself takes no time here.
     """
     draw = random.Random(seed)
-    queues, turn, order = [_Queue(node) for _ in range(nodes)], itertools.cycle(range(nodes)), itertools.count()
+    queues, order = [_Queue(node) for _ in range(nodes)], itertools.count()
+    turns = [itertools.count(draw.randrange(nodes)) for _ in range(gateways)]
     gaps = (draw.expovariate(rate) for _ in range(photos))
     events = [(now, next(order), now, 1) for now in itertools.accumulate(gaps)]
     last, waits = events[-1][0], []
     while events:
         now, _, begun, attempt = heapq.heappop(events)
-        end = queues[next(turn)].end_of(now)
+        end = queues[next(draw.choice(turns)) % nodes].end_of(now)
         if end is not None:
             waits.append((end, end - begun))
         elif attempt < ATTEMPTS:
@@ -100,15 +105,20 @@ class Plan:
 
 
 def plan(rate: float, node: Node, most_seconds: float, gateway_rate: float, photo_bytes: int) -> Plan:
-    """The fewest nodes whose 99th percentile stays below `most_seconds`. Raises ValueError where none does.
+    """The fewest nodes that refuse nothing and answer 99 of 100 photos within `most_seconds`. Raises ValueError where none do.
 
     `gateway_rate`: photos a second that one gateway forwards at full load; it is planned to be at most half busy.
     """
     if node.seconds >= most_seconds:
         raise ValueError(f"a photo alone takes {node.seconds:g} s; expected less than the {most_seconds:g} s allowed")
+    gateways = math.ceil(2 * rate / gateway_rate)
     nodes = max(1, math.ceil(rate / node.capacity / FULLEST))
-    while (outcome := simulate(rate, node, nodes)).p99 > most_seconds:
+    while (outcome := _settled(rate, node, nodes, gateways)).p99 > most_seconds or outcome.refused:
         nodes = max(nodes + 1, math.ceil(1.02 * nodes))
-    # A single node needs no gateway.
-    gateways = math.ceil(2 * rate / gateway_rate) if nodes > 1 else 0
-    return Plan(rate, nodes, rate / node.capacity / nodes, outcome, gateways, rate * photo_bytes * 8 / 1e6)
+    needed = gateways if nodes > 1 else 0  # a single node needs none
+    return Plan(rate, nodes, rate / node.capacity / nodes, outcome, needed, rate * photo_bytes * 8 / 1e6)
+
+
+def _settled(rate: float, node: Node, nodes: int, gateways: int) -> Outcome:
+    """Simulated for so long that full queues have had the time to fill."""
+    return simulate(rate, node, nodes, gateways, max(SIMULATED, PHOTOS_A_NODE * nodes))

@@ -47,7 +47,7 @@ def capacity(
         except ValueError as error:
             raise click.ClickException(str(error)) from error
         click.echo(
-            f"{rate:g} photos/s: {found.nodes} nodes ({found.nodes * cores} cores, {found.nodes * memory_mb / 1000:.1f} GB) "
+            f"{rate:g} photos/s: {found.nodes} x {cores} cores, {found.nodes * memory_mb / 1000:.1f} GB, "
             f"{100 * found.load:.0f} % busy, p50 {1000 * found.outcome.p50:.0f} ms, p99 {1000 * found.outcome.p99:.0f} ms; "
-            f"{found.gateways} gateways; {found.megabits:.1f} Mbit/s in"
+            f"gateways: {found.gateways}; {found.megabits:.1f} Mbit/s in"
         )
