@@ -53,7 +53,7 @@ def test_the_command_prints_the_arithmetic():
     said = CliRunner().invoke(capacity, ["--photo-ms", "20", "1", "1000"])
     assert said.exit_code == 0
     assert said.output.startswith(
-        "one node: 2 cores / 20 ms = 100 photos/s at most, 1100 MB\n1 photos/s: 1 nodes (2 cores, 1.1 GB)"
+        "one node: 2 cores / 20 ms = 100 photos/s at most, 1100 MB\n1 photos/s: 1 x 2 cores, 1.1 GB"
     )
     assert "gateways: 0; 0.5 Mbit/s in\n1000 photos/s: 11 x 2 cores" in said.output
     wrong = CliRunner().invoke(capacity, ["--photo-ms", "600"])
