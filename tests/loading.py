@@ -24,10 +24,11 @@ class Load:
     Either `clients`, each of which asks again when it is answered, or `rate` requests a second, whatever comes back.
     """
 
-    def __init__(self, server, path: str, value: object, seconds: float, **job: float):
+    def __init__(self, server, path: str, value: object, seconds: float, prefix: tuple[str, ...] = (), **job: float):
+        """`prefix`: of the command, e.g. to tie the load to a core."""
         body = json.dumps({"instances": [value]} if not isinstance(value, dict) else value)
         job = {"url": server.url + path, "bodies": [body], "seconds": seconds, **job}
-        command = [sys.executable, "-m", "backend.bench.load"]
+        command = [*prefix, sys.executable, "-m", "backend.bench.load"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._process.stdin.write(json.dumps(job).encode())
         self._process.stdin.close()
@@ -50,3 +51,8 @@ class Load:
 def percentile(answers: list[Answer], percent: float) -> float:
     """In seconds."""
     return float(np.percentile([each.seconds for each in answers], percent))
+
+
+def span(answers: list[Answer]) -> float:
+    """Seconds from the first request to the last answer."""
+    return max(each.sent + each.seconds for each in answers) - min(each.sent for each in answers)
