@@ -10,6 +10,7 @@ from flask import Blueprint, Response, g, request
 from backend.doors.fields import TEXT, WHOLE
 from backend.doors.http import (
     check_form_size,
+    contents_of,
     json_response,
     parse_json,
     read_body,
@@ -99,7 +100,7 @@ def _from_form(settings: Settings) -> bytes:
         return decode_base64(request.form["image"])
     if len(files) != 1:
         raise InvalidArgument(f"expected one file in the form's field image, received {len(files)}")
-    return files[0].read()
+    return contents_of(files[0])
 
 
 def _from_text(fields: dict[str, Any]) -> bytes:

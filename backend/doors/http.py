@@ -7,12 +7,13 @@ import gzip
 import io
 import logging
 import zlib
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import orjson
 from flask import Flask, Request, Response, current_app, g, request
 from gunicorn.http.errors import NoMoreData, ParseException
+from werkzeug.datastructures import FileStorage
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from backend.doors import caller
@@ -142,6 +143,12 @@ def check_form_size(max_mebibytes: int, variable: str) -> None:
         request.form.to_dict()
     except RequestEntityTooLarge:  # without a length in its header, a body shows its size only when it is read
         raise too_large(f"more than {max_mebibytes} MiB", max_mebibytes, variable) from None
+
+
+def contents_of(file: FileStorage) -> bytes:
+    """An uploaded file, which is not kept in the form as well."""
+    with closing(file):
+        return file.read()
 
 
 def too_large(received: str, max_mebibytes: int, variable: str) -> TooLarge:

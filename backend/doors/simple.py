@@ -14,6 +14,7 @@ from flask import Blueprint, Response, request
 from backend.doors import simple_clients
 from backend.doors.http import (
     check_form_size,
+    contents_of,
     json_limits,
     json_response,
     read_body,
@@ -75,9 +76,9 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
 
 def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
-    body = read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB")
     with ExitStack() as document:
-        fields = document.enter_context(reading(body, json_limits()))
+        body = reading(read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB"), json_limits())
+        fields = document.enter_context(body)
         if "data" not in fields:
             raise InvalidArgument('expected {"data": {input: value}}, received no "data"')
         signature_name = text_field("signature_name", fields.get("signature_name"))
@@ -100,7 +101,7 @@ def _from_form(settings: Settings, predictor: Predictor) -> Prediction:
     if not files:
         raise InvalidArgument("expected photos as files in the form's field image or images, received none")
     spec = _spec(predictor, request.form.get("model_name", ""), request.form.get("model_version"))
-    photos = [file.read() for file in files]
+    photos = [contents_of(file) for file in files]
     return predictor.predict_photos(photos, spec, request.form.get("signature_name", ""), DOOR)
 
 

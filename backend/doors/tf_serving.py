@@ -5,7 +5,7 @@ response header X-Dogsnap-Model-Version, strict JSON, status by label, and error
 """
 
 import re
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
@@ -56,12 +56,15 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
             return _status(predictor, path.spec)
         if path.method == "metadata":
             return _metadata(predictor, path.spec)
-        body = read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB")
-        if path.method == "predict":
-            return _predict(predictor, path.spec, body)
-        return _examples(predictor, path, body)
+        answer = _predict if path.method == "predict" else _examples
+        return answer(settings, predictor, path)
 
     return door
+
+
+def _fields(settings: Settings) -> AbstractContextManager[dict[str, Any]]:
+    """The JSON object in the body, of which no more is kept than that."""
+    return reading(read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB"), json_limits())
 
 
 def _raw_path() -> str:
@@ -98,9 +101,9 @@ def _version(digits: str | None) -> int | None:
 # -- predict -----------------------------------------------------------------------------------------------------------
 
 
-def _predict(predictor: Predictor, spec: ModelSpec, body: bytes) -> Response:
+def _predict(settings: Settings, predictor: Predictor, path: Path) -> Response:
     with ExitStack() as document:
-        fields = document.enter_context(reading(body, json_limits()))
+        fields = document.enter_context(_fields(settings))
         by_rows = "instances" in fields
 
         def inputs(signature: Signature) -> dict[str, np.ndarray]:
@@ -109,7 +112,7 @@ def _predict(predictor: Predictor, spec: ModelSpec, body: bytes) -> Response:
             document.close()
             return arrays
 
-        prediction = predictor.predict(spec, inputs, signature_name(fields), door=DOOR)
+        prediction = predictor.predict(path.spec, inputs, signature_name(fields), door=DOOR)
     return json_response(_shaped(by_rows, prediction), headers=version_header(prediction.servable))
 
 
@@ -132,8 +135,8 @@ def signature_name(fields: dict[str, Any]) -> str:
 # -- classify, regress -------------------------------------------------------------------------------------------------
 
 
-def _examples(predictor: Predictor, path: Path, body: bytes) -> Response:
-    with reading(body, json_limits()) as fields:
+def _examples(settings: Settings, predictor: Predictor, path: Path) -> Response:
+    with _fields(settings) as fields:
         name, examples = signature_name(fields), examples_from_body(fields, path.method)
         fields.clear()
     (result,) = predictor.infer(path.spec, [Task(path.method, name)], examples, DOOR)

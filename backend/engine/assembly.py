@@ -9,6 +9,7 @@ from pathlib import Path
 from backend.engine.client import EngineClient
 from backend.engine.repository import EngineRepository, base_paths
 from backend.engine.target import Target
+from backend.memory import give_back_large
 from backend.serving.assembly import predictor_over
 from backend.serving.configs import ModelFolders, configs_in_file
 from backend.serving.executor import InlineExecutor
@@ -19,6 +20,7 @@ from backend.settings import MEBIBYTE, Settings
 
 def create_gateway(settings: Settings) -> Predictor:
     """A predictor over the configured models, which asks the engines of `settings.engine`; call it after the fork."""
+    give_back_large()
     metrics = Metrics()
     # The queue is the engine's: whatever finds a place is passed on at once, so that slow answers hold nobody up.
     executor = InlineExecutor(settings.run_threads + settings.queue_size)
