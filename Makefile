@@ -76,8 +76,8 @@ test-ray: setup $(VENV)/.installed-ray ## a Ray cluster of two nodes on this mac
 soak: setup $(VENV)/.installed-test ## half an hour at full load while versions come and go
 	@$(BIN)/python -m pytest -s -m soak tests/test_soak.py
 
-bench: setup $(VENV)/.installed-bench ## how fast the server is, beside what is asked (9 minutes; ONLY=start,latency: parts of it)
-	@$(BIN)/dogsnap bench --only "$(ONLY)" --save build/bench/bench.json --picture build/bench/bench.png
+bench: setup $(VENV)/.installed-bench ## how fast the server is, beside what is asked (10 minutes; ONLY=start,latency: parts; DATA=stanford_dogs: accuracy, too)
+	@$(BIN)/dogsnap bench --only "$(ONLY)" $(if $(DATA),--data "$(DATA)") --save build/bench/bench.json --picture build/bench/bench.png
 
 audit: $(VENV)/.installed-test ## look the locked dependencies up in the list of known weaknesses (needs the network)
 	@$(BIN)/pip-audit --strict --require-hashes --disable-pip -r backend/requirements.txt -r tests/requirements.txt \

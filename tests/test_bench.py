@@ -1,17 +1,23 @@
 """`dogsnap bench`: what it measures of a real server, what it keeps and compares, and its one-sentence errors."""
 
 import json
+from dataclasses import replace
 
+import colour_photos
 import pytest
 from click.testing import CliRunner, Result
 from conftest import free_port
 from photos import striped
 
 from backend.bench.bars import Bar
-from backend.bench.report import Report
+from backend.bench.front import Place, sample, top1
+from backend.bench.remote import CannotMeasure, find
+from backend.bench.report import Report, draw
 from backend.bench.rounds import Load, load, point
 from backend.cli import main
 
+MACHINE = {"processor": "p", "cores": 2, "memory_gb": 1, "system": "s", "python": "3", "packages": {}, "load_before": 0}
+COLOURS = (colour_photos.RED, colour_photos.GREEN, colour_photos.BLUE)
 BRIEF = ("--seconds", "0.2", "--rounds", "1")
 
 
@@ -130,6 +136,42 @@ def test_a_bar_is_met_from_its_own_side_and_not_at_all_without_a_figure():
     least, most = Bar("part", "rate", 0.97, True, 0.97), Bar("part", "time", 8.0, False, 8.1, "s")
     missing = Bar("part", "other", 1.0, True, None, "", "it is not there")
     assert [least.met(), most.met(), missing.met()] == [True, False, None]
-    table = Report({"processor": "p", "cores": 2, "memory_gb": 1, "system": "s", "python": "3", "packages": {},
-                    "load_before": 0}, {}, [least, most, missing]).lines()  # fmt: skip
+    table = Report(MACHINE, {}, [least, most, missing]).lines()
     assert [line.split()[-1] for line in table[-3:]] == ["yes", "NO", "there"]
+
+
+@pytest.fixture
+def colour_data(tmp_path):
+    """Stanford Dogs' layout with a red, a green and a blue breed, in the order of the colour models' classes."""
+    listed = []
+    for name, colour in zip(("n1-red", "n2-green", "n3-blue"), COLOURS, strict=True):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for number in range(3):
+            listed.append(f"{name}/{number}.jpg")
+            photo = colour_photos.encode(colour_photos.plain(colour), "JPEG")
+            (tmp_path / "images" / listed[-1]).write_bytes(photo)
+    (tmp_path / "test_list.txt").write_text("\n".join(listed) + "\n")
+    return tmp_path
+
+
+def test_a_version_is_judged_by_the_photos_of_the_test_list(colour_server, colour_data):
+    target = find(colour_server.url, "inception_v3", 2)
+    examples = sample(colour_data, 9)
+    assert top1(target, examples) == 1.0
+    assert top1(target, [replace(each, breed=0) for each in examples]) == pytest.approx(1 / 3)
+    assert [each.path.parent.name for each in sample(colour_data, 3)] == ["n1-red", "n2-green", "n3-blue"]
+
+
+def test_photos_in_another_layout_are_refused_before_anything_is_measured(tmp_path):
+    with pytest.raises(CannotMeasure, match="holds no folder `images`"):
+        sample(tmp_path, 9)
+
+
+def test_the_front_is_what_no_other_version_beats(tmp_path):
+    exact, fast, small = Place(2, 42.0, 0.90, 858), Place(3, 11.0, 0.91, 858), Place(4, 8.0, 0.88, 858)
+    report = Report(MACHINE, places=[exact, fast, small])
+    assert [line.split()[4:] for line in report.lines()[-3:]] == [["3"], [], []]
+    draw(report, tmp_path / "front.png")
+    assert (tmp_path / "front.png").read_bytes().startswith(b"\x89PNG")
+    report.save(tmp_path / "bench.json")
+    assert [each["version"] for each in json.loads((tmp_path / "bench.json").read_text())["places"]] == [2, 3, 4]

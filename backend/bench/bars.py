@@ -6,6 +6,7 @@ It prints and keeps nothing: that is `report.py`.
 import base64
 import importlib.util
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -13,12 +14,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from backend.bench import photos, processes, servers
-from backend.bench.remote import CannotMeasure, Target, base64_text
+from backend.bench.front import Place, sample, top1
+from backend.bench.remote import CannotMeasure, Target, base64_text, find
 from backend.bench.rounds import Load, Point, interleaved, load, point
 from backend.bench.sweep import Shape, sweep
 
@@ -32,6 +34,7 @@ ENDURED_REQUESTS = 10_000
 ENDURED_SECONDS = 330  # a slow version gets through fewer; the table says how many
 SETTLED = 1_000  # requests after which memory has its shape
 BIG_PHOTOS = 12
+JUDGED_PHOTOS = 1_000  # of the test list, for the accuracy-time front
 
 
 @dataclass(frozen=True)
@@ -57,13 +60,18 @@ class Bar:
 
 @dataclass
 class Bench:
-    """The servers of one run, each started when it is first needed, and stopped with the run."""
+    """The servers of one run, each started when it is first needed, and stopped with the run.
+
+    `data`: photos in Stanford Dogs' layout, without which no accuracy is measured. `points` and `places` are what was found.
+    """
 
     models: Path
     seconds: float
     rounds: int
     say: Callable[[str], None]
+    data: Path | None = None
     points: dict[str, list[Point]] = field(default_factory=dict)
+    places: list[Place] = field(default_factory=list)
 
     def __enter__(self) -> "Bench":
         self._stack = ExitStack()
@@ -201,11 +209,15 @@ def _added_by_fast(bench: Bench, server: servers.Process, folder: servers.Models
     load(servers.predict_url(server, PLAIN), bench.bodies, clients=CLIENTS, seconds=bench.seconds)
     before = processes.resident_mb(server.worker())
     folder.add(FAST)
-    end = time.monotonic() + servers.START_SECONDS
-    while not servers.is_available(server, FAST) and time.monotonic() < end:
-        time.sleep(0.2)
+    _wait_for(server, FAST)
     load(servers.predict_url(server, FAST), bench.bodies, clients=CLIENTS, seconds=bench.seconds)
     return processes.resident_mb(server.worker()) - before
+
+
+def _wait_for(server: servers.Process, version: int) -> None:
+    end = time.monotonic() + servers.START_SECONDS
+    while not servers.is_available(server, version) and time.monotonic() < end:
+        time.sleep(0.2)
 
 
 def throughput(bench: Bench) -> Iterator[Bar]:
@@ -263,6 +275,34 @@ def fast(bench: Bench) -> Iterator[Bar]:
     runs = interleaved({PLAIN: bench.load, FAST: lambda: bench.load(FAST)}, bench.rounds)
     quick = bench.keep("version 3", point(runs[FAST], CLIENTS))
     yield Bar("fast", what, 2.5, True, quick.throughput / point(runs[PLAIN], CLIENTS).throughput)
+
+
+def front(bench: Bench) -> Iterator[Bar]:
+    """Time and accuracy of every version that takes base64 text, those beside 2 and 3, too."""
+    what = "top-1 of version 2 less that of version 3"
+    if bench.data is None or not bench.folder.has(FAST):
+        why = _no_fast(bench) or "photos are missing: --data stanford_dogs (make bench DATA=...)"
+        yield Bar("front", what, 1.0, False, None, "points", why)
+        return
+    examples = sample(bench.data, JUDGED_PHOTOS)
+    targets = dict(_text_targets(bench))
+    runs = interleaved({version: partial(bench.load, version) for version in targets}, bench.rounds)
+    for version, target in targets.items():
+        photo_ms = point(runs[version], CLIENTS).photo_ms()
+        bench.places.append(Place(version, photo_ms, top1(target, examples), len(examples)))
+    right = {each.version: each.top1 for each in bench.places}
+    yield Bar("front", what, 1.0, False, 100 * (right[PLAIN] - right[FAST]), "points", f"{len(examples)} photos")
+
+
+def _text_targets(bench: Bench) -> Iterator[tuple[int, Target]]:
+    """The server is given every version of the model; those that take images are left out."""
+    for version in bench.folder.numbers():
+        bench.folder.add(version)
+        _wait_for(bench.server, version)
+        target = find(bench.server.url, servers.MODEL, version)
+        if target.dtype == "DT_STRING":
+            bench.load(version, seconds=1.0)  # warm
+            yield version, target
 
 
 def latency(bench: Bench) -> Iterator[Bar]:
@@ -326,38 +366,47 @@ def growth(bench: Bench) -> Iterator[Bar]:
     """Time a photo over clients and over batches."""
     clients = [(number, 1) for number in CLIENTS_GROWTH]
     batches = [(1, size) for size in BATCHES]
-    yield _flatness(bench, "time a photo, 1 to 64 clients: worst / best", clients)
-    yield _flatness(bench, "time a photo, batches of 1 to 32: worst / best", batches)
+    calls = [1000 / bench.raw_serving.measure(callers, bench.seconds)["throughput"] for callers in RAW_CALLERS]
+    bare = "the bare call, {} and {} callers: {:.1f} and {:.1f} ms".format(*RAW_CALLERS, *calls)
+    yield _flatness(bench, "time a photo, 1 to 64 clients: worst / best", clients, bare)
+    yield _flatness(bench, "time a photo, batches of 1 to 32: worst / best", batches, bare)
 
 
-def _flatness(bench: Bench, what: str, shapes: Sequence[Shape]) -> Bar:
+def _flatness(bench: Bench, what: str, shapes: Sequence[Shape], bare: str) -> Bar:
     found = sweep(bench.target(PLAIN), bench.photos, shapes, bench.seconds, bench.rounds)
     bench.points.setdefault("version 2", []).extend(found)
     times = [each.photo_ms() for each in found]
     note = ", ".join(f"{max(each.clients, each.batch)}: {each.photo_ms():.1f} ms" for each in found)
-    return Bar("growth", what, 1.10, False, max(times) / min(times), "", note)
+    return Bar("growth", what, 1.10, False, max(times) / min(times), "", f"{note}; {bare}")
 
 
 def overload(bench: Bench) -> Iterator[Bar]:
-    """More requests than can be answered, sent whether or not answers come."""
-    capacity = point([bench.load(seconds=2 * bench.seconds)], CLIENTS).throughput
-    url = servers.predict_url(bench.server, PLAIN)
-    seconds = 4 * bench.seconds
-    flood = load(url, bench.bodies, rate=OVERLOAD * capacity, seconds=seconds)
-    after = point([bench.load(seconds=2 * bench.seconds)], CLIENTS).throughput
-    goodput = flood.good_between(seconds / 4, seconds)
-    own = flood.processor_seconds / flood.span()
-    note = f"{len(flood.good())} answered, {flood.refused()} refused, {flood.failed()} failed; "
-    note += f"sending took {100 * own:.0f} % of a core"
-    yield Bar(
-        "overload",
-        "goodput at 8 times the capacity / capacity",
-        0.95,
-        True,
-        goodput / ((capacity + after) / 2),
-        "",
-        note,
-    )
+    """More requests than can be answered, sent whether or not answers come, by a sender that takes nothing from the server."""
+    *own, senders = sorted(os.sched_getaffinity(0))
+    with servers.Models(bench.models) as folder, ExitStack() as stack:
+        folder.add(PLAIN)
+        with processes.on_cores(own or [senders]):
+            server = servers.dogsnap(folder.path)
+        stack.callback(server.stop)
+        stack.enter_context(processes.on_cores([senders]))
+        rounds = [_flooded(servers.predict_url(server, PLAIN), bench) for _ in range(bench.rounds)]
+    goodputs, floods = zip(*rounds, strict=True)
+    counts = (sum(len(each.good()) for each in floods), *(sum(map(ask, floods)) for ask in (Load.refused, Load.failed)))
+    note = "{} answered, {} refused, {} failed; ".format(*counts)
+    note += f"the server has {len(own)} of {len(own) + 1} cores" if own else "sender and server share the one core"
+    what = "goodput at 8 times the capacity / capacity"
+    yield Bar("overload", what, 0.95, True, statistics.median(goodputs), "", note)
+
+
+def _flooded(url: str, bench: Bench) -> tuple[float, Load]:
+    """Goodput over the capacity before and after, and the flood."""
+
+    def capacity() -> float:
+        return point([load(url, bench.bodies, clients=CLIENTS, seconds=2 * bench.seconds)], CLIENTS).throughput
+
+    before, seconds = capacity(), 4 * bench.seconds
+    flood = load(url, bench.bodies, rate=OVERLOAD * before, seconds=seconds)
+    return flood.good_between(seconds / 4, seconds) / ((before + capacity()) / 2), flood
 
 
 def endurance(bench: Bench) -> Iterator[Bar]:
@@ -376,6 +425,7 @@ PARTS: dict[str, Callable[[Bench], Iterator[Bar]]] = {
     "start": start,
     "throughput": throughput,
     "fast": fast,
+    "front": front,
     "latency": latency,
     "photo": photo,
     "wire": wire,

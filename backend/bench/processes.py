@@ -1,9 +1,11 @@
-"""What the kernel says about a process: processor time and memory. Linux only.
+"""What the kernel says about a process, processor time and memory, and where it is to run. Linux only.
 
 It starts and ends nothing.
 """
 
 import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -34,6 +36,17 @@ def last_descendant(pid: int) -> int:
     while children := Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split():
         pid = int(children[0])
     return pid
+
+
+@contextmanager
+def on_cores(cores: Iterable[int]) -> Iterator[None]:
+    """Processes that are started inside run on these processors alone, and this one meanwhile."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _status_mb(pid: int, name: str) -> float:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.bench.bars import Bar
+from backend.bench.front import Place
 from backend.bench.machine import line
 from backend.bench.rounds import Point
 
@@ -26,28 +27,37 @@ POINT_HEAD = (
     "errors",
     "generator ms",
 )
+PLACE_HEAD = ("version", "ms/photo", "top-1", "photos", "beaten by")
 BAR_HEAD = ("part", "what", "asked", "measured", "met", "note")
 
 
 @dataclass(frozen=True)
 class Report:
-    """One measurement: `points` by the name of who was measured."""
+    """One measurement: `points` by the name of who was measured, `places` on the accuracy-time front."""
 
     machine: dict[str, Any]
     points: Points = field(default_factory=dict)
     bars: Sequence[Bar] = ()
+    places: Sequence[Place] = ()
 
     def lines(self) -> list[str]:
         lines = [f"machine: {line(self.machine)}"]
         for name, points in self.points.items():
             lines += ["", name, *table([POINT_HEAD, *map(_point_row, points)])]
+        if self.places:
+            lines += [
+                "",
+                "accuracy-time front",
+                *table([PLACE_HEAD, *(_place_row(each, self.places) for each in self.places)]),
+            ]
         return [*lines, "", *table([BAR_HEAD, *map(_bar_row, self.bars)])] if self.bars else lines
 
     def save(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         bars = [{**asdict(bar), "met": bar.met()} for bar in self.bars]
         points = {name: [asdict(point) for point in each] for name, each in self.points.items()}
-        saved = {"machine": self.machine, "points": points, "bars": bars}
+        places = [asdict(place) for place in self.places]
+        saved = {"machine": self.machine, "points": points, "bars": bars, "places": places}
         file.write_text(json.dumps(saved, indent=1) + "\n", encoding="utf-8")
 
 
@@ -66,6 +76,11 @@ def _point_row(point: Point) -> tuple[str, ...]:
         *map(str, counts),
         f"{point.generator_ms:.2f}",
     )
+
+
+def _place_row(place: Place, places: Sequence[Place]) -> tuple[str, ...]:
+    better = ", ".join(str(other.version) for other in places if place.is_beaten_by(other))
+    return str(place.version), f"{place.photo_ms:.1f}", f"{place.top1:.2%}", str(place.photos), better
 
 
 def _bar_row(bar: Bar) -> tuple[str, ...]:
@@ -122,12 +137,22 @@ def read(file: Path) -> dict[str, Any]:
 # -- a picture ---------------------------------------------------------------------------------------------------------
 
 
-def draw(points: Points, file: Path) -> None:
-    """Throughput and the 99th percentile over clients, a line for each who was measured at batches of one."""
+def draw(report: Report, file: Path) -> None:
+    """Throughput and the 99th percentile over clients, and the accuracy-time front if it was measured."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    panels = 3 if report.places else 2
+    figure = Figure(figsize=(5 * panels, 4), layout="constrained")
+    left, right, *third = figure.subplots(1, panels)
+    _draw_load(left, right, report.points)
+    for axes in third:
+        _draw_front(axes, report.places)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file)
+
+
+def _draw_load(left: Any, right: Any, points: Points) -> None:
+    """A line for each who was measured at batches of one."""
     for name, each in points.items():
         single = sorted((point for point in each if point.batch == 1), key=lambda point: point.clients)
         clients = [point.clients for point in single]
@@ -138,5 +163,15 @@ def draw(points: Points, file: Path) -> None:
         axes.grid(alpha=0.3)
     if points:
         left.legend()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file)
+
+
+def _draw_front(axes: Any, places: Sequence[Place]) -> None:
+    """A point for each version, and a line through those that no other beats."""
+    front = sorted((each for each in places if not any(map(each.is_beaten_by, places))), key=lambda each: each.photo_ms)
+    axes.plot([each.photo_ms for each in front], [100 * each.top1 for each in front], "-", alpha=0.5)
+    for each in places:
+        axes.plot(each.photo_ms, 100 * each.top1, "o", color="C0")
+        axes.annotate(f" version {each.version}", (each.photo_ms, 100 * each.top1))
+    axes.set(xlabel="ms a photo, 16 clients", ylabel=f"top-1 of {places[0].photos} photos, %", xlim=(0, None))
+    axes.margins(x=0.25, y=0.2)
+    axes.grid(alpha=0.3)

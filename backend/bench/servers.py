@@ -98,6 +98,12 @@ class Models:
     def has(self, number: int) -> bool:
         return (self.version(number) / "saved_model.pb").is_file()
 
+    def numbers(self) -> list[int]:
+        """Every version of the real model that is whole."""
+        return sorted(
+            int(each.name) for each in self._real.iterdir() if each.name.isdigit() and self.has(int(each.name))
+        )
+
     def add(self, number: int) -> None:
         link = self.path / MODEL / str(number)
         if self.has(number) and not link.exists():

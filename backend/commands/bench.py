@@ -46,6 +46,7 @@ WARM_UP_SECONDS = 1.0
 @click.option(
     "--models", type=FOLDER, default=Path("models"), show_default=True, help="where the model is, without --url"
 )
+@click.option("--data", type=FOLDER, help="photos in Stanford Dogs' layout, without --url: for the accuracy-time front")
 @click.option("--only", default="", help="without --url: only these parts, e.g. start,latency; see below")
 @click.option("--save", type=FILE, help="keep the figures in this file (JSON)")
 @click.option(
@@ -55,7 +56,7 @@ WARM_UP_SECONDS = 1.0
 def bench(url: str, save: Path | None, against: Path | None, picture: Path | None, **how: Any) -> None:
     """Measure the server at --url, or this one with all that is asked of it.
 
-    The parts of the second: start (with memory), throughput, fast, latency, photo, wire, growth, overload, endurance.
+    The parts of the second: start (with memory), throughput, fast, front, latency, photo, wire, growth, overload, endurance.
     """
     try:
         then = read(against) if against else None
@@ -67,7 +68,7 @@ def bench(url: str, save: Path | None, against: Path | None, picture: Path | Non
     if save:
         report.save(save)
     if picture:
-        draw(report.points, picture)
+        draw(report, picture)
 
 
 def _of_url(machine: dict[str, Any], url: str, model: str, version: int | None, **how: Any) -> Report:
@@ -84,10 +85,13 @@ def _photos(folder: Path | None) -> list[bytes]:
     return photo_files.from_folder(folder) if folder else photo_files.made()
 
 
-def _of_bars(machine: dict[str, Any], models: Path, only: str, seconds: float, rounds: int, **_: Any) -> Report:
+def _of_bars(
+    machine: dict[str, Any], models: Path, only: str, seconds: float, rounds: int, data: Path | None, **_: Any
+) -> Report:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that the servers end, too
-    with Bench(models, seconds, rounds, lambda line: click.echo(line, err=True)) as measuring:
-        return Report(machine, measuring.points, measure(measuring, parts(only)))
+    with Bench(models, seconds, rounds, lambda line: click.echo(line, err=True), data) as measuring:
+        bars = measure(measuring, parts(only))
+        return Report(machine, measuring.points, bars, measuring.places)
 
 
 def numbers(text: str, flag: str) -> list[int]:

@@ -1,0 +1,59 @@
+"""The accuracy-time front: what each version of a model needs for a photo, and how often it names the right breed.
+
+It chooses no version and makes none: `dogsnap merge` does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import requests
+
+from backend.bench.remote import CannotMeasure, Target
+from backend.modeling.dataset import DatasetError, Example, breed_folders, read_list
+
+LIST = "test_list"
+BATCH = 8
+TIMEOUT_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a version stands: time a photo with 16 clients, and the share of `photos` whose breed it names first."""
+
+    version: int
+    photo_ms: float
+    top1: float
+    photos: int
+
+    def is_beaten_by(self, other: "Place") -> bool:
+        return other != self and other.photo_ms <= self.photo_ms and other.top1 >= self.top1
+
+
+def sample(data: Path, most: int) -> list[Example]:
+    """At most so many photos of the test list of a folder in Stanford Dogs' layout, evenly spread. Raises CannotMeasure."""
+    try:
+        breed_folders(data)
+        examples = read_list(data, LIST)
+    except (DatasetError, OSError) as error:
+        raise CannotMeasure(f"--data: {error}") from error
+    return examples[:: max(1, -(-len(examples) // most))]
+
+
+def top1(target: Target, examples: Sequence[Example]) -> float:
+    """The share of the photos whose breed has the largest number in the version's `prediction`. Raises CannotMeasure."""
+    right = 0
+    for start in range(0, len(examples), BATCH):
+        some = examples[start : start + BATCH]
+        answer = requests.post(
+            target.url,
+            data=target.body([each.path.read_bytes() for each in some]),
+            headers={"Content-Type": "application/json"},
+            timeout=TIMEOUT_SECONDS,
+        )
+        if answer.status_code != 200:
+            raise CannotMeasure(f"{target.url} answers photos of the test list with {answer.status_code}")
+        best = np.argmax(answer.json()["predictions"], axis=1)
+        right += int(sum(best == [each.breed for each in some]))
+    return right / len(examples)
