@@ -5,19 +5,19 @@ It does not judge requests: gunicorn's parser and the application do, on what ha
 
 import errno
 import io
-import json
 import logging
+import random
 import re
 import selectors
 import socket
 import ssl
 import time
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import orjson
 from gunicorn import sock, util
 from gunicorn.http import get_parser
 from gunicorn.http.unreader import Unreader
@@ -37,6 +37,7 @@ LINGER_SECONDS = 20.0  # for a client that is still sending what was refused: cu
 MAX_LINGERING = 256
 SEND_BUFFER = MEBIBYTE  # the system takes an answer of this size at once, however slowly the client reads it
 LOOK_SECONDS = 0.25  # how often overdue clients are looked for
+SIGN_SECONDS = 1.0  # how often gunicorn is told that this process lives; it gives it two minutes
 
 HEAD_END = b"\r\n\r\n"
 LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
@@ -50,8 +51,8 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 def json_error(status: int, reason: str, sentence: str, connection: str = "close") -> bytes:
     """A whole HTTP answer with the one error body, for requests that never reach the application."""
-    request_id = uuid.uuid4().hex
-    body = json.dumps({"error": sentence, "request_id": request_id}).encode()
+    request_id = f"{random.getrandbits(128):032x}"  # names a line of the log; uuid4 asks the system for its secrecy
+    body = orjson.dumps({"error": sentence, "request_id": request_id})
     retry = "Retry-After: 1\r\n" if status == 503 else ""
     head = (
         f"HTTP/1.1 {status} {reason}\r\nConnection: {connection}\r\nContent-Type: application/json\r\n"
@@ -228,7 +229,14 @@ class WholeRequestWorker(ThreadWorker):
         self._piece = memoryview(bytearray(PIECE))
         self.arriving: dict[Connection, Incoming] = {}  # oldest first
         self.lingering: dict[Connection, float] = {}
-        self._look_again = 0.0
+        self._look_again = self._sign_again = 0.0
+
+    def notify(self) -> None:
+        """Give gunicorn a sign of life; it would do so in each turn of its loop, three of them for each refusal."""
+        now = time.monotonic()
+        if now >= self._sign_again:
+            self._sign_again = now + SIGN_SECONDS
+            super().notify()
 
     def accept(self, listener: socket.socket) -> None:
         try:
@@ -258,6 +266,8 @@ class WholeRequestWorker(ThreadWorker):
         rest = conn.parser.unreader.take_buffered()
         if rest:
             self._take(conn, rest)
+        else:
+            self._receive(conn, conn.sock)  # the request has often come by now
 
     def finish_request(self, conn: Connection, fs: Any) -> None:
         self.held -= conn.held
