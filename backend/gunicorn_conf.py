@@ -56,14 +56,9 @@ class Worker(WholeRequestWorker):
         """Before a stopping worker closes its door, it lets in who has knocked."""
         if not self.alive and self._accepting:
             for listener in self.sockets:
-                self._accept_all(listener)
+                while self.nr_conns < self.worker_connections and self.accept(listener):
+                    pass
         super().set_accept_enabled(enabled)
-
-    def _accept_all(self, listener: socket.socket) -> None:
-        before = -1
-        while before < self.nr_conns < self.worker_connections:
-            before = self.nr_conns
-            self.accept(listener)
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         # In a thread of its own: a signal may come while this one holds a lock that draining needs.

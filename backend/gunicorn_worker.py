@@ -51,7 +51,7 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 def json_error(status: int, reason: str, sentence: str, connection: str = "close") -> bytes:
     """A whole HTTP answer with the one error body, for requests that never reach the application."""
-    request_id = f"{random.getrandbits(128):032x}"  # names a line of the log; uuid4 asks the system for its secrecy
+    request_id = f"{random.getrandbits(128):032x}"  # no secret, for which uuid4 asks the system each time
     body = orjson.dumps({"error": sentence, "request_id": request_id})
     retry = "Retry-After: 1\r\n" if status == 503 else ""
     head = (
@@ -232,13 +232,14 @@ class WholeRequestWorker(ThreadWorker):
         self._look_again = self._sign_again = 0.0
 
     def notify(self) -> None:
-        """Give gunicorn a sign of life; it would do so in each turn of its loop, three of them for each refusal."""
+        """Give gunicorn a sign of life; it would do so in each turn of its loop, of which a refusal has several."""
         now = time.monotonic()
         if now >= self._sign_again:
             self._sign_again = now + SIGN_SECONDS
             super().notify()
 
-    def accept(self, listener: socket.socket) -> None:
+    def accept(self, listener: socket.socket) -> bool:
+        """Let one client in, as far as one is there; False if none was."""
         try:
             client, address = listener.accept()
         except OSError as error:
@@ -246,11 +247,17 @@ class WholeRequestWorker(ThreadWorker):
                 self._free_a_file()
             elif error.errno not in (errno.EAGAIN, errno.ECONNABORTED, errno.EWOULDBLOCK):
                 raise
-            return
+            return False
         self.nr_conns += 1
         self.enqueue_req(Connection(self.cfg, client, address, listener.getsockname(), self._linger))
         if self.nr_conns >= self.worker_connections:  # before gunicorn stops to accept, and looks again in a second
             self._make_room()
+        return True
+
+    def on_client_socket_readable(self, conn: Connection, client: socket.socket) -> None:
+        """A kept connection has something to read; not so if it has just made room for another one."""
+        if conn in self.keepalived_conns:
+            super().on_client_socket_readable(conn, client)
 
     def enqueue_req(self, conn: Connection) -> None:
         """Begin to receive a request; gunicorn calls this for every connection from which one can be expected."""

@@ -3,20 +3,24 @@
 import contextlib
 import gc
 import json
+import os
 import re
 import resource
 import select
+import signal
 import socket
 import threading
 import time
 import weakref
+from pathlib import Path
 
 import grpc
 import pytest
 import requests
 import tiny_models
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from server_process import most_seconds
+from server_process import most_seconds, worker_of
+from waiting import wait_until
 
 from backend.doors.grpc_server import MAX_CONNECTIONS
 from backend.gunicorn_worker import CHUNK_FRAMES, Incoming
@@ -365,6 +369,36 @@ def test_connections_that_stay_open_behind_their_answers_make_room_for_others(se
             client.sendall(request)
             assert client.recv(1000).startswith(b"HTTP/1.1 200")
         assert predict_seconds(server) < most_seconds(2)
+
+
+@contextlib.contextmanager
+def standing_still(process: int):
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+def test_who_knocks_before_a_server_stops_is_let_in_also_behind_one_who_left(start_server, models):
+    server = start_server(models)
+    worker = worker_of(server)
+    with contextlib.ExitStack() as stack:
+        with standing_still(worker):
+            clients = []
+            for _ in range(3):
+                socket.create_connection(("127.0.0.1", server.port), timeout=60).close()
+                clients.append(stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60)))
+                clients[-1].sendall(WHOLE["without a body"])
+            server.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: has_signal_waiting(worker, signal.SIGTERM))
+        for client in clients:
+            assert client.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+def has_signal_waiting(process: int, number: int) -> bool:
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    return bool(int(re.search(r"ShdPnd:\s*(\w+)", status)[1], 16) >> (number - 1) & 1)
 
 
 def test_silent_connections_to_the_grpc_door_leave_files_for_this_one(server, many_files):

@@ -23,6 +23,7 @@ from backend.bench.front import Place, sample, top1
 from backend.bench.remote import CannotMeasure, Target, base64_text, find
 from backend.bench.rounds import Load, Point, interleaved, load, point
 from backend.bench.sweep import Shape, sweep
+from backend.modeling.dataset import Example
 
 PLAIN, FAST = 2, 3  # the versions that take base64 text: the merged one, and the one made for speed if it is there
 CLIENTS = 16
@@ -85,6 +86,11 @@ class Bench:
     @cached_property
     def photos(self) -> list[bytes]:
         return photos.made()
+
+    @cached_property
+    def examples(self) -> list[Example]:
+        """Photos with their breeds; none without `data`. Raises CannotMeasure."""
+        return sample(self.data, JUDGED_PHOTOS) if self.data else []
 
     @cached_property
     def texts(self) -> list[str]:
@@ -280,29 +286,45 @@ def fast(bench: Bench) -> Iterator[Bar]:
 def front(bench: Bench) -> Iterator[Bar]:
     """Time and accuracy of every version that takes base64 text, those beside 2 and 3, too."""
     what = "top-1 of version 2 less that of version 3"
-    if bench.data is None or not bench.folder.has(FAST):
+    if not bench.examples or not bench.folder.has(FAST):
         why = _no_fast(bench) or "photos are missing: --data stanford_dogs (make bench DATA=...)"
         yield Bar("front", what, 1.0, False, None, "points", why)
         return
-    examples = sample(bench.data, JUDGED_PHOTOS)
-    targets = dict(_text_targets(bench))
-    runs = interleaved({version: partial(bench.load, version) for version in targets}, bench.rounds)
-    for version, target in targets.items():
-        photo_ms = point(runs[version], CLIENTS).photo_ms()
-        bench.places.append(Place(version, photo_ms, top1(target, examples), len(examples)))
+    with servers.Models(bench.models) as folder, ExitStack() as stack:
+        for version in folder.numbers():
+            folder.add(version)
+        server = servers.dogsnap(folder.path)
+        stack.callback(server.stop)
+        bench.places += _places(bench, dict(_text_targets(bench, server, folder.numbers())))
     right = {each.version: each.top1 for each in bench.places}
-    yield Bar("front", what, 1.0, False, 100 * (right[PLAIN] - right[FAST]), "points", f"{len(examples)} photos")
+    note = f"{len(bench.examples)} photos of the test list"
+    yield Bar("front", what, 1.0, False, 100 * (right[PLAIN] - right[FAST]), "points", note)
 
 
-def _text_targets(bench: Bench) -> Iterator[tuple[int, Target]]:
-    """The server is given every version of the model; those that take images are left out."""
-    for version in bench.folder.numbers():
-        bench.folder.add(version)
-        _wait_for(bench.server, version)
-        target = find(bench.server.url, servers.MODEL, version)
+def _text_targets(bench: Bench, server: servers.Process, versions: Sequence[int]) -> Iterator[tuple[int, Target]]:
+    for version in versions:
+        try:
+            target = find(server.url, servers.MODEL, version)
+        except CannotMeasure as error:
+            bench.say(f"version {version} is left out of the front: {error}")
+            continue
         if target.dtype == "DT_STRING":
-            bench.load(version, seconds=1.0)  # warm
             yield version, target
+
+
+def _places(bench: Bench, targets: dict[int, Target]) -> list[Place]:
+    """Each version once a round, then its answers."""
+
+    def one_round(target: Target, seconds: float = bench.seconds) -> Load:
+        return load(target.url, bench.bodies, clients=CLIENTS, seconds=seconds)
+
+    for target in targets.values():
+        one_round(target, 1.0)  # warm
+    runs = interleaved({version: partial(one_round, target) for version, target in targets.items()}, bench.rounds)
+    return [
+        Place(version, point(runs[version], CLIENTS).photo_ms(), top1(target, bench.examples), len(bench.examples))
+        for version, target in targets.items()
+    ]
 
 
 def latency(bench: Bench) -> Iterator[Bar]:
@@ -382,19 +404,24 @@ def _flatness(bench: Bench, what: str, shapes: Sequence[Shape], bare: str) -> Ba
 
 def overload(bench: Bench) -> Iterator[Bar]:
     """More requests than can be answered, sent whether or not answers come, by a sender that takes nothing from the server."""
-    *own, senders = sorted(os.sched_getaffinity(0))
+    *servers_cores, senders_core = sorted(os.sched_getaffinity(0))
     with servers.Models(bench.models) as folder, ExitStack() as stack:
         folder.add(PLAIN)
-        with processes.on_cores(own or [senders]):
+        with processes.on_cores(servers_cores or [senders_core]):
             server = servers.dogsnap(folder.path)
         stack.callback(server.stop)
-        stack.enter_context(processes.on_cores([senders]))
+        stack.enter_context(processes.on_cores([senders_core]))
         rounds = [_flooded(servers.predict_url(server, PLAIN), bench) for _ in range(bench.rounds)]
     goodputs, floods = zip(*rounds, strict=True)
-    counts = (sum(len(each.good()) for each in floods), *(sum(map(ask, floods)) for ask in (Load.refused, Load.failed)))
-    note = "{} answered, {} refused, {} failed; ".format(*counts)
-    note += f"the server has {len(own)} of {len(own) + 1} cores" if own else "sender and server share the one core"
-    what = "goodput at 8 times the capacity / capacity"
+    answered, refused = sum(len(each.good()) for each in floods), sum(each.refused() for each in floods)
+    failed = sum(each.failed() for each in floods)
+    where = (
+        f"the server has {len(servers_cores)} of {len(servers_cores) + 1} cores"
+        if servers_cores
+        else "one core for both"
+    )
+    note = f"{answered} answered, {refused} refused, {failed} failed; {where}"
+    what = "goodput at 8 times the capacity / capacity, the sender on a core of its own"
     yield Bar("overload", what, 0.95, True, statistics.median(goodputs), "", note)
 
 
@@ -440,7 +467,8 @@ def _no_fast(bench: Bench) -> str:
 
 
 def check(bench: Bench) -> None:
-    """Raises CannotMeasure if the versions are not there, or a started server does not answer."""
+    """Raises CannotMeasure if the versions are not there, or the photos are not as they should be."""
+    _ = bench.examples
     if not bench.folder.has(PLAIN):
         raise CannotMeasure(f"version {PLAIN} of {servers.MODEL} is not below {bench.models}; `make setup` builds it")
 

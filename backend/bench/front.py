@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import requests
 
-from backend.bench.remote import CannotMeasure, Target
+from backend.bench.remote import CannotMeasure, Target, asked
 from backend.modeling.dataset import DatasetError, Example, breed_folders, read_list
 
 LIST = "test_list"
 BATCH = 8
-TIMEOUT_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -38,22 +36,22 @@ def sample(data: Path, most: int) -> list[Example]:
         examples = read_list(data, LIST)
     except (DatasetError, OSError) as error:
         raise CannotMeasure(f"--data: {error}") from error
+    missing = [each.path for each in examples if not each.path.is_file()]
+    if missing or not examples:
+        what = f"{missing[0]} is missing" if missing else "it is empty"
+        raise CannotMeasure(f"--data: {LIST}.txt is of no use: {what}; expected photos of Stanford Dogs")
     return examples[:: max(1, -(-len(examples) // most))]
 
 
 def top1(target: Target, examples: Sequence[Example]) -> float:
-    """The share of the photos whose breed has the largest number in the version's `prediction`. Raises CannotMeasure."""
+    """The share of the photos whose breed has the largest number in the version's one output. Raises CannotMeasure."""
     right = 0
     for start in range(0, len(examples), BATCH):
         some = examples[start : start + BATCH]
-        answer = requests.post(
-            target.url,
-            data=target.body([each.path.read_bytes() for each in some]),
-            headers={"Content-Type": "application/json"},
-            timeout=TIMEOUT_SECONDS,
-        )
-        if answer.status_code != 200:
-            raise CannotMeasure(f"{target.url} answers photos of the test list with {answer.status_code}")
-        best = np.argmax(answer.json()["predictions"], axis=1)
-        right += int(sum(best == [each.breed for each in some]))
+        predictions = asked(target, [each.path.read_bytes() for each in some])
+        if len(predictions) != len(some) or not isinstance(predictions[0], list):
+            raise CannotMeasure(
+                f"{target.url} gives more than probabilities; expected one output, a row for each photo"
+            )
+        right += int(sum(np.argmax(predictions, axis=1) == [each.breed for each in some]))
     return right / len(examples)

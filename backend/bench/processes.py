@@ -40,7 +40,7 @@ def last_descendant(pid: int) -> int:
 
 @contextmanager
 def on_cores(cores: Iterable[int]) -> Iterator[None]:
-    """Processes that are started inside run on these processors alone, and this one meanwhile."""
+    """Processes that are started inside run on these processors alone, and this thread meanwhile."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:

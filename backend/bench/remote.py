@@ -73,12 +73,13 @@ def find(url: str, model: str, version: int | None = None) -> Target:
     return Target(f"{path}:predict", alias, spec["dtype"], size)
 
 
-def try_once(target: Target, photo: bytes) -> None:
-    """Raises CannotMeasure with the server's own sentence if it does not answer a photo with 200."""
+def asked(target: Target, photos: Sequence[bytes]) -> list[Any]:
+    """The predictions for photos. Raises CannotMeasure with the server's own sentence if it does not answer with 200."""
     headers = {"Content-Type": "application/json"}
-    response = _ask("POST", target.url, data=target.body([photo]), headers=headers)
+    response = _ask("POST", target.url, data=target.body(photos), headers=headers)
     if response.status_code != 200:
         raise CannotMeasure(f"{target.url} answers a photo with {response.status_code}: {_sentence(response)}")
+    return response.json()["predictions"]
 
 
 def _get(url: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import click
 from backend.bench import photos as photo_files
 from backend.bench.bars import PARTS, Bench, measure
 from backend.bench.machine import describe
-from backend.bench.remote import CannotMeasure, find, try_once
+from backend.bench.remote import CannotMeasure, asked, find
 from backend.bench.report import Report, compared, draw, read
 from backend.bench.rounds import load
 from backend.bench.sweep import request_bodies, sweep
@@ -75,7 +75,7 @@ def _of_url(machine: dict[str, Any], url: str, model: str, version: int | None, 
     shapes = [(number, 1) for number in numbers(how["clients"], "--clients")]
     shapes += [(1, number) for number in numbers(how["batches"], "--batches") if (1, number) not in shapes]
     target, photos = find(url, model, version), _photos(how["photos"])
-    try_once(target, photos[0])
+    asked(target, photos[:1])
     seconds = how["seconds"]
     load(target.url, request_bodies(target, photos, 1), clients=1, seconds=min(seconds, WARM_UP_SECONDS))
     return Report(machine, {target.url: sweep(target, photos, shapes, seconds, how["rounds"])})

@@ -5,7 +5,7 @@ the clients of that server knew only one version at a time. `preprocess`, `postp
 made that server run code out of the model, or write files.
 """
 
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import Any
 
 import numpy as np
@@ -75,10 +75,14 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     return door
 
 
+def _fields(settings: Settings) -> AbstractContextManager[dict[str, Any]]:
+    """The JSON object in the body, of which nothing else is kept."""
+    return reading(read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB"), json_limits())
+
+
 def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
     with ExitStack() as document:
-        body = reading(read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB"), json_limits())
-        fields = document.enter_context(body)
+        fields = document.enter_context(_fields(settings))
         if "data" not in fields:
             raise InvalidArgument('expected {"data": {input: value}}, received no "data"')
         signature_name = text_field("signature_name", fields.get("signature_name"))

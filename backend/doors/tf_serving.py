@@ -63,7 +63,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
 
 def _fields(settings: Settings) -> AbstractContextManager[dict[str, Any]]:
-    """The JSON object in the body, of which no more is kept than that."""
+    """The JSON object in the body, of which nothing else is kept."""
     return reading(read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB"), json_limits())
 
 

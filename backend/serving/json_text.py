@@ -81,6 +81,7 @@ def reading(body: bytes, limits: JsonLimits) -> Iterator[dict[str, Any]]:
         value = _parse(body, limits.depth)
         if not isinstance(value, dict):
             raise InvalidArgument(f"JSON Value: {show(value)} Is not object")
+        del body  # whoever waits in the block needs it no more
         yield value
 
 

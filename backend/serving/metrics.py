@@ -6,6 +6,7 @@ It serves nothing: a door reads `Metrics.text`.
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -59,6 +60,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        # To look labels up takes as long as all the rest of a refusal.
+        self._of_full = cache(self._of_a_full_server)
         # Told of each step as it ends; for traces.
         self.on_step: Callable[[str, float, ServableId | None], None] = lambda step, seconds, servable: None
         ProcessCollector(registry=self.registry)
@@ -164,6 +167,21 @@ class Metrics:
     def refused(self, door: str, reason: str) -> None:
         """A request was turned away before anything was done for it."""
         self._refused.labels(door, reason).inc()
+
+    def turned_away(self, door: str) -> None:
+        """A request of `door` that found no place: refused, and counted with those that took no time."""
+        refused, requests, seconds = self._of_full(door)
+        refused.inc()
+        requests.inc()
+        seconds.observe(0.0)
+
+    def _of_a_full_server(self, door: str) -> tuple[Counter, Counter, Histogram]:
+        nobody = ("", "", door)
+        return (
+            self._refused.labels(door, "full"),
+            self._requests.labels(*nobody, Full.code),
+            self._seconds.labels(*nobody),
+        )
 
     def routed(self, servable: ServableId, label: str) -> None:
         """A label, or the default (""), sent a request to this version. Only labels that exist come here."""

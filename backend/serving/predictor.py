@@ -208,8 +208,8 @@ class Predictor:
     def refuse_if_full(self, door: str) -> None:
         """Count and refuse a request of `door` that would find no place. Raises Full."""
         if self.is_full():
-            with self.metrics.request(door):
-                raise self._executor.full()
+            self.metrics.turned_away(door)
+            raise self._executor.full()
 
     def _execute(
         self,
