@@ -172,6 +172,10 @@ def _draw_front(axes: Any, places: Sequence[Place]) -> None:
     for each in places:
         axes.plot(each.photo_ms, 100 * each.top1, "o", color="C0")
         axes.annotate(f" version {each.version}", (each.photo_ms, 100 * each.top1))
-    axes.set(xlabel="ms a photo, 16 clients", ylabel=f"top-1 of {places[0].photos} photos, %", xlim=(0, None))
-    axes.margins(x=0.25, y=0.2)
+    axes.set(
+        xlabel="ms a photo, 16 clients",
+        ylabel=f"top-1 of {places[0].photos} photos, %",
+        xlim=(0, 1.3 * max(each.photo_ms for each in places)),
+    )
+    axes.margins(y=0.2)
     axes.grid(alpha=0.3)
