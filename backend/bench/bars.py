@@ -16,14 +16,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backend.bench import photos, processes, servers
 from backend.bench.front import Place, sample, top1
 from backend.bench.remote import CannotMeasure, Target, base64_text, find
 from backend.bench.rounds import Load, Point, interleaved, load, point
 from backend.bench.sweep import Shape, sweep
-from backend.modeling.dataset import Example
+
+if TYPE_CHECKING:
+    from backend.modeling.dataset import Example
 
 PLAIN, FAST = 2, 3  # the versions that take base64 text: the merged one, and the one made for speed if it is there
 CLIENTS = 16
@@ -88,7 +90,7 @@ class Bench:
         return photos.made()
 
     @cached_property
-    def examples(self) -> list[Example]:
+    def examples(self) -> "list[Example]":
         """Photos with their breeds; none without `data`. Raises CannotMeasure."""
         return sample(self.data, JUDGED_PHOTOS) if self.data else []
 

@@ -6,11 +6,14 @@ It chooses no version and makes none: `dogsnap merge` does.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from backend.bench.remote import CannotMeasure, Target, asked
-from backend.modeling.dataset import DatasetError, Example, breed_folders, read_list
+
+if TYPE_CHECKING:
+    from backend.modeling.dataset import Example
 
 LIST = "test_list"
 BATCH = 8
@@ -29,8 +32,10 @@ class Place:
         return other != self and other.photo_ms <= self.photo_ms and other.top1 >= self.top1
 
 
-def sample(data: Path, most: int) -> list[Example]:
+def sample(data: Path, most: int) -> "list[Example]":
     """At most so many photos of the test list of a folder in Stanford Dogs' layout, evenly spread. Raises CannotMeasure."""
+    from backend.modeling.dataset import DatasetError, breed_folders, read_list  # brings TensorFlow along
+
     try:
         breed_folders(data)
         examples = read_list(data, LIST)
@@ -43,7 +48,7 @@ def sample(data: Path, most: int) -> list[Example]:
     return examples[:: max(1, -(-len(examples) // most))]
 
 
-def top1(target: Target, examples: Sequence[Example]) -> float:
+def top1(target: Target, examples: "Sequence[Example]") -> float:
     """The share of the photos whose breed has the largest number in the version's one output. Raises CannotMeasure."""
     right = 0
     for start in range(0, len(examples), BATCH):
