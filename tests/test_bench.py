@@ -88,6 +88,7 @@ def test_what_cannot_be_measured_ends_in_one_sentence(colour_server, tmp_path):
         (("--url", colour_server.url, "--photos", tmp_path), "holds no photos"),
         (("--url", colour_server.url, "--against", __file__), "is no saved measurement"),
         (("--models", tmp_path, "--only", "start"), "`make setup` builds it"),
+        (("--data", tmp_path), "--data: "),
     ):
         result = bench(*arguments)
         assert result.exit_code == 1

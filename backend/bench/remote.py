@@ -79,7 +79,12 @@ def asked(target: Target, photos: Sequence[bytes]) -> list[Any]:
     response = _ask("POST", target.url, data=target.body(photos), headers=headers)
     if response.status_code != 200:
         raise CannotMeasure(f"{target.url} answers a photo with {response.status_code}: {_sentence(response)}")
-    return response.json()["predictions"]
+    try:
+        return list(response.json()["predictions"])
+    except (ValueError, LookupError, TypeError):
+        raise CannotMeasure(
+            f"{target.url} answers a photo without predictions; expected TensorFlow Serving's REST API"
+        ) from None
 
 
 def _get(url: str) -> dict[str, Any]:

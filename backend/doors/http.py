@@ -7,7 +7,7 @@ import gzip
 import io
 import logging
 import zlib
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from typing import Any
 
 import orjson
@@ -18,7 +18,7 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from backend.doors import caller
 from backend.errors import DogsnapError, Internal, InvalidArgument, TooLarge, Unauthenticated
-from backend.serving.json_text import DEPTH_LIMIT, JsonLimits, check_values, is_deeper
+from backend.serving.json_text import DEPTH_LIMIT, JsonLimits, check_values, is_deeper, reading
 from backend.serving.servable import ServableId
 from backend.serving.versions import MAX_INT64
 from backend.settings import MEBIBYTE, Settings
@@ -131,6 +131,11 @@ def read_body(max_mebibytes: int, variable: str) -> bytes:
     if len(body) > limit:
         raise too_large(f"more than {max_mebibytes} MiB", max_mebibytes, variable)
     return body
+
+
+def tensor_fields(settings: Settings) -> AbstractContextManager[dict[str, Any]]:
+    """The JSON object of a request with tensors, as `json_text.reading` gives it; nothing else of the body is kept."""
+    return reading(read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB"), json_limits())
 
 
 def check_form_size(max_mebibytes: int, variable: str) -> None:

@@ -5,7 +5,7 @@ the clients of that server knew only one version at a time. `preprocess`, `postp
 made that server run code out of the model, or write files.
 """
 
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import numpy as np
@@ -15,17 +15,15 @@ from backend.doors import simple_clients
 from backend.doors.http import (
     check_form_size,
     contents_of,
-    json_limits,
     json_response,
-    read_body,
     request_key,
+    tensor_fields,
     text_field,
     version_header,
     whole_number,
 )
 from backend.errors import DogsnapError, InvalidArgument, NotFound
 from backend.serving import tensors
-from backend.serving.json_text import reading
 from backend.serving.model import ModelSpec
 from backend.serving.predictor import Prediction, Predictor
 from backend.serving.servable import DEFAULT_SIGNATURE, Servable, Signature
@@ -75,14 +73,9 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     return door
 
 
-def _fields(settings: Settings) -> AbstractContextManager[dict[str, Any]]:
-    """The JSON object in the body, of which nothing else is kept."""
-    return reading(read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB"), json_limits())
-
-
 def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
     with ExitStack() as document:
-        fields = document.enter_context(_fields(settings))
+        fields = document.enter_context(tensor_fields(settings))
         if "data" not in fields:
             raise InvalidArgument('expected {"data": {input: value}}, received no "data"')
         signature_name = text_field("signature_name", fields.get("signature_name"))

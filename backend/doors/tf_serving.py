@@ -5,7 +5,7 @@ response header X-Dogsnap-Model-Version, strict JSON, status by label, and error
 """
 
 import re
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
@@ -14,11 +14,10 @@ import numpy as np
 from flask import Blueprint, Response, request
 from google.protobuf import json_format
 
-from backend.doors.http import json_limits, json_response, read_body, request_key, version_header
+from backend.doors.http import json_response, request_key, tensor_fields, version_header
 from backend.errors import InvalidArgument
 from backend.serving import tensors
 from backend.serving.examples import examples_from_body
-from backend.serving.json_text import reading
 from backend.serving.model import ModelSpec, VersionStatus
 from backend.serving.predictor import Prediction, Predictor, Task
 from backend.serving.servable import Signature
@@ -62,11 +61,6 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     return door
 
 
-def _fields(settings: Settings) -> AbstractContextManager[dict[str, Any]]:
-    """The JSON object in the body, of which nothing else is kept."""
-    return reading(read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB"), json_limits())
-
-
 def _raw_path() -> str:
     """The path before its escapes are undone, also of a target that names the host (RFC 9112, section 3.2.2)."""
     return ORIGIN.sub("", request.environ.get("RAW_URI", request.full_path)).partition("?")[0]
@@ -103,7 +97,7 @@ def _version(digits: str | None) -> int | None:
 
 def _predict(settings: Settings, predictor: Predictor, path: Path) -> Response:
     with ExitStack() as document:
-        fields = document.enter_context(_fields(settings))
+        fields = document.enter_context(tensor_fields(settings))
         by_rows = "instances" in fields
 
         def inputs(signature: Signature) -> dict[str, np.ndarray]:
@@ -136,7 +130,7 @@ def signature_name(fields: dict[str, Any]) -> str:
 
 
 def _examples(settings: Settings, predictor: Predictor, path: Path) -> Response:
-    with _fields(settings) as fields:
+    with tensor_fields(settings) as fields:
         name, examples = signature_name(fields), examples_from_body(fields, path.method)
         fields.clear()
     (result,) = predictor.infer(path.spec, [Task(path.method, name)], examples, DOOR)
