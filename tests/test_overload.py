@@ -142,8 +142,18 @@ def queue_full(server, both_busy):
         yield
 
 
+def counted_as_full(server) -> list[float]:
+    """Requests turned away: as refused, as requests by their outcome, and among the times of requests."""
+    nobody = 'door="rest",model="",{}version=""'
+    return [
+        sample(server, "dogsnap_refused_requests_total", 'door="rest",reason="full"'),
+        sample(server, "dogsnap_requests_total", nobody.format('outcome="UNAVAILABLE",')),
+        sample(server, "dogsnap_request_seconds_count", nobody.format("")),
+    ]
+
+
 def test_a_full_server_refuses_a_large_body_before_it_has_come(server, queue_full):
-    before = sample(server, "dogsnap_refused_requests_total", 'door="rest",reason="full"')
+    before = counted_as_full(server)
     head = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" % PATH.encode()
     with socket.create_connection(("127.0.0.1", server.port), timeout=1.0) as client:
         client.sendall(head + b'{"instances"')
@@ -151,7 +161,7 @@ def test_a_full_server_refuses_a_large_body_before_it_has_come(server, queue_ful
     assert answer.startswith("HTTP/1.1 503 ")
     assert "\r\nRetry-After: 1\r\n" in answer
     assert "the server is full" in json.loads(answer.partition("\r\n\r\n")[2])["error"]
-    assert sample(server, "dogsnap_refused_requests_total", 'door="rest",reason="full"') == before + 1
+    assert counted_as_full(server) == [each + 1 for each in before]
 
 
 @pytest.mark.parametrize(
