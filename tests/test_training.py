@@ -21,6 +21,7 @@ from backend.modeling.architectures import (
     load_imagenet_weights,
     load_stored_weights,
 )
+from backend.modeling.augmentation import mixing
 from backend.modeling.recipes import RECIPES, Stage
 
 SIZE = (16, 16)
@@ -116,14 +117,42 @@ def test_a_soup_is_the_weighted_mean_of_what_the_stages_left(run: Run, tmp_path:
     work = shutil.copytree(run.folder / "work", tmp_path / "work")
     (work / "run.json").unlink()
     soup = training.train(recipe, run.training, run.validation, 3, str(run.starting), work, run.said.append)
-    expected = [np.zeros(weight.shape) for weight in soup.get_weights()]
+    _assert_is_mean(soup, parts, work)
+    assert any(not np.allclose(a, b) for a, b in zip(soup.get_weights(), run.model.get_weights(), strict=True))
+
+
+def test_a_stage_may_start_from_the_mean_of_those_before(run: Run, tmp_path: Path) -> None:
+    parts = {"head": 0.4, "all": 0.6}
+    still = Stage("still", from_block=None, epochs=1, rate=0.0, start=tuple(parts.items()))
+    recipe = dataclasses.replace(RECIPE, stages=(*RECIPE.stages, still))
+    work = shutil.copytree(run.folder / "work", tmp_path / "work")
+    (work / "run.json").unlink()
+    _assert_is_mean(
+        training.train(recipe, run.training, run.validation, 3, str(run.starting), work, print), parts, work
+    )
+
+
+def _assert_is_mean(model: keras.Model, parts: dict[str, float], work: Path) -> None:
+    """The model's weights are the mean of these stages' by these shares."""
+    expected = [np.zeros(weight.shape) for weight in model.get_weights()]
     for stage, share in parts.items():
         part = tiny(3, SIZE)
         part.load_weights(work / f"{stage}.weights.h5")
         expected = [so_far + share * weight for so_far, weight in zip(expected, part.get_weights(), strict=True)]
-    for weight, mean in zip(soup.get_weights(), expected, strict=True):
+    for weight, mean in zip(model.get_weights(), expected, strict=True):
         np.testing.assert_allclose(weight, mean, rtol=1e-5, atol=1e-6)
-    assert any(not np.allclose(a, b) for a, b in zip(soup.get_weights(), run.model.get_weights(), strict=True))
+
+
+def test_a_stage_learns_the_breeds_from_photos_mixed_by_its_shares(run: Run, tmp_path: Path) -> None:
+    mixed = dataclasses.replace(RECIPE.stages[0], name="mixed", mix_up=0.6, cut_mix=0.4)
+    recipe = dataclasses.replace(RECIPE, stages=(mixed,))
+    asked: list[tuple[float, float]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "mixing", lambda *shares: asked.append(shares) or mixing(*shares))
+        model = training.train(recipe, run.training, run.validation, 3, str(run.starting), tmp_path / "work", print)
+    breeds, logits, _ = finishing.raw_answers(model, run.training, RECIPE)
+    assert asked == [(0.6, 0.4)]
+    assert (logits.argmax(1) == breeds).mean() > 0.7
 
 
 def test_a_work_folder_of_another_recipe_is_refused_and_left_alone(run: Run) -> None:

@@ -1,11 +1,14 @@
 """Changes a training photo as another camera would: framing, distance, shape, light, sharpness, compression.
 
 The photos at hand are square crops of the dog alone; the app's users send whole pictures with a small dog somewhere in them.
-It works on one photo at a time, as TensorFlow operations inside the input pipeline, and decodes nothing.
+It works on one photo at a time (on a batch where photos are mixed), as TensorFlow operations inside the input pipeline, and
+decodes nothing.
 """
 
 import math
+from collections.abc import Callable
 
+import keras
 import tensorflow as tf
 
 from backend.serving.preprocessing import resize
@@ -15,11 +18,12 @@ SMALLEST_CROP, FARTHEST = 0.35, 2.2  # area of a crop; how many times wider than
 LARGEST_STRETCH = math.log(1.45)
 LARGEST_TURN = math.radians(12)
 THUMBNAIL, THUMBNAIL_SHARE = 64.0, 0.25  # pixels of the smallest blurred photo; share of blurred photos
+MIX_UP_ALPHA, CUT_MIX_ALPHA = 0.4, 1.0  # of the Beta distribution that a photo's share is drawn from
 PASTED_SHARE = (0.35, 0.8)  # of the picture's sides that a pasted dog takes
 JPEG_SHARE, JPEG_QUALITY = 0.25, (25, 90)
 
 
-def augment(image: tf.Tensor, size: tuple[int, int], strength: float = 1.0) -> tf.Tensor:
+def augment(image: tf.Tensor, size: tuple[int, int], strength: float | tf.Tensor = 1.0) -> tf.Tensor:
     """One random view of a photo: uint8 (h, w, 3) -> float32 (height, width, 3) in [0, 1].
 
     `strength` in [0, 1] scales how far framing and sharpness may change and how often; light and mirroring stay as they are.
@@ -48,15 +52,34 @@ def paste(dog: tf.Tensor, scene: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     return tf.clip_by_value(_light(view), 0.0, 1.0)
 
 
+def mixing(mix_up: float, cut_mix: float) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+    """Return what blends the photos of a batch with each other, and their breeds by the same shares.
+
+    `mix_up`, `cut_mix`: the share of batches whose photos are blended (Zhang et al. 2018) and whose photos have a window of
+    another one (Yun et al. 2019); the rest stays as it is. What is returned takes and gives images float32 (n, h, w, 3) and
+    breeds float32 (n, classes), each row of which sums to 1.
+    """
+    blend = keras.layers.MixUp(MIX_UP_ALPHA, dtype="float32")
+    window = keras.layers.CutMix((CUT_MIX_ALPHA, CUT_MIX_ALPHA), dtype="float32")
+
+    def mix(images: tf.Tensor, breeds: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        draw, batch = _uniform(0, 1), {"images": images, "labels": breeds}
+        ways = [(draw < mix_up, lambda: blend(batch)), (draw < mix_up + cut_mix, lambda: window(batch))]
+        mixed = tf.case(ways, default=lambda: batch)
+        return mixed["images"], mixed["labels"]
+
+    return mix
+
+
 def _uniform(low: float, high: float) -> tf.Tensor:
     return tf.random.uniform((), low, high)
 
 
-def _sometimes(share: float, change, view: tf.Tensor) -> tf.Tensor:
+def _sometimes(share: float | tf.Tensor, change, view: tf.Tensor) -> tf.Tensor:
     return tf.cond(_uniform(0, 1) < share, lambda: change(view), lambda: view)
 
 
-def _frame(image: tf.Tensor, size: tuple[int, int], strength: float) -> tf.Tensor:
+def _frame(image: tf.Tensor, size: tuple[int, int], strength: float | tf.Tensor) -> tf.Tensor:
     """Crop or step back, stretch, turn, mirror and move, in one bilinear sampling of the photo."""
     draw = _uniform(0, 1)
     crop = tf.sqrt(_uniform(1.0 - (1.0 - SMALLEST_CROP) * strength, 1.0))

@@ -5,6 +5,8 @@ It runs nothing; `training.py` reads these.
 
 from dataclasses import dataclass
 
+Soup = tuple[tuple[str, float], ...]  # stages ("head" is the first) and their shares
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -13,7 +15,9 @@ class Stage:
     `from_block`: the last layer of the backbone that stays as it is; None trains every layer.
     `rate`: peak learning rate of SGD with Nesterov momentum, reached after `warmup` steps, then falling as a half cosine.
     `drift_every`: steps between two updates of the stored batch statistics; 0 leaves them.
-    `strength`: of the augmentation, in [0, 1]; see `augmentation.augment`.
+    `strengths`: of the augmentation, in [0, 1], see `augmentation.augment`; each photo draws one of them.
+    `mix_up`, `cut_mix`: shares of batches whose photos are mixed, see `augmentation.mixing`.
+    `start`: the shares of finished stages in the mean that this one starts from; empty: what the one before ended with.
     """
 
     name: str
@@ -22,15 +26,18 @@ class Stage:
     rate: float
     warmup: int = 100
     drift_every: int = 0
-    strength: float = 1.0
+    strengths: tuple[float, ...] = (1.0,)
+    mix_up: float = 0.0
+    cut_mix: float = 0.0
+    start: Soup = ()
 
 
 @dataclass(frozen=True)
 class Recipe:
     """Everything that decides a training's outcome but the photos and the starting weights.
 
-    `soup`: the share of each finished stage ("head" is the first) in the weighted mean of their weights that the network ends
-    with (model soups, Wortsman et al. 2022); empty: the last stage's weights.
+    `soup`: the share of each finished stage in the weighted mean of their weights that the network ends with (model soups,
+    Wortsman et al. 2022); empty: the last stage's weights.
     """
 
     architecture: str
@@ -47,7 +54,7 @@ class Recipe:
     validation_per_breed: int = 10
     chunk: int = 135
     seed: int = 20
-    soup: tuple[tuple[str, float], ...] = ()
+    soup: Soup = ()
     note: str = ""
 
 
@@ -56,8 +63,8 @@ RECIPES = {
         architecture="inception_v3",
         size=(299, 299),
         stages=(
-            Stage("all", from_block=None, epochs=3, rate=0.002, warmup=50, drift_every=100, strength=0.7),
-            Stage("longer", from_block=None, epochs=4, rate=0.002, warmup=50, drift_every=100, strength=1.0),
+            Stage("all", from_block=None, epochs=3, rate=0.002, warmup=50, drift_every=100, strengths=(0.7,)),
+            Stage("longer", from_block=None, epochs=4, rate=0.002, warmup=50, drift_every=100),
         ),
         soup=(("head", 0.3), ("all", 0.35), ("longer", 0.35)),
         note=(

@@ -23,10 +23,10 @@ from backend.modeling.architectures import (
     require_room,
     to_backbone_range,
 )
-from backend.modeling.augmentation import augment
+from backend.modeling.augmentation import augment, mixing
 from backend.modeling.dataset import Example
 from backend.modeling.mending import settle_statistics
-from backend.modeling.recipes import Recipe, Stage
+from backend.modeling.recipes import Recipe, Soup, Stage
 from backend.serving.preprocessing import decode, resize
 
 Report = Callable[[str], None]
@@ -68,14 +68,14 @@ def train(
     for stage in recipe.stages:
         _run_stage(model, recipe, stage, training, validation, folder, report)
     if recipe.soup:
-        model.set_weights(_soup(model, recipe, folder))
+        model.set_weights(_mean(model, recipe.soup, folder))
     return in_precision("float32", model, build)
 
 
-def _soup(model: keras.Model, recipe: Recipe, folder: Path) -> list[np.ndarray]:
+def _mean(model: keras.Model, soup: Soup, folder: Path) -> list[np.ndarray]:
     """The weighted mean of what the stages left in `folder`; leaves one of them in `model`."""
     mean = [np.zeros_like(weight) for weight in model.get_weights()]
-    for stage, share in recipe.soup:
+    for stage, share in soup:
         model.load_weights(_file_of(stage, folder))
         mean = [so_far + share * weight for so_far, weight in zip(mean, model.get_weights(), strict=True)]
     return mean
@@ -120,16 +120,20 @@ def _save_weights(model: keras.Model, path: Path) -> None:
         model.save_weights(temporary)
 
 
-def training_batches(examples: list[Example], recipe: Recipe, seed: int, strength: float = 1.0) -> tf.data.Dataset:
+def training_batches(
+    examples: list[Example], recipe: Recipe, seed: int, strengths: tuple[float, ...] = (1.0,)
+) -> tf.data.Dataset:
     """Endless augmented batches: (image float32 (n, h, w, 3) in [0, 1], {"breeds": int32 (n,)}), every photo once a round.
 
-    `strength`: of the augmentation, see `augmentation.augment`.
+    `strengths`: of the augmentation, see `augmentation.augment`; each photo draws one of them.
     """
+
+    def view(path: tf.Tensor, breed: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        strength = tf.gather(strengths, tf.random.uniform((), 0, len(strengths), tf.int32))
+        return augment(decode(tf.io.read_file(path)), recipe.size, strength), {"breeds": breed}
+
     dataset = photo_files(examples).shuffle(len(examples), seed=seed).repeat()
-    dataset = dataset.map(
-        lambda path, breed: (augment(decode(tf.io.read_file(path)), recipe.size, strength), {"breeds": breed}),
-        num_parallel_calls=tf.data.AUTOTUNE,
-    )
+    dataset = dataset.map(view, num_parallel_calls=tf.data.AUTOTUNE)
     return dataset.batch(recipe.batch, drop_remainder=True).prefetch(2)
 
 
@@ -156,7 +160,7 @@ def fit_head(
     report(f"head: features of {steps * recipe.batch} views")
     extractor = feature_extractor(model)
     features, breeds = _features(
-        extractor, training_batches(training, recipe, recipe.seed, recipe.head_strength).take(steps), steps
+        extractor, training_batches(training, recipe, recipe.seed, (recipe.head_strength,)).take(steps), steps
     )
     held_out = _features(extractor, plain_batches(validation, recipe.size, recipe.batch), None)
     head = keras.Sequential([keras.Input(features.shape[1:]), keras.layers.Dense(model.get_layer("breeds").units)])
@@ -206,16 +210,19 @@ def _run_stage(
         model.load_weights(done)
         report(f"{stage.name}: done before, taken from {done}")
         return
+    if stage.start:
+        model.set_weights(_mean(model, stage.start, folder))
     steps = max(1, round(stage.epochs * len(training) / recipe.batch))
     chunk = min(recipe.chunk, steps)
     learner = breed_learner(model, stage)
     learner.compile(_optimizer(recipe, stage, steps), _loss(recipe), metrics=["accuracy"])
     report(f"{stage.name}: {steps} steps of {recipe.batch} photos, {len(learner.trainable_weights)} tensors learn")
-    batches = training_batches(training, recipe, recipe.seed + len(stage.name), stage.strength)
+    batches = training_batches(training, recipe, recipe.seed + len(stage.name), stage.strengths)
     batches = batches.map(_as_one_hot(learner))
+    mixed = batches.map(mixing(stage.mix_up, stage.cut_mix))
     held_out = plain_batches(validation, recipe.size, recipe.batch).map(_as_one_hot(learner))
     learner.fit(
-        batches, epochs=-(-steps // chunk), steps_per_epoch=chunk, validation_data=held_out,
+        mixed, epochs=-(-steps // chunk), steps_per_epoch=chunk, validation_data=held_out,
         validation_freq=3, shuffle=False, callbacks=_callbacks(model, stage, folder, batches),
     )  # fmt: skip
     _save_weights(model, done)
