@@ -146,5 +146,11 @@ module.exports = {
       ],
     },
   },
+  refusedPhoto: {
+    title: 'No access to camera or album',
+    content:
+      'The camera or the album may not be used. Please allow it in the settings of your phone for WeChat or this browser; in WeChat also under “⋯” at the top right, “Settings”.',
+    confirm: 'OK',
+  },
   card: { app: 'dogsnap' },
 }

@@ -128,5 +128,10 @@ module.exports = {
       ],
     },
   },
+  refusedPhoto: {
+    title: '不能使用相机或相册',
+    content: '请在手机的系统设置里允许微信或浏览器使用相机和相册；在微信里，还请在右上角“⋯”的“设置”里允许。',
+    confirm: '好',
+  },
   card: { app: '识狗' },
 }

@@ -3,6 +3,7 @@
  * It knows no breed by itself: names, order and facts are the server's.
  */
 const request = require('./request')
+const storage = require('./storage')
 
 const KEY = 'breeds'
 const TIMEOUT_MS = 15 * 1000
@@ -37,7 +38,7 @@ let asked = null
  */
 function all() {
   const fresh = fetchOnce()
-  const kept = wx.getStorageSync(KEY)
+  const kept = storage.read(KEY, null)
   if (!kept) return fresh
   fresh.catch(() => {}) // offline: what is kept will do
   return Promise.resolve(kept)
@@ -56,7 +57,7 @@ function fetchOnce() {
 async function fetchAll() {
   const answer = await request.send('/api/breeds', { timeoutMs: TIMEOUT_MS }).answer
   if (!answer || !Array.isArray(answer.breeds)) throw new request.Failure('unreadable')
-  wx.setStorageSync(KEY, answer.breeds)
+  storage.write(KEY, answer.breeds)
   return answer.breeds
 }
 

@@ -8,12 +8,14 @@
  * @property {import('./classifier').Outcome} outcome
  */
 
+const storage = require('./storage')
+
 const KEY = 'history'
 const MOST = 100
 
 /** @returns {Entry[]} */
 function list() {
-  return wx.getStorageSync(KEY) || []
+  return storage.read(KEY, [])
 }
 
 /** @returns {Entry | undefined} */
@@ -22,7 +24,7 @@ function find(id) {
 }
 
 /**
- * Keeps a snap; the oldest beyond a hundred go.
+ * Keeps a snap; the oldest beyond a hundred go. Rejects when the phone will not keep it, and then nothing is left of it.
  * @param {string} id
  * @param {import('./classifier').Outcome} outcome
  * @param {string} photo  temporary file, copied
@@ -30,14 +32,17 @@ function find(id) {
 async function add(id, outcome, photo) {
   const kept = `${wx.env.USER_DATA_PATH}/${id}.jpg`
   await copy(photo, kept)
-  const entries = [{ id, time: Date.now(), photo: kept, outcome }].concat(list())
-  wx.setStorageSync(KEY, entries.slice(0, MOST))
-  entries.slice(MOST).forEach(removePhoto)
+  const before = list()
+  const entries = [{ id, time: Date.now(), photo: kept, outcome }].concat(before)
+  if (storage.write(KEY, entries.slice(0, MOST))) return entries.slice(MOST).forEach(removePhoto)
+  storage.write(KEY, before)
+  removePhoto({ photo: kept })
+  throw new Error('the phone does not take the list')
 }
 
 function remove(id) {
   const entries = list()
-  wx.setStorageSync(
+  storage.write(
     KEY,
     entries.filter((entry) => entry.id !== id),
   )
@@ -46,7 +51,7 @@ function remove(id) {
 
 function clear() {
   const entries = list()
-  wx.removeStorageSync(KEY)
+  storage.remove(KEY)
   entries.forEach(removePhoto)
 }
 

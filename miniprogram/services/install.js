@@ -3,20 +3,22 @@
  * share this phone is in, so that the version does not change from photo to photo. It says nothing about the user.
  */
 
+const storage = require('./storage')
+
 const KEY = 'installKey'
 
 /** @returns {string} */
 function key() {
-  const kept = wx.getStorageSync(KEY)
+  const kept = storage.read(KEY, '')
   if (kept) return kept
   const fresh = randomDigits() + randomDigits()
-  wx.setStorageSync(KEY, fresh)
+  storage.write(KEY, fresh)
   return fresh
 }
 
 /** The next key will be another one: nothing links what comes to what was. */
 function forget() {
-  wx.removeStorageSync(KEY)
+  storage.remove(KEY)
 }
 
 /** Need not be hard to guess, only unlikely to be another phone's. */

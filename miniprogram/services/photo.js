@@ -34,7 +34,8 @@ const ON_ITS_SIDE = ['left-mirrored', 'right', 'right-mirrored', 'left']
 /**
  * Asks the user for a photo.
  * @param {('camera' | 'album')[]} sources
- * @returns {Promise<string | null>}  temporary file, or null when the user thought better of it
+ * @returns {Promise<string | null>}  temporary file, or null when the user thought better of it; rejects with an errMsg
+ *   where camera or album may not be used
  */
 async function choose(sources) {
   try {

@@ -1,5 +1,7 @@
 /** The user's choices, kept on the phone. What they mean is decided by the services that ask for them. */
 
+const storage = require('./storage')
+
 const KEY = 'settings'
 
 /**
@@ -16,12 +18,12 @@ const DEFAULTS = { language: 'phone', theme: 'phone', model: null, key: '' }
 
 /** @returns {Settings} */
 function get() {
-  return Object.assign({}, DEFAULTS, wx.getStorageSync(KEY))
+  return Object.assign({}, DEFAULTS, storage.read(KEY, {}))
 }
 
 /** @param {Partial<Settings>} changes */
 function change(changes) {
-  wx.setStorageSync(KEY, Object.assign(get(), changes))
+  storage.write(KEY, Object.assign(get(), changes))
 }
 
 module.exports = { get, change }

@@ -1,7 +1,7 @@
 /** The first page: one tap to the camera or the album, and the latest snaps. It waits for nothing from the server. */
 const appearance = require('../../services/appearance')
 const history = require('../../services/history')
-const photo = require('../../services/photo')
+const picking = require('../../services/picking')
 const routes = require('../../services/routes')
 const settings = require('../../services/settings')
 const snaps = require('../../services/snaps')
@@ -59,7 +59,7 @@ Page({
 
   /** @param {'camera' | 'album'} source */
   async choose(source) {
-    const path = await photo.choose([source])
+    const path = await picking.pick([source])
     if (path) this.snap(path)
   },
 

@@ -7,7 +7,7 @@ const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
 const card = require('../../services/card')
 const history = require('../../services/history')
-const photo = require('../../services/photo')
+const picking = require('../../services/picking')
 const { Failure } = require('../../services/request')
 const routes = require('../../services/routes')
 const snaps = require('../../services/snaps')
@@ -112,7 +112,9 @@ Page({
 
   /** Every answer, also "no dog": the history is what was snapped. */
   keep(outcome) {
-    history.add(this.snapId, outcome, this.small).catch((error) => console.warn('not kept in history:', error.errMsg))
+    history
+      .add(this.snapId, outcome, this.small)
+      .catch(({ errMsg, message }) => console.warn('not kept in history:', errMsg || message))
     breeds.all().catch(() => {}) // so that the breed opens at once, also offline
   },
 
@@ -151,7 +153,7 @@ Page({
   },
 
   async onAgain() {
-    const path = await photo.choose(['camera', 'album'])
+    const path = await picking.pick(['camera', 'album'])
     if (path) routes.replace(routes.result(snaps.open(path)))
   },
 

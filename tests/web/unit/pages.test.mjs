@@ -65,6 +65,20 @@ test('a cancelled choice stays on the page', async () => {
   assert.deepEqual(phone.routes, [])
 })
 
+for (const [language, words] of [
+  ['zh_CN', /允许/],
+  ['en', /allow/],
+]) {
+  test(`a camera or album that may not be used is told in words (${language}), with where to allow it`, async (t) => {
+    t.mock.method(console, 'warn', () => {})
+    Object.assign(phone, { language, chosen: Object.assign(new Error(), { errMsg: 'chooseMedia:fail auth deny' }) })
+    await phone.open('home').onAlbum()
+    assert.match(phone.modals[0].content, words)
+    assert.equal(phone.modals[0].showCancel, false)
+    assert.deepEqual(phone.routes, [])
+  })
+}
+
 test('a photo from a chat opens its result, once', () => {
   phone.load('app.js')
   phone.app.onShow({ scene: 1173, forwardMaterials: [{ type: 'image/jpeg', path: 'tmp/chat.jpg' }] })

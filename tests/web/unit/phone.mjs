@@ -42,6 +42,7 @@ export class Phone {
     this.theme = 'light'
     this.platform = 'ios'
     this.storage = {}
+    this.refuses = [] // of the storage: 'read', 'write', 'remove'
     this.files = { 'tmp/dog.jpg': 'dog' }
     this.requests = []
     this.routes = []
@@ -133,6 +134,9 @@ function fakeWx(phone) {
       delete phone.files[filePath]
     },
   }
+  const allow = (what) => {
+    if (phone.refuses.includes(what)) throw Object.assign(new Error(), { errMsg: 'storage:fail' })
+  }
   const route =
     (kind) =>
     async ({ url } = {}) => {
@@ -143,11 +147,16 @@ function fakeWx(phone) {
     getAppBaseInfo: () => ({ language: phone.language, theme: phone.theme }),
     getDeviceInfo: () => ({ platform: phone.platform }),
     onThemeChange: (listener) => phone.themeListeners.push(listener),
-    getStorageSync: (key) => (key in phone.storage ? structuredClone(phone.storage[key]) : ''),
+    getStorageSync: (key) => {
+      allow('read')
+      return key in phone.storage ? structuredClone(phone.storage[key]) : ''
+    },
     setStorageSync: (key, value) => {
+      allow('write')
       phone.storage[key] = structuredClone(value)
     },
     removeStorageSync: (key) => {
+      allow('remove')
       delete phone.storage[key]
     },
     getFileSystemManager: () => fileManager,

@@ -267,6 +267,15 @@ test('a row leads to its breed, and "again" replaces the page by one for the new
   assert.match(phone.routes.at(-1), /^redirectTo \/pages\/result\/result\?id=/)
 })
 
+test('"again" where camera and album may not be used is told, and the answer stays', async (t) => {
+  t.mock.method(console, 'warn', () => {})
+  const page = await answered()
+  phone.chosen = Object.assign(new Error(), { errMsg: 'chooseMedia:fail auth deny' })
+  await page.onAgain()
+  assert.match(phone.modals[0].content, /允许/)
+  assert.deepEqual([page.data.state, phone.routes], ['shown', []])
+})
+
 test('only a sure answer is shared, as a link to the breed', async () => {
   const { page } = await asking()
   assert.equal(page.onShareAppMessage().path, '/pages/home/home')
