@@ -12,8 +12,11 @@ from typing import Any
 import click
 
 PREFIX = "DOGSNAP_"
-# Read by the tests alone; listed so that a server started with it in the environment is not refused.
-OTHER_VARIABLES = {"DOGSNAP_TEST_DATA": "folder with stanford_dogs/ full_frame_dogs/ not_dogs/, for the tests"}
+# Read by the tests, or by commands that ask a server; listed so that one started with them in the environment is not refused.
+OTHER_VARIABLES = {
+    "DOGSNAP_TEST_DATA": "folder with stanford_dogs/ full_frame_dogs/ not_dogs/, for the tests",
+    "DOGSNAP_KEY": "an API key that `dogsnap predict` and `dogsnap bench` send to the server at --url",
+}
 MEBIBYTE = 2**20
 MODELS = Path("models")
 

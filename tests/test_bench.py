@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from conftest import free_port
 from photos import striped
 
+from backend import keys
 from backend.bench.bars import Bar
 from backend.bench.front import Place, sample, top1
 from backend.bench.remote import CannotMeasure, find
@@ -76,6 +77,19 @@ def test_photos_of_a_folder_go_to_a_version_that_takes_images(colour_server, tmp
     result = bench("--url", colour_server.url, "--version", 1, *photos, *BRIEF)
     assert result.exit_code == 0, result.output
     assert rows(result.output, f"{colour_server.url}/v1/models/inception_v3/versions/1:predict")[1]["errors"] == "0"
+
+
+def test_a_server_that_wants_a_key_is_measured_with_one(start_server, colour_models, tmp_path):
+    key = keys.add(tmp_path / "keys.json", "bench")
+    server = start_server(colour_models, "--api-keys", tmp_path / "keys.json")
+    arguments = ("--url", server.url, "--version", 2, "--clients", "1", "--batches", "2", *BRIEF)
+    result = bench(*arguments, "--key", key)
+    assert result.exit_code == 0, result.output
+    assert [
+        row["errors"] for row in rows(result.output, f"{server.url}/v1/models/inception_v3/versions/2:predict")
+    ] == ["0"] * 2
+    assert key not in result.output
+    assert "expected a key of this server" in bench(*arguments).output
 
 
 def test_what_cannot_be_measured_ends_in_one_sentence(colour_server, tmp_path):

@@ -12,6 +12,7 @@ import tiny_models
 from click.testing import CliRunner, Result
 from colour_photos import BLUE, GREEN, encode, huge_png, plain
 
+from backend import keys
 from backend.commands.predict import predict
 
 DOGSNAP = Path(sys.executable).with_name("dogsnap")
@@ -38,8 +39,8 @@ def photo(tmp_path) -> Path:
     return file
 
 
-def run(*arguments) -> Result:
-    return CliRunner().invoke(predict, [str(each) for each in arguments])
+def run(*arguments, **environ: str) -> Result:
+    return CliRunner().invoke(predict, [str(each) for each in arguments], env=environ)
 
 
 def answer(*arguments) -> dict:
@@ -137,6 +138,40 @@ def test_a_server_that_is_not_there_is_told_in_one_sentence(photo):
     result = run(photo, "--url", "http://127.0.0.1:9")
     assert result.exit_code == 1
     assert "http://127.0.0.1:9/api/classify gives no answer that can be read" in result.output
+
+
+@pytest.fixture(scope="module")
+def keyed(start_server, models, tmp_path_factory):
+    """A server that wants a key, with a default model that no client knows of, and that key."""
+    folder = tmp_path_factory.mktemp("keyed")
+    shutil.copytree(models / "inception_v3", folder / "models" / "ours")
+    key = keys.add(folder / "keys.json", "phone")
+    return start_server(folder / "models", "--default-model", "ours", "--api-keys", folder / "keys.json"), key
+
+
+def test_a_server_that_wants_a_key_gets_it_by_flag_or_environment_and_its_default_model_answers(keyed, photo):
+    server, key = keyed
+    for arguments, environ in ((("--key", key), {}), ((), {"DOGSNAP_KEY": key})):
+        result = run(photo, "--url", server.url, *arguments, **environ)
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["model"] == {"name": "ours", "version": 2}
+
+
+def test_instances_bring_the_key_along_too(keyed, tmp_path):
+    server, key = keyed
+    file = tmp_path / "instances.json"
+    file.write_text(json.dumps(base64.b64encode(encode(plain(GREEN), "JPEG")).decode()), encoding="utf-8")
+    arguments = ("--json-instances", file, "--model", "ours", "--url", server.url)
+    assert len(answer(*arguments, "--key", key)["predictions"]) == 1
+    assert "expected a key of this server" in run(*arguments).output
+
+
+def test_what_can_be_no_key_is_refused_and_not_shown(photo):
+    for wrong in ("dogsnap_1\n", "dogsnap 1", "dogsnap_狗"):
+        result = run(photo, "--url", "http://127.0.0.1:9", "--key", wrong)
+        assert result.exit_code == 2
+        assert "expected a key as `dogsnap keys add` prints it" in result.output
+        assert wrong not in result.output
 
 
 def test_a_photo_or_a_file_of_instances_is_needed_and_not_both(photo):

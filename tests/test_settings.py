@@ -77,8 +77,8 @@ def test_the_server_refuses_an_unknown_variable_and_names_the_known_ones():
     assert "DOGSNAP_PORT" in result.stderr
 
 
-def test_the_variable_of_the_tests_is_no_unknown_setting():
-    assert Settings.from_environment({"DOGSNAP_TEST_DATA": "/data"}) == Settings()
+def test_variables_of_the_tests_and_of_clients_are_no_unknown_settings():
+    assert Settings.from_environment({"DOGSNAP_TEST_DATA": "/data", "DOGSNAP_KEY": "dogsnap_1"}) == Settings()
 
 
 def test_every_setting_is_a_flag_of_serve_with_variable_and_default_in_its_help():

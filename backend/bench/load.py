@@ -13,7 +13,7 @@ import signal
 import ssl
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -24,18 +24,18 @@ NOT_ANSWERED = 0  # in place of a status
 class Connection:
     """One connection, opened when it is needed and again after the server closed it.
 
-    `note`: Retry-After of the last answer, or why there was none.
+    `headers` go with every request. `note`: Retry-After of the last answer, or why there was none.
     """
 
-    def __init__(self, url: str, timeout: float):
-        self._url, self._timeout = urlsplit(url), timeout
+    def __init__(self, url: str, timeout: float, headers: Mapping[str, str]):
+        self._url, self._timeout, self._headers = urlsplit(url), timeout, headers
         self.note = ""
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def post(self, body: bytes) -> int:
         """The status, or NOT_ANSWERED for whatever went wrong."""
         try:
-            return await asyncio.wait_for(self._exchange(message(self._url, body)), self._timeout)
+            return await asyncio.wait_for(self._exchange(message(self._url, body, self._headers)), self._timeout)
         except (OSError, ValueError, LookupError, EOFError, TimeoutError, asyncio.LimitOverrunError) as error:
             self.close()
             self.note = repr(error)
@@ -76,13 +76,11 @@ async def read_body(reader: asyncio.StreamReader, headers: dict[str, str]) -> No
         await reader.readexactly(size + 2)
 
 
-def message(url: SplitResult, body: bytes) -> bytes:
+def message(url: SplitResult, body: bytes, headers: Mapping[str, str]) -> bytes:
     """A whole POST of JSON."""
-    head = (
-        f"POST {url.path or '/'} HTTP/1.1\r\nHost: {url.netloc}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
+    sent = {"Host": url.netloc, "Content-Type": "application/json", "Content-Length": len(body), **headers}
+    head = [f"POST {url.path or '/'} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
+    return "\r\n".join([*head, "", ""]).encode() + body
 
 
 class Run:
@@ -99,7 +97,7 @@ class Run:
         self.clock, self.begun = time.time(), time.perf_counter()
 
     def connection(self) -> Connection:
-        return Connection(self.job["url"], self.job.get("timeout", 60.0))
+        return Connection(self.job["url"], self.job.get("timeout", 60.0), self.job.get("headers", {}))
 
     async def ask(self, connection: Connection) -> None:
         begun = time.perf_counter()

@@ -6,8 +6,8 @@ It measures nothing.
 import base64
 import io
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -25,12 +25,16 @@ class CannotMeasure(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """Where photos are sent, and the one input that takes them there: `alias`, `dtype` (DT_...), `size` (height, width)."""
+    """Where photos are sent, and the one input that takes them there: `alias`, `dtype` (DT_...), `size` (height, width).
+
+    `headers`: sent with every request; an API key among them is not printed.
+    """
 
     url: str
     alias: str
     dtype: str
     size: tuple[int, int] = SIZE
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def body(self, photos: Sequence[bytes]) -> str:
         """One request for these photos."""
@@ -50,13 +54,16 @@ def base64_text(photo: bytes) -> str:
     return base64.urlsafe_b64encode(photo).rstrip(b"=").decode()
 
 
-def find(url: str, model: str, version: int | None = None) -> Target:
-    """The model there. Raises CannotMeasure if nothing answers, or if it has no such model or none that takes photos."""
+def find(url: str, model: str, version: int | None = None, headers: Mapping[str, str] | None = None) -> Target:
+    """The model there, asked with `headers`.
+
+    Raises CannotMeasure if nothing answers, or if it has no such model or none that takes photos.
+    """
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise CannotMeasure(f"{url} is no address; expected one such as http://127.0.0.1:8501")
     number = "" if version is None else f"/versions/{version}"
     path = f"{url.rstrip('/')}/v1/models/{quote(model, safe='')}{number}"
-    definitions = _get(f"{path}/metadata")["metadata"]["signature_def"]["signature_def"]
+    definitions = _get(f"{path}/metadata", headers or {})["metadata"]["signature_def"]["signature_def"]
     inputs = definitions.get("serving_default", {}).get("inputs", {})
     if len(inputs) != 1:
         raise CannotMeasure(
@@ -70,12 +77,12 @@ def find(url: str, model: str, version: int | None = None) -> Target:
             f'input "{alias}" of {model} at {url} takes {spec["dtype"]} {sides}; expected strings, or float images (n, h, w, 3)'
         )
     size = (sides[1], sides[2]) if takes_images and min(sides[1:3]) > 0 else SIZE
-    return Target(f"{path}:predict", alias, spec["dtype"], size)
+    return Target(f"{path}:predict", alias, spec["dtype"], size, headers or {})
 
 
 def asked(target: Target, photos: Sequence[bytes]) -> list[Any]:
     """The predictions for photos. Raises CannotMeasure with the server's own sentence if it does not answer with 200."""
-    headers = {"Content-Type": "application/json"}
+    headers = {"Content-Type": "application/json", **target.headers}
     response = _ask("POST", target.url, data=target.body(photos), headers=headers)
     if response.status_code != 200:
         raise CannotMeasure(f"{target.url} answers a photo with {response.status_code}: {_sentence(response)}")
@@ -87,8 +94,8 @@ def asked(target: Target, photos: Sequence[bytes]) -> list[Any]:
         ) from None
 
 
-def _get(url: str) -> dict[str, Any]:
-    response = _ask("GET", url)
+def _get(url: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    response = _ask("GET", url, headers=headers)
     if response.status_code != 200:
         raise CannotMeasure(f"{url} answers {response.status_code}: {_sentence(response)}")
     try:

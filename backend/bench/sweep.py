@@ -17,7 +17,7 @@ def sweep(target: Target, photos: Sequence[bytes], shapes: Sequence[Shape], seco
 
     def one_round(shape: Shape) -> Load:
         clients, batch = shape
-        return load(target.url, bodies[batch], clients=clients, seconds=seconds)
+        return load(target.url, bodies[batch], clients=clients, seconds=seconds, headers=dict(target.headers))
 
     runs = interleaved({shape: lambda shape=shape: one_round(shape) for shape in shapes}, rounds)
     return [point(loads, *shape) for shape, loads in runs.items()]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from backend.settings import variable
+
 PATH = click.Path(path_type=Path)
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -26,6 +28,26 @@ precision_option = click.option(
     show_default=True,
     help="what to compute in; auto: the fastest that this machine has",
 )
+
+
+def _checked_key(context: click.Context, option: click.Parameter, key: str) -> str:
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise click.BadParameter("expected a key as `dogsnap keys add` prints it: ASCII characters without spaces")
+    return key
+
+
+key_option = click.option(
+    "--key",
+    default="",
+    envvar=variable("key"),
+    callback=_checked_key,
+    help=f"an API key for the server at --url, if it wants one  [{variable('key')}]",
+)
+
+
+def key_headers(key: str) -> dict[str, str]:
+    """How a request carries an API key; "" for none."""
+    return {"X-Api-Key": key} if key else {}
 
 
 def class_names(file: Path | None) -> list[str]:

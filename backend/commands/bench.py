@@ -15,8 +15,8 @@ from backend.bench.bars import PARTS, Bench, measure
 from backend.bench.machine import describe
 from backend.bench.remote import CannotMeasure, asked, find
 from backend.bench.report import Report, compared, draw, read
-from backend.bench.rounds import load
-from backend.bench.sweep import request_bodies, sweep
+from backend.bench.sweep import sweep
+from backend.commands.arguments import key_headers, key_option
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -30,6 +30,7 @@ WARM_UP_SECONDS = 1.0
     default="",
     help="a server with TensorFlow Serving's REST API; otherwise one is started and held to what is asked of it",
 )
+@key_option
 @click.option("--model", default="inception_v3", show_default=True, help="the model at --url")
 @click.option("--version", type=int, help="its version; otherwise the server's default")
 @click.option("--photos", type=FOLDER, help="folder of the photos to send to --url; otherwise some are made")
@@ -74,10 +75,10 @@ def bench(url: str, save: Path | None, against: Path | None, picture: Path | Non
 def _of_url(machine: dict[str, Any], url: str, model: str, version: int | None, **how: Any) -> Report:
     shapes = [(number, 1) for number in numbers(how["clients"], "--clients")]
     shapes += [(1, number) for number in numbers(how["batches"], "--batches") if (1, number) not in shapes]
-    target, photos = find(url, model, version), _photos(how["photos"])
+    target, photos = find(url, model, version, key_headers(how["key"])), _photos(how["photos"])
     asked(target, photos[:1])
     seconds = how["seconds"]
-    load(target.url, request_bodies(target, photos, 1), clients=1, seconds=min(seconds, WARM_UP_SECONDS))
+    sweep(target, photos, [(1, 1)], min(seconds, WARM_UP_SECONDS), 1)
     return Report(machine, {target.url: sweep(target, photos, shapes, seconds, how["rounds"])})
 
 

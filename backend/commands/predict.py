@@ -5,13 +5,14 @@ It does not check or run anything itself: the predictor does, or the server at -
 
 import json
 import logging
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import click
 
-from backend.commands.arguments import EXISTING_FILE, PATH
+from backend.commands.arguments import EXISTING_FILE, PATH, key_headers, key_option
 from backend.commands.json_instances import Instances, read_instances
 from backend.commands.picture_files import translate
 from backend.logs import prepare_logging
@@ -36,12 +37,14 @@ URL_TIMEOUT_SECONDS = 60.0
     "--signature-name", default="", help="signature for --json-instances and --out; serving_default otherwise"
 )
 @click.option("--url", help="ask the server there, such as http://localhost:8501, in place of loading the model here")
+@key_option
 @options("models", "model_config_file", "default_model", "max_photo_pixels", "max_photos")
 def predict(
     photo: Path | None,
     json_instances: Path | None,
     model: str,
     url: str | None,
+    key: str,
     top_k: int | None,
     signature_name: str,
     out: Path | None,
@@ -51,16 +54,17 @@ def predict(
     _checked(photo, json_instances, out)
     which = {"model": model, "version": flags.pop("version"), "label": flags.pop("label")}
     settings = Settings.from_environment(**given(flags))
-    which["model"] = model or settings.default_model
+    server = Server(url, key) if url else None
+    named = {**which, "model": model or settings.default_model}
     if out is not None:
-        _translate(settings, url, which, photo, out, signature_name)
+        _translate(settings, server, named, photo, out, signature_name)
         return
     if json_instances is not None:
-        answer = _predict(settings, url, which, read_instances(json_instances), signature_name)
+        answer = _predict(settings, server, named, read_instances(json_instances), signature_name)
+    elif server is not None:
+        answer = server.classify({**which, "top_k": top_k}, photo.read_bytes())
     else:
-        fields = {**which, "top_k": top_k}
-        contents = photo.read_bytes()
-        answer = _post_photo(url, fields, contents) if url else _classify_here(settings, fields, contents)
+        answer = _classify_here(settings, named, top_k, photo.read_bytes())
     click.echo(_shown(answer))
 
 
@@ -74,10 +78,10 @@ def _checked(photo: Path | None, json_instances: Path | None, out: Path | None) 
 
 
 def _translate(
-    settings: Settings, url: str | None, which: dict[str, Any], photo: Path, out: Path, signature_name: str
+    settings: Settings, server: "Server | None", which: dict[str, Any], photo: Path, out: Path, signature_name: str
 ) -> None:
-    if url is not None:
-        translate(photo, out, signature_name, lambda body: _post_instances(url, which, body))
+    if server is not None:
+        translate(photo, out, signature_name, lambda body: server.predict(which, body))
         return
     _with_predictor(
         settings, which, lambda here, spec: translate(photo, out, signature_name, lambda body: _rows(here, spec, body))
@@ -85,14 +89,12 @@ def _translate(
 
 
 def _predict(
-    settings: Settings, url: str | None, which: dict[str, Any], instances: Instances, signature_name: str
+    settings: Settings, server: "Server | None", which: dict[str, Any], instances: Instances, signature_name: str
 ) -> dict[str, Any]:
     """Raises click.ClickException, which names the line of the file where an instance is at fault."""
     body = {"instances": instances.values, "signature_name": signature_name}
     try:
-        if url is None:
-            return _predict_here(settings, which, body)
-        return _post_instances(url, which, body)
+        return _predict_here(settings, which, body) if server is None else server.predict(which, body)
     except click.ClickException as error:
         raise click.ClickException(instances.named(error.message)) from error
 
@@ -100,9 +102,8 @@ def _predict(
 # -- here --------------------------------------------------------------------------------------------------------------
 
 
-def _classify_here(settings: Settings, fields: dict[str, Any], contents: bytes) -> dict[str, Any]:
-    top_k = fields.pop("top_k")
-    result = _with_predictor(settings, fields, lambda here, spec: here.classify(contents, spec, top_k, "command"))
+def _classify_here(settings: Settings, which: dict[str, Any], top_k: int | None, contents: bytes) -> dict[str, Any]:
+    result = _with_predictor(settings, which, lambda here, spec: here.classify(contents, spec, top_k, "command"))
     return result.to_json()
 
 
@@ -142,37 +143,44 @@ def _with_predictor(settings: Settings, which: dict[str, Any], run: Any) -> Any:
 # -- by a server -------------------------------------------------------------------------------------------------------
 
 
-def instances_url(url: str, which: dict[str, Any]) -> str:
-    """Where TensorFlow Serving's REST API takes instances for a model, version or label."""
-    part = f"/versions/{which['version']}" if which["version"] is not None else ""
-    part = f"/labels/{quote(which['label'], safe='')}" if which["label"] is not None else part
-    return f"{url.rstrip('/')}/v1/models/{quote(which['model'], safe='')}{part}:predict"
+@dataclass(frozen=True)
+class Server:
+    """A server that is asked in place of a model loaded here; with `key`, where it wants one.
 
+    Its methods raise click.ClickException with the server's own sentence, or with one on why there is none.
+    """
 
-def _post_photo(url: str, fields: dict[str, Any], contents: bytes) -> dict[str, Any]:
-    query = {name: value for name, value in fields.items() if value is not None}
-    headers = {"Content-Type": "application/octet-stream"}
-    answer = _post(f"{url.rstrip('/')}/api/classify", params=query, data=contents, headers=headers)
-    return {name: value for name, value in answer.items() if name != "request_id"}
+    url: str
+    key: str = field(default="", repr=False)
 
+    def classify(self, fields: dict[str, Any], contents: bytes) -> dict[str, Any]:
+        """The app's answer for a photo; where no model is named, the server's default one gives it."""
+        query = {name: value for name, value in fields.items() if value not in (None, "")}
+        answer = self._post("/api/classify", "application/octet-stream", contents, params=query)
+        return {name: value for name, value in answer.items() if name != "request_id"}
 
-def _post_instances(url: str, which: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
-    return _post(instances_url(url, which), data=json.dumps(body), headers={"Content-Type": "application/json"})
+    def predict(self, which: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+        """What TensorFlow Serving's REST API answers for instances to a model, version or label."""
+        part = f"/versions/{which['version']}" if which["version"] is not None else ""
+        part = f"/labels/{quote(which['label'], safe='')}" if which["label"] is not None else part
+        path = f"/v1/models/{quote(which['model'], safe='')}{part}:predict"
+        return self._post(path, "application/json", json.dumps(body))
 
+    def _post(self, path: str, kind: str, data: bytes | str, **sent: Any) -> dict[str, Any]:
+        import requests
 
-def _post(url: str, **sent: Any) -> dict[str, Any]:
-    import requests
-
-    try:
-        response = requests.post(url, timeout=URL_TIMEOUT_SECONDS, **sent)
-        answer = response.json()
-    except requests.RequestException as error:
-        raise click.ClickException(f"{url} gives no answer that can be read: {error}") from None
-    if not isinstance(answer, dict):
-        raise click.ClickException(f"{url} answers with a JSON {type(answer).__name__}; expected an object")
-    if response.status_code != 200:
-        raise click.ClickException(str(answer.get("error", answer)))
-    return answer
+        url = self.url.rstrip("/") + path
+        headers = {"Content-Type": kind, **key_headers(self.key)}
+        try:
+            response = requests.post(url, timeout=URL_TIMEOUT_SECONDS, data=data, headers=headers, **sent)
+            answer = response.json()
+        except requests.RequestException as error:
+            raise click.ClickException(f"{url} gives no answer that can be read: {error}") from None
+        if not isinstance(answer, dict):
+            raise click.ClickException(f"{url} answers with a JSON {type(answer).__name__}; expected an object")
+        if response.status_code != 200:
+            raise click.ClickException(str(answer.get("error", answer)))
+        return answer
 
 
 def _shown(answer: dict[str, Any]) -> str:
