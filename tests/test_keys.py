@@ -31,6 +31,7 @@ PATH = "/v1/models/half:predict"
 BODY = {"instances": [2.0]}
 DOGSNAP = Path(sys.executable).with_name("dogsnap")
 REDIS = shutil.which("redis-server")
+ADMIN_TOKEN = "a-long-random-text"
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------
@@ -209,7 +210,8 @@ def test_what_cannot_be_used_ends_the_start_with_a_sentence(flags, sentence, tmp
 @pytest.fixture(scope="module")
 def limited(start_server, models, key_file, key):
     """A server with a limit for each key, and another for whoever uses the app without one."""
-    return start_server(models, "--api-keys", str(key_file), "--rate-limit-key", "6/hour", "--open-app", "2/hour")
+    flags = ("--api-keys", str(key_file), "--rate-limit-key", "6/hour", "--open-app", "2/hour")
+    return start_server(models, *flags, environ={"DOGSNAP_ADMIN_TOKEN": ADMIN_TOKEN})
 
 
 def test_one_request_too_many_is_429_with_a_time_to_try_again_at_both_doors_together(limited, key_file):
@@ -223,6 +225,13 @@ def test_one_request_too_many_is_429_with_a_time_to_try_again_at_both_doors_toge
     assert predict(limited, **{"X-Api-Key": other}).status_code == 200
     assert requests.get(f"{limited.url}/healthz", timeout=60).status_code == 200
     assert sample(limited, "dogsnap_refused_requests_total", 'door="grpc",reason="rate"') == 1
+
+
+def test_the_administrators_token_opens_what_a_key_opens_and_no_other_token_does(limited):
+    assert predict(limited, Authorization=f"Bearer {ADMIN_TOKEN}").json() == {"predictions": [2.0]}
+    for authorization in (f"Bearer {ADMIN_TOKEN}x", ADMIN_TOKEN, f"Basic {ADMIN_TOKEN}", "Bearer "):
+        assert predict(limited, Authorization=authorization).status_code == 401
+    assert ADMIN_TOKEN not in limited.log()
 
 
 def test_an_open_app_needs_no_key_for_what_it_asks_and_only_so_often(limited, key_file):

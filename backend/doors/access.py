@@ -39,15 +39,29 @@ def check_observer(settings: Settings, address: str, headers: Mapping[str, str])
     _check_token(settings.admin_token, headers.get("Authorization", ""))
 
 
+def knows_token(settings: Settings, headers: Mapping[str, str]) -> bool:
+    """Whether the sender of `headers` sends the token; nobody does where none is set."""
+    return bool(settings.admin_token) and _is_same(_bearer(headers.get("Authorization", "")), settings.admin_token)
+
+
 def _check_token(token: str, authorization: str) -> None:
-    scheme, _, received = authorization.partition(" ")
-    if scheme.lower() != "bearer" or not received.strip():
+    received = _bearer(authorization)
+    if not received:
         raise Unauthenticated(
             "administering this server takes its token: expected the header Authorization: Bearer <token>"
         )
-    # Digests have one length, so that neither length nor content can be guessed from the time the comparison takes.
-    if not hmac.compare_digest(_digest(received.strip()), _digest(token)):
+    if not _is_same(received, token):
         raise Unauthenticated("the token is not this server's; expected the one it was started with by " + TOKEN)
+
+
+def _bearer(authorization: str) -> str:
+    scheme, _, received = authorization.partition(" ")
+    return received.strip() if scheme.lower() == "bearer" else ""
+
+
+def _is_same(received: str, token: str) -> bool:
+    # Digests have one length, so that neither length nor content can be guessed from the time the comparison takes.
+    return hmac.compare_digest(_digest(received), _digest(token))
 
 
 def _digest(text: str) -> bytes:

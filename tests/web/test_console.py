@@ -12,6 +12,8 @@ from google.protobuf import text_format
 from playwright.sync_api import expect
 from tensorflow_serving.config import model_server_config_pb2
 
+from backend import keys
+
 expect.set_options(timeout=30_000)  # a machine that runs several browsers and servers at once is slow
 
 AXE = Path(__file__).parents[2] / "backend/web/node_modules/axe-core/axe.min.js"
@@ -37,8 +39,16 @@ def server(start_server, models):
 
 
 @pytest.fixture(scope="module")
-def guarded(start_server, models):
-    return start_server(models, environ={"DOGSNAP_ADMIN_TOKEN": TOKEN})
+def key_file(tmp_path_factory):
+    file = tmp_path_factory.mktemp("keys") / "keys.json"
+    keys.add(file, "friends")
+    return file
+
+
+@pytest.fixture(scope="module")
+def guarded(start_server, models, key_file):
+    """A server with a token, whose models and app need a key besides."""
+    return start_server(models, "--api-keys", str(key_file), environ={"DOGSNAP_ADMIN_TOKEN": TOKEN})
 
 
 @pytest.fixture
@@ -220,9 +230,7 @@ def test_without_the_token_nothing_is_shown_and_with_it_all_of_it(guarded, open_
     page.get_by_label("Token of this server").fill("wrong")
     page.get_by_role("button", name="Log in").click()
     says(page, "the token is not this server's")
-    page.get_by_label("Token of this server").fill(TOKEN)
-    page.get_by_role("button", name="Log in").click()
-    expect(dogs(page)).to_be_visible()
+    log_in(page)
     expect(page.locator("#login")).to_be_hidden()
     set_label(page, "guarded", 1)
     page.reload()
@@ -230,6 +238,36 @@ def test_without_the_token_nothing_is_shown_and_with_it_all_of_it(guarded, open_
     page.get_by_role("button", name="Log out").click()
     expect(page.locator("#login")).to_be_visible()
     assert page.evaluate("sessionStorage.length") == 0
+
+
+def log_in(page) -> None:
+    page.get_by_label("Token of this server").fill(TOKEN)
+    page.get_by_role("button", name="Log in").click()
+    expect(dogs(page)).to_be_visible()
+
+
+def try_photo(page, photo: Path) -> None:
+    photo.write_bytes(colour_photos.encode(colour_photos.plain(), "JPEG"))
+    page.locator("#photo").set_input_files(photo)
+    page.get_by_role("button", name="Compare").click()
+
+
+def test_the_token_alone_tries_a_photo_where_the_app_needs_a_key(guarded, open_console, tmp_path):
+    page = open_console(guarded)
+    log_in(page)
+    try_photo(page, tmp_path / "red.jpg")
+    expect(page.locator("#verdict")).to_contain_text("first answer")
+
+
+def test_a_refusal_that_asks_for_a_key_does_not_log_out(guarded, open_console, tmp_path):
+    page = open_console(guarded)
+    log_in(page)
+    refusal = {"error": "expected a key of this server", "request_id": "r1"}
+    page.route("**/api/classify?**", lambda route: route.fulfill(status=401, json=refusal))
+    try_photo(page, tmp_path / "red.jpg")
+    says(page, "expected a key of this server")
+    expect(page.locator("#login")).to_be_hidden()
+    expect(dogs(page)).to_be_visible()
 
 
 def test_another_site_gets_nothing_of_it(server, guarded):

@@ -10,10 +10,13 @@ const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
 // -- asking the server -------------------------------------------------------------------------------------------------
 
+// What asks for the token; what else answers 401 asks for an API key.
+const ADMINISTRATION = ["/api/admin/", "/console/"];
+
 class Refused extends Error {
-  constructor(status, sentence) {
+  constructor(status, sentence, path) {
     super(sentence);
-    this.status = status;
+    this.isLockedOut = status === 401 && ADMINISTRATION.some((start) => path.startsWith(start));
   }
 }
 
@@ -25,11 +28,11 @@ async function ask(path, options = {}) {
   try {
     response = await fetch(path, { ...options, headers });
   } catch {
-    throw new Refused(0, "The server does not answer. Is it running?");
+    throw new Refused(0, "The server does not answer. Is it running?", path);
   }
   if (response.ok) return response;
   const body = await response.json().catch(() => ({}));
-  throw new Refused(response.status, body.error ?? `The server answered with status ${response.status}.`);
+  throw new Refused(response.status, body.error ?? `The server answered with status ${response.status}.`, path);
 }
 
 function post(path, fields) {
@@ -48,7 +51,7 @@ function say(sentence, bad = false) {
 function fail(error) {
   if (!(error instanceof Refused)) throw error;
   say(error.message, true);
-  if (error.status !== 401) return;
+  if (!error.isLockedOut) return;
   sessionStorage.removeItem(TOKEN);
   one("#login").hidden = false;
   show("");
@@ -90,7 +93,7 @@ async function switchNow(path, fields) {
     const { switch: done } = await (await post(path, fields)).json();
     if (await refresh()) say(done ? `${done.text} (switch ${done.id})` : "Nothing to do: it is so already.");
   } catch (error) {
-    if (error.status !== 401) await refresh();
+    if (!error.isLockedOut) await refresh();
     fail(error);
   } finally {
     for (const button of buttons) button.disabled = false;
