@@ -11,4 +11,9 @@ App({
     const photo = (options.forwardMaterials || []).find(({ type }) => type.startsWith('image'))
     if (photo) snaps.forward(photo.path)
   },
+
+  /** Only browsers call this: something was dropped or pasted that is no photo. */
+  onUnsupportedMaterial() {
+    wx.showToast({ title: appearance.texts().notPhoto, icon: 'none' })
+  },
 })

@@ -146,6 +146,7 @@ module.exports = {
       ],
     },
   },
+  notPhoto: 'This file is not a photo',
   refusedPhoto: {
     title: 'No access to camera or album',
     content:

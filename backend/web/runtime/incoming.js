@@ -1,12 +1,16 @@
 /**
  * Photos that come from outside, by drag and drop or paste. WeChat has the same thing - a picture from a chat, opened
  * with the mini program - so they arrive the same way: App.onShow with `forwardMaterials`, on the page that app.json
- * names under `supportedMaterials`.
+ * names under `supportedMaterials`. WeChat never offers a mini program what it does not support; people drop anything,
+ * so an app may define App.onUnsupportedMaterial() and say so in its own words. The page in view then stays.
  */
 import { addTemporary } from './wx/file_store.js'
 
 /** WeChat's scene number for "opened with a chat's material". */
 const SCENE_CHAT_MATERIAL = 1173
+
+/** Photos whose type many browsers do not know: to them it is empty, or "application/octet-stream". */
+const UNKNOWN_PHOTO = /\.(heic|heif|avif)$/i
 
 /**
  * @param {{app: () => any, router: import('./router.js').Router, materials: any[]}} options  materials: app.json's
@@ -14,12 +18,21 @@ const SCENE_CHAT_MATERIAL = 1173
  */
 export function acceptPhotos({ app, router, materials }) {
   const door = materials.find(({ materialType }) => materialType === 'image/*')
-  const deliver = (file) => {
-    const material = { type: file.type, name: file.name, path: addTemporary(file), size: file.size }
+  const deliver = (files) => {
+    const file = files.find(photoType)
+    if (!file) return app().onUnsupportedMaterial?.()
+    const material = { type: photoType(file), name: file.name, path: addTemporary(file), size: file.size }
     app().onShow?.({ scene: SCENE_CHAT_MATERIAL, path: door.path, query: {}, forwardMaterials: [material] })
     router.reLaunch('/' + door.path)
   }
   if (door) listen(deliver)
+}
+
+/** @returns {string}  "image/..."; "" for what is no photo */
+function photoType({ type, name }) {
+  if (type.startsWith('image/')) return type
+  const [, ending] = UNKNOWN_PHOTO.exec(name) ?? []
+  return ending ? `image/${ending.toLowerCase()}` : ''
 }
 
 function listen(deliver) {
@@ -35,12 +48,13 @@ function listen(deliver) {
   document.addEventListener('drop', (event) => {
     event.preventDefault()
     mark(false)
-    first(event.dataTransfer, deliver)
+    hand(event.dataTransfer, deliver)
   })
-  document.addEventListener('paste', (event) => first(event.clipboardData, deliver))
+  document.addEventListener('paste', (event) => hand(event.clipboardData, deliver))
 }
 
-function first(transfer, deliver) {
-  const file = transfer?.files[0]
-  if (file) deliver(file)
+/** Text that is pasted or dragged brings no files, and means nothing here. */
+function hand(transfer, deliver) {
+  const files = [...(transfer?.files ?? [])]
+  if (files.length) deliver(files)
 }

@@ -87,6 +87,15 @@ test('a photo from a chat opens its result, once', () => {
   assert.equal(phone.routes.filter((route) => route.includes('/result/')).length, 1)
 })
 
+test('what a browser brings that is no photo is told in the language of the app', () => {
+  phone.load('app.js')
+  phone.app.onUnsupportedMaterial()
+  assert.equal(phone.toast, '这个文件不是照片')
+  phone.service('settings').change({ language: 'en' })
+  phone.app.onUnsupportedMaterial()
+  assert.equal(phone.toast, 'This file is not a photo')
+})
+
 test('the latest snaps are offered, and at most four', async () => {
   for (const id of ['a', 'b', 'c', 'd', 'e']) await remember(id)
   assert.deepEqual(
