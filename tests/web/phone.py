@@ -115,6 +115,10 @@ class Phone:
     def headline(self) -> str:
         return self.screen.locator(".headline").inner_text()
 
+    def focused(self) -> str:
+        """The words of whatever has the keyboard's focus; all of them, where nothing has."""
+        return self.page.evaluate("document.activeElement.textContent")
+
     def rows(self) -> list[str]:
         """Names of the breeds in the answer, in the language of the app."""
         return self.screen.locator(".row [class$='--name']").all_inner_texts()

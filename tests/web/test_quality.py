@@ -116,14 +116,22 @@ def test_keyboard_alone_is_enough(open_phone, dog):
     phone = open_phone("desktop")
     phone.button("camera").wait_for()
     phone.page.keyboard.press("Tab")
-    assert phone.page.evaluate("document.activeElement.textContent") == "Take a photo"
+    assert phone.focused() == "Take a photo"
     with phone.page.expect_file_chooser() as chooser:
         phone.page.keyboard.press("Enter")
     chooser.value.set_files(dog)
     phone.wait_for_answer()
-    phone.screen.locator(".row").first.focus()
+    assert phone.focused() == phone.title()
+    phone.page.keyboard.press("Tab")
+    best = phone.focused()
+    assert phone.rows()[0] in best
     phone.page.keyboard.press("Space")
     phone.screen.locator(".facts").wait_for()
+    assert phone.focused() == phone.title()
+    phone.page.keyboard.press("Shift+Tab")  # to the button before the title, which leads back
+    phone.page.keyboard.press("Enter")
+    phone.screen.locator(".row").first.wait_for()
+    assert phone.focused() == best
 
 
 def test_the_first_screen_is_usable_within_a_second(open_phone):

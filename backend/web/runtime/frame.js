@@ -5,10 +5,12 @@
 
 /**
  * @param {{title: string, canGoBack: boolean, isHome: boolean, goBack: () => void, goHome: () => void}} options
- * @returns {{element: HTMLElement, placeholder: HTMLElement, setTitle: (title: string) => void}}
+ * @returns {{element: HTMLElement, placeholder: HTMLElement, setTitle: (title: string) => void, rememberFocus: () => void,
+ *   takeFocus: () => void}}
  */
 export function createFrame({ title, canGoBack, isHome, goBack, goHome }) {
   const heading = create('h1', 'wx-nav-title', title)
+  heading.tabIndex = -1 // not on the way of the Tab key, but focus can be put there
   const bar = create('header', 'wx-nav')
   if (canGoBack) bar.append(navButton('wx-nav-back', '返回 Back', goBack))
   else if (!isHome) bar.append(navButton('wx-nav-home', '首页 Home', goHome))
@@ -16,11 +18,21 @@ export function createFrame({ title, canGoBack, isHome, goBack, goHome }) {
   const placeholder = create('span')
   const element = create('main', 'wx-frame')
   element.append(bar, placeholder)
+  let focused = heading
   return {
     element,
     placeholder,
     setTitle: (text) => {
       heading.textContent = text
+    },
+    rememberFocus() {
+      const { activeElement } = document
+      focused = element.contains(activeElement) ? activeElement : heading
+    },
+    /** Back where it was when the page was left, or on the title, so that a screen reader says which page this is. */
+    takeFocus() {
+      const target = element.contains(focused) ? focused : heading
+      target.focus({ preventScroll: true })
     },
   }
 }

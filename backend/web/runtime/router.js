@@ -19,6 +19,7 @@ export class Router {
   constructor({ engine, mount, app, units, report }) {
     Object.assign(this, { engine, mount, app, units, report })
     this.stack = []
+    this.isStarted = false
   }
 
   /** Opens what the address asks for: the stack of before a reload, a deep link, or the first page. */
@@ -27,6 +28,7 @@ export class Router {
     const saved = history.state?.stack?.filter(({ url }) => this.isPage(url))
     this.rebuild(saved?.length ? saved : [this.entryFor(this.addressed() ?? this.homeUrl())])
     this.save('replaceState')
+    this.isStarted = true
   }
 
   pages() {
@@ -96,11 +98,13 @@ export class Router {
     }
   }
 
+  /** Takes the focus along; but in a window that was just opened it is where the browser puts it. */
   reveal(entry) {
-    if (entry.page) return this.show(entry)
-    this.create(entry)
+    const isNew = !entry.page
+    if (isNew) this.create(entry)
     this.show(entry)
-    this.call(entry, 'onReady')
+    if (isNew) this.call(entry, 'onReady')
+    if (this.isStarted) entry.frame.takeFocus()
   }
 
   create(entry) {
@@ -130,6 +134,7 @@ export class Router {
   }
 
   hide(entry) {
+    entry.frame.rememberFocus()
     entry.frame.element.hidden = true
     entry.root.getComponent().triggerPageLifetime('hide', [])
     this.call(entry, 'onHide')
