@@ -3,10 +3,12 @@
 import base64
 
 import pytest
-from hypothesis import given
+import tensorflow as tf
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backend.errors import InvalidArgument
+from backend.serving import preprocessing
 from backend.serving.base64_text import decode_base64, to_web_safe_base64, web_safe
 
 BYTES = bytes(range(256))
@@ -40,6 +42,31 @@ def test_every_form_is_still_read_once_its_alphabet_is_the_web_safe_one(form):
     text = web_safe(FORMS[form].encode())
     assert b"+" not in text
     assert decode_base64(text) == BYTES
+
+
+SPACE = st.sampled_from([b"", b" ", b"\n", b"\r\n\t", b"\f", b"\v", "\u00a0".encode()])
+LONG = [letter.encode() * 256 for letter in "aé狗🐶"]  # what a prefix may hold at most, in 1 to 4 bytes a character
+PREFIXES = st.sampled_from(
+    [b"", b"data:,", b"DATA:image/jpeg;base64,", b"data:\xff,", b"data:a\n\0b,"]
+) | st.sampled_from([b"data:" + long + more + b"," for long in LONG for more in (b"", b"b")])
+TEXTS = st.binary(max_size=9).flatmap(lambda c: st.sampled_from([base64.b64encode(c), base64.urlsafe_b64encode(c)]))
+ENDS = st.sampled_from([b"", b"=", b"==", b"= =", b"=\n", b"A", b"!"])
+IN_THE_GRAPH = tf.function(preprocessing.decode_base64, input_signature=[tf.TensorSpec([None], tf.string)])
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    parts=st.tuples(
+        SPACE, PREFIXES, SPACE, TEXTS, SPACE, st.just(b"") | TEXTS.map(lambda t: t.rstrip(b"=")), ENDS, SPACE
+    )
+)
+def test_what_the_graph_takes_is_read_here_too_and_as_the_same(parts):
+    text = b"".join(parts)
+    try:
+        (contents,) = IN_THE_GRAPH([text]).numpy()
+    except tf.errors.InvalidArgumentError:
+        return
+    assert decode_base64(text) == contents
 
 
 def test_what_is_web_safe_already_is_not_copied():

@@ -44,7 +44,13 @@ def example(contents: bytes) -> bytes:
     return tf.train.Example(features=features).SerializeToString()
 
 
-FORMS = {"bytes": bytes, "base64 text": base64.b64encode, "a tf.Example": example}
+FORMS = {
+    "bytes": bytes,
+    "base64 text": base64.b64encode,
+    "base64 text after a line break": lambda contents: b"\n" + base64.b64encode(contents),
+    "base64 text after a long prefix": lambda contents: f"data:{'é' * 256},".encode() + base64.b64encode(contents),
+    "a tf.Example": example,
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -158,6 +164,19 @@ def test_hostile_pictures_are_refused_by_every_graph_in_time_and_memory(server, 
         assert response.elapsed.total_seconds() < most_seconds(), name
     assert worker_of(server) == process
     assert memory(process) - before < 150  # the frames of the GIF, where all are taken, are 92 MB
+
+
+@pytest.mark.parametrize("signature", ["serving_default", "labels"])
+@pytest.mark.parametrize("form", [form for form in FORMS if "text" in form])
+def test_no_form_of_base64_gets_a_picture_past_the_limits(colour_server, signature, form):
+    text = FORMS[form](BOMB).decode()
+    for texts in ([text], ["AAAA", text]):
+        response = requests.post(
+            f"{colour_server.url}/v1/models/inception_v3/versions/2:predict",
+            json={"signature_name": signature, "instances": texts},
+            timeout=60,
+        )
+        assert (response.status_code, "megapixels" in response.text) == (413, True), response.text
 
 
 @pytest.mark.parametrize(("model", "alias"), [("merged", "image_bytes"), ("decoders", "x")])

@@ -80,7 +80,8 @@ def _each(values: np.ndarray, change: Callable[[bytes], bytes]) -> np.ndarray:
 
 
 def _safe_value(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
-    return _safe_example(value, safe) if value.startswith(EXAMPLE_START) else _safe_string(value, safe)
+    """What begins like a tf.Example may be base64 text after a line break as well, so it is looked at as both."""
+    return _safe_string(_safe_example(value, safe) if value.startswith(EXAMPLE_START) else value, safe)
 
 
 def _safe_example(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
