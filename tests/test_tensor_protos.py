@@ -124,6 +124,7 @@ WRONG = {
     "a shape beyond all memory": (message(tf.float32, 2**40, 2**40, float_val=[1]), "at most 1048576 bytes"),
     "a shape beyond all memory, of strings": (message(tf.string, 2**62, string_val=[b"a"]), "at most 1048576 bytes"),
     "a shape beyond all memory, in content": (message(tf.float32, 2**62, tensor_content=b"\0" * 8), "received 2"),
+    "an empty shape beyond all memory": (message(tf.float32, 0, 2**62), "is beyond all memory"),
     "very many strings in little content": (message(tf.string, 2**62, tensor_content=b"\1\1aa"), "ends within"),
     "a negative size": (message(tf.float32, -1, float_val=[1]), "negative size"),
     "an unknown rank": (tensor_pb2.TensorProto(dtype=1, tensor_shape={"unknown_rank": True}), "unknown rank"),

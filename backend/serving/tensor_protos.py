@@ -49,9 +49,9 @@ def to_arrays(protos: Mapping[str, tensor_pb2.TensorProto], max_bytes: int) -> d
             shape = _shape(proto.tensor_shape)
             values = _values(proto, math.prod(shape))
             max_bytes -= _filled_bytes(values, shape, max_bytes)
+            arrays[alias] = _shaped(values, shape)
         except (InvalidArgument, Unimplemented) as error:
             raise type(error)(f'tensor parsing error: input "{alias}": {error.message}') from error
-        arrays[alias] = values.reshape(shape) if len(values) == math.prod(shape) else np.broadcast_to(values, shape)
     return arrays
 
 
@@ -76,9 +76,17 @@ def _stored(values: np.ndarray, dtype: tf.DType) -> np.ndarray:
 
 def _values(proto: tensor_pb2.TensorProto, count: int) -> np.ndarray:
     dtype = _dtype(proto.dtype)
-    if proto.tensor_content:
-        return _from_content(proto.tensor_content, dtype, count)
-    return _from_field(proto, dtype)
+    content = proto.tensor_content  # each look at it is a copy
+    return _from_content(content, dtype, count) if content else _from_field(proto, dtype)
+
+
+def _shaped(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        return values.reshape(shape) if len(values) == math.prod(shape) else np.broadcast_to(values, shape)
+    except (
+        ValueError
+    ):  # no value fits an empty shape however large its other sizes are, but NumPy takes none beyond all memory
+        raise InvalidArgument(f"shape {list(shape)} is beyond all memory; send sizes that a tensor can have") from None
 
 
 def _filled_bytes(values: np.ndarray, shape: tuple[int, ...], max_bytes: int) -> int:
