@@ -13,6 +13,9 @@ import tensorflow as tf
 from colour_photos import encode, plain
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
+from backend.serving.metrics import Metrics
+from backend.serving.servable import ServableId
+
 DEPLOY = Path(__file__).parent.parent / "backend" / "deploy"
 PROMTOOL = shutil.which("promtool")
 # What Prometheus adds itself.
@@ -84,6 +87,16 @@ def test_requests_are_counted_by_model_version_door_and_outcome(page, door):
 )
 def test_steps_batches_refusals_loads_queue_and_memory_are_there(page, sample):
     assert f"\n{sample}" in page
+
+
+def test_a_version_that_is_gone_leaves_no_number_to_the_next_one_of_its_name():
+    metrics, gone = Metrics(), ServableId("dogs", 2)
+    for shadow, answered in ((2, ServableId("dogs", 1)), (1, gone), (2, ServableId("cats", 1))):
+        metrics.shadowed(answered, shadow, "agree", 5)
+    metrics.forgotten(gone)
+    metrics.shadowed(ServableId("dogs", 1), 2, "agree", 1)
+    found = re.findall(r'^dogsnap_shadowed_photos_total\{model="(\w+)",.*\} (\S+)$', metrics.text().decode(), re.M)
+    assert sorted(found) == [("cats", "5.0"), ("dogs", "1.0")]
 
 
 def metrics_in(expression: str) -> set[str]:

@@ -235,6 +235,7 @@ class Metrics:
             self._shadowed,
         ):
             metric.remove_by_labels(labels)
+        self._shadowed.remove_by_labels({"model": servable.name, "shadow": str(servable.version)})
 
     def text(self) -> bytes:
         """The whole registry in Prometheus' text format."""
