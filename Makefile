@@ -9,7 +9,7 @@ OWN_NODE := PATH="$(abspath $(BIN)):$$PATH"
 WEB := backend/web
 MODEL := models/inception_v3
 
-.PHONY: help setup run test test-long test-ray soak bench audit check-wechat lint format lock
+.PHONY: help setup extras run test test-long test-ray soak bench audit check-wechat lint format lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,7 +57,11 @@ $(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL
 	@mv .setup/inception_v3/[1-9]* $(MODEL)/
 	@rm -rf .setup
 
-setup: $(VENV)/.installed $(WEB)/dist/index.html $(MODEL)/2/saved_model.pb ## environment, mini program and model versions
+setup: $(VENV)/.installed $(if $(EXTRAS),extras) $(WEB)/dist/index.html $(MODEL)/2/saved_model.pb ## environment, mini program and model versions (EXTRAS=vit,ray: also what these need; see pyproject.toml)
+
+extras: $(VENV)/.installed
+	@echo "dogsnap: installing what $(EXTRAS) needs ..."
+	$(PIP) install --no-build-isolation --editable '.[$(EXTRAS)]'
 
 run: setup ## set up, then serve on http://localhost:8501
 	@$(BIN)/dogsnap serve

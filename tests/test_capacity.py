@@ -55,7 +55,7 @@ def test_the_command_prints_the_arithmetic():
     assert said.output.startswith(
         "one node: 2 cores / 20 ms = 100 photos/s at most, 1100 MB\n1 photos/s: 1 x 2 cores, 1.1 GB"
     )
-    assert "gateways: 0; 0.5 Mbit/s in\n1000 photos/s: 11 x 2 cores" in said.output
+    assert "gateways: 0; 0.6 Mbit/s in\n1000 photos/s: 11 x 2 cores" in said.output
     wrong = CliRunner().invoke(capacity, ["--photo-ms", "600"])
     assert wrong.exit_code == 1
     assert "expected less than the 0.5 s allowed" in wrong.output

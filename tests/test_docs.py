@@ -1,13 +1,15 @@
 """README is tested: commands, settings, routes and files that it names exist, and what exists is named."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from flask import Flask
 
 from backend.app import create_app
-from backend.cli import COMMANDS
+from backend.cli import COMMANDS, main
 from backend.serving.assembly import create_predictor
 from backend.settings import Settings, flag, table
 
@@ -70,6 +72,38 @@ def test_every_make_target_in_the_readme_exists() -> None:
     named = {match for span in CODE_SPANS for match in re.findall(r"^make ([a-z-]+)", span)}
     assert {"run", "test", "setup"} <= named
     assert named <= targets
+
+
+def test_every_extra_in_the_readme_exists() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert set(re.findall(r"`make setup EXTRAS=([a-z]+)`", README)) <= set(extras)
+
+
+def capacity_by_the_command(command: str) -> list[tuple[str, ...]]:
+    """For each rate: itself, nodes, per cent busy, 99th percentile in ms, gateways, and Mbit/s in."""
+    said = CliRunner().invoke(main, command.split()[1:]).output
+    row = r"^(\d+) photos/s: (\d+) x .* (\d+) % busy, .* p99 (\d+) ms; gateways: (\d+); ([\d.]+) Mbit/s in$"
+    return re.findall(row, said, re.M)
+
+
+def capacity_in_the_readme(column: int) -> list[tuple[str, ...]]:
+    """The same from the table, where version 3 is in column 1 and version 2 in column 2."""
+    found = []
+    for line in re.findall(r"^\| ([\d,]+ \| \d+ nodes?\b.*) \|$", README, re.M):
+        cells = line.replace(",", "").split(" | ")
+        nodes = re.findall(r"(\d+) nodes?.* (\d+) % busy p99 (\d+) ms", cells[column])[0]
+        network, unit = cells[4].split()
+        megabits = float(network) * (1000 if unit == "Gbit/s" else 1)
+        found.append((cells[0], *nodes, cells[3].replace("none", "0"), f"{megabits:.1f}"))
+    return found
+
+
+@pytest.mark.parametrize(("photo_ms", "column"), [(22, 1), (85, 2)])
+def test_the_capacity_in_the_readme_is_what_the_command_says(photo_ms: int, column: int) -> None:
+    (command,) = [span for span in CODE_SPANS if span.startswith("dogsnap capacity --photo-ms 22 ")]
+    said = capacity_by_the_command(command.replace("--photo-ms 22", f"--photo-ms {photo_ms}"))
+    assert len(said) == 3
+    assert capacity_in_the_readme(column) == said
 
 
 def test_every_file_of_the_path_of_a_photo_exists() -> None:

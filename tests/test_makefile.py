@@ -1,4 +1,4 @@
-"""The Makefile, in a folder of its own with programs that only say how they were called. Nothing is installed."""
+"""The Makefile, dry or in a folder of its own with programs that only say how they were called. Nothing is installed."""
 
 import os
 import shutil
@@ -38,9 +38,9 @@ def program(file: Path, text: str) -> None:
     file.chmod(0o755)
 
 
-def make(checkout: Path, *arguments: str, path: str = os.environ["PATH"]) -> str:
+def make(folder: Path, *arguments: str, path: str = os.environ["PATH"]) -> str:
     done = subprocess.run(
-        ["make", *arguments], cwd=checkout, env={"PATH": path}, capture_output=True, text=True, timeout=60, check=False
+        ["make", *arguments], cwd=folder, env={"PATH": path}, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -60,3 +60,9 @@ def test_the_mini_program_is_built_by_the_locked_node_whatever_the_machine_has(c
 def test_the_dependencies_can_be_locked_in_a_new_checkout(checkout):
     said = make(checkout, "--dry-run", "lock")
     assert said.index("install --require-hashes -r tests/requirements.txt") < said.index(".venv/bin/uv pip compile")
+
+
+def test_extras_are_installed_into_the_environment_when_they_are_named():
+    install = "install --no-build-isolation --editable '.[vit,ray]'"
+    assert install in make(ROOT, "--dry-run", "setup", "EXTRAS=vit,ray")
+    assert "'.[" not in make(ROOT, "--dry-run", "setup")
