@@ -55,7 +55,10 @@ class Settings:
         100, "largest body with tensors (under /v1/, POST / and by gRPC), also after gzip, in MiB", least=1
     )
     max_held_mb: int = setting(
-        1024, "all requests that are arriving or being answered, in MiB; one more is answered 503", least=1
+        1024,
+        "all requests that are arriving or being answered, in MiB; one more is answered 503. The messages that are being "
+        "answered by gRPC may take as much again; one more is answered RESOURCE_EXHAUSTED",
+        least=1,
     )
     receive_seconds: int = setting(60, "how long a request may take to arrive", least=1)
     max_photo_pixels: int = setting(50_000_000, "largest photo, in pixels", least=1)

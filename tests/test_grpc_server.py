@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -458,8 +458,9 @@ def sleeper(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def narrow(start_server, sleeper):
-    """Runs one request, lets one wait."""
-    return start_server(sleeper, "--run-threads", "1", "--queue-size", "1")
+    """Runs one request, lets one wait, and holds 1 MiB of messages; for one it waits 5 seconds."""
+    bounds = "--run-threads", "1", "--queue-size", "1", "--max-held-mb", "1", "--receive-seconds", "5"
+    return start_server(sleeper, *bounds)
 
 
 def sleep(client: Client, seconds: float, timeout: float = SECONDS) -> grpc.Future:
@@ -530,10 +531,69 @@ def test_a_flood_of_calls_is_refused_at_once_and_does_not_pile_up(start_server, 
         wait_until(lambda: sum(call.done() for call in calls) == 5)
         turned_away = [sleep(client, 0.0), *(call for call in calls if call.done())]
         assert {call.code() for call in turned_away} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
-        assert {call.details() for call in turned_away} == {"Concurrent RPC limit exceeded!"}
+        says = f"the server answers at most {threads} calls at once and this is one more; try again later"
+        assert {call.details() for call in turned_away} == {says}
         for call in calls:
             call.cancel()
         wait_until(lambda: sleep(client, 0.0).code() == grpc.StatusCode.OK)
+
+
+@pytest.fixture
+def silent() -> Iterator[Callable[[], Iterator[bytes]]]:
+    """Makes streams without a message, which end with the test."""
+    over = threading.Event()
+
+    def stream() -> Iterator[bytes]:
+        over.wait()
+        yield from ()
+
+    yield stream
+    over.set()
+
+
+PREDICT = "/tensorflow.serving.PredictionService/Predict"
+WAITING_FOR_THEIR_CLIENT = {  # on the wire a stream of one message is what a unary call sends
+    "a prediction": lambda channel, stream: channel.stream_unary(PREDICT).future(stream),
+    "a probe": lambda channel, stream: channel.stream_unary("/grpc.health.v1.Health/Check").future(stream),
+    "reflection": lambda channel, stream: channel.stream_stream(
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+    )(stream),
+}
+
+
+@pytest.mark.parametrize("begin", WAITING_FOR_THEIR_CLIENT.values(), ids=WAITING_FOR_THEIR_CLIENT)
+def test_calls_whose_clients_send_nothing_make_room_for_those_who_do(narrow, silent, begin):
+    with connected(narrow.grpc_port) as client, connected(narrow.grpc_port) as other:
+        calls = []
+        while not any(call.done() for call in calls):  # one was refused, or made room: the door is full
+            calls.append(begin(other.channel, silent()))
+            time.sleep(0.02)
+        assert len(calls) > 10
+        assert health(client.channel) == SERVING
+        wait_until(lambda: sleep(client, 0.0).code() == grpc.StatusCode.OK, 4)
+        wait_until(lambda: all(call.done() for call in calls))
+        assert {call.code() for call in calls} <= {grpc.StatusCode.CANCELLED, grpc.StatusCode.RESOURCE_EXHAUSTED}
+        assert health(client.channel) == SERVING
+
+
+def test_a_call_that_ends_before_its_message_or_sends_something_else_is_an_invalid_argument(client):
+    for stream, says in (((), "received the end of the call"), ([b"\xff\xff"], "received 2 bytes of something else")):
+        code, details = refused(client.channel.stream_unary(PREDICT), iter(stream), SECONDS)
+        assert (code, says in details) == ("INVALID_ARGUMENT", True), details
+
+
+def test_messages_that_are_being_answered_take_a_bounded_part_of_the_memory(narrow):
+    large = predict_request("sleeper", x=np.full(180_000, 8.0 / 180_000, np.float32))  # 8 seconds in 0.7 MB
+    with connected(narrow.grpc_port) as client:
+        running = client.prediction.Predict.future(large, SECONDS)
+        wait_until(lambda: held(narrow) == 1)
+        code, details = refused(client.prediction.Predict, large, SECONDS)
+        assert (code, "may take 1 MiB together (DOGSNAP_MAX_HELD_MB)" in details) == ("RESOURCE_EXHAUSTED", True)
+        assert not running.done()
+        assert sleep(client, 0.0, timeout=0.5).code() == grpc.StatusCode.DEADLINE_EXCEEDED  # a small one may wait
+        assert running.result()
+        large.inputs["x"].CopyFrom(tf.make_tensor_proto(np.zeros(180_000, np.float32)))
+        wait_until(lambda: client.prediction.Predict.future(large, SECONDS).code() == grpc.StatusCode.OK)
 
 
 def test_many_clients_at_once_all_get_their_own_answer(server):

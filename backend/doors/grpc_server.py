@@ -36,6 +36,7 @@ from backend.doors import opening, tls
 from backend.doors.access import check_access
 from backend.doors.caller import request_id, request_key
 from backend.doors.gate import Gate
+from backend.doors.grpc_arrival import Arrivals
 from backend.errors import DogsnapError, Internal, InvalidArgument
 from backend.logs import CALL_ID
 from backend.serving.examples import ClassifyResult, RegressResult
@@ -75,12 +76,13 @@ class GrpcServer:
         self._calls = Calls(gate, settings.access_log, tracing)
         self._health = Health(predictor.repository.not_ready)
         self._draining = False
-        threads = opening.threads(settings)
+        self._arrivals = Arrivals(opening.threads(settings), settings)
         self._server = grpc.server(
-            ThreadPoolExecutor(threads, thread_name_prefix="grpc"),
+            ThreadPoolExecutor(self._arrivals.threads, thread_name_prefix="grpc"),
+            interceptors=[self._arrivals],
             options=_options(settings),
             # One more would wait for a thread in a queue without an end; grpcio answers it RESOURCE_EXHAUSTED.
-            maximum_concurrent_rpcs=threads,
+            maximum_concurrent_rpcs=self._arrivals.threads,
         )
         max_bytes = settings.max_tensor_body_mb * MEBIBYTE
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
@@ -95,6 +97,7 @@ class GrpcServer:
 
     def start(self) -> None:
         self._server.start()
+        self._arrivals.start()
         self._health.start()
 
     def drain(self) -> None:
@@ -108,6 +111,7 @@ class GrpcServer:
         if self._draining:
             self._calls.wait_until_none(self._grace)
         self._server.stop(None)
+        self._arrivals.stop()
         self._health.stop()
 
 

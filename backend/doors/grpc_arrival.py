@@ -1,0 +1,176 @@
+"""How calls come in by gRPC: who sends nothing makes room for the next, and messages take a bounded part of the memory.
+
+It reads no message and answers none: the services do.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError
+from grpc_health.v1 import health
+
+from backend.settings import MEBIBYTE, Settings
+
+ROOM = 16  # threads beyond the calls that may be inside: for those that are refused, and those that just make room
+PATIENCE_SECONDS = 1.0  # a message that is sent with its call is here by then, however busy the machine is
+LOOK_SECONDS = 1.0  # how often overdue calls are looked for
+
+Context = grpc.ServicerContext
+
+
+class Arrivals(grpc.ServerInterceptor):
+    """Lets `places` calls in at the same time, and receives their messages; its server needs `threads`.
+
+    grpcio would wait for the one message of a call in one of its threads, without an end. So it is told that each method takes
+    a stream of messages, which is the same on the wire and leaves the waiting to us: with all places taken, the call that has
+    waited longest for its client makes room, and none waits longer than `receive_seconds`. Such a call ends as CANCELLED, the
+    one status that grpcio gives from outside.
+    """
+
+    def __init__(self, places: int, settings: Settings):
+        self.threads = places + ROOM
+        self._places = places
+        self._seconds = settings.receive_seconds
+        self._most_held = settings.max_held_mb * MEBIBYTE
+        self._held = 0
+        self._inside: set[Context] = set()
+        self._waiting: dict[Context, float] = {}  # since when, oldest first
+        self._lock = threading.Lock()
+        self._handlers: dict[str, grpc.RpcMethodHandler] = {}
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Look for overdue calls in a thread of its own."""
+        threading.Thread(target=self._watch, name="grpc-arrival", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(LOOK_SECONDS):
+            with self._lock:
+                end = time.monotonic() - self._seconds
+                for context in [each for each, since in self._waiting.items() if since < end]:
+                    self._part_with(context)
+
+    # -- methods -------------------------------------------------------------------------------------------------------
+
+    def intercept_service(
+        self, continuation: Callable[[grpc.HandlerCallDetails], Any], details: grpc.HandlerCallDetails
+    ) -> grpc.RpcMethodHandler | None:
+        if details.method not in self._handlers:
+            handler = continuation(details)
+            if handler is None:  # no such method; of those that there are, each is kept
+                return None
+            self._handlers[details.method] = self._receiving(handler, details.method)
+        return self._handlers[details.method]
+
+    def _receiving(self, handler: grpc.RpcMethodHandler, method: str) -> grpc.RpcMethodHandler:
+        if handler.request_streaming:
+            return self._stream(handler)
+        is_probe = method.startswith(f"/{health.SERVICE_NAME}/")
+        return self._updates(handler, is_probe) if handler.response_streaming else self._unary(handler, is_probe)
+
+    def _unary(self, handler: grpc.RpcMethodHandler, is_probe: bool) -> grpc.RpcMethodHandler:
+        def answer(messages: Iterator[bytes], context: Context) -> Any:
+            with self._place(context, is_probe), self._message(messages, context, handler) as request:
+                return handler.unary_unary(request, context)
+
+        return grpc.stream_unary_rpc_method_handler(answer, None, handler.response_serializer)
+
+    def _updates(self, handler: grpc.RpcMethodHandler, is_probe: bool) -> grpc.RpcMethodHandler:
+        """Health's Watch, which holds no thread between its answers."""
+
+        def answer(messages: Iterator[bytes], context: Context, send: Callable[[Any], None]) -> None:
+            with self._place(context, is_probe), self._message(messages, context, handler) as request:
+                handler.unary_stream(request, context, send)
+
+        answer.experimental_non_blocking = True  # as grpcio knows that kind
+        return grpc.stream_stream_rpc_method_handler(answer, None, handler.response_serializer)
+
+    def _stream(self, handler: grpc.RpcMethodHandler) -> grpc.RpcMethodHandler:
+        """Reflection, which counts as waiting for its client from the first to the last of its messages."""
+
+        def answer(messages: Iterator[Any], context: Context) -> Iterator[Any]:
+            with self._place(context):
+                yield from handler.stream_stream(messages, context)
+
+        return grpc.stream_stream_rpc_method_handler(answer, handler.request_deserializer, handler.response_serializer)
+
+    # -- places --------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _place(self, context: Context, is_probe: bool = False) -> Iterator[None]:
+        if not self._take_place(context, is_probe):
+            sentence = f"the server answers at most {self._places} calls at once and this is one more; try again later"
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, sentence)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside.discard(context)
+                self._waiting.pop(context, None)
+
+    def _take_place(self, context: Context, is_probe: bool) -> bool:
+        """A probe is let in even where nobody makes room: it is answered at once."""
+        with self._lock:
+            is_free = len(self._inside) < self._places or self._make_room(0.0 if is_probe else PATIENCE_SECONDS)
+            if is_free or is_probe:
+                self._inside.add(context)
+                self._waiting[context] = time.monotonic()
+            return is_free or is_probe
+
+    def _make_room(self, patience: float) -> bool:
+        oldest = next(iter(self._waiting), None)
+        if oldest is None or time.monotonic() - self._waiting[oldest] < patience:
+            return False
+        self._part_with(oldest)
+        return True
+
+    def _part_with(self, context: Context) -> None:
+        self._inside.discard(context)
+        del self._waiting[context]
+        context.cancel()  # its thread wakes
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _message(self, messages: Iterator[bytes], context: Context, handler: grpc.RpcMethodHandler) -> Iterator[Any]:
+        """The call's request; what it takes of the memory is held until the call is answered."""
+        data = next(messages, None)
+        with self._lock:
+            is_here = self._waiting.pop(context, None) is not None
+        if data is None or not is_here:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "expected one message, received the end of the call")
+        size = len(data)
+        self._hold(size, context)
+        try:
+            request = _read(data, handler, context)
+            del data
+            yield request
+        finally:
+            with self._lock:
+                self._held -= size
+
+    def _hold(self, size: int, context: Context) -> None:
+        with self._lock:
+            is_held = self._held + size <= self._most_held
+            self._held += size if is_held else 0
+        if not is_held:
+            context.abort(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"the messages that are being answered may take {self._most_held // MEBIBYTE} MiB together "
+                f"(DOGSNAP_MAX_HELD_MB), received one of {size} bytes more; try again later, or send less at once",
+            )
+
+
+def _read(data: bytes, handler: grpc.RpcMethodHandler, context: Context) -> Any:
+    try:
+        return handler.request_deserializer(data)
+    except DecodeError:
+        sentence = f"expected the request of this method, received {len(data)} bytes of something else; see its .proto"
+        context.abort(grpc.StatusCode.INVALID_ARGUMENT, sentence)
