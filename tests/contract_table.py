@@ -340,6 +340,12 @@ BODY_ERRORS = [
         "instances is a plain list, but expecting list of objects as multiple input tensors required as per tensorinfo_map",
     ),
     refused(
+        "a row that is one base64 value for several inputs",
+        "several:predict",
+        {"instances": [{"b64": "AA=="}]},
+        "instances is a plain list, but expecting list of objects as multiple input tensors required",
+    ),
+    refused(
         "a bare column for several inputs",
         "several:predict",
         {"inputs": [1, 2]},

@@ -94,6 +94,16 @@ def several(folder: Path) -> Path:
     return save(folder, serving_default=serving_default)
 
 
+def constant(folder: Path) -> Path:
+    """No input; `x` () is 42."""
+
+    @tf.function(input_signature=[])
+    def serving_default():
+        return {"x": tf.constant(42.0)}
+
+    return save(folder, serving_default=serving_default)
+
+
 def texts(folder: Path) -> Path:
     """Strings in, and out both as text and as bytes; `one_each` has one output each."""
 

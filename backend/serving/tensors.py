@@ -58,12 +58,9 @@ def _checked_rows(body: Mapping[str, Any]) -> list:
 
 def from_rows(rows: list, signature: Signature) -> dict[str, np.ndarray]:
     """One array per input, its first dimension the number of rows. Raises InvalidArgument naming the row."""
-    if len(signature.inputs) > 1 and not isinstance(rows[0], dict):
-        raise InvalidArgument(
-            "instances is a plain list, but expecting list of objects as multiple input tensors required as per "
-            f"tensorinfo_map; expected inputs: {_aliases(signature)}"
-        )
     as_objects = _is_object(rows[0])
+    if not as_objects:
+        _check_one_input(signature, "instances is a plain list, but expecting list of objects")
     for number, row in enumerate(rows):
         if _is_object(row) != as_objects:
             wanted, got = ("object", "list") if as_objects else ("value/list", "object")
@@ -77,6 +74,16 @@ def from_rows(rows: list, signature: Signature) -> dict[str, np.ndarray]:
         alias: _stacked([row[alias] for row in rows], spec.dtype, f"key: {alias} ")
         for alias, spec in signature.inputs.items()
     }
+
+
+def _check_one_input(signature: Signature, sentence: str) -> None:
+    """A value that is no object by input can only mean the one there is."""
+    if not signature.inputs:
+        raise InvalidArgument(f"Failed to get input map for signature: {signature.name}; it has no inputs, send {{}}")
+    if len(signature.inputs) > 1:
+        raise InvalidArgument(
+            f"{sentence} as multiple input tensors required as per tensorinfo_map; expected inputs: {_aliases(signature)}"
+        )
 
 
 def _check_row_keys(number: int, row: Mapping[str, Any], signature: Signature) -> None:
@@ -96,11 +103,7 @@ def _check_row_keys(number: int, row: Mapping[str, Any], signature: Signature) -
 def from_columns(value: Any, signature: Signature) -> dict[str, np.ndarray]:
     """One array per input, each with its own shape; keys that are no input are ignored. Raises InvalidArgument."""
     if not _is_object(value):
-        if len(signature.inputs) > 1:
-            raise InvalidArgument(
-                "inputs is a plain value/list, but expecting an object as multiple input tensors required as per "
-                f"tensorinfo_map; expected inputs: {_aliases(signature)}"
-            )
+        _check_one_input(signature, "inputs is a plain value/list, but expecting an object")
         (alias,) = signature.inputs
         value = {alias: value}
     for alias in signature.inputs:
