@@ -96,7 +96,7 @@ def key(key_file) -> str:
 
 @pytest.fixture(scope="module")
 def server(start_server, models, key, key_file):
-    return start_server(models, "--api-keys", str(key_file), "--access-log", "--log-format", "json")
+    return start_server(models, "--api-keys", str(key_file), "--access-log", "--log-format", "json", "--enable-cors")
 
 
 def predict(server, **headers: str) -> requests.Response:
@@ -130,6 +130,16 @@ def test_without_a_key_it_is_401_with_a_sentence_that_says_how(server, key):
     wrong = predict(server, **{"X-Api-Key": key + "x"})
     assert wrong.status_code == 401
     assert key not in wrong.text
+
+
+@pytest.mark.parametrize("header", ["x-api-key", "authorization"])
+def test_a_browser_may_send_a_key_to_another_host(server, header):
+    """What a browser asks first carries no key; the answer it then gets must be readable whatever it says."""
+    asks = {"Origin": "https://example.com", "Access-Control-Request-Headers": header}
+    preflight = requests.options(f"{server.url}{PATH}", headers=asks, timeout=60)
+    assert preflight.status_code == 200
+    assert header in preflight.headers["Access-Control-Allow-Headers"].lower().split(", ")
+    assert predict(server, Origin="https://example.com").headers["Access-Control-Allow-Origin"] == "*"
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,7 @@ def cors_server(start_server, tmp_path_factory):
     import tiny_models
 
     tiny_models.half_plus(2, models / "half_plus_two" / "1")
+    tiny_models.constant(models / "constant" / "1")
     return start_server(models, "--enable-cors")
 
 
@@ -154,6 +155,31 @@ def test_cors_adds_its_headers_to_every_reply(cors_server):
         assert response.headers["Access-Control-Allow-Origin"] == "*"
         assert response.headers["Access-Control-Allow-Methods"] == "POST, GET"
         assert response.headers["Access-Control-Allow-Headers"] == "Content-Type"
+
+
+def test_a_preflight_that_asks_for_more_headers_is_told_which_may_be_sent(cors_server):
+    asked = {"Origin": "https://example.com", "Access-Control-Request-Headers": "content-type,x-request-key"}
+    for path in ("/v1/models/half_plus_two:predict", "/api/classify"):
+        response = raw(cors_server, "OPTIONS", path, headers=asked)
+        allowed = response.headers["Access-Control-Allow-Headers"].lower().split(", ")
+        assert response.status_code == 200
+        assert {"content-type", "x-api-key", "authorization", "x-request-key"} <= set(allowed)
+
+
+def test_cors_lets_a_page_read_the_headers_that_answers_speak_by(cors_server):
+    response = raw(cors_server, "POST", "/v1/models/half_plus_two:predict", b'{"instances": [1.0]}')
+    read = response.headers["Access-Control-Expose-Headers"].split(", ")
+    assert read == ["X-Request-Id", "Retry-After", "X-Dogsnap-Model-Version"]
+    assert response.headers["X-Dogsnap-Model-Version"] == "1"
+
+
+@pytest.mark.parametrize("body", [b'{"instances": [1]}', b'{"instances": [{"b64": "AA=="}]}', b'{"inputs": 5}'])
+def test_a_value_for_a_signature_without_inputs_is_refused(cors_server, body):
+    response = raw(cors_server, "POST", "/v1/models/constant:predict", body)
+    assert response.status_code == 400, response.text
+    assert "Failed to get input map for signature: serving_default" in response.json()["error"]
+    nothing = raw(cors_server, "POST", "/v1/models/constant:predict", b'{"inputs": {}}')
+    assert nothing.json() == {"outputs": 42.0}
 
 
 def test_cors_answers_a_preflight_with_an_origin_and_refuses_one_without(cors_server):

@@ -30,6 +30,9 @@ JSON_LIMITS = "JSON_LIMITS"
 FLAT_VALUES = 100_000  # of an object of a few fields, counted as JsonLimits does
 GZIP_FROM_BYTES = 1024  # smaller replies fit one network packet anyway
 GZIP_LEVEL = 4  # of 9: floats shrink little, so more work gains little
+# What pages of other hosts may send; and what they may read beside the body.
+CORS_SENT = "Content-Type, X-Api-Key, Authorization, X-Request-Key, X-Request-Id"
+CORS_READ = "X-Request-Id, Retry-After, X-Dogsnap-Model-Version"
 # A client may take so long to read what of its answer does not fit into the system's buffers; it holds a thread meanwhile.
 SEND_SECONDS = 15.0
 
@@ -251,7 +254,10 @@ def _compress(response: Response) -> Response:
 def _allow_other_hosts(response: Response) -> Response:
     response.headers["Access-Control-Allow-Origin"] = "*"
     response.headers["Access-Control-Allow-Methods"] = "POST, GET"
-    response.headers["Access-Control-Allow-Headers"] = "Content-Type"
+    # To who does not ask for more, TensorFlow Serving's answer.
+    asks = "Access-Control-Request-Headers" in request.headers
+    response.headers["Access-Control-Allow-Headers"] = CORS_SENT if asks else "Content-Type"
+    response.headers["Access-Control-Expose-Headers"] = CORS_READ
     return response
 
 
