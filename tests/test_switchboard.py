@@ -321,6 +321,26 @@ def test_a_version_that_is_told_to_be_loaded_stays_when_the_policy_would_let_it_
     assert (room.answers(), room.answers(version=2)) == (3, 2)
 
 
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda board: board.default("half", 2, ALICE),
+        lambda board: board.shadow("half", 2, ALICE),
+        lambda board: board.split("half", "", Split(2, 0.5), ALICE),
+    ],
+    ids=["default", "shadow", "split"],
+)
+def test_a_version_that_was_chosen_stays_when_the_policy_would_let_it_go_and_goes_once_it_is_not(room, choose):
+    room.config_text = "model_version_policy { latest { num_versions: 1 } }"
+    room.repository.look(trust=True)
+    switch = choose(room.board)
+    room.with_versions(1, 2, 3)
+    assert (room.answers(version=3), room.answers(version=2)) == (3, 2)
+    room.board.undo(ALICE, switch.id)
+    room.repository.look(trust=True)
+    assert room.states() == {1: State.END, 2: State.END, 3: State.AVAILABLE}
+
+
 def test_a_version_that_failed_is_tried_again_at_once_when_told_to(room):
     (room.models / "half" / "3").mkdir()
     (room.models / "half" / "3" / "saved_model.pb").write_bytes(b"no model")

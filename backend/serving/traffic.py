@@ -64,10 +64,14 @@ class Choices:
             setattr(self, kind, value)
 
     def aspired(self, by_policy: Iterable[int], there: Iterable[int]) -> set[int]:
-        """The versions to hold loaded: those the policy wants, as far as nobody told otherwise."""
+        """The versions to hold loaded: those the policy wants and those chosen to answer or to see photos.
+
+        What somebody told to be loaded, or not, goes before that.
+        """
         told = {number for number, wanted in self.loads.items() if wanted}
         kept_out = {number for number, wanted in self.loads.items() if not wanted}
-        return ((set(by_policy) | told) & set(there)) - kept_out
+        chosen = {self.default, self.shadow, *(split.version for split in self.splits.values())}
+        return ((set(by_policy) | told | chosen) & set(there)) - kept_out
 
 
 def _put(mapping: dict, key: Any, value: Any) -> None:
