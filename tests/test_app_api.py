@@ -226,9 +226,9 @@ def test_the_models_are_listed_with_versions_states_and_labels(colour_server):
     (model,) = requests.get(f"{colour_server.url}/api/models", timeout=60).json()["models"]
     assert model["name"] == "inception_v3"
     assert model["default_version"] == 2
-    assert [(each["version"], each["state"], each["error"]) for each in model["versions"]] == [
-        (2, "AVAILABLE", ""),
-        (1, "AVAILABLE", ""),
+    assert [(each["version"], each["state"], each["error"], each["classes"]) for each in model["versions"]] == [
+        (2, "AVAILABLE", "", 3),
+        (1, "AVAILABLE", "", 3),
     ]
     assert model["labels"] == model["pending_labels"] == {}
 
@@ -243,6 +243,18 @@ def breeds_server(start_server, tmp_path_factory, colour_models):
     tiny_models.half_plus(2, models / "half_plus_two" / "1")
     (models / "breeds.json").write_text('[{"id": "c1", "name_zh": "红犬"}]', encoding="utf-8")
     return start_server(models, prefix=("prlimit", "--fsize=200000"))
+
+
+def test_a_model_that_names_nothing_has_no_classes_and_classify_refuses_it(breeds_server):
+    models = {
+        model["name"]: model for model in requests.get(f"{breeds_server.url}/api/models", timeout=60).json()["models"]
+    }
+    assert [each["classes"] for each in models["half_plus_two"]["versions"]] == [0]
+    photo = base64.b64encode(encode(plain(RED), "JPEG")).decode()
+    body = {"image": photo, "model": "half_plus_two"}
+    code, error = refusal(requests.post(f"{breeds_server.url}/api/classify", json=body, timeout=60))
+    assert code == 400
+    assert "cannot name breeds" in error
 
 
 def test_the_breeds_are_sent_as_they_are_stored_and_not_twice(breeds_server):

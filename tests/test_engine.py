@@ -29,6 +29,7 @@ from loading import Load, span
 from PIL import Image
 from server_process import memory, sample, worker_of
 from stub_engine import StubEngine
+from tensorflow_serving.apis import get_model_metadata_pb2, predict_pb2
 from test_tf_serving import ask
 from waiting import wait_until
 
@@ -109,6 +110,18 @@ def test_a_photo_may_come_in_every_form(gateway):
     assert simple.status_code == 200
 
 
+def test_names_and_labels_that_are_no_utf_8_are_refused_by_engine_and_gateway_alike(engine, gateway):
+    for server in (engine, gateway):
+        simple = {"model_name": "\ud800", "data": {}}
+        unnamed = requests.post(f"{server.url}/", json=simple, timeout=SECONDS)
+        assert (unnamed.status_code, "model's name in UTF-8, received '\\ud800'" in unnamed.json()["error"]) == (
+            400,
+            True,
+        )
+        unlabelled = classify(server, label="\udfff")
+        assert (unlabelled.status_code, "model's label in UTF-8" in unlabelled.json()["error"]) == (400, True)
+
+
 def test_the_gateway_is_asked_by_grpc_as_well(gateway):
     with connected(gateway.grpc_port) as client:
         found = client.predict("inception_v3", signature="scores", image_bytes=[RED])
@@ -166,6 +179,10 @@ def test_what_there_is_is_told_as_the_engine_tells_it(engine, gateway):
     ]
     assert theirs["default_version"] == 2
     wait_until(lambda: default_of(gateway) == 2)  # at the gateway's next look
+    (ours,) = requests.get(f"{gateway.url}/api/models", timeout=SECONDS).json()["models"]
+    classes = {each["version"]: each["classes"] for each in ours["versions"]}
+    assert classes[2] == theirs["versions"][0]["classes"] == 3
+    assert classes[1] in (None, 3)  # not known before somebody asks for it
 
 
 def test_switching_is_the_engines_and_the_gateway_says_so(gateway):
@@ -225,12 +242,12 @@ def stub_gateway(start_server, colour_models, stub):
 
 
 @contextmanager
-def answering(stub, answer):
-    stub.answer = answer
+def answering(stub, answer, tell=None):
+    stub.answer, stub.tell = answer, tell or stub.tell_at_once
     try:
         yield
     finally:
-        stub.answer = stub.at_once
+        stub.answer, stub.tell = stub.at_once, stub.tell_at_once
 
 
 def test_request_id_key_and_deadline_and_what_the_target_says_go_along(stub, stub_gateway):
@@ -297,6 +314,67 @@ def test_an_answer_that_does_not_fit_the_signature_is_the_engines_fault(stub, st
     with answering(stub, lambda request, context: b""):
         response = classify(stub_gateway)
     assert (response.status_code, "does not fit signature scores" in response.text) == (502, True)
+
+
+@contextmanager
+def switched_to_3(stub, gateway, outputs=("prediction", "dog")):
+    """The engine answers with a version 3, of which the gateway has no folder, and whose outputs are these."""
+    about = get_model_metadata_pb2.GetModelMetadataResponse.FromString(stub.about)
+    signatures = get_model_metadata_pb2.SignatureDefMap()
+    about.metadata["signature_def"].Unpack(signatures)
+    kept = dict(signatures.signature_def["scores"].outputs)
+    signatures.signature_def["scores"].outputs.clear()
+    answer = predict_pb2.PredictResponse.FromString(stub.fixed)
+    score = answer.outputs.pop("dog")
+    for alias in outputs:
+        signatures.signature_def["scores"].outputs[alias].CopyFrom(kept.get(alias, kept["dog"]))
+        if alias != "prediction":
+            answer.outputs[alias].CopyFrom(score)
+    about.metadata["signature_def"].Pack(signatures)
+    about.model_spec.version.value = answer.model_spec.version.value = 3
+
+    def tell(request: bytes, context: grpc.ServicerContext) -> bytes:
+        asked = get_model_metadata_pb2.GetModelMetadataRequest.FromString(request).model_spec
+        return about.SerializeToString() if asked.version.value == 3 else stub.about
+
+    wait_until(lambda: classify(gateway).status_code == 200)
+    with answering(stub, lambda request, context: answer.SerializeToString(), tell):
+        yield
+    wait_until(lambda: classify(gateway).status_code == 200)  # after the next look
+
+
+def test_a_version_without_names_that_the_engine_has_switched_to_is_told_to_have_none(stub, stub_gateway):
+    with switched_to_3(stub, stub_gateway):
+        unnamed = classify(stub_gateway)
+    assert unnamed.status_code == 400, unnamed.text
+    assert "inception_v3/3/assets.extra/dogsnap.json of this server (--models" in unnamed.json()["error"]
+
+
+def test_outputs_are_those_of_the_version_that_the_engine_has_switched_to(stub, stub_gateway):
+    with switched_to_3(stub, stub_gateway, ("prediction", "dog", "cat")):
+        assert set(asked_as_tensor(stub_gateway, RED).json()["predictions"][0]) == {"prediction", "dog", "cat"}
+    with switched_to_3(stub, stub_gateway, ("dog", "cat")):
+        lacking = classify(stub_gateway)
+    assert (lacking.status_code, lacking.headers["Retry-After"]) == (503, "1")
+    assert "just switched to inception_v3 version 3, which gives other outputs; try again" in lacking.json()["error"]
+
+
+def test_questions_to_an_engine_that_hangs_take_places_and_keep_the_deadline(start_server, colour_models, stub):
+    small = "--run-threads", "1", "--queue-size", "1", "--deadline-ms", "2000"
+    gateway = start_server(colour_models, "--engine", stub.target, *small)
+    go_on, asked, seconds = threading.Event(), 10, []
+
+    def hang(request: bytes, context: grpc.ServicerContext) -> bytes:
+        if get_model_metadata_pb2.GetModelMetadataRequest.FromString(request).model_spec.version_label:
+            seconds.append(context.time_remaining())
+            go_on.wait(SECONDS)
+        return stub.about
+
+    with concurrent.futures.ThreadPoolExecutor(asked) as pool, answering(stub, stub.at_once, hang):
+        answers = list(pool.map(lambda number: classify(gateway, label=f"label{number}"), range(asked)))
+        go_on.set()
+    assert {each.status_code for each in answers} == {503, 504}
+    assert 0 < max(seconds) <= 2
 
 
 @pytest.mark.parametrize("photo", [RED, LARGE_PHOTO], ids=["small", "large"])

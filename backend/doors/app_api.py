@@ -58,7 +58,10 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
 
 def describe(repository: Repository, name: str) -> dict[str, Any]:
-    """A model's versions with their states, its labels, and the version that answers by default."""
+    """A model's versions with their states, its labels, and the version that answers by default.
+
+    `classes`: how many breeds a version names, 0 for one that `/api/classify` refuses, null where that is not known.
+    """
     labels, pending = repository.labels(name)
     return {
         "name": name,
@@ -70,6 +73,7 @@ def describe(repository: Repository, name: str) -> dict[str, Any]:
                 "error": each.error,
                 "load_seconds": each.load_seconds,
                 "runtime": each.runtime,
+                "classes": each.classes,
             }
             for each in repository.status(ModelSpec(name))
         ],

@@ -57,7 +57,12 @@ CLASSIFICATION = an_object(
     breeds=a_list(BREED),
     request_id=NAME,
 )
-MODEL = an_object(name=NAME, versions=a_list(an_object(version=NUMBER, state=NAME)), labels={"type": "object"})
+CLASSES = {
+    "type": ["integer", "null"],
+    "description": "how many breeds it names: 0, and /api/classify refuses it; null: not known yet",
+}
+VERSION = an_object(version=NUMBER, state=NAME, classes=CLASSES)
+MODEL = an_object(name=NAME, versions=a_list(VERSION), labels={"type": "object"})
 SWITCHED = an_object(switch={"type": ["object", "null"]}, model={"type": ["object", "null"]})
 STATUS = an_object(model_version_status=a_list(an_object(version=NAME, state=NAME, status={"type": "object"})))
 # The body of Simple TensorFlow Serving's one path.

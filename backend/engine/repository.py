@@ -5,16 +5,18 @@ It loads nothing and switches nothing: versions, labels and the default are the 
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 
-from backend.engine.client import EngineAway, EngineClient
+from backend.engine.client import ASK_SECONDS, EngineAway, EngineClient
 from backend.engine.servable import RUNTIME, EngineServable
 from backend.errors import DeadlineExceeded, DogsnapError, EngineFailed, InvalidArgument, NotFound, Unimplemented
+from backend.serving.executor import InlineExecutor, remaining
 from backend.serving.model import ModelSpec, State, VersionStatus
 from backend.serving.servable import DESCRIPTION_FILE, ServableId
 from backend.serving.switches import SwitchLog
@@ -28,6 +30,7 @@ LOOK_SECONDS = 1.0  # between two looks, where the settings say to look only onc
 ELSEWHERE = (
     "the models run in an engine behind this server, which switches versions itself: ask the engine, not its gateway"
 )
+Answer = TypeVar("Answer")
 # (model, label or None for the default)
 Meaning = tuple[str, str | None]
 
@@ -35,10 +38,14 @@ Meaning = tuple[str, str | None]
 class EngineRepository:
     """Has the methods of `serving.repository.Repository` that doors and predictor use. Thread-safe."""
 
-    def __init__(self, engine: EngineClient, base_paths: Callable[[], Mapping[str, Path]]):
-        """`base_paths`: the models to serve, asked at every look, and where the descriptions of their versions lie."""
+    def __init__(self, engine: EngineClient, base_paths: Callable[[], Mapping[str, Path]], executor: InlineExecutor):
+        """`base_paths`: the models to serve, asked at every look, and where the descriptions of their versions lie.
+
+        `executor` has the places of the requests that wait for the engine.
+        """
         self.switches = SwitchLog()  # stays empty
         self._engine = engine
+        self._executor = executor
         self._base_paths = base_paths
         self._lock = threading.Lock()
         self._models: dict[str, Path] = {}
@@ -57,7 +64,11 @@ class EngineRepository:
     @contextmanager
     def acquire(self, spec: ModelSpec) -> Iterator[EngineServable]:
         """The servable that is to answer `spec`; after its run, the one that did. Raises what the engine answers."""
-        yield (self._expected(spec) or self.learn(spec)).asked(spec, self)
+        yield (self._expected(spec) or self._in_a_place(lambda: self.learn(spec))).asked(spec, self)
+
+    def _in_a_place(self, question: Callable[[], Answer]) -> Answer:
+        """A request's question takes a place, as its run does: a door has more threads than places, so that some stay free."""
+        return self._executor.run(question, time.monotonic() + remaining(ASK_SECONDS))
 
     def _expected(self, spec: ModelSpec) -> EngineServable | None:
         with self._lock:
@@ -118,11 +129,16 @@ class EngineRepository:
 
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
         """The states of a model's versions, largest first; of one version if `spec` names it. Raises what the engine answers."""
+        return self._in_a_place(lambda: self._status(spec))
+
+    def _status(self, spec: ModelSpec) -> list[VersionStatus]:
         try:
             found = self._engine.status(spec).model_version_status
         except Unimplemented:  # an engine without ModelService
-            return [VersionStatus(self.learn(spec).id.version, State.AVAILABLE, "", 0.0, RUNTIME)]
-        return sorted(map(_version_status, found), key=lambda each: -each.version)
+            servable = self.learn(spec)
+            return [VersionStatus(servable.id.version, State.AVAILABLE, "", 0.0, RUNTIME, _classes(servable))]
+        known = [_version_status(each, self._expected(ModelSpec(spec.name, each.version))) for each in found]
+        return sorted(known, key=lambda each: -each.version)
 
     def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
         """None: an engine does not tell its labels, though it takes them."""
@@ -219,9 +235,9 @@ class EngineRepository:
     def _status_of_any(self, name: str) -> list[VersionStatus]:
         """One engine that hangs is no reason not to be ready: the next call goes to another."""
         try:
-            return self.status(ModelSpec(name))
+            return self._status(ModelSpec(name))
         except DeadlineExceeded:
-            return self.status(ModelSpec(name))
+            return self._status(ModelSpec(name))
 
     def _forget_but(self, name: str, there: Sequence[int]) -> None:
         """Keep what is known of these versions of a model alone."""
@@ -259,8 +275,13 @@ def _written(folder: Path | None) -> int | None:
         return None
 
 
-def _version_status(status: get_model_status_pb2.ModelVersionStatus) -> VersionStatus:
+def _classes(servable: EngineServable | None) -> int | None:
+    """None for a version that nobody has asked for yet: what it names is learned then."""
+    return len(servable.description.labels) if servable else None
+
+
+def _version_status(status: get_model_status_pb2.ModelVersionStatus, servable: EngineServable | None) -> VersionStatus:
     name = STATES.Name(status.state) if status.state in STATES.values() else ""
     state = State(name) if name in State.__members__ else State.START
     runtime = RUNTIME if state == State.AVAILABLE else None
-    return VersionStatus(status.version, state, status.status.error_message, 0.0, runtime)
+    return VersionStatus(status.version, state, status.status.error_message, 0.0, runtime, _classes(servable))

@@ -40,8 +40,20 @@ class ModelSpec:
     def __post_init__(self) -> None:
         if not self.name:
             raise InvalidArgument("ModelSpec has no name specified.")
+        _check_text("name", self.name)
+        _check_text("label", self.label or "")
         if self.version is not None and self.label is not None:
             raise InvalidArgument(f"expected a version or a label, received both: {self.version} and {self.label}")
+
+
+def _check_text(what: str, text: str) -> None:
+    """JSON can write half of a pair of surrogates, which no protocol takes further. Raises InvalidArgument."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(
+            f"expected a model's {what} in UTF-8, received {ascii(text)}; send whole characters"
+        ) from None
 
 
 @dataclass
@@ -58,16 +70,24 @@ class Version:
     failed_at: float = 0.0
     load_seconds: float = 0.0
 
+    def classes(self) -> int:
+        """How many named classes it tells apart; 0 if it has no names for them or is not loaded."""
+        return len(self.servable.description.labels) if self.servable else 0
+
 
 @dataclass(frozen=True)
 class VersionStatus:
-    """What a status request learns of one version; `error` is empty unless a load failed, `runtime` None unless one did not."""
+    """What a status request learns of one version; `error` is empty unless a load failed, `runtime` None unless one did not.
+
+    `classes`: how many named classes it tells apart, 0 if it has no names for them or is not loaded, None if that is not known.
+    """
 
     version: int
     state: State
     error: str
     load_seconds: float
     runtime: Mapping[str, Any] | None
+    classes: int | None
 
 
 @dataclass
@@ -165,7 +185,9 @@ class Model:
     def status(self, number: int) -> VersionStatus:
         version = self.versions[number]
         runtime = version.servable.runtime if version.servable else None
-        return VersionStatus(number, version.state, self.error(number), version.load_seconds, runtime)
+        return VersionStatus(
+            number, version.state, self.error(number), version.load_seconds, runtime, version.classes()
+        )
 
     def wanted(self, label: str) -> int | None:
         """Where a label is to point, though it may still have to wait for that version."""

@@ -133,7 +133,7 @@ def _version(model: Model, version: Version) -> dict[str, Any]:
         "load_seconds": version.load_seconds,
         "in_use": version.in_use,
         "runtime": version.servable.runtime if version.servable else None,
-        "classes": len(version.servable.description.labels) if version.servable else 0,
+        "classes": version.classes(),
         "used_by": used_by(model, version.id.version),
     }
 

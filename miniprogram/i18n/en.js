@@ -67,6 +67,7 @@ module.exports = {
         refused: 'The server did not understand this request. Please try another photo.',
         locked: 'This server answers only programs that have a key. Please ask whoever runs it.',
         noModel: 'The model version you chose is not available now. Please choose another in Settings.',
+        wrongModel: 'The model you chose does not answer for this photo. Please choose another in Settings.',
         tooLarge: 'This photo is too large. Please choose a smaller one.',
         notPhoto: 'This file is not a photo that can be read. Please choose a JPEG or PNG photo.',
         busy: 'Too many people are asking right now. Please try again in a while.',

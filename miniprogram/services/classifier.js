@@ -23,10 +23,20 @@ const KEY_HEADER = 'X-Request-Key'
  * @returns {{outcome: Promise<Outcome>, cancel: () => void}}  outcome rejects with a Failure
  */
 function classify(image) {
-  const data = Object.assign({ image }, settings.get().model)
+  const { model } = settings.get()
+  const data = Object.assign({ image }, model)
   const header = { [KEY_HEADER]: install.key() }
   const { answer, cancel } = request.send('/api/classify', { method: 'POST', data, header, timeoutMs: TIMEOUT_MS })
-  return { outcome: answer.then(toOutcome), cancel }
+  const outcome = answer.then(toOutcome)
+  return { outcome: model ? outcome.catch(blameModel) : outcome, cancel }
+}
+
+/**
+ * What the app sends is the same for every photo: a request that is refused is so because of the model the user chose.
+ * @returns {never}
+ */
+function blameModel(failure) {
+  throw failure.kind === 'refused' ? new request.Failure('wrongModel', failure) : failure
 }
 
 /** @returns {Outcome} */

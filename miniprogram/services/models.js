@@ -4,7 +4,8 @@ const request = require('./request')
 const TIMEOUT_MS = 10 * 1000
 
 /**
- * @typedef {{version: number, state: string}} Version
+ * @typedef {{version: number, state: string, classes?: number | null}} Version  classes: how many breeds it names, if the
+ *   server knows
  * @typedef {{name: string, versions: Version[], labels: Record<string, number>, default_version: number}} Model
  */
 
@@ -16,15 +17,17 @@ async function all() {
 }
 
 /**
- * Everything a user can pin, labels first.
+ * Everything a user can pin, labels first: versions that are loaded and name breeds. A server may have models for other
+ * things beside, and would refuse a photo for them.
  * @param {Model[]} models
  * @returns {import('./settings').ModelChoice[]}
  */
 function choices(models) {
   return models.flatMap(({ name, versions, labels }) => {
-    const byLabel = Object.keys(labels || {}).map((label) => ({ model: name, label }))
-    const loaded = versions.filter(({ state }) => state === 'AVAILABLE')
-    return [...byLabel, ...loaded.map(({ version }) => ({ model: name, version }))]
+    const naming = versions.filter(({ state, classes }) => state === 'AVAILABLE' && classes !== 0)
+    const numbers = naming.map(({ version }) => version)
+    const usable = Object.keys(labels || {}).filter((label) => numbers.includes(labels[label]))
+    return [...usable.map((label) => ({ model: name, label })), ...numbers.map((version) => ({ model: name, version }))]
   })
 }
 

@@ -9,8 +9,8 @@ const settings = require('./settings')
 const KEY_HEADER = 'X-Api-Key'
 
 /**
- * @typedef {'offline' | 'timeout' | 'cancelled' | 'refused' | 'locked' | 'noModel' | 'tooLarge' | 'notPhoto'
- *   | 'busy' | 'slow' | 'server' | 'unreadable' | 'photoGone'} FailureKind
+ * @typedef {'offline' | 'timeout' | 'cancelled' | 'refused' | 'locked' | 'noModel' | 'wrongModel' | 'tooLarge'
+ *   | 'notPhoto' | 'busy' | 'slow' | 'server' | 'unreadable' | 'photoGone'} FailureKind
  */
 
 /** Why there is no answer: `kind` for the texts, the rest to be shown beside them. */

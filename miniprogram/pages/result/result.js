@@ -17,7 +17,10 @@ const wording = require('../../services/wording')
 const ROWS = 3
 
 /** Asking again with the same photo could end otherwise. */
-const WORTH_A_RETRY = ['offline', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unexpected', 'noModel']
+const WORTH_A_RETRY = ['offline', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unexpected', 'noModel', 'wrongModel']
+
+/** Another model can be chosen in the settings. */
+const BY_MODEL = ['noModel', 'wrongModel']
 
 Page({
   data: {
@@ -130,7 +133,7 @@ Page({
     const sentence =
       kind === 'busy' && retryAfter ? wording.fill(text.failures.busyFor, { seconds: retryAfter }) : text.failures[kind]
     const reference = requestId ? wording.fill(text.requestId, { id: requestId }) : ''
-    const [retry, settings] = [WORTH_A_RETRY.includes(kind), kind === 'noModel']
+    const [retry, settings] = [WORTH_A_RETRY.includes(kind), BY_MODEL.includes(kind)]
     this.setData({ failure: { sentence, reference, retry, settings } })
   },
 

@@ -292,6 +292,18 @@ test('the model list comes from the server: its default, labels, and the version
   )
 })
 
+test('models, versions and labels that name no breeds are not offered; those of which the server does not know are', async () => {
+  const page = phone.open('settings')
+  const versions = [0, 120, null].map((classes, index) => ({ version: index + 1, state: 'AVAILABLE', classes }))
+  const mixed = { name: 'mixed', versions, labels: { old: 1, stable: 2 }, default_version: 3 }
+  const painter = { name: 'apple2orange', versions: versions.slice(0, 1), labels: {}, default_version: 1 }
+  await phone.requests[0].answer(200, { models: [mixed, painter] })
+  assert.deepEqual(
+    page.data.modelOptions.map(({ value }) => value),
+    [null, { model: 'mixed', label: 'stable' }, { model: 'mixed', version: 2 }, { model: 'mixed', version: 3 }],
+  )
+})
+
 test('a pinned version the server has lost stays in the list, told as not available', async () => {
   phone.service('settings').change({ model: { model: 'inception_v3', version: 7 } })
   const last = (await settingsPage()).data.modelOptions.at(-1)

@@ -142,6 +142,15 @@ test('a version that is gone leads to the settings, and the retry asks for the o
   assert.equal(phone.requests.at(-1).data.version, undefined)
 })
 
+test('a request refused for the pinned model leads to the settings, and a retry asks for the one chosen there', async () => {
+  phone.service('settings').change({ model: { model: 'apple2orange', version: 1 } })
+  const { page, request } = await asking()
+  await request.answer(400, { error: 'An English sentence.', request_id: 'abc' })
+  assert.match(page.data.failure.sentence, /模型.*设置/)
+  assert.deepEqual([page.data.failure.settings, page.data.failure.retry], [true, true])
+  assert.match(page.data.failure.reference, /abc/)
+})
+
 test('a busy server that says how long is believed', async () => {
   const { page, request } = await asking()
   await request.answer(503, { error: 'busy' }, { 'Retry-After': '7' })
