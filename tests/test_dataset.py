@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from photos import BREEDS, make_data_set
+from PIL import Image
 
 from backend.modeling import dataset
 
@@ -51,6 +52,33 @@ def test_a_missing_and_a_truncated_photo_are_named_and_skipped(data: Path) -> No
     assert str(examples[0].path) in said[0]
     assert "truncated" in said[1]
     assert str(examples[1].path) in said[1]
+
+
+def test_photos_that_pillow_reads_and_tensorflow_does_not_are_named_and_skipped(data: Path) -> None:
+    examples = dataset.read_list(data, "train_list")
+    with Image.open(examples[0].path) as photo:
+        photo.save(examples[0].path, "TIFF")
+        photo.save(examples[1].path, "WEBP", save_all=True, append_images=[photo.rotate(90)])
+        photo.save(examples[2].path, "WEBP")
+    said: list[str] = []
+    assert dataset.readable(examples, said.append) == examples[2:]
+    assert said[1].endswith("an animated WebP")
+
+
+def test_the_archives_of_stanford_are_read_as_they_unpack_once_their_lists_are_text(data: Path) -> None:
+    (data / "images").rename(data / "Images")
+    assert dataset.breed_folders(data) == sorted(BREEDS)
+    assert all(example.path.is_file() for example in dataset.read_list(data, "train_list"))
+    (data / "train_list.txt").unlink()
+    (data / "train_list.mat").write_bytes(b"MATLAB 5.0 MAT-file")
+    with pytest.raises(dataset.DatasetError, match=r"train_list.mat becomes it by: python -c .* > .*train_list\.txt"):
+        dataset.read_list(data, "train_list")
+
+
+def test_a_name_with_a_space_is_one_photo(data: Path) -> None:
+    name = "n00000001-red_hound/my dog.jpg"
+    (data / "train_list.txt").write_text(f"\n{name}\n")
+    assert [example.path for example in dataset.read_list(data, "train_list")] == [data / "images" / name]
 
 
 def test_a_data_set_without_one_readable_photo_is_refused(data: Path) -> None:

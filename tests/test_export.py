@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from click.testing import CliRunner
 from exported import DESCRIPTION, LABELS, SIZE, TEMPERATURE, contents_of, export, network
+from small_disk import fill, small_disk
 from tiny_network import tiny
 
 from backend.cli import main
@@ -121,7 +122,8 @@ def artefacts(tmp_path, monkeypatch) -> Path:
         "validation": {"top1": 0.9},
     }
     folder = tmp_path / "stored"
-    finishing.write_weights(network(), recipe, folder)
+    folder.mkdir()
+    architectures.save_stored_weights(network(), "tiny", folder / architectures.STORED_WEIGHTS)
     finishing.write_descriptions(recipe, LABELS, scores, folder)
     return folder
 
@@ -147,6 +149,15 @@ def test_the_command_exports_what_is_stored_in_the_models_own_folder(artefacts, 
     artefacts.rename(tmp_path / "models" / "tiny")
     done = CliRunner().invoke(main, ["export", "tiny", "--out", str(tmp_path / "models")])
     assert (done.exit_code, done.output) == (0, f"wrote {tmp_path / 'models' / 'tiny' / '1'}\n")
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_no_part_of_a_version(artefacts, tmp_path) -> None:
+    with small_disk(tmp_path / "disk", "200k") as disk:
+        fill(disk)
+        done = CliRunner().invoke(main, ["export", "tiny", "--from", str(artefacts), "--out", str(disk / "models")])
+        assert (done.exit_code, list((disk / "models" / "tiny").iterdir())) == (1, [])
+    assert "No space left on device" in done.output
+    assert "Traceback" not in done.output
 
 
 @pytest.mark.filterwarnings("ignore:Skipping nested container")  # Keras' own word before its error

@@ -3,16 +3,14 @@
 import dataclasses
 import json
 import re
-import shutil
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import keras
 import pytest
 from click.testing import CliRunner, Result
 from photos import make_data_set
+from PIL import Image
+from small_disk import fill, small_disk
 from tiny_network import tiny
 
 from backend.commands.train import train
@@ -66,21 +64,6 @@ def _failed_with_one_sentence(result: Result, words: str) -> None:
     assert "Traceback" not in result.output
 
 
-@contextmanager
-def _small_disk(folder: Path, size: str) -> Iterator[Path]:
-    """A real file system of `size` mounted at `folder`."""
-    folder.mkdir()
-    mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True, check=False
-    )
-    if mount.returncode:
-        pytest.skip("mounting a small file system needs root: the full disk cannot be provoked here")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", folder], check=True)
-
-
 def test_photos_become_artefacts_and_a_bad_photo_is_named_and_skipped(data: Path) -> None:
     bad = data / "images" / "n00000001-red_hound" / "n00000001_1.jpg"
     bad.write_bytes(bad.read_bytes()[:200])
@@ -92,7 +75,7 @@ def test_photos_become_artefacts_and_a_bad_photo_is_named_and_skipped(data: Path
     made = sorted(path.name for path in (data.parent / "out").iterdir())
     assert made == sorted([STORED_WEIGHTS, "labels.json", "recipe.json", "scores.json"])
     scores = json.loads((data.parent / "out" / "scores.json").read_text())
-    assert scores["validation"]["photos"] == 9
+    assert scores["validation"]["photos"] == 8  # of the nine that are cut off, one is the bad one
     assert set(scores["calibration"]) == {"temperature", "dog_threshold", "confident_threshold"}
 
 
@@ -120,12 +103,57 @@ def test_a_class_folder_too_many_is_named_when_its_photos_are_listed_nowhere(dat
 
 def test_a_full_disk_is_one_sentence_and_leaves_the_artefacts_and_checkpoints_of_before(data: Path) -> None:
     weights = _weights(data.parent)
-    with _small_disk(data.parent / "disk", "8m") as disk:
+    with small_disk(data.parent / "disk", "8m") as disk:
         there = ["--weights", weights, "--out", str(disk / "out"), "--work", str(disk / "work")]
         assert _train(data, *there).exit_code == 0
-        (disk / "filler").write_bytes(bytes(shutil.disk_usage(disk).free))
+        filler = fill(disk)
         before = {path: path.read_bytes() for path in disk.rglob("*") if path.is_file()}
         _failed_with_one_sentence(_train(data, *there), "no room below")
-        (disk / "work" / "all.weights.h5").unlink()
+        finished = disk / "work" / "all.weights.h5"
+        kept = finished.read_bytes()
+        finished.unlink()
         _failed_with_one_sentence(_train(data, *there), "no room below")
-        assert {path: path.read_bytes() for path in disk.rglob("*.h5")}.items() <= before.items()
+        after = {path: path.read_bytes() for path in disk.rglob("*") if path.is_file()}
+        assert {path: before[path] for path in before if path != finished} == after
+        filler.unlink()
+        finished.write_bytes(kept)
+        assert _train(data, *there).exit_code == 0
+
+
+def test_photos_that_tensorflow_does_not_read_are_skipped_among_the_breeds_and_those_without_a_dog(data: Path) -> None:
+    no_dogs = make_data_set(data.parent / "none", per_breed=8) / "images" / "n00000003-blue_spaniel"
+    tiff = data / "images" / "n00000001-red_hound" / "n00000001_1.jpg"
+    Image.open(tiff).save(tiff, "TIFF")
+    truncated = no_dogs / "n00000003_0.jpg"
+    truncated.write_bytes(truncated.read_bytes()[:300])
+    result = _train(data, "--weights", _weights(data.parent), "--not-dogs", str(no_dogs))
+    assert result.exit_code == 0, result.output
+    assert f"skipped {tiff}" in result.output
+    assert f"skipped {truncated}" in result.output
+
+
+def test_a_breed_with_photos_for_validation_alone_is_named(data: Path) -> None:
+    listed = (data / "train_list.txt").read_text().splitlines()
+    hounds = [line for line in listed if "hound" in line][: TINY.validation_per_breed]
+    (data / "train_list.txt").write_text("\n".join([line for line in listed if "hound" not in line] + hounds))
+    _failed_with_one_sentence(_train(data, "--weights", _weights(data.parent)), "n00000001-red_hound has no photo")
+
+
+def test_imagenet_weights_that_cannot_be_fetched_are_one_sentence(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_network(**_: object) -> None:
+        raise Exception("URL fetch failure on https://storage.test: no route")
+
+    monkeypatch.setattr(keras.applications, "InceptionV3", no_network)
+    _failed_with_one_sentence(_train(data), "could not fetch the ImageNet weights")
+
+
+def test_a_loss_that_is_no_number_ends_the_training_and_leaves_the_artefacts_of_before(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (data.parent / "out").mkdir()
+    (data.parent / "out" / STORED_WEIGHTS).write_bytes(b"of before")
+    diverging = dataclasses.replace(TINY, stages=(dataclasses.replace(TINY.stages[0], rate=float("inf")),))
+    monkeypatch.setitem(recipes.RECIPES, "tiny", diverging)
+    _failed_with_one_sentence(_train(data, "--weights", _weights(data.parent)), "stage all with peak rate inf: NaN")
+    assert not (data.parent / "work" / "all.weights.h5").exists()
+    assert (data.parent / "out" / STORED_WEIGHTS).read_bytes() == b"of before"

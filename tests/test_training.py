@@ -155,6 +155,11 @@ def test_a_stage_learns_the_breeds_from_photos_mixed_by_its_shares(run: Run, tmp
     assert (logits.argmax(1) == breeds).mean() > 0.7
 
 
+def test_another_note_is_no_other_recipe(run: Run) -> None:
+    noted = dataclasses.replace(RECIPE, note="seen better days")
+    training.train(noted, run.training, run.validation, 3, str(run.starting), run.folder / "work", print)
+
+
 def test_a_work_folder_of_another_recipe_is_refused_and_left_alone(run: Run) -> None:
     other = dataclasses.replace(RECIPE, batch=4)
     before = (run.folder / "work" / "run.json").read_text()
@@ -213,27 +218,39 @@ def test_kernels_are_stored_in_half_the_size_and_vectors_as_they_are(run: Run, t
     assert [each.name for each in tmp_path.iterdir()] == [STORED_WEIGHTS]
 
 
-def test_an_interrupted_stage_goes_on_from_its_newest_checkpoint(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("torn", "resumes_at"), [(None, 2), ("latest.weights.h5", 1), ("training_metadata.json", 1)])
+def test_an_interrupted_stage_goes_on_from_its_newest_whole_checkpoint(
+    run: Run, tmp_path: Path, torn: str | None, resumes_at: int
+) -> None:
     class Stopped(Exception):
         pass
 
     class StopAfter(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-            epochs.append(epoch)
-            if epoch == 2 and epochs == [0, 1, 2]:
+            begun.append((epoch, int(self.model.optimizer.iterations)))
+            if epoch == 2 and len(begun) == 3:
                 raise Stopped
 
-    epochs: list[int] = []
-    original = training._callbacks
+    begun: list[tuple[int, int]] = []
+    seen: list[int] = []
+    callbacks, batches = training._callbacks, training.training_batches
     recipe = dataclasses.replace(RECIPE, stages=(dataclasses.replace(RECIPE.stages[0], drift_every=0),), chunk=15)
+    work = tmp_path / "work"
+    arguments = (recipe, run.training, run.validation, 3, str(run.starting), work, print)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "_callbacks", lambda *given: [*original(*given), StopAfter()])
-        arguments = (recipe, run.training, run.validation, 3, str(run.starting), tmp_path / "work", lambda text: None)
+        patch.setattr(training, "_callbacks", lambda *given: [*callbacks(*given), StopAfter()])
+        patch.setattr(training, "training_batches", lambda *given: seen.append(given[-1]) or batches(*given))
         with pytest.raises(Stopped):
             training.train(*arguments)
+        if torn:
+            file = work / "all-checkpoint" / torn
+            file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
         training.train(*arguments)
-    assert epochs[3] == 2, f"resumed at chunk {epochs[3]}, not where it stopped: {epochs}"
-    assert (tmp_path / "work" / "all.weights.h5").is_file()
+    assert begun[:3] == [(0, 0), (1, 15), (2, 30)]
+    assert begun[3] == (resumes_at, 15 * resumes_at), f"went on at {begun[3]}, not where it stopped: {begun}"
+    assert sorted(path.name for path in work.iterdir()) == ["all.weights.h5", "head.weights.h5", "run.json"]
+    if torn != "latest.weights.h5":
+        assert seen[-1] == 15 * resumes_at * RECIPE.batch
 
 
 def test_the_real_network_has_breed_and_dog_logits_and_holds_its_lower_blocks_when_told() -> None:

@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from backend.commands.arguments import PATH, json_option, list_option
+from backend.errors import DogsnapError
 
 
 @click.command()
@@ -22,7 +24,7 @@ from backend.commands.arguments import PATH, json_option, list_option
     type=PATH,
     help="folder of photos without a dog: the half that training did not see",
 )
-@click.option("--limit", type=int, help="at most so many photos, evenly spread")
+@click.option("--limit", type=click.IntRange(min=1), help="at most so many photos, evenly spread")
 @json_option
 @click.option("--picture", type=PATH, help="write a PNG: confusion heat map and reliability plot")
 def evaluate(
@@ -36,16 +38,22 @@ def evaluate(
 ) -> None:
     """Report the scores of VERSION (a version directory, like models/inception_v3/2) on the photos in DATA."""
     try:
-        scores = _evaluate(version, data, list_name, not_dogs, limit, picture)
+        _evaluate(version, data, list_name, not_dogs, limit, json_file, picture)
+    except DogsnapError as error:
+        raise click.ClickException(error.message) from error
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error).splitlines()[0]) from error
-    if json_file:
-        json_file.write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _evaluate(
-    version: Path, data: Path, list_name: str, not_dogs: Path | None, limit: int | None, picture: Path | None
-) -> dict:
+    version: Path,
+    data: Path,
+    list_name: str,
+    not_dogs: Path | None,
+    limit: int | None,
+    json_file: Path | None,
+    picture: Path | None,
+) -> None:
     import numpy as np
 
     from backend.modeling import dataset, evaluation, pictures, scoring
@@ -60,20 +68,24 @@ def _evaluate(
     click.echo(f"{version} on {len(examples)} photos of {data}\n{evaluation.as_text(scores)}")
     click.echo(f"called a dog                {scores['dogs']['called_dog']:.2%}")
     if not_dogs:
-        _, dog = scoring.answers(exported, dataset.every_second_photo(not_dogs, 1))
+        others = dataset.readable_photos(dataset.every_second_photo(not_dogs, 1), click.echo)
+        _, dog = scoring.answers(exported, others)
         scores["not_dogs"] = evaluation.dog_report(dog, decision["dog_threshold"], shows_dog=False)
         click.echo(
             f"called no dog               {scores['not_dogs']['called_no_dog']:.2%} of {len(dog)} photos without one"
         )
+    if json_file:
+        json_file.write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if picture:
         pictures.draw(probabilities, breeds, labels, picture)
-    return scores
 
 
 def _examples(data: Path, list_name: str, labels: list[dict], limit: int | None) -> list:
     from backend.modeling import dataset
 
-    listed = (data / f"{list_name}.txt").is_file()
+    # A list that somebody names has to be there; without the usual one, a folder of photos is as good.
+    named = click.get_current_context().get_parameter_source("list_name") is ParameterSource.COMMANDLINE
+    listed = named or (data / f"{list_name}.txt").is_file()
     examples = dataset.read_list(data, list_name) if listed else dataset.read_folders(data, labels)
     if listed:
         dataset.check_folders(dataset.breed_folders(data), labels)

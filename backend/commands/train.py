@@ -77,12 +77,14 @@ def train(
     try:
         folders = dataset.breed_folders(data)
         labels = dataset.labels_of(folders, breeds)
-        examples = dataset.readable(dataset.read_list(data, "train_list"), click.echo)
-        dataset.check_taught(folders, examples)
-        fitted, validation = dataset.split_validation(examples, recipe.validation_per_breed, recipe.seed)
+        listed = dataset.read_list(data, "train_list")
+        # Cut before the unreadable ones go: a photo lost or repaired between two sittings moves no other one across the cut.
+        parts = dataset.split_validation(listed, recipe.validation_per_breed, recipe.seed)
+        fitted, validation = (dataset.readable(part, click.echo) for part in parts)
+        dataset.check_taught(folders, fitted)
         training.use_precision(precision)
         work = work or WORK / recipe_name
-        no_dogs = dataset.every_second_photo(not_dogs, 0) if not_dogs else []
+        no_dogs = dataset.readable_photos(dataset.every_second_photo(not_dogs, 0), click.echo) if not_dogs else []
         model = training.train(recipe, fitted, validation, len(labels), weights, work, click.echo, no_dogs)
         scores = finishing.finish(model, recipe, labels, fitted, validation, no_dogs, out, click.echo)
     except (OSError, ValueError) as error:

@@ -139,17 +139,21 @@ def load_imagenet_weights(model: keras.Model, weights: str) -> list[keras.layers
     """Fill the backbone with ImageNet weights: `imagenet` lets Keras Applications fetch them, anything else is a file.
 
     A file may be incomplete (kernels with a run of zeros at the start): `mending.fill_holes` fills them, and their layers are
-    returned. Raises FileNotFoundError or ValueError, in one sentence, when the file does not fit.
+    returned. Raises OSError or ValueError, in one sentence, when they cannot be fetched or the file does not fit.
     """
     backbone = backbone_of(model)
     if weights == "imagenet":
-        source = keras.applications.InceptionV3(
-            weights="imagenet", include_top=False, input_shape=backbone.input_shape[1:]
-        )
-        backbone.set_weights(source.get_weights())
+        backbone.set_weights(_fetched_imagenet_weights(backbone.input_shape[1:]))
         return []
     _load_weights_file(backbone, Path(weights))
     return fill_holes(backbone)
+
+
+def _fetched_imagenet_weights(shape: tuple[int, int, int]) -> list[np.ndarray]:
+    try:
+        return keras.applications.InceptionV3(weights="imagenet", include_top=False, input_shape=shape).get_weights()
+    except Exception as error:  # Keras raises nothing narrower when the download fails
+        raise OSError(f"Keras could not fetch the ImageNet weights ({error}); give --weights FILE") from error
 
 
 def _load_weights_file(model: keras.Model, path: Path) -> None:

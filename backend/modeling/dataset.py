@@ -12,6 +12,8 @@ from pathlib import Path
 
 from PIL import Image
 
+KINDS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")  # what TensorFlow decodes, by Pillow's names; it reads more
+
 
 class DatasetError(ValueError):
     """The data folder is not what was expected; the message says what to do."""
@@ -25,9 +27,14 @@ class Example:
     breed: int
 
 
+def images_folder(data: Path) -> Path:
+    """Where the folders of the breeds are: `images`, or `Images` as in the archive that Stanford hands out."""
+    return data / "Images" if (data / "Images").is_dir() else data / "images"
+
+
 def breed_folders(data: Path) -> list[str]:
     """The folders `<wnid>-<Name>` below `images`, sorted: this order is the network's class order."""
-    images = data / "images"
+    images = images_folder(data)
     if not images.is_dir():
         raise DatasetError(
             f"{data} holds no folder `images`; expected the Stanford Dogs layout images/<wnid>-<Name>/*.jpg"
@@ -67,31 +74,49 @@ def check_folders(folders: list[str], labels: list[dict]) -> None:
 def read_list(data: Path, name: str) -> list[Example]:
     """The photos of `train_list` or `test_list` (as .txt, a line a photo, relative to `images`), in the file's order."""
     index = {folder: place for place, folder in enumerate(breed_folders(data))}
-    path = data / f"{name}.txt"
+    images, path = images_folder(data), data / f"{name}.txt"
     if not path.is_file():
-        raise DatasetError(f"{path} does not exist; expected a list of photos, one `<folder>/<file>.jpg` a line")
+        raise DatasetError(
+            f"{path} does not exist; expected a list of photos, one `<folder>/<file>.jpg` a line{_from_matlab(path)}"
+        )
     examples = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split(), 1):
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
         folder = line.split("/", 1)[0]
         if folder not in index:
-            raise DatasetError(f"{path}:{number} names the folder {folder}, which is not below {data / 'images'}")
-        examples.append(Example(data / "images" / line, index[folder]))
+            raise DatasetError(f"{path}:{number} names the folder {folder}, which is not below {images}")
+        examples.append(Example(images / line.strip(), index[folder]))
     return examples
 
 
+def _from_matlab(path: Path) -> str:
+    """How the list is got from MATLAB's form of it, which Stanford hands out, where that is there."""
+    matlab = path.with_suffix(".mat")
+    if not matlab.is_file():
+        return ""
+    program = (
+        f"from scipy.io import loadmat; print(*(row[0][0] for row in loadmat('{matlab}')['file_list']), sep='\\n')"
+    )
+    return f'. With SciPy installed, {matlab.name} becomes it by: python -c "{program}" > {path}'
+
+
 def check_taught(folders: list[str], training: list[Example]) -> None:
-    """Refuse class folders of which no photo is listed for training: their class could never be answered."""
+    """Refuse class folders of which no photo is left to train on: their class could never be answered."""
     taught = {example.breed for example in training}
     if untaught := [folder for index, folder in enumerate(folders) if index not in taught]:
         raise DatasetError(
-            f"class folder {untaught[0]} has no photo in train_list.txt; list its photos, or remove the folder"
+            f"class folder {untaught[0]} has no photo in train_list.txt but those that validate; list more, or remove the folder"
         )
 
 
 def read_folders(data: Path, labels: list[dict]) -> list[Example]:
     """Every photo below `images/<wnid>-<Name>/`, for folders without a list; the order of `labels` gives the breed's place."""
     place = {label["id"]: index for index, label in enumerate(labels)}
-    found = sorted((data / "images").rglob("*.jp*g"))
+    images = images_folder(data)
+    found = sorted(images.rglob("*.jp*g"))
+    if not found:
+        raise DatasetError(f"no photo below {images}; expected images/<wnid>-<Name>/*.jpg")
     unknown = [path for path in found if path.parent.name.partition("-")[0] not in place]
     if unknown:
         raise DatasetError(f"{unknown[0]} lies in no folder of a breed that the model knows")
@@ -129,13 +154,20 @@ def readable(examples: list[Example], report) -> list[Example]:
     return good
 
 
+def readable_photos(photos: list[Path], report) -> list[Path]:
+    """The same for photos that show no breed."""
+    return [example.path for example in readable([Example(path, 0) for path in photos], report)]
+
+
 def _fault(path: Path) -> str | None:
     try:
-        with Image.open(path) as photo:
+        with Image.open(path, formats=KINDS) as photo:
+            if photo.format == "WEBP" and photo.is_animated:
+                return "an animated WebP"
             # JPEGs are decoded to their end at an eighth of the size, in a tenth of the time.
             photo.draft("RGB", (64, 64))
             photo.load()
-    except (OSError, SyntaxError, ValueError) as error:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         return "no such file" if isinstance(error, FileNotFoundError) else str(error).splitlines()[0]
     return None
 

@@ -6,7 +6,8 @@ It does not train, and adds no decoding: that is `merge.py`.
 import errno
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import keras
@@ -165,10 +166,11 @@ def write_version(
 
     `signatures`: tf.functions with input signatures, saved with method tensorflow/serving/predict. `description`: goes to
     assets.extra/dogsnap.json. `warmup`: by signature name, the inputs of a request that a server runs before the first user's.
-    `acceleration`: the network by itself, for a faster runtime; what comes of it goes to `report`.
+    `acceleration`: the network by itself, for a faster runtime; what comes of it goes to `report`. Raises OSError when the disk
+    is full.
     """
     model_folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".writing-", dir=model_folder) as temporary:
+    with tempfile.TemporaryDirectory(prefix=".writing-", dir=model_folder) as temporary, _full_disk_as_os_error():
         folder = Path(temporary) / "version"
         tf.saved_model.save(module, str(folder), signatures=dict(signatures))
         (folder / "assets.extra").mkdir()
@@ -180,6 +182,14 @@ def write_version(
             accelerate(folder, acceleration, report)
         checksums.write(folder)
         return _publish(folder, model_folder)
+
+
+@contextmanager
+def _full_disk_as_os_error() -> Iterator[None]:
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise OSError(f"{error.message}; nothing was exported, free some room and try again") from error
 
 
 def _publish(folder: Path, model_folder: Path) -> Path:

@@ -19,6 +19,7 @@ from backend.modeling.architectures import (
     STORED_WEIGHTS,
     dog_logit,
     feature_extractor,
+    in_precision,
     load_stored_weights,
     save_stored_weights,
 )
@@ -53,24 +54,27 @@ def finish(
     calibration = evaluation.calibrate(logits, breeds, dog, others)
     probabilities = evaluation.softmax(logits / calibration.temperature)
     validated = evaluation.report(probabilities, breeds, labels, calibration.confident_threshold)
-    write_weights(model, recipe, out)
-    stored = stored_answers(model, recipe, validation, out)
-    scores = {
-        "calibration": evaluation.as_json(calibration),
-        "validation": validated,
-        "float16": evaluation.cost_of_storing(
-            probabilities, evaluation.softmax(stored / calibration.temperature), breeds
-        ),
-    }
+    out.mkdir(parents=True, exist_ok=True)
+    # Weights and the thresholds that belong to them take their places together, once everything is measured.
+    with replacing(out / STORED_WEIGHTS) as weights:
+        save_stored_weights(model, recipe.architecture, weights)
+        stored = evaluation.softmax(stored_answers(model, recipe, validation, weights) / calibration.temperature)
+        scores = {
+            "calibration": evaluation.as_json(calibration),
+            "validation": validated,
+            "float16": evaluation.cost_of_storing(probabilities, stored, breeds),
+        }
     write_descriptions(recipe, labels, scores, out)
     return scores
 
 
-def stored_answers(model: keras.Model, recipe: Recipe, examples: list[Example], out: Path) -> np.ndarray:
-    """Breed logits (n, classes) of a network like `model` that holds what is stored below `out`."""
+def stored_answers(model: keras.Model, recipe: Recipe, examples: list[Example], weights: Path) -> np.ndarray:
+    """Breed logits (n, classes) of a float32 network like `model` that holds the stored `weights`."""
     classes = model.output["breeds"].shape[-1]
-    again = ARCHITECTURES[recipe.architecture](classes, recipe.size, recipe.dropout)
-    load_stored_weights(again, out / STORED_WEIGHTS)
+    again = in_precision(
+        "float32", model, lambda: ARCHITECTURES[recipe.architecture](classes, recipe.size, recipe.dropout)
+    )
+    load_stored_weights(again, weights)
     return raw_answers(again, examples, recipe)[1]
 
 
@@ -86,15 +90,16 @@ def fit_dog_head(
     extractor = feature_extractor(model)
     others = [Example(path, place) for place, path in enumerate(no_dogs)]
     near = _features(extractor, _views(dogs, DOG_VIEWS, recipe))[0]
-    pasted = _features(extractor, _pasted(dogs, others, PASTED_VIEWS, recipe))[0]
-    positive = np.concatenate([near, pasted])
+    pasted, scenes = _features(extractor, _pasted(dogs, others, PASTED_VIEWS, recipe))
     negative, places = _features(extractor, _views(others, NO_DOG_VIEWS, recipe))
     plain, plain_places = _features(extractor, plain_batches(others, recipe.size, recipe.batch))
     unseen = np.zeros((len(others), 1))
     for fold in (0, 1):
+        # A scene that is held out may not have been seen behind a dog, either.
+        positive = np.concatenate([near, pasted[scenes % 2 != fold]])
         weights, bias = _fit_logistic(positive, negative[places % 2 != fold])
         unseen[plain_places[plain_places % 2 == fold]] = plain[plain_places % 2 == fold] @ weights + bias
-    model.get_layer("dog").set_weights(_fit_logistic(positive, negative))
+    model.get_layer("dog").set_weights(_fit_logistic(np.concatenate([near, pasted]), negative))
     weights, bias = model.get_layer("breeds").get_weights()
     breeds = np.zeros((len(others), len(bias)))
     breeds[plain_places] = plain @ weights + bias
@@ -117,12 +122,13 @@ def _views(examples: list[Example], views: float, recipe: Recipe) -> tf.data.Dat
 
 
 def _pasted(dogs: list[Example], scenes: list[Example], views: float, recipe: Recipe) -> tf.data.Dataset:
+    """Batches of dogs in scenes, told by the scene's number."""
     steps = max(1, round(views * len(dogs) / recipe.batch))
     pairs = tf.data.Dataset.zip(
         photo_files(dogs).shuffle(len(dogs), seed=recipe.seed).repeat(), photo_files(scenes).repeat()
     )
     views_ = pairs.map(
-        lambda dog, scene: (paste(_read(dog[0]), _read(scene[0]), recipe.size), {"breeds": dog[1]}),
+        lambda dog, scene: (paste(_read(dog[0]), _read(scene[0]), recipe.size), {"breeds": scene[1]}),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     return views_.batch(recipe.batch).take(steps)
@@ -149,12 +155,6 @@ def raw_answers(
         logits.append(answer["breeds"])
         dog.append(answer["dog"][:, 0])
     return np.concatenate(breeds), np.concatenate(logits), np.concatenate(dog)
-
-
-def write_weights(model: keras.Model, recipe: Recipe, out: Path) -> None:
-    """Write the float16 weights below `out`; an older file is replaced only when the new one is whole."""
-    out.mkdir(parents=True, exist_ok=True)
-    save_stored_weights(model, recipe.architecture, out / STORED_WEIGHTS)
 
 
 def write_descriptions(recipe: Recipe, labels: list[dict], scores: dict, out: Path) -> None:

@@ -4,6 +4,8 @@ It decides nothing about the network's answers (temperature and thresholds are `
 """
 
 import json
+import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -50,10 +52,12 @@ def train(
     `scenes`: photos of anything but dogs. Where the starting weights have holes, these stand for the photos that the weights
     came from; without them the training photos do, which costs a point of top-1 before training.
     `folder` keeps a file per finished stage and the checkpoint of the running one: called again with the same folder it goes
-    on where it stopped. Raises ValueError when `folder` belongs to another recipe or the weights do not fit.
+    on where it stopped. Raises ValueError when `folder` belongs to another recipe, the weights do not fit, or the loss stops
+    being a number.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    remember({"recipe": asdict(recipe), "classes": classes}, folder)
+    decisive = {name: value for name, value in asdict(recipe).items() if name != "note"}
+    remember({"recipe": decisive, "classes": classes}, folder)
     keras.utils.set_random_seed(recipe.seed)
     build = partial(ARCHITECTURES[recipe.architecture], classes, recipe.size, recipe.dropout)
     model = build()
@@ -65,8 +69,8 @@ def train(
         settle_statistics(backbone_of(model), mended, _settling_batches(scenes, training, recipe))
         fit_head(model, recipe, training, validation, report)
         _save_weights(model, head)
-    for stage in recipe.stages:
-        _run_stage(model, recipe, stage, training, validation, folder, report)
+    for place, stage in enumerate(recipe.stages):
+        _run_stage(model, recipe, stage, training, validation, folder, recipe.seed + 1 + place, report)
     if recipe.soup:
         model.set_weights(_mean(model, recipe.soup, folder))
     return in_precision("float32", model, build)
@@ -108,9 +112,11 @@ def _settling_batches(scenes: Sequence[Path], training: list[Example], recipe: R
 def remember(run: dict, folder: Path) -> None:
     """Write down what this folder trains; a folder of something else is refused rather than mixed up. Raises ValueError."""
     told, file = json.dumps(run, indent=1), folder / "run.json"
-    if file.is_file() and file.read_text() != told:
+    if not file.is_file():
+        with replacing(file) as temporary:
+            temporary.write_text(told)
+    elif file.read_text() != told:
         raise ValueError(f"{folder} holds another training (see {file}); give another --work folder, or remove it")
-    file.write_text(told)
 
 
 def _save_weights(model: keras.Model, path: Path) -> None:
@@ -121,18 +127,19 @@ def _save_weights(model: keras.Model, path: Path) -> None:
 
 
 def training_batches(
-    examples: list[Example], recipe: Recipe, seed: int, strengths: tuple[float, ...] = (1.0,)
+    examples: list[Example], recipe: Recipe, seed: int, strengths: tuple[float, ...] = (1.0,), seen: int = 0
 ) -> tf.data.Dataset:
     """Endless augmented batches: (image float32 (n, h, w, 3) in [0, 1], {"breeds": int32 (n,)}), every photo once a round.
 
-    `strengths`: of the augmentation, see `augmentation.augment`; each photo draws one of them.
+    `strengths`: of the augmentation, see `augmentation.augment`; each photo draws one of them. `seen`: how many photos of
+    this seed's order an interrupted training has had already.
     """
 
     def view(path: tf.Tensor, breed: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         strength = tf.gather(strengths, tf.random.uniform((), 0, len(strengths), tf.int32))
         return augment(decode(tf.io.read_file(path)), recipe.size, strength), {"breeds": breed}
 
-    dataset = photo_files(examples).shuffle(len(examples), seed=seed).repeat()
+    dataset = photo_files(examples).shuffle(len(examples), seed=seed).repeat().skip(seen)
     dataset = dataset.map(view, num_parallel_calls=tf.data.AUTOTUNE)
     return dataset.batch(recipe.batch, drop_remainder=True).prefetch(2)
 
@@ -203,9 +210,10 @@ def _run_stage(
     training: list[Example],
     validation: list[Example],
     folder: Path,
+    seed: int,
     report: Report,
 ) -> None:
-    done = _file_of(stage.name, folder)
+    done, checkpoint = _file_of(stage.name, folder), folder / f"{stage.name}-checkpoint"
     if done.is_file():
         model.load_weights(done)
         report(f"{stage.name}: done before, taken from {done}")
@@ -217,16 +225,39 @@ def _run_stage(
     learner = breed_learner(model, stage)
     learner.compile(_optimizer(recipe, stage, steps), _loss(recipe), metrics=["accuracy"])
     report(f"{stage.name}: {steps} steps of {recipe.batch} photos, {len(learner.trainable_weights)} tensors learn")
-    batches = training_batches(training, recipe, recipe.seed + len(stage.name), stage.strengths)
-    batches = batches.map(_as_one_hot(learner))
-    mixed = batches.map(mixing(stage.mix_up, stage.cut_mix))
+    seen = chunks_done(checkpoint) * chunk * recipe.batch
+    batches = training_batches(training, recipe, seed, stage.strengths, seen).map(_as_one_hot(learner))
     held_out = plain_batches(validation, recipe.size, recipe.batch).map(_as_one_hot(learner))
-    learner.fit(
-        mixed, epochs=-(-steps // chunk), steps_per_epoch=chunk, validation_data=held_out,
-        validation_freq=3, shuffle=False, callbacks=_callbacks(model, stage, folder, batches),
-    )  # fmt: skip
+    try:
+        learner.fit(
+            batches.map(mixing(stage.mix_up, stage.cut_mix)),
+            epochs=-(-steps // chunk), steps_per_epoch=chunk, validation_data=held_out, validation_freq=3,
+            shuffle=False, callbacks=_callbacks(model, stage, checkpoint, batches),
+        )  # fmt: skip
+    except RuntimeError as error:
+        raise ValueError(f"stage {stage.name} with peak rate {stage.rate}: {error}") from error
     _save_weights(model, done)
+    shutil.rmtree(checkpoint)
     report(f"{stage.name}: averaged weights: validation top-1 {learner.evaluate(held_out, verbose=0)[1]:.4f}")
+
+
+def chunks_done(checkpoint: Path) -> int:
+    """How many chunks of a stage its checkpoint holds; 0 without one.
+
+    Keras notes the number in a small file after the weights. Where a kill left that torn, the checkpoint before is taken.
+    """
+    note = checkpoint / "training_metadata.json"
+    if not note.is_file():
+        return 0
+    try:
+        return json.loads(note.read_text())["epoch"]
+    except ValueError:
+        for torn in (note, checkpoint / "latest.weights.h5"):
+            torn.unlink(missing_ok=True)
+            before = torn.with_name(f"{torn.name}.bkp")
+            if before.is_file():
+                os.replace(before, torn)
+        return chunks_done(checkpoint)
 
 
 def breed_learner(model: keras.Model, stage: Stage) -> keras.Model:
@@ -256,12 +287,15 @@ def _optimizer(recipe: Recipe, stage: Stage, steps: int) -> keras.optimizers.Opt
 
 
 def _callbacks(
-    model: keras.Model, stage: Stage, folder: Path, batches: tf.data.Dataset
+    model: keras.Model, stage: Stage, checkpoint: Path, batches: tf.data.Dataset
 ) -> list[keras.callbacks.Callback]:
+    folder = checkpoint.parent
     callbacks = [
+        # It raises: a stage that merely stopped would be taken for finished, and its last good checkpoint be written over.
+        keras.callbacks.TerminateOnNaN(raise_error=True),
         keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: require_room(folder, 16 * model.count_params())),
-        keras.callbacks.BackupAndRestore(folder / f"{stage.name}-checkpoint"),
-        keras.callbacks.TerminateOnNaN(),
+        # The one before is kept for a kill while the newest is written; both stay until the stage's own file is whole.
+        keras.callbacks.BackupAndRestore(checkpoint, double_checkpoint=True, delete_checkpoint=False),
     ]
     if stage.drift_every:
         callbacks.append(StatisticsDrift(backbone_of(model), batches, stage.drift_every))
@@ -283,5 +317,5 @@ class StatisticsDrift(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         """Let one batch through in training mode; only the statistics change."""
-        if (batch + 1) % self._every == 0:
+        if int(self.model.optimizer.iterations) % self._every == 0:
             self._forward(next(self._photos)[0])

@@ -1,0 +1,75 @@
+"""`dogsnap evaluate`: what it prints, writes and refuses, on a tiny version and photos that the tests draw."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from exported import export
+from photos import make_data_set
+
+from backend.cli import main
+
+
+@pytest.fixture(scope="module")
+def version(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return export(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return make_data_set(tmp_path / "dogs", per_breed=2)
+
+
+def _evaluate(version: Path, data: Path, *more: object) -> Result:
+    return CliRunner().invoke(main, ["evaluate", str(version), "--data", str(data), *map(str, more)])
+
+
+def _failed_with(result: Result, words: str) -> None:
+    assert result.exit_code == 1, result.output
+    assert words in result.output
+    assert "Traceback" not in result.output
+    assert result.output.splitlines()[-1].startswith("Error: ")
+
+
+def test_the_scores_of_the_test_list_are_printed_and_written_and_bad_photos_named(version: Path, data: Path) -> None:
+    no_dogs = data / "images" / "n00000003-blue_spaniel"
+    for bad in (data / "images" / "n00000001-red_hound" / "n00000001_3.jpg", no_dogs / "n00000003_1.jpg"):
+        bad.write_bytes(b"no photo")
+    files = data.parent / "scores.json", data.parent / "scores.png"
+    done = _evaluate(version, data, "--not-dogs", no_dogs, "--json", files[0], "--picture", files[1])
+    assert done.exit_code == 0, done.output
+    assert "n00000001_3.jpg" in done.output
+    assert "n00000003_1.jpg" in done.output
+    scores = json.loads(files[0].read_text(encoding="utf-8"))
+    assert scores["photos"] == 11
+    assert 0 <= scores["top1"] <= 1
+    assert scores["not_dogs"]["photos"] == 2
+    assert files[1].read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_figures_are_written_before_the_picture_fails(version: Path, data: Path) -> None:
+    written = data.parent / "scores.json"
+    _failed_with(_evaluate(version, data, "--json", written, "--picture", data / "none" / "a.png"), "none")
+    assert json.loads(written.read_text(encoding="utf-8"))["photos"] == 12
+
+
+def test_a_folder_without_lists_is_taken_whole_and_a_named_list_has_to_be_there(version: Path, data: Path) -> None:
+    for name in ("train_list", "test_list"):
+        (data / f"{name}.txt").unlink()
+    assert f"on 18 photos of {data}" in _evaluate(version, data).output
+    _failed_with(_evaluate(version, data, "--list", "tset_list"), "tset_list.txt does not exist")
+
+
+def test_a_folder_without_photos_is_named(version: Path, tmp_path: Path) -> None:
+    _failed_with(_evaluate(version, tmp_path / "nowhere"), "expected images/<wnid>-<Name>/*.jpg")
+
+
+def test_a_place_that_cannot_be_written_to_is_one_sentence(version: Path, data: Path) -> None:
+    _failed_with(_evaluate(version, data, "--json", data / "none" / "scores.json"), "No such file or directory")
+
+
+def test_a_limit_below_one_is_refused(version: Path, data: Path) -> None:
+    done = _evaluate(version, data, "--limit", 0)
+    assert done.exit_code == 2
+    assert "x>=1" in done.output
