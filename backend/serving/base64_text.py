@@ -12,6 +12,7 @@ from backend.errors import InvalidArgument
 # However long: graphs count its characters, not its bytes, and must not read as a photo what was read as none here.
 DATA_PREFIX = re.compile(rb"\s*data:[^,]*,", re.IGNORECASE)
 TO_STANDARD, TO_WEB_SAFE = bytes.maketrans(b"-_", b"+/"), bytes.maketrans(b"+/", b"-_")
+OTHER = re.compile(rb"[^A-Za-z0-9+/]")
 WHITE_SPACE = b" \t\r\n\f\v"
 EXPECTED = "expected base64 text (standard or web-safe alphabet, padded or not, line breaks and a data: prefix allowed)"
 
@@ -30,8 +31,7 @@ def _decode_other_form(text: bytes) -> bytes:
     try:
         return pybase64.b64decode(standard + b"=" * (-len(standard) % 4), validate=True)
     except ValueError:
-        fault = _fault(standard.decode("utf-8", "replace"))
-        raise InvalidArgument(f"Unable to base64 decode: {EXPECTED}, received {fault}") from None
+        raise InvalidArgument(f"Unable to base64 decode: {EXPECTED}, received {_fault(standard)}") from None
 
 
 def to_web_safe_base64(contents: bytes) -> bytes:
@@ -45,8 +45,9 @@ def web_safe(text: bytes) -> bytes:
     return (text.translate(TO_WEB_SAFE) if has_others else text).rstrip(b"=")
 
 
-def _fault(standard: str) -> str:
-    wrong = re.search(r"[^A-Za-z0-9+/]", standard)
+def _fault(standard: bytes) -> str:
+    wrong = OTHER.search(standard)
     if wrong:
-        return f"the character {wrong[0]!r}"
+        character = standard[wrong.start() : wrong.start() + 4].decode("utf-8", "replace")[0]  # of 4 bytes at most
+        return f"the character {character!r}"
     return f"{len(standard)} characters, a number that no bytes encode to"
