@@ -11,11 +11,12 @@ import requests
 import tensorflow as tf
 import tiny_models
 from colour_photos import encode, huge_png, plain
+from google.protobuf import any_pb2, wrappers_pb2
 from hostile_photos import gif_of_frames
 from server_process import memory, most_seconds, worker_of
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-from backend.errors import TooLarge
+from backend.errors import InvalidArgument, TooLarge
 from backend.modeling import merge
 from backend.serving.base64_text import web_safe
 from backend.serving.photo import PhotoLimits
@@ -41,7 +42,13 @@ def example(contents: bytes) -> bytes:
             "size": tf.train.Feature(float_list=tf.train.FloatList(value=[1.0])),
         }
     )
-    return tf.train.Example(features=features).SerializeToString()
+    return tf.train.Example(features=features).SerializeToString(deterministic=True)
+
+
+def example_in_rows(contents: bytes) -> bytes:
+    row = tf.train.Feature(bytes_list=tf.train.BytesList(value=[contents]))
+    lists = tf.train.FeatureLists(feature_list={"images": tf.train.FeatureList(feature=[row, row])})
+    return tf.train.SequenceExample(feature_lists=lists).SerializeToString(deterministic=True)
 
 
 FORMS = {
@@ -50,6 +57,7 @@ FORMS = {
     "base64 text after a line break": lambda contents: b"\n" + base64.b64encode(contents),
     "base64 text after a long prefix": lambda contents: f"data:{'é' * 256},".encode() + base64.b64encode(contents),
     "a tf.Example": example,
+    "a tf.SequenceExample": example_in_rows,
 }
 
 
@@ -82,6 +90,25 @@ def test_of_a_gif_in_an_example_the_graph_sees_the_first_frame_and_the_other_fea
     assert list(features["size"].float_list.value) == [1.0]
 
 
+def test_what_tensorflow_finds_in_an_example_is_what_is_checked():
+    picture = tf.train.Feature(bytes_list=tf.train.BytesList(value=[BOMB]))
+    numbers = tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))
+    both = picture.SerializeToString() + numbers.SerializeToString()  # messages keep the last of the two
+    entry = any_pb2.Any(type_url="image", value=both)  # its fields are written as those of a map's entry
+    features = wrappers_pb2.BytesValue(value=entry.SerializeToString())
+    hidden = wrappers_pb2.BytesValue(value=features.SerializeToString()).SerializeToString()
+    wanted = {"image": tf.io.VarLenFeature(tf.string)}
+    assert tf.io.parse_single_example(hidden, wanted)["image"].values.numpy().tolist() == [BOMB]
+    assert BOMB not in seen(hidden)
+
+
+def test_an_example_that_tensorflow_alone_can_read_is_refused():
+    badly_named = example(BOMB).replace(b"size", b"siz\xff")
+    assert tf.io.parse_single_example(badly_named, {"image": tf.io.FixedLenFeature([], tf.string)})["image"] == BOMB
+    with pytest.raises(InvalidArgument, match="names of its features in UTF-8"):
+        seen(badly_named)
+
+
 def test_the_frames_of_a_gif_are_counted_together_where_a_graph_takes_all_of_them():
     assert gif_pixels(LONG_GIF, 10**9) == 10_000 * 64 * 48
     with pytest.raises(TooLarge, match=r"megapixels .*DOGSNAP_MAX_PHOTO_PIXELS"):
@@ -89,7 +116,8 @@ def test_the_frames_of_a_gif_are_counted_together_where_a_graph_takes_all_of_the
 
 
 @pytest.mark.parametrize(
-    "text", [b"BMW builds cars in Munich, and motorcycles", b"hello123", b"\nhello", b"", b"RIFF raff"]
+    "text",
+    [b"BMW builds cars in Munich, and motorcycles", b"hello123", b"\nhello", b"\x12hello", b"\n\0", b"", b"RIFF raff"],
 )
 def test_texts_that_begin_like_pictures_are_left_alone(text):
     assert seen(text) == text

@@ -6,6 +6,7 @@ It leaves alone what TensorFlow's decoders would not take for a picture, and doe
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import tensorflow as tf
@@ -24,7 +25,7 @@ STARTS = (JPEG, PNG, b"GIF8", BMP)
 OPERATIONS = {"DecodeImage", "DecodeJpeg", "DecodeAndCropJpeg", "DecodePng", "DecodeBmp", "DecodeGif", "DecodeWebP"}
 OF_ALL_FRAMES = {"DecodeGif", "DecodeWebP"}
 SEEN_OF_NO_PHOTO = 16  # bytes, enough for TensorFlow to tell the kind from and to refuse it in its own words
-EXAMPLE_START = b"\n"  # the tag of tf.Example's one field
+EXAMPLE_STARTS = (b"\n", b"\x12")  # the tags of tf.Example's one field, and of the other of tf.SequenceExample
 
 
 @dataclass(frozen=True)
@@ -81,23 +82,36 @@ def _each(values: np.ndarray, change: Callable[[bytes], bytes]) -> np.ndarray:
 
 def _safe_value(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
     """What begins like a tf.Example may be base64 text after a line break as well, so it is looked at as both."""
-    return _safe_string(_safe_example(value, safe) if value.startswith(EXAMPLE_START) else value, safe)
+    return _safe_string(_safe_example(value, safe) if value.startswith(EXAMPLE_STARTS) else value, safe)
 
 
 def _safe_example(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
-    """A tf.Example with what the graph may see of its pictures; anything else that begins like one as it is."""
+    """A tf.Example or tf.SequenceExample with what the graph may see of its pictures; anything else that begins so as it is.
+
+    It is written anew: of a feature with two values TensorFlow reads the first, and here the last is seen. Raises
+    InvalidArgument for one that TensorFlow alone can read.
+    """
     try:
-        example = tf.train.Example.FromString(value)
+        example = tf.train.SequenceExample.FromString(value)  # an Example is one without lists
     except DecodeError:
+        _refuse_if_readable(value)
         return value
-    before = [list(feature.bytes_list.value) for feature in example.features.feature.values()]
-    after = [[_safe_string(string, safe) for string in strings] for strings in before]
-    if after == before:
-        return value
-    for feature, strings in zip(example.features.feature.values(), after, strict=True):
-        if strings:
-            feature.bytes_list.value[:] = strings
-    return example.SerializeToString()
+    rows = chain.from_iterable(each.feature for each in example.feature_lists.feature_list.values())
+    features = [*example.context.feature.values(), *rows]
+    for feature in features:
+        if feature.HasField("bytes_list"):
+            feature.bytes_list.value[:] = [_safe_string(string, safe) for string in feature.bytes_list.value]
+    return example.SerializeToString(deterministic=True) if features else value
+
+
+def _refuse_if_readable(value: bytes) -> None:
+    """TensorFlow's parser does not look whether the names of features are UTF-8."""
+    nothing = {"": tf.io.VarLenFeature(tf.string)}
+    try:
+        tf.io.parse_sequence_example([value], nothing, nothing)
+    except tf.errors.OpError:
+        return
+    raise InvalidArgument("a tf.Example cannot be read: expected the names of its features in UTF-8; write it anew")
 
 
 def _safe_string(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
