@@ -56,7 +56,9 @@ def prediction(version: int) -> bytes:
 
 
 class StubEngine:
-    """The service of a version folder on `port`; `answer` says what Predict does. Use it as a context manager.
+    """The service of a version folder on `port`; `answer` says what Predict does, `tell` what GetModelMetadata does.
+
+    Use it as a context manager.
 
     `with_status`: it also has ModelService; `health`: it also tells its health, which `health.set("", ...)` changes.
     """
@@ -65,12 +67,14 @@ class StubEngine:
         version = int(version_dir.name)
         self.fixed = prediction(version)
         self.answer: Handler = self.at_once
-        about, state = metadata(version_dir), status(version)
+        self.about = metadata(version_dir)
+        self.tell: Handler = self.tell_at_once
+        state = status(version)
         self._server = grpc.server(ThreadPoolExecutor(64), options=[("grpc.max_receive_message_length", -1)])
         self._serve(
             PREDICTION,
             Predict=self._predict,
-            GetModelMetadata=lambda request, context: about,
+            GetModelMetadata=self._metadata,
         )
         if with_status:
             self._serve(MODELS, GetModelStatus=lambda request, context: state)
@@ -82,9 +86,16 @@ class StubEngine:
     def _predict(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         return self.answer(request, context)
 
+    def _metadata(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        return self.tell(request, context)
+
     def at_once(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         """What Predict does unless it is told otherwise."""
         return self.fixed
+
+    def tell_at_once(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        """What GetModelMetadata does unless it is told otherwise."""
+        return self.about
 
     def _serve(self, service: str, **methods: Handler) -> None:
         """Messages stay bytes: what answers at once is to spend no time on reading them."""

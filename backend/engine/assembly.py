@@ -27,5 +27,7 @@ def create_gateway(settings: Settings) -> Predictor:
     engine = EngineClient(Target.parse(settings.engine), settings.max_tensor_body_mb * MEBIBYTE, metrics)
     file = settings.model_config_file
     configs = partial(configs_in_file, Path(file)) if file else ModelFolders(settings.models)
-    repository = EngineRepository(engine, partial(base_paths, configs, settings.models / settings.default_model))
+    repository = EngineRepository(
+        engine, partial(base_paths, configs, settings.models / settings.default_model), executor
+    )
     return predictor_over(repository, executor, metrics, settings)

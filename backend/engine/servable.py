@@ -94,16 +94,20 @@ class EngineServable(BaseServable):
         try:
             return super().run_photos(signature, photos)
         except Unavailable:
-            if self.signatures.get(signature.name) in (None, signature):
+            now = self.signatures.get(signature.name)
+            if now in (None, signature) or not set(signature.outputs) <= set(now.outputs):
                 raise
-        return super().run_photos(self.signatures[signature.name], photos)
+        return super().run_photos(now, photos)
 
     def _call(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         response = self._engine.predict(predict_request(self._spec, signature, inputs), self._spec.key)
         self._take_over(response.model_spec)
+        promised = self.signatures.get(signature.name, signature).outputs
+        if not set(signature.outputs) <= set(promised):
+            raise Unavailable(f"the engine has just switched to {self.id}, which gives other outputs; try again")
         try:
             outputs = to_arrays(response.outputs, MAX_ANSWER_BYTES)
-            return {alias: outputs[alias] for alias in signature.outputs}
+            return {alias: outputs[alias] for alias in promised}
         except (DogsnapError, KeyError) as error:
             log.error("%s gave what its signature %s does not promise: %s", self.id, signature.name, error)
             raise EngineFailed(f"the engine's answer does not fit signature {signature.name} of {self.id}") from error

@@ -5,9 +5,10 @@ It does not know what it runs.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDone
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import TypeVar
 
@@ -25,6 +26,16 @@ def remaining(otherwise: float) -> float:
     """Seconds until the deadline of the request that this thread works for; `otherwise` where it works for none."""
     deadline = DEADLINE.get(None)
     return otherwise if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+@contextmanager
+def within(deadline: float) -> Iterator[None]:
+    """This thread works for a request with this deadline, a time of time.monotonic()."""
+    token = DEADLINE.set(deadline)
+    try:
+        yield
+    finally:
+        DEADLINE.reset(token)
 
 
 class BoundedExecutor:

@@ -51,9 +51,7 @@ def _check_text(what: str, text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidArgument(
-            f"expected a model's {what} in UTF-8, received {ascii(text)}; send whole characters"
-        ) from None
+        raise InvalidArgument(f"expected a model's {what} in UTF-8, received {text!a}; send whole characters") from None
 
 
 @dataclass

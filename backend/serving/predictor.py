@@ -15,7 +15,7 @@ import tensorflow as tf
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound, UnsupportedPhoto
 from backend.serving import photo, photo_values, preprocessing
 from backend.serving.examples import ClassifyResult, RegressResult, check_signature, classify_result, regress_result
-from backend.serving.executor import BoundedExecutor, WhenGone
+from backend.serving.executor import BoundedExecutor, WhenGone, within
 from backend.serving.labels import Classification, checked_top_k, name_breeds
 from backend.serving.metrics import Metrics, RequestRecord
 from backend.serving.model import ModelSpec
@@ -88,7 +88,7 @@ class Predictor:
         `timeout` in seconds, at most the server's own deadline. Raises the types of `backend.errors`.
         """
         deadline = self._deadline(timeout)
-        with self.metrics.request(door) as request, self._acquire(spec, request) as servable:
+        with self.metrics.request(door) as request, self._acquire(spec, request, deadline) as servable:
             return self._run(servable, inputs, signature_name, output_filter, deadline, when_gone)
 
     def infer(
@@ -102,7 +102,7 @@ class Predictor:
     ) -> list[ClassifyResult | RegressResult]:
         """Run each task on the same serialized tf.Examples, all by one version. Raises the types of `backend.errors`."""
         deadline = self._deadline(timeout)
-        with self.metrics.request(door) as request, self._acquire(spec, request) as servable:
+        with self.metrics.request(door) as request, self._acquire(spec, request, deadline) as servable:
             return [self._infer(servable, task, examples, deadline, when_gone) for task in tasks]
 
     def _infer(
@@ -152,15 +152,16 @@ class Predictor:
         with self.metrics.request(door) as request:
             with self.metrics.step("check"):
                 checked = photo.check(contents, self.photo_limits)
-            with self._acquire(spec, request) as servable:
-                count = checked_top_k(servable, top_k)
+            with self._acquire(spec, request, deadline) as servable:
+                checked_top_k(servable, top_k)
                 signature = servable.photo_signature()
                 outputs = self._execute(servable, lambda: _run_photos(servable, signature, [checked]), 1, deadline)
                 self._shadow.offer(
                     servable, outputs, lambda other: _run_photos(other, other.photo_signature(), [checked])
                 )
                 with self.metrics.step("name", servable.id):
-                    return name_breeds(servable, outputs, row=0, top_k=count)
+                    # What runs elsewhere may have been answered by another version than was looked up, with other labels.
+                    return name_breeds(servable, outputs, row=0, top_k=checked_top_k(servable, top_k))
 
     def predict_photos(
         self,
@@ -177,7 +178,7 @@ class Predictor:
                 photo.check_count(contents, self.photo_limits)
                 checked = [photo.check(each, self.photo_limits) for each in contents]
                 photo.check_together(checked, self.photo_limits)
-            with self._acquire(spec, request) as servable:
+            with self._acquire(spec, request, deadline) as servable:
                 signature = servable.signature(signature_name)
                 work = partial(_run_photos, servable, signature, checked)
                 outputs = self._execute(servable, work, len(checked), deadline)
@@ -251,8 +252,8 @@ class Predictor:
         self.repository.close()
 
     @contextmanager
-    def _acquire(self, spec: ModelSpec, request: RequestRecord) -> Iterator[BaseServable]:
-        with self.repository.acquire(spec) as servable:
+    def _acquire(self, spec: ModelSpec, request: RequestRecord, deadline: float) -> Iterator[BaseServable]:
+        with within(deadline), self.repository.acquire(spec) as servable:
             try:
                 yield servable
             finally:  # where it runs elsewhere, only the answer says which version a label meant
