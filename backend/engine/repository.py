@@ -15,7 +15,7 @@ from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 
 from backend.engine.client import ASK_SECONDS, EngineAway, EngineClient
 from backend.engine.servable import RUNTIME, EngineServable
-from backend.errors import DeadlineExceeded, DogsnapError, EngineFailed, InvalidArgument, NotFound, Unimplemented
+from backend.errors import DeadlineExceeded, DogsnapError, EngineFailed, Full, InvalidArgument, NotFound, Unimplemented
 from backend.serving.executor import InlineExecutor, remaining
 from backend.serving.model import ModelSpec, State, VersionStatus
 from backend.serving.servable import DESCRIPTION_FILE, ServableId
@@ -128,8 +128,17 @@ class EngineRepository:
         return sorted((each.version for each in states if each.state == State.AVAILABLE), reverse=True)
 
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
-        """The states of a model's versions, largest first; of one version if `spec` names it. Raises what the engine answers."""
-        return self._in_a_place(lambda: self._status(spec))
+        """The states of a model's versions, largest first; of one version if `spec` names it. Raises what the engine answers.
+
+        With all places taken it is what the last look has seen: who watches a server does so at full load, too.
+        """
+        try:
+            return self._in_a_place(lambda: self._status(spec))
+        except Full:
+            seen = [each for each in self._states.get(spec.name, ()) if spec.version in (None, each.version)]
+            if spec.label is not None or not seen:
+                raise
+            return seen
 
     def _status(self, spec: ModelSpec) -> list[VersionStatus]:
         try:
