@@ -199,4 +199,4 @@ def test_kubectl_puts_the_manifests_together() -> None:
 def test_without_ray_the_command_says_how_to_install_it(monkeypatch) -> None:
     monkeypatch.setattr(deploy_command.importlib.util, "find_spec", lambda name: None)
     done = CliRunner().invoke(main, ["deploy", "ray"])
-    assert (done.exit_code, done.output) == (1, "Error: Ray is not installed: pip install 'dogsnap[ray]'\n")
+    assert (done.exit_code, done.output) == (1, "Error: Ray is not installed: make setup EXTRAS=ray\n")

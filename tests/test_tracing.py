@@ -95,4 +95,4 @@ def test_without_the_extra_an_endpoint_ends_the_start_with_a_sentence(tmp_path):
         command, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 1
-    assert "--otlp-endpoint needs OpenTelemetry: install it with `pip install 'dogsnap[otel]'`" in done.stderr
+    assert "--otlp-endpoint needs OpenTelemetry: install it with `make setup EXTRAS=otel`" in done.stderr

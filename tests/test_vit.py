@@ -327,7 +327,7 @@ def test_without_kerashub_one_sentence_names_the_command_that_installs_it(preset
     monkeypatch.setitem(sys.modules, "keras_hub", None)
     done = run("--from", preset, "--out", tmp_path)
     assert done.exit_code == 1
-    assert "keras_hub is not installed; run pip install -e '.[vit]'" in done.output.splitlines()[-1]
+    assert "keras_hub is not installed; run make setup EXTRAS=vit" in done.output.splitlines()[-1]
 
 
 def test_a_folder_that_is_not_there_is_said_so(tmp_path) -> None:

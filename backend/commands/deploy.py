@@ -60,7 +60,7 @@ def ray_command(address: str, models: str, model_config_file: Path | None, cache
     """Serve every version below --models on a Ray cluster, each scaling by itself, behind Ray's gRPC proxy.
 
     Run it again when versions have come or gone: what has not changed is left alone, and nothing that answers goes before what
-    replaces it answers. It needs Ray on every node: pip install 'dogsnap[ray]'. The proxies listen on every interface of their
+    replaces it answers. It needs Ray on every node: make setup EXTRAS=ray. The proxies listen on every interface of their
     nodes and ask for no key: have the gateway, `dogsnap serve --engine`, stand before them.
     """
     _refuse_without_ray()
@@ -84,4 +84,4 @@ def _settings(flags: dict[str, Any]) -> Settings:
 def _refuse_without_ray() -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if importlib.util.find_spec("ray") is None:
-        raise click.ClickException("Ray is not installed: pip install 'dogsnap[ray]'")
+        raise click.ClickException("Ray is not installed: make setup EXTRAS=ray")

@@ -118,7 +118,7 @@ def refuse_unusable_certificate(settings: Settings) -> None:
 def refuse_missing_tracing(settings: Settings) -> None:
     """Raises click.ClickException."""
     if settings.otlp_endpoint and not tracing.is_installed():
-        raise click.ClickException("--otlp-endpoint needs OpenTelemetry: install it with `pip install 'dogsnap[otel]'`")
+        raise click.ClickException("--otlp-endpoint needs OpenTelemetry: install it with `make setup EXTRAS=otel`")
 
 
 def refuse_unknown_log_format(settings: Settings) -> None:

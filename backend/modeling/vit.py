@@ -81,7 +81,7 @@ def _keras_hub() -> ModuleType:
     except ImportError as error:
         raise ExportError(
             f"vision transformers are read with KerasHub, and {error.name or 'part of it'} is not installed; "
-            "run pip install -e '.[vit]' in dogsnap's folder"
+            "run make setup EXTRAS=vit in dogsnap's folder"
         ) from error
     return keras_hub
 
