@@ -23,7 +23,7 @@ PASTED_SHARE = (0.35, 0.8)  # of the picture's sides that a pasted dog takes
 JPEG_SHARE, JPEG_QUALITY = 0.25, (25, 90)
 
 
-def augment(image: tf.Tensor, size: tuple[int, int], strength: float | tf.Tensor = 1.0) -> tf.Tensor:
+def augment(image: tf.Tensor, size: tuple[int, int], strength: float = 1.0) -> tf.Tensor:
     """One random view of a photo: uint8 (h, w, 3) -> float32 (height, width, 3) in [0, 1].
 
     `strength` in [0, 1] scales how far framing and sharpness may change and how often; light and mirroring stay as they are.
@@ -75,11 +75,11 @@ def _uniform(low: float, high: float) -> tf.Tensor:
     return tf.random.uniform((), low, high)
 
 
-def _sometimes(share: float | tf.Tensor, change, view: tf.Tensor) -> tf.Tensor:
+def _sometimes(share: float, change, view: tf.Tensor) -> tf.Tensor:
     return tf.cond(_uniform(0, 1) < share, lambda: change(view), lambda: view)
 
 
-def _frame(image: tf.Tensor, size: tuple[int, int], strength: float | tf.Tensor) -> tf.Tensor:
+def _frame(image: tf.Tensor, size: tuple[int, int], strength: float) -> tf.Tensor:
     """Crop or step back, stretch, turn, mirror and move, in one bilinear sampling of the photo."""
     draw = _uniform(0, 1)
     crop = tf.sqrt(_uniform(1.0 - (1.0 - SMALLEST_CROP) * strength, 1.0))

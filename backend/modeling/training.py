@@ -127,20 +127,18 @@ def _save_weights(model: keras.Model, path: Path) -> None:
 
 
 def training_batches(
-    examples: list[Example], recipe: Recipe, seed: int, strengths: tuple[float, ...] = (1.0,), seen: int = 0
+    examples: list[Example], recipe: Recipe, seed: int, strength: float = 1.0, seen: int = 0
 ) -> tf.data.Dataset:
     """Endless augmented batches: (image float32 (n, h, w, 3) in [0, 1], {"breeds": int32 (n,)}), every photo once a round.
 
-    `strengths`: of the augmentation, see `augmentation.augment`; each photo draws one of them. `seen`: how many photos of
-    this seed's order an interrupted training has had already.
+    `strength`: of the augmentation, see `augmentation.augment`. `seen`: how many photos of this seed's order an interrupted
+    training has had already.
     """
-
-    def view(path: tf.Tensor, breed: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        strength = tf.gather(strengths, tf.random.uniform((), 0, len(strengths), tf.int32))
-        return augment(decode(tf.io.read_file(path)), recipe.size, strength), {"breeds": breed}
-
     dataset = photo_files(examples).shuffle(len(examples), seed=seed).repeat().skip(seen)
-    dataset = dataset.map(view, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.map(
+        lambda path, breed: (augment(decode(tf.io.read_file(path)), recipe.size, strength), {"breeds": breed}),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
     return dataset.batch(recipe.batch, drop_remainder=True).prefetch(2)
 
 
@@ -167,7 +165,7 @@ def fit_head(
     report(f"head: features of {steps * recipe.batch} views")
     extractor = feature_extractor(model)
     features, breeds = _features(
-        extractor, training_batches(training, recipe, recipe.seed, (recipe.head_strength,)).take(steps), steps
+        extractor, training_batches(training, recipe, recipe.seed, recipe.head_strength).take(steps), steps
     )
     held_out = _features(extractor, plain_batches(validation, recipe.size, recipe.batch), None)
     head = keras.Sequential([keras.Input(features.shape[1:]), keras.layers.Dense(model.get_layer("breeds").units)])
@@ -226,7 +224,7 @@ def _run_stage(
     learner.compile(_optimizer(recipe, stage, steps), _loss(recipe), metrics=["accuracy"])
     report(f"{stage.name}: {steps} steps of {recipe.batch} photos, {len(learner.trainable_weights)} tensors learn")
     seen = chunks_done(checkpoint) * chunk * recipe.batch
-    batches = training_batches(training, recipe, seed, stage.strengths, seen).map(_as_one_hot(learner))
+    batches = training_batches(training, recipe, seed, stage.strength, seen).map(_as_one_hot(learner))
     held_out = plain_batches(validation, recipe.size, recipe.batch).map(_as_one_hot(learner))
     try:
         learner.fit(
