@@ -253,6 +253,17 @@ def test_an_interrupted_stage_goes_on_from_its_newest_whole_checkpoint(
         assert seen[-1] == 15 * resumes_at * RECIPE.batch
 
 
+def test_who_has_seen_some_photos_goes_on_with_those_that_come_next(run: Run) -> None:
+    def breeds(seen: int, batches: int) -> list[int]:
+        dataset_ = training.training_batches(run.training, RECIPE, seed=3, seen=seen).take(batches)
+        return [int(breed) for _, target in dataset_ for breed in target["breeds"]]
+
+    rounds = 2 * len(run.training) // RECIPE.batch  # over the end of the first, where the order changes
+    whole = breeds(0, rounds)
+    assert whole[2 * RECIPE.batch :] == breeds(2 * RECIPE.batch, rounds - 2)
+    assert whole[: len(whole) // 2] != whole[len(whole) // 2 :]
+
+
 def test_the_real_network_has_breed_and_dog_logits_and_holds_its_lower_blocks_when_told() -> None:
     model = inception_v3(120, (75, 75))
     answer = model(np.zeros((2, 75, 75, 3), np.float32))

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -27,18 +28,10 @@ from backend.errors import DogsnapError
 @click.option("--limit", type=click.IntRange(min=1), help="at most so many photos, evenly spread")
 @json_option
 @click.option("--picture", type=PATH, help="write a PNG: confusion heat map and reliability plot")
-def evaluate(
-    version: Path,
-    data: Path,
-    list_name: str,
-    not_dogs: Path | None,
-    limit: int | None,
-    json_file: Path | None,
-    picture: Path | None,
-) -> None:
+def evaluate(**options: Any) -> None:
     """Report the scores of VERSION (a version directory, like models/inception_v3/2) on the photos in DATA."""
     try:
-        _evaluate(version, data, list_name, not_dogs, limit, json_file, picture)
+        _evaluate(**options)
     except DogsnapError as error:
         raise click.ClickException(error.message) from error
     except (OSError, ValueError) as error:

@@ -97,7 +97,7 @@ INCEPTION_V3_CROPS = replace(
         "For photos that are crops of the dog. From the soup of inception_v3 to 89.8 % of the validation crops (99.0 % among the "
         "first five, from 98.7), but 82.8 % of the full-frame photos: so it is not what ships. (In that run the photos of a "
         "batch shared one share.) Seven epochs more, half of the photos at strength 0.3 and half at 1.0, end at 89.2 and 80.8 %; "
-        "none of six means of the stages is better at both than the soup."
+        "none of nine means of the stages is better at both than the soup."
     ),
 )
 
