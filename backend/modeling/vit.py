@@ -4,7 +4,8 @@ It trains nothing. KerasHub is needed here alone: what is written holds the netw
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
@@ -64,12 +65,12 @@ def load_classifier(preset: str, names: Sequence[str] = ()) -> Classifier:
     keras_hub = _keras_hub()
     source = _on_disk(preset, keras_hub)
     config = _read_json(Path(source) / "config.json") if Path(source).is_dir() else {}
-    task = _task(source, preset, keras_hub)
-    size, channels_first = _image_layout(task, preset)
+    task = _task(source, config, preset, keras_hub)
+    size = _image_size(task, preset)
     if "model_type" in config:
-        wanted = _input_of_hugging_face(Path(source) / "preprocessor_config.json", size, channels_first)
+        wanted = _input_of_hugging_face(Path(source) / "preprocessor_config.json", size)
     else:
-        wanted = _input_of_keras(getattr(task.preprocessor, "image_converter", None), preset, size, channels_first)
+        wanted = _input_of_keras(getattr(task.preprocessor, "image_converter", None), preset, size)
     names = _class_names(names, config, task.num_classes, preset)
     return Classifier(task, wanted, names, _normalised(task, preset), preset)
 
@@ -125,9 +126,14 @@ def _read_json(path: Path) -> dict:
         raise ExportError(f"{path} is no JSON: {error}") from error
 
 
-def _task(source: str, preset: str, keras_hub: ModuleType) -> keras.Model:
+def _task(source: str, config: Mapping, preset: str, keras_hub: ModuleType) -> keras.Model:
+    """The classifier of a preset, in the order (n, h, w, 3) whichever it was saved in: the weights are the same in both.
+
+    On CPUs, TensorFlow convolves (n, 3, h, w) only where oneDNN has it, which is with AVX-512 alone.
+    """
     try:
-        task = keras_hub.models.ImageClassifier.from_preset(source)
+        with _channels_last():
+            task = keras_hub.models.ImageClassifier.from_preset(source, **_image_shape(config))
     # KerasHub promises no kind of error: KeyError, TypeError and those of three file formats.
     except Exception as error:
         raise ExportError(
@@ -139,15 +145,34 @@ def _task(source: str, preset: str, keras_hub: ModuleType) -> keras.Model:
     return task
 
 
-def _image_layout(task: keras.Model, preset: str) -> tuple[tuple[int, int], bool]:
-    """Height and width, and whether the channels come first."""
+@contextmanager
+def _channels_last() -> Iterator[None]:
+    """Keras builds layers that are not told their data format for (n, h, w, c); KerasHub does not tell them."""
+    before = keras.config.image_data_format()
+    keras.config.set_image_data_format("channels_last")
+    try:
+        yield
+    finally:
+        keras.config.set_image_data_format(before)
+
+
+def _image_shape(config: Mapping) -> dict[str, tuple[int, ...]]:
+    """{"image_shape": (h, w, 3)} for a KerasHub preset saved as (3, h, w), else {}: its own shape."""
+    shape = _as_dict(config.get("config")).get("image_shape")
+    if isinstance(shape, list) and len(shape) == 3 and shape[0] == 3 != shape[2]:
+        return {"image_shape": (shape[1], shape[2], 3)}
+    return {}
+
+
+def _image_size(task: keras.Model, preset: str) -> tuple[int, int]:
+    """(height, width) of the images that the network takes."""
     layout = layout_of(tf.TensorSpec(task.input_shape, tf.float32))
-    if layout is None or layout.channels != 3:
+    if layout is None or layout.channels != 3 or layout.channels_first:
         raise ExportError(f"{preset} takes {task.input_shape}; expected colour images (n, h, w, 3) or (n, 3, h, w)")
-    return (layout.height, layout.width), layout.channels_first
+    return layout.height, layout.width
 
 
-def _input_of_hugging_face(file: Path, size: tuple[int, int], channels_first: bool) -> layers.ImageInput:
+def _input_of_hugging_face(file: Path, size: tuple[int, int]) -> layers.ImageInput:
     """What Hugging Face's ViTImageProcessor does by its `preprocessor_config.json`: pixels * factor, less mean, by deviation."""
     config = _read_json(file)
     method = RESAMPLE.get(config.get("resample", 2))
@@ -162,7 +187,6 @@ def _input_of_hugging_face(file: Path, size: tuple[int, int], channels_first: bo
     deviation = config.get("image_std", [0.5] * 3) if normalise else [1.0]
     return layers.ImageInput(
         size,
-        channels_first=channels_first,
         mean=tuple(each / white for each in mean),
         deviation=tuple(each / white for each in deviation),
         resizing=Resizing(method=method),
@@ -173,9 +197,7 @@ def _as_dict(value: Any) -> Mapping:
     return value if isinstance(value, Mapping) else {}
 
 
-def _input_of_keras(
-    converter: keras.layers.Layer | None, preset: str, size: tuple[int, int], channels_first: bool
-) -> layers.ImageInput:
+def _input_of_keras(converter: keras.layers.Layer | None, preset: str, size: tuple[int, int]) -> layers.ImageInput:
     """What a KerasHub ImageConverter does: pixels in [0, 255] * scale + offset."""
     if converter is None:
         raise ExportError(
@@ -192,7 +214,6 @@ def _input_of_keras(
     )
     return layers.ImageInput(
         size,
-        channels_first=channels_first,
         mean=tuple((-offset / (255 * scale)).tolist()),
         deviation=tuple((1 / (255 * scale)).tolist()),
         resizing=Resizing(converter.crop_to_aspect_ratio, converter.interpolation, converter.antialias),
