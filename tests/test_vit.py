@@ -136,7 +136,8 @@ def test_a_network_of_channels_first_is_exported_channels_last_which_every_proce
     folder = export_vit(str(tmp_path / "preset"), tiny_vit.NAMES, tmp_path / "vit")
     assert keras.config.image_data_format() == "channels_first"
     formats = [node.attr["data_format"].s for node in nodes_of(folder) if node.op == "Conv2D"]
-    assert formats and b"NCHW" not in formats
+    assert formats
+    assert b"NCHW" not in formats
     labels, confidence = Loaded(folder).ask(TEXTS)
     assert labels == version.ask(TEXTS)[0]
     np.testing.assert_allclose(confidence, version.ask(TEXTS)[1], rtol=0, atol=CLOSE)
