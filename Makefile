@@ -46,6 +46,11 @@ $(WEB)/dist/index.html: $(WEB)/node_modules/.package-lock.json $(shell find mini
 	@echo "dogsnap: building the mini program for the browser ..."
 	@$(OWN_NODE) node $(WEB)/build.mjs
 
+# The checksums of each version as make built it: a version with others is a developer's own, which make never removes.
+SUMS := assets.extra/SHA256SUMS
+BUILT := $(MODEL)/.built
+# What make built before it noted checksums: 1, 2 and, where that paid, a 3 that multiplies in bfloat16.
+BUILT_BEFORE = $$(cd $(MODEL); ls -d 1 2 2>/dev/null; grep -q bf16 3/assets.extra/runtime/runtime.json 2>/dev/null && echo 3)
 # All versions come from the stored weights; what decides them is the weights and the code that exports, merges and preprocesses.
 $(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL)/*.h5) $(addprefix backend/,modeling/acceleration.py modeling/architectures.py modeling/export.py modeling/freezing.py modeling/inspection.py modeling/layers.py modeling/merge.py serving/checksums.py serving/preprocessing.py serving/runtimes.py serving/warmup.py)
 	@echo "dogsnap: building the model's versions from the stored weights (half a minute) ..."
@@ -53,8 +58,12 @@ $(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL
 	@$(BIN)/dogsnap export inception_v3 --from $(MODEL) --out .setup
 	@$(BIN)/dogsnap merge .setup/inception_v3/1
 	@$(BIN)/dogsnap merge --fast .setup/inception_v3/1 || echo "dogsnap: version 3, the fast one, is left out"
-	@rm -rf $(MODEL)/1 $(MODEL)/2 $(MODEL)/3
-	@mv .setup/inception_v3/[1-9]* $(MODEL)/
+	@test -d $(BUILT) || { mkdir $(BUILT); for n in $(BUILT_BEFORE); do cp $(MODEL)/$$n/$(SUMS) $(BUILT)/$$n; done; }
+	@for n in $$(ls $(BUILT)); do if cmp -s $(BUILT)/$$n $(MODEL)/$$n/$(SUMS); then rm -rf $(MODEL)/$$n; fi; rm $(BUILT)/$$n; done
+	@for n in $$(ls .setup/inception_v3); do \
+	  if test -e $(MODEL)/$$n; then echo "dogsnap: $(MODEL)/$$n is not make's, so it stays; give it another number to have make's version $$n"; \
+	  else mv .setup/inception_v3/$$n $(MODEL)/ && cp $(MODEL)/$$n/$(SUMS) $(BUILT)/$$n; fi; done
+	@touch $@
 	@rm -rf .setup
 
 setup: $(VENV)/.installed $(if $(EXTRAS),extras) $(WEB)/dist/index.html $(MODEL)/2/saved_model.pb ## environment, mini program and model versions (EXTRAS=vit,ray: also what these need; see pyproject.toml)
