@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from tensorflow_serving.apis import (
     predict_pb2,
     prediction_service_pb2_grpc,
 )
+from waiting import wait_until
 
 from backend import keys
 from backend.cli import main
@@ -275,29 +277,48 @@ def test_behind_a_trusted_proxy_the_address_is_the_clients(start_server, models)
 
 
 @pytest.fixture
-def redis(tmp_path):
-    """Debian's redis-server on a free port of this machine; gives its address and the process."""
+def start_redis(tmp_path):
+    """Starts Debian's redis-server on 127.0.0.1:port."""
     if REDIS is None:
         pytest.skip("redis-server (Debian's package of that name) is missing")
+    started = []
+
+    def start(port: int) -> subprocess.Popen:
+        command = [REDIS, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
+        started.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
+        wait_until(lambda: accepts(port), 30)
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait(30)
+
+
+def accepts(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_two_servers_count_together_in_redis_and_each_goes_on_alone_without_it(start_server, models, start_redis):
     port = free_port()
-    command = [REDIS, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    yield f"redis://127.0.0.1:{port}", process
-    process.kill()
-    process.wait(30)
-
-
-def test_two_servers_count_together_in_redis_and_each_goes_on_alone_without_it(start_server, models, redis):
-    url, process = redis
+    url, process = f"redis://127.0.0.1:{port}", start_redis(port)
     flags = ("--rate-limit-address", "6/hour", "--rate-limit-storage", url)
     servers = [start_server(models, *flags), start_server(models, *flags)]
     assert [predict(servers[turn % 2]).status_code for turn in range(7)] == [200] * 6 + [429]
     process.send_signal(signal.SIGSTOP)  # it takes connections and says nothing
     begun = time.monotonic()
     assert [predict(servers[0]).status_code for _ in range(7)] == [200] * 6 + [429]
-    assert call(servers[1]) == grpc.StatusCode.OK
+    assert [call(servers[1]) for _ in range(7)] == [grpc.StatusCode.OK] * 6 + [grpc.StatusCode.RESOURCE_EXHAUSTED]
     assert time.monotonic() - begun < most_seconds(5)
     process.kill()
     process.wait(30)
-    assert call(servers[1]) == grpc.StatusCode.OK
-    assert url not in servers[0].log()
+    assert call(servers[1]) == grpc.StatusCode.RESOURCE_EXHAUSTED
+    start_redis(port)
+    wait_until(lambda: call(servers[1]) == grpc.StatusCode.OK, 30)
+    wait_until(lambda: predict(servers[0]).status_code == 200, 30)
+    assert [predict(servers[turn % 2]).status_code for turn in range(5)] == [200] * 4 + [429]
+    for server in servers:
+        assert server.log().count("--rate-limit-storage is away") == 1
+        assert server.log().count("--rate-limit-storage is back") == 1
+        assert url not in server.log()
