@@ -1,0 +1,49 @@
+"""What pyproject.toml asks for is what the tests run with: each lower bound is the version that the lock files hold."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import gunicorn
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+ROOT = Path(__file__).parent.parent
+LOCKS = [ROOT / folder / "requirements.txt" for folder in ("backend", "tests", "backend/bench", "backend/ray")]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def locked() -> dict[str, Version]:
+    """Name -> the smallest version that a lock file holds: some are locked once for each Python."""
+    found: dict[str, Version] = {}
+    for lock in LOCKS:
+        for name, version in re.findall(r"^([\w.-]+)(?:\[.*\])?==([^ ;]+)", lock.read_text(encoding="utf-8"), re.M):
+            found[name] = min(found.get(name, Version(version)), Version(version))
+    return found
+
+
+def required() -> list[Requirement]:
+    project = PROJECT["project"]
+    groups = [
+        project["dependencies"],
+        *project["optional-dependencies"].values(),
+        *PROJECT["dependency-groups"].values(),
+    ]
+    return [Requirement(line) for group in groups for line in group]
+
+
+@pytest.mark.parametrize("requirement", required(), ids=str)
+def test_the_lower_bound_is_a_version_that_is_tested(requirement):
+    """To its minor number, as what is new in a library comes by minor versions."""
+    version = locked()[requirement.name]
+    assert requirement.specifier.contains(version)
+    bounds = [each.version.removesuffix(".*") for each in requirement.specifier if each.operator in (">=", "==")]
+    assert [Version(bound).release[:2] for bound in bounds] == [version.release[:2]], (
+        "set the bound to the locked version"
+    )
+
+
+def test_gunicorn_of_whose_private_parts_we_build_is_pinned_to_the_version_that_runs():
+    (requirement,) = [each for each in required() if each.name == "gunicorn"]
+    assert str(requirement.specifier) == f"=={gunicorn.__version__}"
