@@ -6,22 +6,19 @@ It starts nothing and reads no environment: tests pass settings and predictor.
 from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from backend.doors import (
+from backend.middleware import disconnects, http_messages, overload, security_headers
+from backend.middleware.rate_limits import Gate
+from backend.protocols import (
     admin,
     app_api,
     console,
-    hangup,
     health,
-    http,
     openapi,
-    overload,
-    protection,
-    simple,
-    tf_serving,
-    web,
+    simple_tensorflow_serving,
+    tf_serving_rest,
+    web_app,
 )
-from backend.doors.gate import Gate
-from backend.serving.predictor import Predictor
+from backend.serving.inference.predictor import Predictor
 from backend.settings import Settings
 from backend.tracing import Tracing
 
@@ -34,22 +31,22 @@ def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None
     app.url_map.merge_slashes = False  # a path that is not quite right is refused, not redirected
     if settings.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.trusted_proxies, x_proto=0, x_host=0)
-    http.prepare(app, settings)
-    hangup.prepare(app)
+    http_messages.prepare(app, settings)
+    disconnects.prepare(app)
     if tracing is not None:
         tracing.follow(app)
         predictor.metrics.on_step = tracing.step
-    protection.prepare(app, settings)
+    security_headers.prepare(app, settings)
     gate = app.extensions[GATE] = Gate(settings, predictor.metrics)
     gate.guard(app)
-    predictor.client_gone = hangup.client_gone
+    predictor.client_gone = disconnects.client_gone
     overload.prepare(app, predictor)
     app.register_blueprint(health.blueprint(settings, predictor))
     app.register_blueprint(admin.blueprint(settings, predictor))
     app.register_blueprint(console.blueprint(settings, predictor))
     app.register_blueprint(app_api.blueprint(settings, predictor))
-    app.register_blueprint(simple.blueprint(settings, predictor))
-    app.register_blueprint(tf_serving.blueprint(settings, predictor))
+    app.register_blueprint(simple_tensorflow_serving.blueprint(settings, predictor))
+    app.register_blueprint(tf_serving_rest.blueprint(settings, predictor))
     app.register_blueprint(openapi.blueprint(settings))
-    app.register_blueprint(web.blueprint())
+    app.register_blueprint(web_app.blueprint())
     return app

@@ -5,8 +5,8 @@ from pathlib import Path
 import exported
 import pytest
 
-from backend.modeling import acceleration
-from backend.modeling.merge import Options, merge
+from backend.export import acceleration
+from backend.export.merge import Options, merge
 
 
 def patch(monkeypatch: pytest.MonkeyPatch, speedup: float = 2.0) -> None:

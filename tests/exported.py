@@ -10,8 +10,8 @@ import tensorflow as tf
 from photos import striped
 from tiny_network import tiny
 
-from backend.modeling.architectures import backbone_of
-from backend.modeling.export import export_classifier
+from backend.export.saved_model import export_classifier
+from backend.training.architectures import backbone_of
 
 SIZE = (16, 16)
 LABELS = [

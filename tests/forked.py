@@ -13,7 +13,7 @@ from pathlib import Path
 
 FORKS = multiprocessing.get_context("forkserver")
 # What a worker of the server imports; a fork inherits it.
-FORKS.set_forkserver_preload(["backend.commands.serve", "backend.app", "backend.doors.grpc_server"])
+FORKS.set_forkserver_preload(["backend.commands.serve", "backend.app", "backend.protocols.tf_serving_grpc"])
 
 
 class ForkedServer:

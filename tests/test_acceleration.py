@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from backend.modeling import acceleration
-from backend.modeling.acceleration import Acceleration, Steps, accelerate, trial_images
-from backend.modeling.freezing import freeze, load_signatures
-from backend.modeling.merge import MergeError, Options, merge
-from backend.serving.runtimes import FOLDER, Facts
-from backend.serving.servable import Servable, ServableId
+from backend.export import acceleration
+from backend.export.acceleration import Acceleration, Steps, accelerate, trial_images
+from backend.export.freezing import freeze, load_signatures
+from backend.export.merge import MergeError, Options, merge
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.runtimes import FOLDER, Facts
+from backend.serving.versions.servable import Servable
 
 
 @pytest.fixture(scope="module")

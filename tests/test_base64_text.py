@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backend.errors import InvalidArgument
-from backend.serving import preprocessing
-from backend.serving.base64_text import decode_base64, to_web_safe_base64, web_safe
+from backend.serving.photos import preprocessing
+from backend.serving.photos.base64_text import decode_base64, to_web_safe_base64, web_safe
 
 BYTES = bytes(range(256))
 STANDARD = base64.b64encode(BYTES).decode()

@@ -9,12 +9,12 @@ from click.testing import CliRunner, Result
 from conftest import free_port
 from photos import striped
 
-from backend import keys
-from backend.bench.bars import Bar
-from backend.bench.front import Place, sample, top1
+from backend import api_keys
+from backend.bench.pareto_front import Place, sample, top1
 from backend.bench.remote import CannotMeasure, find
 from backend.bench.report import Report, draw
 from backend.bench.rounds import Load, load, point
+from backend.bench.targets import Bar
 from backend.cli import main
 
 MACHINE = {"processor": "p", "cores": 2, "memory_gb": 1, "system": "s", "python": "3", "packages": {}, "load_before": 0}
@@ -80,7 +80,7 @@ def test_photos_of_a_folder_go_to_a_version_that_takes_images(colour_server, tmp
 
 
 def test_a_server_that_wants_a_key_is_measured_with_one(start_server, colour_models, tmp_path):
-    key = keys.add(tmp_path / "keys.json", "bench")
+    key = api_keys.add(tmp_path / "keys.json", "bench")
     server = start_server(colour_models, "--api-keys", tmp_path / "keys.json")
     arguments = ("--url", server.url, "--version", 2, "--clients", "1", "--batches", "2", *BRIEF)
     result = bench(*arguments, "--key", key)

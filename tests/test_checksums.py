@@ -10,8 +10,9 @@ import requests
 import tiny_models
 
 from backend.errors import FailedPrecondition
-from backend.serving import checksums
-from backend.serving.servable import Servable, ServableId
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions import checksums
+from backend.serving.versions.servable import Servable
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from exported import LABELS, export, network, photos
 
 from backend.cli import main
-from backend.modeling.comparison import compare, photo_files
-from backend.modeling.merge import Options, merge
-from backend.modeling.scoring import ExportedVersion
+from backend.export.merge import Options, merge
+from backend.training.comparison import compare, photo_files
+from backend.training.scoring import ExportedVersion
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,10 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from real_model import ROOT, built_models
 from tensorflow_serving.config import model_server_config_pb2
 
-from backend.serving.servable import Servable, ServableId
-from backend.serving.versions import version_folders
-from backend.serving.warmup import MAX_RECORDS, RECORDS_FILE, read_records
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.servable import Servable
+from backend.serving.versions.version_folders import version_folders
+from backend.serving.versions.warmup import MAX_RECORDS, RECORDS_FILE, read_records
 
 DEPLOY = ROOT / "backend" / "deploy"
 SCRIPT = Path(__file__).with_name("plain_tensorflow.py")

@@ -6,7 +6,7 @@ import pytest
 from photos import BREEDS, make_data_set
 from PIL import Image
 
-from backend.modeling import dataset
+from backend.training import dataset
 
 
 @pytest.fixture

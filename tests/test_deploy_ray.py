@@ -9,8 +9,8 @@ import pytest
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from backend.ray.model_files import VersionFiles, versions_below
 from backend.ray.routes import Routes
-from backend.serving import checksums
-from backend.serving.model import ModelSpec
+from backend.serving.repository.model import ModelSpec
+from backend.serving.versions import checksums
 
 
 @pytest.fixture

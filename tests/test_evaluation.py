@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backend.modeling import evaluation, pictures
+from backend.training import evaluation, plots
 
 LABELS = [
     {"id": f"n{i}", "name": name, "name_zh": name}
@@ -90,6 +90,6 @@ def test_the_cost_of_storing_is_told_in_photos_that_are_still_right() -> None:
 
 def test_the_picture_is_a_png_with_both_plots(tmp_path: Path) -> None:
     logits, breeds = _logits(200, strength=1)
-    pictures.draw(evaluation.softmax(logits), breeds, LABELS, tmp_path / "scores.png")
+    plots.draw(evaluation.softmax(logits), breeds, LABELS, tmp_path / "scores.png")
     assert (tmp_path / "scores.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert (tmp_path / "scores.png").stat().st_size > 20_000

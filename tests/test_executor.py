@@ -6,7 +6,7 @@ import time
 import pytest
 
 from backend.errors import DeadlineExceeded, Unavailable
-from backend.serving.executor import BoundedExecutor
+from backend.serving.inference.executor import BoundedExecutor
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ from server_process import held, sample, worker_of
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 from waiting import wait_until
 
-from backend.modeling.export import write_warmup_requests
-from backend.serving.warmup import RECORDS_FILE
+from backend.export.saved_model import write_warmup_requests
+from backend.serving.versions.warmup import RECORDS_FILE
 
 PATH = "/v1/models/half:predict"
 HOUR = 3600

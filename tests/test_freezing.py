@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from backend.modeling import freezing
-from backend.modeling.freezing import FreezingError, freeze
+from backend.export import freezing
+from backend.export.freezing import FreezingError, freeze
 
 
 def saved(folder: Path, function: tf.types.experimental.ConcreteFunction, signatures: int = 1) -> Path:

@@ -15,7 +15,7 @@ import requests
 from hostile_photos import Case
 from server_process import memory, most_seconds, worker_of
 
-from backend.serving import photo_files
+from backend.serving.photos import photo_files
 
 pytestmark = pytest.mark.alone
 

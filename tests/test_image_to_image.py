@@ -18,9 +18,10 @@ from exported import png
 from PIL import Image
 
 from backend.cli import main
-from backend.modeling.merge import MergeError, Options, merge
-from backend.serving.servable import Servable, ServableId
-from backend.serving.warmup import warm_up
+from backend.export.merge import MergeError, Options, merge
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.servable import Servable
+from backend.serving.versions.warmup import warm_up
 
 SIZE = (16, 16)
 NAMES = ["red dog", "green dog"]

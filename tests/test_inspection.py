@@ -12,7 +12,7 @@ from exported import SIZE, contents_of, export
 from tiny_models import half_plus_two_of_examples
 
 from backend.cli import main
-from backend.modeling.inspection import (
+from backend.export.inspection import (
     InspectionError,
     input_specs,
     meta_graphs,
@@ -20,7 +20,7 @@ from backend.modeling.inspection import (
     signatures_text,
     version_folder,
 )
-from backend.modeling.merge import Options, merge
+from backend.export.merge import Options, merge
 
 
 @pytest.fixture(scope="module")

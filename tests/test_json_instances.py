@@ -10,7 +10,7 @@ import tiny_models
 from click.testing import CliRunner
 from colour_photos import GREEN, encode, plain
 
-from backend.commands.json_instances import Instances, read_instances
+from backend.commands.helpers.json_instances import Instances, read_instances
 from backend.commands.predict import predict
 
 

@@ -5,8 +5,8 @@ import gc
 import pytest
 
 from backend.errors import InvalidArgument, TooLarge, Unavailable
-from backend.serving import json_text
-from backend.serving.json_text import JsonLimits, is_deeper, reading, without_deep_values
+from backend.serving.tensors import json_text
+from backend.serving.tensors.json_text import JsonLimits, is_deeper, reading, without_deep_values
 
 
 def read(body: bytes, **limits: int) -> dict:

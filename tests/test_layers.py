@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 from exported import photos, png
 
-from backend.modeling import layers
-from backend.modeling.layers import ImageInput
-from backend.serving.preprocessing import photos_to_images
+from backend.export import layers
+from backend.export.layers import ImageInput
+from backend.serving.photos.preprocessing import photos_to_images
 
 SIZE = (8, 6)
 PHOTOS = photos(3)

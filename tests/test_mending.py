@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from backend.modeling.mending import fill_holes, hole, settle_statistics
+from backend.training.mending import fill_holes, hole, settle_statistics
 
 SIZE = (12, 12)
 

@@ -16,13 +16,14 @@ from PIL import Image
 from tensorflow.core.protobuf import saved_model_pb2
 
 from backend.cli import main
-from backend.modeling import merge as merging
-from backend.modeling.freezing import FreezingError
-from backend.modeling.inspection import InspectionError
-from backend.modeling.merge import MergeError, Options, find_place, merge
-from backend.serving.preprocessing import photos_to_images
-from backend.serving.servable import Servable, ServableId
-from backend.serving.warmup import warm_up
+from backend.export import merge as merging
+from backend.export.freezing import FreezingError
+from backend.export.inspection import InspectionError
+from backend.export.merge import MergeError, Options, find_place, merge
+from backend.serving.photos.preprocessing import photos_to_images
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.servable import Servable
+from backend.serving.versions.warmup import warm_up
 
 PHOTOS = photos(4)
 IMAGES = photos_to_images(tf.constant(PHOTOS), SIZE)

@@ -14,7 +14,7 @@ from colour_photos import encode, plain
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from backend.serving.metrics import Metrics
-from backend.serving.servable import ServableId
+from backend.serving.tensors.signatures import ServableId
 
 DEPLOY = Path(__file__).parent.parent / "backend" / "deploy"
 PROMTOOL = shutil.which("promtool")
@@ -51,10 +51,10 @@ def page(start_server, colour_models, tmp_path_factory) -> str:
 
 
 def key_file(tmp_path_factory) -> Path:
-    from backend import keys
+    from backend import api_keys
 
     file = tmp_path_factory.mktemp("keys") / "keys.json"
-    key_file.key = keys.add(file, "test")
+    key_file.key = api_keys.add(file, "test")
     return file
 
 

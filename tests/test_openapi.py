@@ -12,8 +12,8 @@ import tiny_models
 from flask import Flask
 
 from backend.app import create_app
-from backend.doors import app_api, openapi, tf_serving
-from backend.doors.web import DIST
+from backend.protocols import app_api, openapi, tf_serving_rest
+from backend.protocols.web_app import DIST
 from backend.serving.assembly import create_predictor
 from backend.settings import Settings, variable
 
@@ -54,8 +54,8 @@ def test_every_path_of_tensorflow_servings_api_is_one_that_its_door_takes(docume
         for method, operation in operations.items():
             if operation["operationId"].startswith("rest-"):
                 filled = path.format(name="dog", version=2, label="stable")
-                found.add(tf_serving.parse_path(method.upper(), filled).method)
-    assert found == {"status", "metadata", *tf_serving.METHODS}
+                found.add(tf_serving_rest.parse_path(method.upper(), filled).method)
+    assert found == {"status", "metadata", *tf_serving_rest.METHODS}
 
 
 def test_operations_have_names_of_their_own(document):

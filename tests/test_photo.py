@@ -9,8 +9,8 @@ from colour_photos import encode, huge_png, plain, with_orientation
 from PIL import Image
 
 from backend.errors import InvalidArgument, TooLarge, UnsupportedPhoto
-from backend.serving import photo, preprocessing
-from backend.serving.photo import UPRIGHT, PhotoLimits
+from backend.serving.photos import photo, preprocessing
+from backend.serving.photos.photo import UPRIGHT, PhotoLimits
 
 LIMITS = PhotoLimits()
 KINDS = colour_photos.every_kind()

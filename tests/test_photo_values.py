@@ -17,12 +17,13 @@ from server_process import memory, most_seconds, worker_of
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from backend.errors import InvalidArgument, TooLarge
-from backend.modeling import merge
-from backend.serving.base64_text import web_safe
-from backend.serving.photo import PhotoLimits
-from backend.serving.photo_files import gif_pixels
-from backend.serving.photo_values import Decoding, checked, decoded
-from backend.serving.servable import Servable, ServableId
+from backend.export import merge
+from backend.serving.photos.base64_text import web_safe
+from backend.serving.photos.photo import PhotoLimits
+from backend.serving.photos.photo_files import gif_pixels
+from backend.serving.photos.photo_values import Decoding, checked, decoded
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.servable import Servable
 
 STILL, MOVING = Decoding(pictures=True), Decoding(pictures=True, frames=True)
 LONG_GIF = gif_of_frames(10_000)

@@ -12,7 +12,7 @@ import tiny_models
 from click.testing import CliRunner, Result
 from colour_photos import BLUE, GREEN, encode, huge_png, plain
 
-from backend import keys
+from backend import api_keys
 from backend.commands.predict import predict
 
 DOGSNAP = Path(sys.executable).with_name("dogsnap")
@@ -145,7 +145,7 @@ def keyed(start_server, models, tmp_path_factory):
     """A server that wants a key, with a default model that no client knows of, and that key."""
     folder = tmp_path_factory.mktemp("keyed")
     shutil.copytree(models / "inception_v3", folder / "models" / "ours")
-    key = keys.add(folder / "keys.json", "phone")
+    key = api_keys.add(folder / "keys.json", "phone")
     return start_server(folder / "models", "--default-model", "ours", "--api-keys", folder / "keys.json"), key
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from photos import striped
 from PIL import Image
 
-from backend.serving.preprocessing import Resizing, decode, decode_base64, decode_for, photos_to_images, resize
+from backend.serving.photos.preprocessing import Resizing, decode, decode_base64, decode_for, photos_to_images, resize
 
 SIZE = (16, 12)
 VECTOR = [tf.TensorSpec([None], tf.string)]

@@ -16,11 +16,11 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from waiting import wait_until
 
 from backend.errors import InvalidArgument, NotFound, Unavailable
-from backend.serving.configs import configs_in_file, configs_in_folder
-from backend.serving.model import ModelSpec, State
-from backend.serving.repository import Repository
-from backend.serving.versions import is_complete
-from backend.serving.warmup import RECORDS_FILE
+from backend.serving.repository.model import ModelSpec, State
+from backend.serving.repository.repository import Repository
+from backend.serving.versions.model_configs import configs_in_file, configs_in_folder
+from backend.serving.versions.version_folders import is_complete
+from backend.serving.versions.warmup import RECORDS_FILE
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,10 @@ import tensorflow as tf
 from exported import LABELS, SIZE, photos
 
 from backend.errors import FailedPrecondition, InvalidArgument
-from backend.serving import checksums, runtimes
-from backend.serving.base64_text import to_web_safe_base64
-from backend.serving.servable import Servable, ServableId
+from backend.serving.photos.base64_text import to_web_safe_base64
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions import checksums, runtimes
+from backend.serving.versions.servable import Servable
 
 PHOTOS = photos(4)
 TEXTS = [to_web_safe_base64(photo) for photo in PHOTOS]

@@ -11,9 +11,10 @@ import tiny_models
 from colour_photos import GREEN, encode, plain
 
 from backend.errors import FailedPrecondition, InvalidArgument
-from backend.serving.labels import checked_top_k, name_breeds
-from backend.serving.servable import Servable, ServableId, UnknownSignature, kernel_sentence
-from backend.serving.warmup import warm_up
+from backend.serving.tensors.signatures import ServableId, UnknownSignature
+from backend.serving.versions.labels import checked_top_k, name_breeds
+from backend.serving.versions.servable import Servable, kernel_sentence
+from backend.serving.versions.warmup import warm_up
 
 ME = ServableId("m", 1)
 LABELS = list(tiny_models.COLOURS)

@@ -11,14 +11,14 @@ import requests
 import tiny_models
 from waiting import wait_until
 
-from backend.serving.configs import configs_in_folder
+from backend.serving.administration.switchboard import Switchboard
+from backend.serving.inference.shadow import PLACES, Shadow
 from backend.serving.metrics import Metrics
-from backend.serving.model import ModelSpec
-from backend.serving.repository import Repository
-from backend.serving.servable import DESCRIPTION_FILE
-from backend.serving.shadow import PLACES, Shadow
-from backend.serving.switchboard import Switchboard
-from backend.serving.switches import Who
+from backend.serving.repository.model import ModelSpec
+from backend.serving.repository.repository import Repository
+from backend.serving.traffic.switch_log import Who
+from backend.serving.versions.model_configs import configs_in_folder
+from backend.serving.versions.servable import DESCRIPTION_FILE
 
 PHOTO = colour_photos.encode(colour_photos.plain(), "JPEG")
 

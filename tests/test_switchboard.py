@@ -8,13 +8,13 @@ import tiny_models
 from google.protobuf import text_format
 
 from backend.errors import Aborted, DogsnapError, FailedPrecondition, InvalidArgument, NotFound, Unavailable
-from backend.serving.configs import ModelConfig, configs_in_folder
-from backend.serving.model import ModelSpec, State
-from backend.serving.repository import Repository
-from backend.serving.servable import Servable
-from backend.serving.switchboard import Switchboard, checked_who
-from backend.serving.switches import CONFIGURATION, WATCHER, Subject, SwitchLog, Who
-from backend.serving.traffic import Split
+from backend.serving.administration.switchboard import Switchboard, checked_who
+from backend.serving.repository.model import ModelSpec, State
+from backend.serving.repository.repository import Repository
+from backend.serving.traffic.choices import Split
+from backend.serving.traffic.switch_log import CONFIGURATION, WATCHER, Subject, SwitchLog, Who
+from backend.serving.versions.model_configs import ModelConfig, configs_in_folder
+from backend.serving.versions.servable import Servable
 
 ALICE = Who("alice", "127.0.0.1")
 LABELLED = "version_labels {{ key: 'stable' value: {stable} }} version_labels {{ key: 'canary' value: 2 }}"

@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as arrays
 from tensorflow.core.framework import tensor_pb2, types_pb2
 
 from backend.errors import InvalidArgument, Unimplemented
-from backend.serving.tensor_protos import FIELDS, to_arrays, to_proto
+from backend.serving.tensors.tensor_protos import FIELDS, to_arrays, to_proto
 
 MAX_BYTES = 2**20
 NUMBERS = [dtype for dtype in FIELDS if dtype not in (tf.string, tf.bool)]

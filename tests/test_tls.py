@@ -21,8 +21,8 @@ from PIL import Image
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from backend.app import create_app
-from backend.doors.access import check_observer
 from backend.errors import PermissionDenied, Unauthenticated
+from backend.middleware.admin_auth import check_observer
 from backend.serving.assembly import create_predictor
 from backend.settings import Settings
 

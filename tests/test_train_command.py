@@ -14,9 +14,9 @@ from small_disk import fill, small_disk
 from tiny_network import tiny
 
 from backend.commands.train import train
-from backend.modeling import architectures, recipes
-from backend.modeling.architectures import STORED_WEIGHTS, backbone_of
-from backend.modeling.recipes import RECIPES, Stage
+from backend.training import architectures, recipes
+from backend.training.architectures import STORED_WEIGHTS, backbone_of
+from backend.training.recipes import RECIPES, Stage
 
 TINY = dataclasses.replace(
     RECIPES["inception_v3"],

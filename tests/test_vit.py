@@ -26,12 +26,13 @@ from grpc_client import connected, values
 from PIL import Image
 
 from backend.cli import main
-from backend.modeling.export import ExportError
-from backend.modeling.inspection import meta_graphs
-from backend.modeling.vit import export_vit, load_classifier
-from backend.serving.preprocessing import decode
-from backend.serving.servable import Servable, ServableId
-from backend.serving.warmup import warm_up
+from backend.export.inspection import meta_graphs
+from backend.export.saved_model import ExportError
+from backend.export.vit import export_vit, load_classifier
+from backend.serving.photos.preprocessing import decode
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.servable import Servable
+from backend.serving.versions.warmup import warm_up
 
 CLIENTS = Path(__file__).parent / "vit_clients"
 PHOTOS = tiny_vit.photos(32)  # as many as a request may have

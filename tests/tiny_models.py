@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from backend.serving import checksums
-from backend.serving.servable import DESCRIPTION_FILE
+from backend.serving.versions import checksums
+from backend.serving.versions.servable import DESCRIPTION_FILE
 
 SIZE = (16, 16)
 COLOURS = (
@@ -52,8 +52,8 @@ def colours(model_folder: Path) -> Path:
 
     A photo whose mean red, green and blue are below 0.25 of white together shows no dog.
     """
-    from backend.modeling import merge
-    from backend.modeling.export import export_classifier
+    from backend.export import merge
+    from backend.export.saved_model import export_classifier
 
     image = keras.Input((*SIZE, 3), name="image")
     mean = keras.layers.GlobalAveragePooling2D()(image)

@@ -10,7 +10,7 @@ import random
 from collections import deque
 from dataclasses import dataclass
 
-ATTEMPTS = 4  # of a gateway; see `backend.engine.client.SERVICE_CONFIG`
+ATTEMPTS = 4  # of a gateway; see `backend.gateway.client.SERVICE_CONFIG`
 FIRST_BACKOFF, LARGEST_BACKOFF = 0.05, 0.5  # seconds, doubled from attempt to attempt, each drawn from 0 up to it
 SIMULATED = 20_000  # photos: their 99th percentile moves by about 2 % from one simulation to the next
 PHOTOS_A_NODE = 1000

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from backend.bench.bars import Bar
-from backend.bench.front import Place
 from backend.bench.machine import line
+from backend.bench.pareto_front import Place
 from backend.bench.rounds import Point
+from backend.bench.targets import Bar
 
 Points = Mapping[str, Sequence[Point]]
 POINT_HEAD = (

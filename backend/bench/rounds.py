@@ -45,9 +45,9 @@ class Load:
 
 
 def load(url: str, bodies: Sequence[str], **job: Any) -> Load:
-    """Run one job of `load.py` in a process of its own."""
+    """Run one job of `programs/load_generator.py` in a process of its own."""
     sent = json.dumps({"url": url, "bodies": list(bodies), **job})
-    command = [sys.executable, "-m", "backend.bench.load"]
+    command = [sys.executable, "-m", "backend.bench.programs.load_generator"]
     done = subprocess.run(command, input=sent, stdout=subprocess.PIPE, text=True, timeout=LONGEST_SECONDS, check=True)
     answer = json.loads(done.stdout)
     return Load([tuple(each) for each in answer["answers"]], answer["processor_seconds"])

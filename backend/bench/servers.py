@@ -135,11 +135,11 @@ def _is_set_up() -> bool:
 
 
 def lit_serve(saved_model: Path) -> Process:
-    return _program("backend.bench.litserve_app", saved_model, "/health")
+    return _program("backend.bench.programs.litserve_app", saved_model, "/health")
 
 
 def session(saved_model: Path) -> Process:
-    return _program("backend.bench.session_app", saved_model, "/health")
+    return _program("backend.bench.programs.session_app", saved_model, "/health")
 
 
 def _program(module: str, saved_model: Path, ready_path: str) -> Process:

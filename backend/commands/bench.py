@@ -11,12 +11,12 @@ from typing import Any
 import click
 
 from backend.bench import photos as photo_files
-from backend.bench.bars import PARTS, Bench, measure
 from backend.bench.machine import describe
 from backend.bench.remote import CannotMeasure, asked, find
 from backend.bench.report import Report, compared, draw, read
 from backend.bench.sweep import sweep
-from backend.commands.arguments import key_headers, key_option
+from backend.bench.targets import PARTS, Bench, measure
+from backend.commands.helpers.arguments import key_headers, key_option
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)

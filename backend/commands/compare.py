@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backend.commands.arguments import PATH, json_option, list_option
+from backend.commands.helpers.arguments import PATH, json_option, list_option
 
 if TYPE_CHECKING:  # what it imports takes seconds
-    from backend.modeling.comparison import Comparison
+    from backend.training.comparison import Comparison
 
 
 @click.command()
@@ -53,9 +53,9 @@ def compare(
     Measured are agreement, difference of the probabilities, accuracy where the folders name the breeds, and time; the photos
     with another top class are listed.
     """
-    from backend.modeling.comparison import compare as measure
-    from backend.modeling.comparison import photo_files
-    from backend.modeling.scoring import ExportedVersion
+    from backend.training.comparison import compare as measure
+    from backend.training.comparison import photo_files
+    from backend.training.scoring import ExportedVersion
 
     try:
         files = photo_files(data, photos, list_name)

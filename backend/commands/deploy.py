@@ -65,7 +65,7 @@ def ray_command(address: str, models: str, model_config_file: Path | None, cache
     """
     _refuse_without_ray()
     from backend.ray import rollout
-    from backend.serving.configs import configs_in_file
+    from backend.serving.versions.model_configs import configs_in_file
 
     scale = Scale(**{row.name: flags.pop(row.name) for row in fields(Scale)})
     try:

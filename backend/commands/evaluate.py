@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from backend.commands.arguments import PATH, json_option, list_option
+from backend.commands.helpers.arguments import PATH, json_option, list_option
 from backend.errors import DogsnapError
 
 
@@ -49,7 +49,7 @@ def _evaluate(
 ) -> None:
     import numpy as np
 
-    from backend.modeling import dataset, evaluation, pictures, scoring
+    from backend.training import dataset, evaluation, plots, scoring
 
     exported = scoring.ExportedVersion.load(version)
     labels, decision = exported.description["labels"], exported.description["decision"]
@@ -70,11 +70,11 @@ def _evaluate(
     if json_file:
         json_file.write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if picture:
-        pictures.draw(probabilities, breeds, labels, picture)
+        plots.draw(probabilities, breeds, labels, picture)
 
 
 def _examples(data: Path, list_name: str, labels: list[dict], limit: int | None) -> list:
-    from backend.modeling import dataset
+    from backend.training import dataset
 
     # A list that somebody names has to be there; without the usual one, a folder of photos is as good.
     named = click.get_current_context().get_parameter_source("list_name") is ParameterSource.COMMANDLINE

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from backend.commands.arguments import EXISTING_FILE, PATH, class_names
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_names
 
 VIT = "vit"
 
@@ -38,8 +38,8 @@ VIT = "vit"
 )
 def export(model: str, source: str | None, models: Path, labels: Path | None, batch: int | None) -> None:
     """Build the next version of MODEL: from the weights that training stored, or of vit, from any ViT of KerasHub."""
-    from backend.modeling.export import ExportError, export_stored
-    from backend.modeling.freezing import FreezingError
+    from backend.export.freezing import FreezingError
+    from backend.export.saved_model import ExportError, export_stored
 
     if model != VIT and (labels or batch is not None):
         raise click.UsageError("--labels and --batch are for `dogsnap export vit` alone")
@@ -54,7 +54,7 @@ def export(model: str, source: str | None, models: Path, labels: Path | None, ba
 
 
 def _export_vit(source: str | None, labels: Path | None, model_folder: Path, batch: int) -> Path:
-    from backend.modeling import vit
+    from backend.export import vit
 
     preset = source or vit.DEFAULT_PRESET
     click.echo(f"reading {preset}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from backend import keys as key_file
+from backend import api_keys as key_file
 from backend.errors import DogsnapError
 from backend.settings import variable
 

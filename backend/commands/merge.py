@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from backend.commands.arguments import EXISTING_FILE, PATH, class_names
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_names
 
 
 @click.command()
@@ -89,9 +89,9 @@ def merge(
     **chosen: Any,
 ) -> None:
     """Merge decoding into SOURCE_VERSION_DIR (like models/inception_v3/1) and write the next version number beside it."""
-    from backend.modeling import merge as merging
-    from backend.modeling.freezing import FreezingError
-    from backend.modeling.inspection import InspectionError, input_specs
+    from backend.export import merge as merging
+    from backend.export.freezing import FreezingError
+    from backend.export.inspection import InspectionError, input_specs
 
     try:
         options = merging.Options(

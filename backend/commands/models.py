@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from backend.commands.remote import Remote
-from backend.doors.opening import local_url
+from backend.addresses import local_url
+from backend.commands.helpers.http_client import Remote
 from backend.settings import Settings, given, options
 
 POLL_SECONDS = 0.3

@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 import click
 
-from backend.commands.arguments import EXISTING_FILE, PATH, key_headers, key_option
-from backend.commands.json_instances import Instances, read_instances
-from backend.commands.picture_files import translate
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, key_headers, key_option
+from backend.commands.helpers.json_instances import Instances, read_instances
+from backend.commands.helpers.picture_files import translate
 from backend.logs import prepare_logging
 from backend.settings import Settings, given, options
 
@@ -113,7 +113,7 @@ def _predict_here(settings: Settings, which: dict[str, Any], body: dict[str, Any
 
 def _rows(predictor: Any, spec: Any, body: dict[str, Any]) -> dict[str, Any]:
     from backend.errors import DogsnapError
-    from backend.serving import tensors
+    from backend.serving.tensors import tensors
 
     try:
         prediction = predictor.predict(
@@ -129,7 +129,7 @@ def _with_predictor(settings: Settings, which: dict[str, Any], run: Any) -> Any:
     prepare_logging(level=logging.WARNING)  # the answer is what the caller wants to see
     from backend.errors import DogsnapError
     from backend.serving.assembly import create_predictor
-    from backend.serving.model import ModelSpec
+    from backend.serving.repository.model import ModelSpec
 
     try:
         spec = ModelSpec(which["model"], which["version"], which["label"])

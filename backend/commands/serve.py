@@ -14,12 +14,12 @@ from limits import parse_many
 from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
 
-from backend import keys, tracing
-from backend.engine.target import Target
+from backend import api_keys, tracing
 from backend.errors import DogsnapError, InvalidArgument
+from backend.gateway.target import Target
+from backend.http_server.server import Server
 from backend.logs import FORMATS, prepare_logging, survive_full_disk
 from backend.memory import share_arenas
-from backend.server import Server
 from backend.settings import Settings, flag, given, options
 
 log = logging.getLogger("dogsnap")
@@ -73,7 +73,7 @@ def refuse_unusable_engine(settings: Settings) -> None:
 def refuse_unusable_keys(settings: Settings) -> None:
     """Raises click.ClickException for a file of keys that is not there, or holds none."""
     try:
-        if settings.api_keys and not keys.read(Path(settings.api_keys)):
+        if settings.api_keys and not api_keys.read(Path(settings.api_keys)):
             raise InvalidArgument(f"--api-keys {settings.api_keys} holds no key; make one with `dogsnap keys add NAME`")
     except (DogsnapError, OSError) as error:
         raise click.ClickException(str(error)) from error

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from backend.commands.arguments import PATH
+from backend.commands.helpers.arguments import PATH
 
 
 @click.command()
@@ -13,8 +13,8 @@ from backend.commands.arguments import PATH
 @click.option("--nodes", is_flag=True, help="also the nodes of the graph, and where decoding would be merged in")
 def show(model_dir: Path, version: int | None, nodes: bool) -> None:
     """Print the signatures in MODEL_DIR (a version, like models/inception_v3/2, or a model) as saved_model_cli does."""
-    from backend.modeling import inspection
-    from backend.modeling.merge import MergeError, find_place
+    from backend.export import inspection
+    from backend.export.merge import MergeError, find_place
 
     try:
         folder = inspection.version_folder(model_dir, version)

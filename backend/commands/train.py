@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from backend.commands.arguments import PATH, precision_option
+from backend.commands.helpers.arguments import PATH, precision_option
 
 WORK = Path(".dogsnap")
 
@@ -31,7 +31,7 @@ def work_option(name: str) -> Callable:
     help="`imagenet` (fetched by Keras) or a .weights.h5 file of the backbone",
 )
 @click.option(
-    "--recipe", "recipe_name", default="inception_v3", show_default=True, help="a recipe of modeling/recipes.py"
+    "--recipe", "recipe_name", default="inception_v3", show_default=True, help="a recipe of training/recipes.py"
 )
 @click.option(
     "--not-dogs",
@@ -68,8 +68,8 @@ def train(
         raise click.UsageError(
             "Missing option '--data', the folder of photos (or the command 'cyclegan', which needs none)."
         )
-    from backend.modeling import dataset, finishing, training
-    from backend.modeling.recipes import RECIPES
+    from backend.training import artefacts, dataset, trainer
+    from backend.training.recipes import RECIPES
 
     if recipe_name not in RECIPES:
         raise click.ClickException(f"no recipe {recipe_name!r}; there are: {', '.join(RECIPES)}")
@@ -82,11 +82,11 @@ def train(
         parts = dataset.split_validation(listed, recipe.validation_per_breed, recipe.seed)
         fitted, validation = (dataset.readable(part, click.echo) for part in parts)
         dataset.check_taught(folders, fitted)
-        training.use_precision(precision)
+        trainer.use_precision(precision)
         work = work or WORK / recipe_name
         no_dogs = dataset.readable_photos(dataset.every_second_photo(not_dogs, 0), click.echo) if not_dogs else []
-        model = training.train(recipe, fitted, validation, len(labels), weights, work, click.echo, no_dogs)
-        scores = finishing.finish(model, recipe, labels, fitted, validation, no_dogs, out, click.echo)
+        model = trainer.train(recipe, fitted, validation, len(labels), weights, work, click.echo, no_dogs)
+        scores = artefacts.finish(model, recipe, labels, fitted, validation, no_dogs, out, click.echo)
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error).splitlines()[0]) from error
     click.echo(
@@ -109,8 +109,8 @@ def cyclegan(out: Path, work: Path | None, ngf: int, steps: int | None, size: in
     """Train a CycleGAN that puts a sinusoid into Gaussian noise, on pictures that it makes; interrupted, it goes on."""
     if size and size % 8:
         raise click.UsageError(f"--size is {size}; expected a multiple of 8")
-    from backend.modeling import cyclegan as networks
-    from backend.modeling.training import use_precision
+    from backend.training import cyclegan as networks
+    from backend.training.trainer import use_precision
 
     chosen = {"width": ngf, "steps": steps, "size": (size, size) if size else None}
     recipe = networks.Recipe(**{name: value for name, value in chosen.items() if value})

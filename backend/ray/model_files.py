@@ -15,8 +15,8 @@ from typing import Any
 import fsspec
 
 from backend.errors import FailedPrecondition, InvalidArgument
-from backend.serving import checksums
-from backend.serving.versions import VERSION
+from backend.serving.versions import checksums
+from backend.serving.versions.version_folders import VERSION
 
 CACHE = Path("~/.cache/dogsnap/models")
 

@@ -15,14 +15,14 @@ from typing import Any
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
-from backend.doors import grpc_translate as translate
-from backend.doors.grpc_server import PredictionService
 from backend.errors import DogsnapError, FailedPrecondition, Internal
+from backend.protocols import grpc_messages as translate
+from backend.protocols.tf_serving_grpc import PredictionService
 from backend.ray.call import Answer, Call, CallContext
 from backend.ray.model_files import VersionFiles
 from backend.ray.services import request_class
 from backend.serving.assembly import create_predictor
-from backend.serving.model import ModelSpec
+from backend.serving.repository.model import ModelSpec
 from backend.settings import MEBIBYTE, Settings
 
 log = logging.getLogger("dogsnap.ray")

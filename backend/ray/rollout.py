@@ -15,14 +15,14 @@ import ray
 from ray import serve
 
 from backend.errors import DogsnapError, InvalidArgument
-from backend.ray.door import REPLICA, Door
 from backend.ray.model_files import VersionFiles, versions_below
 from backend.ray.replica import Replica
+from backend.ray.router import REPLICA, Door
 from backend.ray.routes import Routes
 from backend.ray.scale import Scale
 from backend.ray.services import SERVICERS
-from backend.serving.configs import ModelConfig
-from backend.serving.versions import aspired_versions
+from backend.serving.versions.model_configs import ModelConfig
+from backend.serving.versions.version_folders import aspired_versions
 from backend.settings import Settings
 
 DOOR = "dogsnap"  # the one application with a route; without a second, clients need not say which they mean

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backend.errors import InvalidArgument, NotFound, Unavailable
-from backend.serving.model import ModelSpec
+from backend.serving.repository.model import ModelSpec
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""The room behind the doors: from a checked request to named breeds. Knows neither Flask nor gRPC."""
+"""The core: from a checked request to named breeds. Knows neither Flask nor gRPC."""
 
-from backend.quiet import import_tensorflow
+from backend.tensorflow_import import import_tensorflow
 
 import_tensorflow()

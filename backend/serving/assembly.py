@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from backend.serving.configs import ModelConfig, ModelFolders, configs_in_file
-from backend.serving.executor import BoundedExecutor
+from backend.serving.inference.executor import BoundedExecutor
+from backend.serving.inference.predictor import Predictor
 from backend.serving.metrics import Metrics
-from backend.serving.model import ModelSpec
-from backend.serving.photo import PhotoLimits
-from backend.serving.predictor import Predictor
-from backend.serving.repository import Repository
-from backend.serving.switches import SwitchLog
+from backend.serving.photos.photo import PhotoLimits
+from backend.serving.repository.model import ModelSpec
+from backend.serving.repository.repository import Repository
+from backend.serving.traffic.switch_log import SwitchLog
+from backend.serving.versions.model_configs import ModelConfig, ModelFolders, configs_in_file
 from backend.settings import Settings
 
 

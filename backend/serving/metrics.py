@@ -14,8 +14,8 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from backend.errors import DogsnapError, Full
-from backend.serving.servable import ServableId
-from backend.serving.traffic import Split
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.traffic.choices import Split
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 # Seconds; from a trivial model's call to the default deadline.

@@ -12,7 +12,7 @@ from google.protobuf import text_format
 from playwright.sync_api import expect
 from tensorflow_serving.config import model_server_config_pb2
 
-from backend import keys
+from backend import api_keys
 
 expect.set_options(timeout=30_000)  # a machine that runs several browsers and servers at once is slow
 
@@ -41,7 +41,7 @@ def server(start_server, models):
 @pytest.fixture(scope="module")
 def key_file(tmp_path_factory):
     file = tmp_path_factory.mktemp("keys") / "keys.json"
-    keys.add(file, "friends")
+    api_keys.add(file, "friends")
     return file
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from colour_photos import RED, encode, plain
 
-from backend import keys
+from backend import api_keys
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def red_dog(tmp_path) -> Path:
 def test_the_app_is_locked_out_without_a_key_and_keeps_the_one_that_a_link_brought(
     own_server, open_phone, red_dog, tmp_path
 ):
-    key = keys.add(tmp_path / "keys.json", "friends")
+    key = api_keys.add(tmp_path / "keys.json", "friends")
     server = own_server("--api-keys", str(tmp_path / "keys.json"))
     stranger = open_phone(server=server)
     stranger.choose(red_dog)

@@ -1,0 +1,108 @@
+"""The file of API keys: a name and a digest for each, so that who reads the file can use none of them.
+
+It does not decide which requests need a key: `middleware/rate_limits.py` does.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from backend.errors import InvalidArgument, NotFound
+from backend.files import replacing
+
+NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+# A key is random, 256 bits, so that one round of SHA-256 keeps it: there is no list of likely keys to try.
+KEY_BYTES = 32
+PREFIX = "dogsnap_"  # by which a key that lies around is recognised
+
+
+@dataclass(frozen=True)
+class Key:
+    """`sha256` of the key in hexadecimal digits; `created` as ISO 8601."""
+
+    name: str
+    sha256: str
+    created: str
+
+
+def digest(key: str) -> str:
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def read(file: Path) -> list[Key]:
+    """The keys of a file, none if it does not exist. Raises InvalidArgument, OSError."""
+    if not file.exists():
+        return []
+    try:
+        return [Key(**row) for row in json.loads(file.read_text(encoding="utf-8"))["keys"]]
+    except (ValueError, TypeError, KeyError) as error:
+        raise InvalidArgument(f"{file} is no file of keys ({error}); `dogsnap keys add` writes one") from None
+
+
+def add(file: Path, name: str) -> str:
+    """Write a new key's digest to the file and return the key, which is nowhere else. Raises InvalidArgument."""
+    keys = read(file)
+    if not NAME.fullmatch(name):
+        raise InvalidArgument(
+            f"the key's name is {name!r}; expected up to 64 letters, digits, dots, dashes or underscores"
+        )
+    if any(each.name == name for each in keys):
+        raise InvalidArgument(f"there is a key {name!r} already; remove it first, or choose another name")
+    key = PREFIX + secrets.token_urlsafe(KEY_BYTES)
+    _write(file, [*keys, Key(name, digest(key), datetime.now(UTC).isoformat(timespec="seconds"))])
+    return key
+
+
+def remove(file: Path, name: str) -> None:
+    """Raises NotFound, naming the keys there are."""
+    keys = read(file)
+    if not any(each.name == name for each in keys):
+        raise NotFound(f"there is no key {name!r}; there are: {', '.join(each.name for each in keys) or 'none'}")
+    _write(file, [each for each in keys if each.name != name])
+
+
+def _write(file: Path, keys: Sequence[Key]) -> None:
+    """Replace the file in one step; only its owner may read it."""
+    with replacing(file) as temporary:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            json.dump({"keys": [asdict(each) for each in keys]}, stream, indent=1)
+            stream.write("\n")
+
+
+class KeyFile:
+    """The keys as the file has them now: one that is removed opens nothing from the next request on. Thread-safe."""
+
+    def __init__(self, file: Path):
+        self._file = file
+        self._lock = threading.Lock()
+        self._seen: tuple[int, int, int] | None = None
+        self._keys: list[Key] = []
+
+    def name_of(self, key: str) -> str:
+        """The name of a key; "" for one that is not in the file."""
+        received, found = digest(key), ""
+        for each in self._current():
+            if hmac.compare_digest(each.sha256, received):
+                found = each.name
+        return found
+
+    def _current(self) -> list[Key]:
+        """A file that cannot be read at the moment changes nothing."""
+        with self._lock:
+            try:
+                stat = self._file.stat()
+                seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+                if seen != self._seen:
+                    self._keys, self._seen = read(self._file), seen
+            except (OSError, InvalidArgument):
+                pass
+            return self._keys

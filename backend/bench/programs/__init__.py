@@ -1,0 +1,1 @@
+"""Programs that measurements start, each a process of its own."""

@@ -1,0 +1,487 @@
+"""What this server has to reach, and how each of it is measured, as ratios within one run wherever that is possible.
+
+It prints and keeps nothing: that is `report.py`.
+"""
+
+import base64
+import importlib.util
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backend.bench import photos, processes, servers
+from backend.bench.pareto_front import Place, sample, top1
+from backend.bench.remote import CannotMeasure, Target, base64_text, find
+from backend.bench.rounds import Load, Point, interleaved, load, point
+from backend.bench.sweep import Shape, sweep
+
+if TYPE_CHECKING:
+    from backend.training.dataset import Example
+
+PLAIN, FAST = 2, 3  # the versions that take base64 text: the merged one, and the one made for speed if it is there
+CLIENTS = 16
+CLIENTS_GROWTH = (1, 4, 16, 64)
+BATCHES = (1, 4, 8, 32)
+RAW_CALLERS = (1, 8)  # one, and as many as the server runs at once; the better one counts
+OVERLOAD = 8  # times the capacity
+ENDURED_REQUESTS = 10_000
+ENDURED_SECONDS = 330  # a slow version gets through fewer; the table says how many
+SETTLED = 1_000  # requests after which memory has its shape
+BIG_PHOTOS = 12
+JUDGED_PHOTOS = 1_000  # of the test list, for the accuracy-time front
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One demand: `asked` is the least (`at_least`) or the most it may be.
+
+    `measured` is None where nothing could be measured; `note` then says why.
+    """
+
+    part: str
+    what: str
+    asked: float
+    at_least: bool
+    measured: float | None
+    unit: str = ""
+    note: str = ""
+
+    def met(self) -> bool | None:
+        if self.measured is None:
+            return None
+        return self.measured >= self.asked if self.at_least else self.measured <= self.asked
+
+
+@dataclass
+class Bench:
+    """The servers of one run, each started when it is first needed, and stopped with the run.
+
+    `data`: photos in Stanford Dogs' layout, without which no accuracy is measured. `points` and `places` are what was found.
+    """
+
+    models: Path
+    seconds: float
+    rounds: int
+    say: Callable[[str], None]
+    data: Path | None = None
+    points: dict[str, list[Point]] = field(default_factory=dict)
+    places: list[Place] = field(default_factory=list)
+
+    def __enter__(self) -> "Bench":
+        self._stack = ExitStack()
+        self.folder = servers.Models(self.models)
+        self._stack.callback(self.folder.close)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @cached_property
+    def photos(self) -> list[bytes]:
+        return photos.made()
+
+    @cached_property
+    def examples(self) -> "list[Example]":
+        """Photos with their breeds; none without `data`. Raises CannotMeasure."""
+        return sample(self.data, JUDGED_PHOTOS) if self.data else []
+
+    @cached_property
+    def texts(self) -> list[str]:
+        return [base64_text(photo) for photo in self.photos]
+
+    @cached_property
+    def bodies(self) -> list[str]:
+        return [json.dumps({"instances": [text]}) for text in self.texts]
+
+    def target(self, version: int) -> Target:
+        return Target(servers.predict_url(self.server, version), "image", "DT_STRING")
+
+    @cached_property
+    def server(self) -> servers.Process:
+        """The one that most parts measure, with every version there is."""
+        for version in (1, PLAIN, FAST):
+            self.folder.add(version)
+        return self._started(servers.dogsnap(self.folder.path))
+
+    @cached_property
+    def lit_serve(self) -> servers.Process:
+        return self._started(servers.lit_serve(self.folder.version(PLAIN)))
+
+    @cached_property
+    def session(self) -> servers.Process:
+        return self._started(servers.session(self.folder.version(PLAIN)))
+
+    @cached_property
+    def raw_tensorflow(self) -> "Raw":
+        return self._raw("tensorflow")
+
+    @cached_property
+    def raw_serving(self) -> "Raw":
+        return self._raw("serving")
+
+    def _raw(self, runtime: str) -> "Raw":
+        raw = Raw(runtime, self.folder.version(PLAIN), self.texts)
+        self._stack.callback(raw.close)
+        return raw
+
+    def _started(self, server: servers.Process) -> servers.Process:
+        self._stack.callback(server.stop)
+        return server
+
+    def load(self, version: int = PLAIN, clients: int = CLIENTS, **job: Any) -> Load:
+        """Load on the server's version for one round."""
+        job = {"seconds": self.seconds, **job}
+        return load(servers.predict_url(self.server, version), self.bodies, clients=clients, **job)
+
+    def keep(self, name: str, each: Point) -> Point:
+        self.points.setdefault(name, []).append(each)
+        return each
+
+
+class Raw:
+    """The bare runtime in a process of its own; it computes only while it is asked to."""
+
+    def __init__(self, runtime: str, saved_model: Path, texts: Sequence[str]):
+        command = [sys.executable, "-m", "backend.bench.programs.bare_runtime", runtime, str(saved_model)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self._send(list(texts))
+        self.measure(1, 1.0)  # warm
+
+    def measure(self, callers: int, seconds: float) -> dict[str, float]:
+        self._send({"callers": callers, "seconds": seconds})
+        return json.loads(self._process.stdout.readline())
+
+    def best(self, seconds: float) -> float:
+        """Photos a second with the number of callers that suits it best."""
+        return max(self.measure(callers, seconds)["throughput"] for callers in RAW_CALLERS)
+
+    def _send(self, value: Any) -> None:
+        self._process.stdin.write(json.dumps(value) + "\n")
+        self._process.stdin.flush()
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.wait(60)
+
+
+# -- the parts ---------------------------------------------------------------------------------------------------------
+
+
+def start(bench: Bench) -> Iterator[Bar]:
+    """From the command to the first answer, and the memory that versions take."""
+    readies, firsts, residents, added = [], [], [], []
+    for _ in range(2):
+        with _fresh_server(bench) as (server, _):
+            readies.append(server.ready_seconds)
+            firsts.append(_first_to_median(server, bench))
+            residents.append(processes.resident_mb(server.worker()))
+    if bench.folder.has(FAST):
+        with _fresh_server(bench) as (server, folder):
+            added.append(_added_by_fast(bench, server, folder))
+    yield Bar("start", "start to ready, versions 1 and 2", 8.0, False, statistics.median(readies), "s")
+    yield Bar("start", "first request after ready / median", 1.2, False, statistics.median(firsts))
+    yield Bar("memory", "resident, versions 1 and 2 loaded", 1200.0, False, max(residents), "MB")
+    yield Bar("memory", "added by version 3", 150.0, False, added[0] if added else None, "MB", _no_fast(bench))
+
+
+@contextmanager
+def _fresh_server(bench: Bench) -> Iterator[tuple[servers.Process, servers.Models]]:
+    """A server of versions 1 and 2, and of nothing else yet."""
+    with servers.Models(bench.models) as folder:
+        folder.add(1)
+        folder.add(PLAIN)
+        server = servers.dogsnap(folder.path)
+        try:
+            yield server, folder
+        finally:
+            server.stop()
+
+
+def _first_to_median(server: servers.Process, bench: Bench) -> float:
+    times = load(servers.predict_url(server, PLAIN), bench.bodies, clients=1, requests=31).good()
+    return times[0] / statistics.median(times[1:])
+
+
+def _added_by_fast(bench: Bench, server: servers.Process, folder: servers.Models) -> float:
+    load(servers.predict_url(server, PLAIN), bench.bodies, clients=CLIENTS, seconds=bench.seconds)
+    before = processes.resident_mb(server.worker())
+    folder.add(FAST)
+    _wait_for(server, FAST)
+    load(servers.predict_url(server, FAST), bench.bodies, clients=CLIENTS, seconds=bench.seconds)
+    return processes.resident_mb(server.worker()) - before
+
+
+def _wait_for(server: servers.Process, version: int) -> None:
+    end = time.monotonic() + servers.START_SECONDS
+    while not servers.is_available(server, version) and time.monotonic() < end:
+        time.sleep(0.2)
+
+
+def throughput(bench: Bench) -> Iterator[Bar]:
+    """Version 2 at 16 clients against the bare runtime and against others, in turn."""
+    rest = {"raw": lambda: bench.raw_tensorflow.best(bench.seconds), "session": lambda: _session_load(bench)}
+    litserve = {"litserve": lambda: _litserve_load(bench)} if importlib.util.find_spec("litserve") else {}
+    _warm(bench, litserve)
+    runs = interleaved({"ours": bench.load, **rest, **litserve}, bench.rounds)
+    ours = bench.keep("version 2", point(runs["ours"], CLIENTS)).throughput
+    bench.say(f"version 2: {ours:.1f} photos a second; TensorFlow's own call: {statistics.median(runs['raw']):.1f}")
+    yield Bar("throughput", "version 2, 16 clients / TensorFlow's own call", 0.97, True, _ratio(runs, "raw", ours))
+    session = bench.keep("Simple TensorFlow Serving's steps", point(runs["session"], CLIENTS))
+    note = "a stand-in with its steps; the package itself starts with no Flask since 2.3"
+    yield _against("Simple TensorFlow Serving", ours, session, note)
+    if not litserve:
+        yield Bar(
+            "throughput", "version 2 / LitServe", 1.25, True, None, "", "LitServe is missing: `make bench` installs it"
+        )
+        return
+    yield _against("LitServe", ours, bench.keep("LitServe", point(runs["litserve"], CLIENTS)))
+
+
+def _warm(bench: Bench, litserve: dict) -> None:
+    bench.load(seconds=2.0)
+    _session_load(bench, seconds=2.0)
+    if litserve:
+        _litserve_load(bench, seconds=2.0)
+
+
+def _ratio(runs: dict[str, list], raw: str, ours: float) -> float:
+    return ours / statistics.median(runs[raw])
+
+
+def _against(name: str, ours: float, other: Point, note: str = "") -> Bar:
+    return Bar("throughput", f"version 2 / {name}, 16 clients", 1.25, True, ours / other.throughput, "", note)
+
+
+def _session_load(bench: Bench, **job: Any) -> Load:
+    bodies = [json.dumps({"data": {"image": [text]}}) for text in bench.texts]
+    return load(bench.session.url + "/", bodies, clients=CLIENTS, **{"seconds": bench.seconds, **job})
+
+
+def _litserve_load(bench: Bench, **job: Any) -> Load:
+    url = bench.lit_serve.url + "/predict"
+    return load(url, bench.bodies, clients=CLIENTS, **{"seconds": bench.seconds, **job})
+
+
+def fast(bench: Bench) -> Iterator[Bar]:
+    """Version 3 against version 2."""
+    what = "version 3 / version 2, 16 clients"
+    if not bench.folder.has(FAST):
+        yield Bar("fast", what, 2.5, True, None, "", _no_fast(bench))
+        return
+    bench.load(FAST, seconds=2.0)
+    runs = interleaved({PLAIN: bench.load, FAST: lambda: bench.load(FAST)}, bench.rounds)
+    quick = bench.keep("version 3", point(runs[FAST], CLIENTS))
+    yield Bar("fast", what, 2.5, True, quick.throughput / point(runs[PLAIN], CLIENTS).throughput)
+
+
+def front(bench: Bench) -> Iterator[Bar]:
+    """Time and accuracy of every version that takes base64 text, those beside 2 and 3, too."""
+    what = "top-1 of version 2 less that of version 3"
+    if not bench.examples or not bench.folder.has(FAST):
+        why = _no_fast(bench) or "photos are missing: --data stanford_dogs (make bench DATA=...)"
+        yield Bar("front", what, 1.0, False, None, "points", why)
+        return
+    with servers.Models(bench.models) as folder, ExitStack() as stack:
+        for version in folder.numbers():
+            folder.add(version)
+        server = servers.dogsnap(folder.path)
+        stack.callback(server.stop)
+        bench.places += _places(bench, dict(_text_targets(bench, server, folder.numbers())))
+    right = {each.version: each.top1 for each in bench.places}
+    note = f"{len(bench.examples)} photos of the test list"
+    yield Bar("front", what, 1.0, False, 100 * (right[PLAIN] - right[FAST]), "points", note)
+
+
+def _text_targets(bench: Bench, server: servers.Process, versions: Sequence[int]) -> Iterator[tuple[int, Target]]:
+    for version in versions:
+        try:
+            target = find(server.url, servers.MODEL, version)
+        except CannotMeasure as error:
+            bench.say(f"version {version} is left out of the front: {error}")
+            continue
+        if target.dtype == "DT_STRING":
+            yield version, target
+
+
+def _places(bench: Bench, targets: dict[int, Target]) -> list[Place]:
+    """Each version once a round, then its answers."""
+
+    def one_round(target: Target, seconds: float = bench.seconds) -> Load:
+        return load(target.url, bench.bodies, clients=CLIENTS, seconds=seconds)
+
+    for target in targets.values():
+        one_round(target, 1.0)  # warm
+    runs = interleaved({version: partial(one_round, target) for version, target in targets.items()}, bench.rounds)
+    return [
+        Place(version, point(runs[version], CLIENTS).photo_ms(), top1(target, bench.examples), len(bench.examples))
+        for version, target in targets.items()
+    ]
+
+
+def latency(bench: Bench) -> Iterator[Bar]:
+    """One client against the bare call of what the server runs."""
+    bench.load(clients=1, seconds=1.0)
+    measures = {
+        "ours": lambda: point([bench.load(clients=1)], 1).p50_ms,
+        "raw": lambda: bench.raw_serving.measure(1, bench.seconds)["p50_ms"],
+    }
+    runs = {name: statistics.median(each) for name, each in interleaved(measures, bench.rounds).items()}
+    bench.say(f"one client waits {runs['ours']:.1f} ms, the bare call takes {runs['raw']:.1f} ms")
+    yield Bar("latency", "p50 of one client / the bare call", 1.10, False, runs["ours"] / runs["raw"])
+
+
+def photo(bench: Bench) -> Iterator[Bar]:
+    """What a phone's own photo costs more than a small one, by the app's door and by TensorFlow Serving's."""
+    small, big = bench.photos[0], photos.from_phone()
+    bench.say(f"the large photo has 12 megapixels and {len(big) / 1e6:.1f} MB")
+    rest = bench.target(PLAIN)
+    doors: dict[str, tuple[str, Callable[[bytes], str]]] = {
+        "the app": (f"{bench.server.url}/api/classify", _app_body),
+        "TensorFlow Serving REST": (rest.url, lambda each: rest.body([each])),
+    }
+    for name, (url, body) in doors.items():
+        more, memory = _cost_of_big(bench, url, body(small), body(big))
+        yield Bar("photo", f"processor time of 12 megapixels more than of 299 x 299, {name}", 75.0, False, more, "ms")
+        yield Bar("photo", f"memory for a request of 12 megapixels, {name}", 64.0, False, memory, "MB")
+
+
+def _app_body(contents: bytes) -> str:
+    return json.dumps({"image": base64.b64encode(contents).decode(), "version": PLAIN})
+
+
+def _cost_of_big(bench: Bench, url: str, small: str, big: str) -> tuple[float, float]:
+    """Milliseconds of processor time, and MB at the peak of one request over the memory at rest."""
+    pid = bench.server.worker()
+
+    def cost(body: str) -> float:
+        before = processes.processor_seconds(pid)
+        answers = load(url, [body], clients=1, requests=BIG_PHOTOS)
+        if len(answers.good()) != BIG_PHOTOS:
+            raise RuntimeError(f"{url} answered {answers.failed()} of {BIG_PHOTOS} photos with an error")
+        return 1000 * (processes.processor_seconds(pid) - before) / BIG_PHOTOS
+
+    cost(big)  # warm
+    runs = interleaved({"small": lambda: cost(small), "big": lambda: cost(big)}, bench.rounds)
+    more = statistics.median(a - b for a, b in zip(runs["big"], runs["small"], strict=True))
+    rest = processes.resident_mb(pid)
+    processes.reset_peak(pid)
+    cost(big)
+    return more, processes.peak_mb(pid) - rest
+
+
+def wire(bench: Bench) -> Iterator[Bar]:
+    """Counted where the mini program runs: in a browser."""
+    note = "counted in a browser: `pytest tests/web/test_ways_in.py`"
+    yield Bar("wire", "a photo from the mini program", 60.0, False, None, "kB", note)
+
+
+def growth(bench: Bench) -> Iterator[Bar]:
+    """Time a photo over clients and over batches."""
+    clients = [(number, 1) for number in CLIENTS_GROWTH]
+    batches = [(1, size) for size in BATCHES]
+    calls = [1000 / bench.raw_serving.measure(callers, bench.seconds)["throughput"] for callers in RAW_CALLERS]
+    bare = "the bare call, {} and {} callers: {:.1f} and {:.1f} ms".format(*RAW_CALLERS, *calls)
+    yield _flatness(bench, "time a photo, 1 to 64 clients: worst / best", clients, bare)
+    yield _flatness(bench, "time a photo, batches of 1 to 32: worst / best", batches, bare)
+
+
+def _flatness(bench: Bench, what: str, shapes: Sequence[Shape], bare: str) -> Bar:
+    found = sweep(bench.target(PLAIN), bench.photos, shapes, bench.seconds, bench.rounds)
+    bench.points.setdefault("version 2", []).extend(found)
+    times = [each.photo_ms() for each in found]
+    note = ", ".join(f"{max(each.clients, each.batch)}: {each.photo_ms():.1f} ms" for each in found)
+    return Bar("growth", what, 1.10, False, max(times) / min(times), "", f"{note}; {bare}")
+
+
+def overload(bench: Bench) -> Iterator[Bar]:
+    """More requests than can be answered, sent whether or not answers come, by a sender that takes nothing from the server."""
+    *servers_cores, senders_core = sorted(os.sched_getaffinity(0))
+    with servers.Models(bench.models) as folder, ExitStack() as stack:
+        folder.add(PLAIN)
+        with processes.on_cores(servers_cores or [senders_core]):
+            server = servers.dogsnap(folder.path)
+        stack.callback(server.stop)
+        stack.enter_context(processes.on_cores([senders_core]))
+        rounds = [_flooded(servers.predict_url(server, PLAIN), bench) for _ in range(bench.rounds)]
+    goodputs, floods = zip(*rounds, strict=True)
+    answered, refused = sum(len(each.good()) for each in floods), sum(each.refused() for each in floods)
+    failed = sum(each.failed() for each in floods)
+    where = (
+        f"the server has {len(servers_cores)} of {len(servers_cores) + 1} cores"
+        if servers_cores
+        else "one core for both"
+    )
+    note = f"{answered} answered, {refused} refused, {failed} failed; {where}"
+    what = "goodput at 8 times the capacity / capacity, the sender on a core of its own"
+    yield Bar("overload", what, 0.95, True, statistics.median(goodputs), "", note)
+
+
+def _flooded(url: str, bench: Bench) -> tuple[float, Load]:
+    """Goodput over the capacity before and after, and the flood."""
+
+    def capacity() -> float:
+        return point([load(url, bench.bodies, clients=CLIENTS, seconds=2 * bench.seconds)], CLIENTS).throughput
+
+    before, seconds = capacity(), 4 * bench.seconds
+    flood = load(url, bench.bodies, rate=OVERLOAD * before, seconds=seconds)
+    return flood.good_between(seconds / 4, seconds) / ((before + capacity()) / 2), flood
+
+
+def endurance(bench: Bench) -> Iterator[Bar]:
+    """Memory over many requests, by the fastest version, since it is the requests that could leave something."""
+    version = FAST if bench.folder.has(FAST) else PLAIN
+    pid = bench.server.worker()
+    bench.load(version, requests=SETTLED, seconds=ENDURED_SECONDS)
+    before = processes.resident_mb(pid)
+    done = bench.load(version, requests=ENDURED_REQUESTS, seconds=ENDURED_SECONDS)
+    note = f"version {version}; {done.failed()} failed, in {done.span():.0f} s"
+    growth = processes.resident_mb(pid) / before
+    yield Bar("endurance", f"memory after {len(done.good()):,} requests / before", 1.02, False, growth, "", note)
+
+
+PARTS: dict[str, Callable[[Bench], Iterator[Bar]]] = {
+    "start": start,
+    "throughput": throughput,
+    "fast": fast,
+    "front": front,
+    "latency": latency,
+    "photo": photo,
+    "wire": wire,
+    "growth": growth,
+    "overload": overload,
+    "endurance": endurance,
+}
+
+
+def _no_fast(bench: Bench) -> str:
+    return "" if bench.folder.has(FAST) else "there is no version 3"
+
+
+def check(bench: Bench) -> None:
+    """Raises CannotMeasure if the versions are not there, or the photos are not as they should be."""
+    _ = bench.examples
+    if not bench.folder.has(PLAIN):
+        raise CannotMeasure(f"version {PLAIN} of {servers.MODEL} is not below {bench.models}; `make setup` builds it")
+
+
+def measure(bench: Bench, parts: Sequence[str]) -> list[Bar]:
+    """Measure these parts in their order in PARTS. Raises CannotMeasure."""
+    check(bench)
+    found = []
+    for name, part in PARTS.items():
+        if name in parts:
+            begun = time.monotonic()
+            found += list(part(bench))
+            bench.say(f"{name}: {time.monotonic() - begun:.0f} s")
+    return found

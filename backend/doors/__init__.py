@@ -1,1 +1,0 @@
-"""One file per protocol: translate in, call the predictor, translate out. No logic."""

@@ -1,0 +1,5 @@
+"""From stored weights to versions that can be served: export, merge, acceleration. Serving never imports it."""
+
+from backend.tensorflow_import import import_tensorflow
+
+import_tensorflow()

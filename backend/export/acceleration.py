@@ -1,0 +1,267 @@
+"""Puts a version's network beside its SavedModel in OpenVINO's form, if measuring shows that it is faster and answers the same.
+
+It runs no request: `runtimes.py` does. A stock TensorFlow Serving, and whoever has no OpenVINO, runs the SavedModel.
+
+Lab note on the choice. Inception v3 at 299x299, one image, two cores with AMX beside a training; processor time of both cores,
+medians of rounds in turn, as a ratio to TensorFlow 2.21 with variables (115 ms); expected before, in brackets:
+    TensorFlow, frozen                             1.28  (1.1)
+    TensorFlow, XLA (jit_compile)                  0.77  (0.7)  by another run
+    TensorFlow, frozen, bfloat16 by its optimizer  2.8   (2)    by another run; the option holds for the whole process
+    LiteRT 2.3, XNNPACK, float32                   0.85  (0.9)  by another run; its converter took minutes
+    onnxruntime 1.31, float32                      1.32  (1.3)  tf2onnx took minutes of a busy machine
+    OpenVINO 2026.4, float32                       1.43  (1.3)  reads TensorFlow's frozen graph itself, in seconds
+    OpenVINO 2026.4, bfloat16                      6.1   (4)    answers within 0.03
+    OpenVINO 2026.4, int8 (300 photos, NNCF)       9.7   (6)    answers within 0.09
+OpenVINO is the fastest in each kind of number and needs no second format on the way; 180 MB on disk, no protobuf, wheels for
+Python 3.10 to 3.14. bfloat16 before int8: that needs photos at set-up, and called 94.1 % of the photos without a dog so in place
+of 97.7 %.
+"""
+
+import os
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from backend.export.freezing import FrozenGraph
+from backend.serving.versions import runtimes
+from backend.serving.versions.runtimes import (
+    AFTER,
+    AROUND,
+    BEFORE,
+    FACTS,
+    FOLDER,
+    NETWORK,
+    Facts,
+    Network,
+    Unfit,
+    Weights,
+    import_openvino,
+)
+
+Function = tf.types.experimental.ConcreteFunction
+Report = Callable[[str], None]
+
+# A smaller network costs less than the way to it: base64, decoding and resizing of one photo take about 5 ms.
+SMALLEST_BYTES = 2_000_000
+ROUNDS, RUNS = 5, 3
+TRIAL_IMAGES = 4
+
+
+@dataclass(frozen=True)
+class Precision:
+    """In which numbers the network multiplies, how far an answer (a probability) may be from TensorFlow's in float32, and how
+    many times as fast it has to be. `required`: without it the version is not written.
+    """
+
+    name: str
+    tolerance: float
+    least_speedup: float
+    required: bool
+
+
+# Less is not worth a second copy of the weights on disk; and for the fast one, not worth another version.
+EXACT = Precision(runtimes.EXACT, 1e-3, 1.05, required=False)
+FAST = Precision(runtimes.FAST, 0.1, 1.5, required=True)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What a signature does besides the network. `before`: its input, `alias`, -> the network's; None: they are the same.
+
+    It is one for all signatures with that alias. `after`: the network's outputs -> the signature's; None: they are the same ones,
+    those named in `outputs`.
+    """
+
+    alias: str
+    outputs: Sequence[str]
+    before: Function | None = None
+    after: Function | None = None
+
+
+@dataclass(frozen=True)
+class Acceleration:
+    """A network, and the signatures that need it."""
+
+    graph: FrozenGraph
+    reference: Function
+    steps: Mapping[str, Steps]
+    precision: Precision = EXACT
+    same_as: Path | None = None  # a version with the same network, perhaps in OpenVINO's form
+
+
+def accelerate(version: Path, acceleration: Acceleration, report: Report = lambda _: None) -> bool:
+    """Write assets.extra/runtime into a version that is being made, if OpenVINO is there and pays; says which in the report.
+
+    Raises Unfit where it does not, if the precision is required.
+    """
+    if not acceleration.precision.required and not _is_worth_trying(acceleration.graph):
+        return False
+    folder = version / FOLDER
+    folder.mkdir(parents=True)
+    try:
+        facts = _known(acceleration, folder) or _measured(acceleration, folder)
+    except (Unfit, RuntimeError) as error:  # RuntimeError: an operation that OpenVINO does not have
+        shutil.rmtree(folder)
+        reason = str(error).strip().splitlines()[0]
+        if acceleration.precision.required:
+            raise Unfit(reason) from error
+        report(f"TensorFlow runs the network: {reason}")
+        return False
+    facts.write(folder)
+    _save_around(folder / AROUND, acceleration.steps)
+    report(
+        f"OpenVINO runs the network in {facts.precision}: {facts.speedup:g} times as fast as TensorFlow, "
+        f"answers within {facts.largest_difference:.1g}"
+    )
+    return True
+
+
+def takes_images_of_one_size(graph: FrozenGraph) -> bool:
+    """Whether the network takes nothing but any number of float32 images (n, height, width, channels)."""
+    specs = list(graph.specs.values())
+    takes_images = len(specs) == 1 and specs[0].dtype == tf.float32 and specs[0].shape.rank == 4
+    return takes_images and specs[0].shape[0] is None and None not in specs[0].shape[1:]
+
+
+def _is_worth_trying(graph: FrozenGraph) -> bool:
+    return graph.graph_def.ByteSize() >= SMALLEST_BYTES
+
+
+def _known(acceleration: Acceleration, folder: Path) -> Facts | None:
+    """The network of another version by a link to it, with what was measured there; None where it has none or another."""
+    there = acceleration.same_as and acceleration.same_as / FOLDER
+    if not there or not (there / FACTS).is_file():
+        return None
+    facts = Facts.read(there)
+    for name in _files(folder):
+        _link(there / name, folder / name)
+    facts = replace(facts, signatures=_outputs(acceleration))
+    return facts if facts.precision == acceleration.precision.name else _measured(acceleration, folder, facts.outputs)
+
+
+def _files(folder: Path) -> list[str]:
+    return [NETWORK, (folder / NETWORK).with_suffix(".bin").name]
+
+
+def _link(source: Path, target: Path) -> None:
+    """One file on disk for all versions with this network; a copy where the file system has no links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _outputs(acceleration: Acceleration) -> dict[str, Sequence[str]]:
+    return {name: list(steps.outputs) for name, steps in acceleration.steps.items()}
+
+
+def _measured(acceleration: Acceleration, folder: Path, outputs: Sequence[str] = ()) -> Facts:
+    """Convert, unless `outputs` says that it is done; compare and time. Raises Unfit where TensorFlow does as well."""
+    outputs = outputs or convert(acceleration.graph, folder)
+    network = Network(Weights(folder / NETWORK), acceleration.precision.name, outputs)
+    difference = _difference(network, acceleration)
+    speedup = _speedup(network, acceleration.reference)
+    least = acceleration.precision.least_speedup
+    if speedup < least:
+        raise Unfit(
+            f"OpenVINO in {acceleration.precision.name} is {speedup:.2f} times as fast, expected at least {least:g}"
+        )
+    grey = network.run(np.full((1, *network.shape), 0.5, np.float32))
+    return Facts(
+        precision=acceleration.precision.name,
+        speedup=round(speedup, 2),
+        largest_difference=float(f"{difference:.2g}"),
+        tolerance=acceleration.precision.tolerance,
+        measured_by=f"OpenVINO {import_openvino().__version__}, TensorFlow {tf.__version__}, {processor()}",
+        outputs=outputs,
+        signatures=_outputs(acceleration),
+        grey={name: value.tolist() for name, value in grey.items()},
+    )
+
+
+def convert(graph: FrozenGraph, folder: Path) -> list[str]:
+    """Write the network in OpenVINO's form, for one image; returns its outputs in OpenVINO's order. Raises Unfit."""
+    openvino = import_openvino()
+    with tempfile.TemporaryDirectory() as temporary:
+        file = Path(temporary) / "frozen.pb"
+        file.write_bytes(graph.graph_def.SerializeToString())
+        model = openvino.Core().read_model(file)
+    ((spec),) = graph.specs.values()
+    model.reshape([1, *spec.shape[1:]])
+    openvino.save_model(model, folder / NETWORK, compress_to_fp16=False)
+    return [_alias(output, graph) for output in model.outputs]
+
+
+def _alias(output: Any, graph: FrozenGraph) -> str:
+    found = [alias for alias, name in graph.outputs.items() if name in output.get_names()]
+    if len(found) != 1:
+        raise Unfit(f"OpenVINO's output {sorted(output.get_names())} stands for {found or 'none'} of the network's")
+    return found[0]
+
+
+def _difference(network: Network, acceleration: Acceleration) -> float:
+    """The largest, over images and outputs. Raises Unfit for more than is allowed, or another shape."""
+    images, largest = trial_images(network.shape), 0.0
+    expected, answers = acceleration.reference(tf.constant(images)), network.run(images)
+    for name, value in expected.items():
+        if answers[name].shape != tuple(value.shape):
+            raise Unfit(f'OpenVINO gives "{name}" the shape {answers[name].shape}, TensorFlow {tuple(value.shape)}')
+        largest = max(largest, float(np.abs(answers[name] - value.numpy()).max()))
+    if not largest <= acceleration.precision.tolerance:
+        tolerance = acceleration.precision.tolerance
+        raise Unfit(f"OpenVINO's answers differ from TensorFlow's by {largest:.2g}, expected at most {tolerance:g}")
+    return largest
+
+
+def trial_images(shape: tuple[int, ...], count: int = TRIAL_IMAGES) -> np.ndarray:
+    """Images in [0, 1] with light and colour that change in coarse and fine patches, like a photo's: (count, *shape)."""
+    coarse = tf.random.stateless_uniform((count, 5, 5, shape[-1]), (1, 2))
+    fine = tf.random.stateless_uniform((count, 50, 50, shape[-1]), (3, 4))
+    size = shape[:2]
+    mixed = 0.7 * tf.image.resize(coarse, size, "bicubic") + 0.3 * tf.image.resize(fine, size, "bicubic")
+    return tf.clip_by_value(mixed, 0.0, 1.0).numpy()
+
+
+def _speedup(network: Network, reference: Function) -> float:
+    """TensorFlow's processor time for one image over OpenVINO's: the median of rounds that take turns.
+
+    Processor time, since what other programs take from the waiting time would decide by chance.
+    """
+    image = trial_images(network.shape, 1)
+    tensor = tf.constant(image)
+    ratios = [_seconds(lambda: reference(tensor)) / _seconds(lambda: network.run(image)) for _ in range(ROUNDS + 1)]
+    return median(ratios[1:])
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    begun = time.process_time()
+    for _ in range(RUNS):
+        run()
+    return time.process_time() - begun
+
+
+def processor() -> str:
+    """The processor's name, as the system gives it."""
+    with_name = [line for line in _cpuinfo() if line.startswith("model name")]
+    return with_name[0].partition(":")[2].strip() if with_name else platform.processor() or platform.machine()
+
+
+def _cpuinfo() -> list[str]:
+    file = Path("/proc/cpuinfo")
+    return file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+
+
+def _save_around(folder: Path, steps: Mapping[str, Steps]) -> None:
+    """What stands before and after the network, as a SavedModel without it."""
+    signatures = {BEFORE + each.alias: each.before for each in steps.values() if each.before}
+    signatures |= {AFTER + name: each.after for name, each in steps.items() if each.after}
+    tf.saved_model.save(tf.Module(), str(folder), signatures=signatures)

@@ -1,0 +1,144 @@
+"""Shows what is inside a SavedModel: its signatures as `saved_model_cli show` prints them, and the nodes of its graph.
+
+It reads the file alone: no variable is loaded and nothing runs.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.framework import graph_pb2, node_def_pb2, tensor_shape_pb2, types_pb2
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+
+from backend.serving.versions.version_folders import version_folders
+
+INIT_OP = "__saved_model_init_op"  # TensorFlow lists what runs at loading among the signatures
+
+
+class InspectionError(ValueError):
+    """There is no SavedModel to look into; the message says what is there."""
+
+
+def version_folder(path: Path, version: int | None = None) -> Path:
+    """The version directory that `path` means: itself, or a version of a model's folder, the largest unless `version` says.
+
+    Raises InspectionError with the versions there are.
+    """
+    if (path / "saved_model.pb").is_file() and version is None:
+        return path
+    folders = version_folders(path)
+    if not folders:
+        raise InspectionError(f"{path} holds neither a saved_model.pb nor folders of versions (1, 2, ...)")
+    if version is not None and version not in folders:
+        raise InspectionError(f"{path} has no version {version}; there is: {', '.join(map(str, sorted(folders)))}")
+    return folders[max(folders) if version is None else version]
+
+
+def meta_graphs(folder: Path) -> list[meta_graph_pb2.MetaGraphDef]:
+    """The graphs of a version directory, by their tags. Raises InspectionError when the file is missing or damaged."""
+    file = folder / "saved_model.pb"
+    if not file.is_file():
+        raise InspectionError(
+            f"{folder} holds no saved_model.pb; expected a version directory like models/inception_v3/1"
+        )
+    try:
+        graphs = saved_model_pb2.SavedModel.FromString(file.read_bytes()).meta_graphs
+    except DecodeError as error:
+        raise InspectionError(f"{file} is damaged: {error}") from error
+    if not graphs:
+        raise InspectionError(f"{file} is damaged: it holds no graph")
+    return sorted(graphs, key=lambda graph: list(graph.meta_info_def.tags))
+
+
+def signatures_text(folder: Path) -> str:
+    """The signatures of every graph, letter by letter as `saved_model_cli show --all` prints them."""
+    lines = []
+    for graph in meta_graphs(folder):
+        tags = ", ".join(graph.meta_info_def.tags)
+        lines += ["", f"MetaGraphDef with tag-set: '{tags}' contains the following SignatureDefs:"]
+        for name, signature in sorted(graph.signature_def.items()):
+            lines += ["", f"signature_def['{name}']:", *_signature_lines(signature)]
+    return "\n".join(lines)
+
+
+def _signature_lines(signature: meta_graph_pb2.SignatureDef) -> Iterator[str]:
+    yield "  The given SavedModel SignatureDef contains the following input(s):"
+    yield from _tensor_lines("inputs", signature.inputs)
+    yield "  The given SavedModel SignatureDef contains the following output(s):"
+    yield from _tensor_lines("outputs", signature.outputs)
+    yield f"  Method name is: {signature.method_name}"
+
+
+def _tensor_lines(kind: str, tensors: Mapping[str, meta_graph_pb2.TensorInfo]) -> Iterator[str]:
+    for alias, info in sorted(tensors.items()):
+        yield f"    {kind}['{alias}'] tensor_info:"
+        yield f"        dtype: {types_pb2.DataType.Name(info.dtype)}"
+        yield f"        shape: {_shape(info.tensor_shape)}"
+        yield f"        name: {info.name}"
+
+
+def _shape(shape: tensor_shape_pb2.TensorShapeProto) -> str:
+    return "unknown_rank" if shape.unknown_rank else f"({', '.join(str(dim.size) for dim in shape.dim)})"
+
+
+def input_specs(folder: Path) -> dict[str, dict[str, tf.TensorSpec]]:
+    """The inputs of every signature of the first graph: signature -> alias -> shape and type."""
+    return {
+        name: {
+            alias: tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), alias)
+            for alias, info in sorted(signature.inputs.items())
+        }
+        for name, signature in sorted(meta_graphs(folder)[0].signature_def.items())
+        if name != INIT_OP
+    }
+
+
+def nodes_text(folder: Path) -> str:
+    """What the signatures run: every node's name, operation and output shapes, function by function."""
+    graph = meta_graphs(folder)[0]
+    parts = [("graph", _reached(graph))]
+    library = {function.signature.name: function for function in graph.graph_def.library.function}
+    seen: set[str] = set()
+    waiting = _called(parts[0][1])
+    while waiting:
+        name = waiting.pop(0)
+        if name in seen or name not in library:
+            continue
+        seen.add(name)
+        parts.append((f"function {name}", list(library[name].node_def)))
+        waiting += _called(library[name].node_def)
+    return "\n".join(line for title, nodes in parts for line in _part_lines(title, nodes))
+
+
+def _reached(graph: meta_graph_pb2.MetaGraphDef) -> list[node_def_pb2.NodeDef]:
+    """The nodes that the signatures' outputs depend on, in the graph's order: saving and restoring is left out."""
+    nodes = {node.name: node for node in graph.graph_def.node}
+    waiting = [
+        info.name.split(":")[0]
+        for name, signature in graph.signature_def.items()
+        if name != INIT_OP
+        for info in [*signature.outputs.values(), *signature.inputs.values()]
+    ]
+    reached: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in nodes and name not in reached:
+            reached.add(name)
+            waiting += [source.removeprefix("^").split(":")[0] for source in nodes[name].input]
+    return [node for node in graph.graph_def.node if node.name in reached]
+
+
+def _called(nodes: graph_pb2.GraphDef | list[node_def_pb2.NodeDef]) -> list[str]:
+    """The functions that nodes call: the branches of a condition, the body of a loop, a nested function."""
+    return [value.func.name for node in nodes for value in node.attr.values() if value.HasField("func")]
+
+
+def _part_lines(title: str, nodes: list[node_def_pb2.NodeDef]) -> Iterator[str]:
+    yield ""
+    yield f"{title}: {len(nodes)} nodes"
+    name_width = max((len(node.name) for node in nodes), default=0)
+    op_width = max((len(node.op) for node in nodes), default=0)
+    for node in nodes:
+        shapes = " ".join(map(_shape, node.attr["_output_shapes"].list.shape)) if "_output_shapes" in node.attr else "?"
+        yield f"  {node.name:{name_width}}  {node.op:{op_width}}  {shapes}".rstrip()

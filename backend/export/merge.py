@@ -1,0 +1,572 @@
+"""Merges decoding into a SavedModel: photos as base64 text or bytes in, frozen network, its answers out, as a new version.
+
+It leaves the original version as it is, and does not train or change what the network computes.
+
+Lab note on batching inside the graph (`dogsnap merge --batch 8`, off by default). Inception v3, two cores, TensorFlow 2.21, one
+photo a request through signature `scores` of the loaded version, no server around it:
+- A request of 8 photos costs 39 ms a photo, one of 1 photo 52 ms: a batch saves a quarter.
+- But requests that run side by side save as much without sharing a run, since each keeps a core busy while another is in a
+  small operation: 8 clients got 25.6 photos/s each on its own and 24.3 in shared runs (23.7 with two batch threads).
+- One client waits 1 to 3 % longer with the batcher, measured in turn; with a dozen programs wanting the same two cores, 32 %.
+- Shared runs then fell to 0.5 to 1.0 of the throughput: one batch thread gets one program's share where eight clients get eight.
+So it pays where a run is much cheaper by the photo (an accelerator, many cores), and costs here.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from backend.export import detector_outputs, layers, value_ranges
+from backend.export.acceleration import EXACT, FAST, Acceleration, Steps, takes_images_of_one_size
+from backend.export.freezing import FrozenGraph, freeze, load_signatures
+from backend.export.inspection import input_specs
+from backend.export.saved_model import write_version
+from backend.serving.photos.preprocessing import decode_base64
+from backend.serving.tensors.signatures import DEFAULT_SIGNATURE
+from backend.serving.versions.runtimes import Unfit
+from backend.serving.versions.servable import DESCRIPTION_FILE
+
+Function = tf.types.experimental.ConcreteFunction
+Tensors = dict[str, tf.Tensor]
+Specs = Mapping[str, tf.TensorSpec]
+# How a signature goes: its input, what makes image bytes of it, and what makes its outputs of the network's.
+Way = tuple[str, Callable[[tf.Tensor], tf.Tensor], Callable[[Tensors], Tensors]]
+
+IMAGE_TYPES = (tf.float32, tf.float16, tf.bfloat16, tf.float64, tf.uint8)
+PNG_CHANNELS = (1, 3, 4)
+TOP_K = 5
+# Stands for the size of a picture where the network takes any: in the warm-up request, and where it is tried out.
+TRIAL_SIZE = (64, 64)
+
+
+class MergeError(ValueError):
+    """The version cannot be merged as asked; the message lists what could be chosen."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to merge. None leaves the choice to `find_place`, which refuses when there is more than one.
+
+    `decode`: "base64" or "bytes". `encode`: "png" turns the image output into PNG files, "detections" gives boxes, classes and
+    scores the names in detections.OPTIONS. `signature`, `input`, `output`, `boxes`, `classes`, `scores`: names in the source.
+    `size`: (height, width), where the source leaves it open. `mean`, `deviation`: see layers.ImageInput; `input_range`, in
+    their place: the numbers that stand for black and white in the network's input; `output_range`: in its output. `softmax`:
+    the class output holds logits. `labels`: names of the classes, in class order. `batch`: at most so many images of waiting
+    requests share a run; 0: none. `first_class`: added to a detector's classes. `fast`: the network multiplies in bfloat16
+    where it can, and `size` may be another one than the source's.
+    """
+
+    decode: str = "base64"
+    encode: str | None = None
+    signature: str | None = None
+    input: str | None = None
+    output: str | None = None
+    size: tuple[int, int] | None = None
+    mean: Sequence[float] = (0.0,)
+    deviation: Sequence[float] = (1.0,)
+    output_range: tuple[float, float] | None = None
+    softmax: bool = False
+    labels: Sequence[str] = ()
+    batch: int = 0
+    input_range: tuple[float, float] | None = None
+    boxes: str | None = None
+    classes: str | None = None
+    scores: str | None = None
+    first_class: int = 0
+    fast: bool = False
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How an image lies in a tensor. `batch`: "many", "one" for (1, h, w, c), "none" for (h, w, c)."""
+
+    batch: str
+    height: int | None
+    width: int | None
+    channels: int
+    channels_first: bool
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where decoding is merged in: an image input of a signature of the source."""
+
+    signature: str
+    input: str
+    spec: tf.TensorSpec
+    layout: Layout
+
+    def __str__(self) -> str:
+        return f'input "{self.input}" ({_kind(self.spec)}) of signature "{self.signature}"'
+
+
+def merge(source: Path, options: Options, report: Callable[[str], None] = lambda _: None) -> Path:
+    """Write the version after `source` that takes photos in place of images; returns its folder.
+
+    `source`: a version directory with a SavedModel. Signatures of the new version, where the source's `serving_default` takes
+    `image` and gives `prediction`, a signature `scores` gives more, and the labels are known:
+      decode base64   serving_default  image string (n), base64 text           -> prediction
+                      image_bytes      image_bytes string (n), bytes of files  -> prediction
+                      scores           image_bytes                             -> prediction and what else it gives
+                      labels           image                                   -> labels string (n, k), probabilities (n, k)
+      decode bytes    the same without image_bytes, each of input_bytes string (n)
+    With encode png the image output becomes output_bytes string (n); a network that takes any size then sees each picture in its
+    own, unless `size` says. All share one frozen network. Which numbers stand for black and white is what the options say,
+    else what the source says of itself, else what its last operation gives away, else 0 and 1 if a trial keeps to them: said in
+    the report, and refused where it stays open.
+    Raises MergeError, InspectionError or FreezingError in a sentence; the folder of versions is then as it was.
+    """
+    if options.fast and options.batch:
+        raise MergeError("--fast runs one image after the other; leave --batch away")
+    place = find_place(input_specs(source), options)
+    report(f"decoding {options.decode} in front of {place}")
+    description = read_description(source)
+    signatures, _keep_alive = load_signatures(source)
+    wanted = image_input(place, options, description)
+    if options.encode and not wanted.dtype.is_integer:
+        report(f"images go in as numbers from {_ends(wanted)}{_origin_of_input(options, description)}")
+    richest = richest_signature(signatures, place, wanted)
+    names = [label["name"] for label in description.get("labels", ())] or list(options.labels)
+    merger = Merger(signatures[place.signature], signatures[richest], place, wanted, names, options)
+    if options.encode == "png":
+        merger.find_output_range(description, report)
+    merged = merger.signatures(richest)
+    acceleration = merger.acceleration(richest, source)
+    if description:
+        origin = f"{source.resolve().parent.name}/{source.resolve().name}"
+        description["source"] = {"merged_from": origin, "decode": options.decode}
+        if wanted.size and "input_size" in description:
+            description["input_size"] = list(wanted.size)
+    folder, warmup = source.resolve().parent, merger.warmup(merged)
+    try:
+        return write_version(folder, tf.Module(), merged, description or None, warmup, acceleration, report)
+    except Unfit as error:
+        raise MergeError(f"--fast does not pay on this machine: {error}") from error
+
+
+def read_description(source: Path) -> dict:
+    """What a version says about itself; {} where it says nothing."""
+    file = source / DESCRIPTION_FILE
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def find_place(inputs: Mapping[str, Specs], options: Options | None = None) -> Place:
+    """The one image input that decoding can be merged in front of.
+
+    `inputs`: of each signature. Looks into `options.signature`, else serving_default, else the only signature with an
+    image input. Raises MergeError, with the candidates and the option that chooses, when there is none or more than one.
+    """
+    options = options or Options()
+    places = [place for name, specs in inputs.items() for place in _places(name, specs, options)]
+    if options.signature is not None:
+        _check_choice("signature", options.signature, inputs)
+        places = [place for place in places if place.signature == options.signature]
+    elif any(place.signature == DEFAULT_SIGNATURE for place in places):
+        places = [place for place in places if place.signature == DEFAULT_SIGNATURE]
+    if options.input is not None:
+        places = [place for place in places if place.input == options.input]
+    if len(places) == 1:
+        return places[0]
+    if not places:
+        raise MergeError(_nothing_found(inputs, options))
+    option = "--signature" if len({place.signature for place in places}) > 1 else "--input"
+    listed = "; ".join(str(place) for place in places)
+    raise MergeError(f"there are {len(places)} image inputs to merge in front of: {listed}; choose one with {option}")
+
+
+def _check_choice(option: str, chosen: str, there: Mapping | Sequence[str]) -> None:
+    if chosen not in there:
+        raise MergeError(f'--{option} names "{chosen}"; there is: {", ".join(there)}')
+
+
+def _places(name: str, specs: Specs, options: Options) -> list[Place]:
+    found = {alias: layout_of(spec, named=alias == options.input) for alias, spec in specs.items()}
+    return [Place(name, alias, specs[alias], layout) for alias, layout in found.items() if layout]
+
+
+def _inputs(signature: Function) -> Specs:
+    return signature.structured_input_signature[1]
+
+
+def _nothing_found(inputs: Mapping[str, Specs], options: Options) -> str:
+    wish = f'"{options.input}" is no image input' if options.input else "there is no image input"
+    found = [
+        f'"{alias}" ({_kind(spec)}) of "{name}"' for name, specs in inputs.items() for alias, spec in specs.items()
+    ]
+    text = any(spec.dtype == tf.string for specs in inputs.values() for spec in specs.values())
+    return (
+        f"{wish}: expected numbers (n, height, width, 1 or 3) or (n, 1 or 3, height, width), found: "
+        f"{'; '.join(found) or 'no inputs'}" + ("; decoding may be merged in already" if text else "")
+    )
+
+
+def _kind(spec: tf.TensorSpec) -> str:
+    if spec.shape.rank is None:
+        return f"{spec.dtype.name} of unknown shape"
+    return f"{spec.dtype.name} ({', '.join('-1' if size is None else str(size) for size in spec.shape)})"
+
+
+def layout_of(spec: tf.TensorSpec, channels: Sequence[int] = layers.CHANNELS, named: bool = False) -> Layout | None:
+    """How an image lies in a tensor of `spec`; None where it holds no image.
+
+    `named`: somebody says it is one, so that an unknown shape counts as (n, ?, ?, 3).
+    """
+    if spec.dtype not in IMAGE_TYPES:
+        return None
+    if spec.shape.rank is None:
+        return Layout("many", None, None, 3, False) if named else None
+    sizes = spec.shape.as_list()
+    if len(sizes) == 3 and None not in sizes:
+        batch, image = "none", sizes
+    elif len(sizes) == 4 and sizes[0] in (None, 1):
+        batch, image = "one" if sizes[0] else "many", sizes[1:]
+    else:
+        return None
+    if image[2] in channels:
+        return Layout(batch, image[0], image[1], image[2], False)
+    return Layout(batch, image[1], image[2], image[0], True) if image[0] in channels else None
+
+
+def image_input(place: Place, options: Options, description: Mapping) -> layers.ImageInput:
+    """What the layers in front have to make of a photo. Raises MergeError where the size stays open."""
+    fixed = (place.layout.height, place.layout.width)
+    size = fixed if None not in fixed else options.size or description.get("input_size")
+    if size is None and not (options.encode and not options.batch):
+        raise MergeError(f"{place} leaves the size of the image open; give it with --size HEIGHT WIDTH")
+    if options.fast and options.size:
+        size = options.size
+    if options.size and tuple(options.size) != tuple(size):
+        raise MergeError(f"--size is {options.size[0]} {options.size[1]}; {place} takes {size[0]} {size[1]} alone")
+    mean, deviation = _scale(options, description)
+    return layers.ImageInput(
+        size=tuple(size) if size else None,
+        channels=place.layout.channels,
+        channels_first=place.layout.channels_first,
+        dtype=place.spec.dtype,
+        mean=mean,
+        deviation=deviation,
+    )
+
+
+def _scale(options: Options, description: Mapping) -> tuple[Sequence[float], Sequence[float]]:
+    """Mean and deviation that take [0, 1] to what the network wants."""
+    given = _scaled(options)
+    if given and options.input_range:
+        raise MergeError("--input-range says what --mean and --deviation say too; give one of them")
+    stated = options.input_range or (None if given else description.get("input_range"))
+    if stated is None:
+        return options.mean, options.deviation
+    low, high = _checked_range("--input-range", stated)
+    return (-low / (high - low),), (1 / (high - low),)
+
+
+def _scaled(options: Options) -> bool:
+    return tuple(options.mean) != (0.0,) or tuple(options.deviation) != (1.0,)
+
+
+def _checked_range(option: str, stated: Sequence[float]) -> tuple[float, float]:
+    low, high = stated
+    if low == high:
+        raise MergeError(f"{option} is {low:g} {high:g}; expected two different numbers: for black and for white")
+    return float(low), float(high)
+
+
+def _ends(wanted: layers.ImageInput) -> str:
+    """The numbers that black and white become, of the first channel if they differ."""
+    low, high = (layers.normalise(tf.fill((1, 1, 1, 3), end), wanted).numpy().flat[0] for end in (0.0, 1.0))
+    return f"{low:g} (black) to {high:g} (white)"
+
+
+def _origin_of_input(options: Options, description: Mapping) -> str:
+    if options.input_range or _scaled(options):
+        return ""
+    return ", as the source says" if "input_range" in description else "; --input-range LOW HIGH says otherwise"
+
+
+def richest_signature(signatures: Mapping[str, Function], place: Place, wanted: layers.ImageInput) -> str:
+    """The signature that gives all that the place's gives, and most beyond, for the same input; mostly the place's own.
+
+    One network then answers for both. That they are one network is tried on a random image, not believed by their names.
+    """
+    main = signatures[place.signature]
+    wider = [name for name in signatures if name != place.signature and _contains(signatures[name], main)]
+    if not wider or len(_inputs(main)) != 1:
+        return place.signature
+    best = max(wider, key=lambda name: len(signatures[name].structured_outputs))
+    own = (place.layout.height, place.layout.width)
+    image = _noise_images(1, wanted if None in own else replace(wanted, size=own))
+    fed = {place.input: image[0] if place.layout.batch == "none" else image}
+    one, other = main(**fed), signatures[best](**fed)
+    same = all(np.allclose(value, other[name], atol=1e-5) for name, value in one.items() if value.dtype != tf.string)
+    return best if same else place.signature
+
+
+def _noise_images(count: int, wanted: layers.ImageInput) -> tf.Tensor:
+    """Random images as the network wants them: (count, h, w, c) or (count, c, h, w)."""
+    return layers.fit(tf.random.stateless_uniform((count, *(wanted.size or TRIAL_SIZE), 3), (1, 2)), wanted)
+
+
+def _contains(signature: Function, other: Function) -> bool:
+    outputs, fewer = signature.structured_outputs, other.structured_outputs
+    same_inputs = {name: _kind(spec) for name, spec in _inputs(signature).items()} == {
+        name: _kind(spec) for name, spec in _inputs(other).items()
+    }
+    return same_inputs and all(name in outputs and _kind(outputs[name]) == _kind(fewer[name]) for name in fewer)
+
+
+class Merger:
+    """Puts the layers around one frozen network and makes signatures of them."""
+
+    def __init__(
+        self,
+        main: Function,
+        richest: Function,
+        place: Place,
+        wanted: layers.ImageInput,
+        names: Sequence[str],
+        options: Options,
+    ):
+        self.place, self.wanted, self.options = place, wanted, options
+        self.names = list(names)
+        self.outputs = richest.structured_outputs
+        self.main_outputs = list(main.structured_outputs)
+        self.further_inputs = {name: spec for name, spec in _inputs(richest).items() if name != place.input}
+        self.classes = None if options.encode == "detections" else self._class_output()
+        self.image_output = self._image_output() if options.encode == "png" else None
+        self.renamed = self._renamed()
+        self.output_range = (0.0, 1.0)
+        self.graph = self._sized(freeze(richest))
+        self.frozen = self.graph.function()
+        self.network = self._network()
+
+    def signatures(self, richest: str) -> dict[str, Function]:
+        """Every signature of the merged version by name; see `merge`."""
+        return {name: self._signature(*way) for name, way in self._ways(richest).items()}
+
+    def _ways(self, richest: str) -> dict[str, Way]:
+        ways = {}
+        if self.options.decode == "bytes":
+            text = raw = "input_bytes"
+            decode = tf.identity
+        else:
+            text = self.place.input.removesuffix("_bytes")  # servers feed bytes, not text, to what is named so
+            raw, decode = f"{text}_bytes", decode_base64
+            ways[raw] = (raw, tf.identity, self._main)
+        ways[DEFAULT_SIGNATURE] = (text, decode, self._main)
+        if richest != self.place.signature:
+            ways[richest] = (raw, tf.identity, self._all)
+        if self.names and self.classes:
+            ways["labels"] = (text, decode, self._named)
+        return ways
+
+    def acceleration(self, richest: str, source: Path) -> Acceleration | None:
+        """The network with what stands before and after it; None where they cannot be taken apart."""
+        if not takes_images_of_one_size(self.graph) or self.options.batch:
+            if self.options.fast:
+                raise MergeError("--fast needs a network that takes float32 images of one size and nothing else")
+            return None
+        ways = self._ways(richest)
+        before = {alias: self._before(alias, decode) for alias, decode, _ in ways.values()}
+        steps = {name: self._steps(alias, before[alias], answer) for name, (alias, _, answer) in ways.items()}
+        return Acceleration(
+            self.graph, self.frozen, steps, FAST if self.options.fast else EXACT, source if self._keeps_size() else None
+        )
+
+    def _sized(self, graph: FrozenGraph) -> FrozenGraph:
+        """The network in the size that the options ask for, where that is another one. Raises MergeError."""
+        if self._keeps_size() or not takes_images_of_one_size(graph):
+            return graph
+        try:
+            sized = graph.of_size(*self.wanted.size)
+            sized.function()
+        except ValueError as error:
+            raise MergeError(f"the network takes images of one size alone: {error}") from error
+        return sized
+
+    def _keeps_size(self) -> bool:
+        return not self.options.fast or self.wanted.size == (self.place.layout.height, self.place.layout.width)
+
+    def _steps(self, alias: str, before: Function, answer: Callable[[Tensors], Tensors]) -> Steps:
+        def after(**answers: tf.Tensor) -> Tensors:
+            return answer(answers)
+
+        given = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in self.outputs.items()}
+        made = tf.function(after, autograph=False).get_concrete_function(**given)
+        plain = answer != self._named and not (self.options.softmax or self.options.encode)
+        return Steps(alias, list(made.structured_outputs), before, None if plain else made)
+
+    def _before(self, alias: str, decode: Callable) -> Function:
+        def before(**inputs: tf.Tensor) -> Tensors:
+            return {self.place.input: layers.images_from_bytes(decode(inputs[alias]), self.wanted)}
+
+        contents = {alias: tf.TensorSpec((None,), tf.string, alias)}
+        return tf.function(before, autograph=False).get_concrete_function(**contents)
+
+    def warmup(self, signatures: Mapping[str, Function]) -> dict[str, dict[str, np.ndarray]]:
+        """One request per signature: a grey photo of the network's size, and zeros for further inputs."""
+        photo = tf.io.encode_jpeg(tf.fill((*(self.wanted.size or TRIAL_SIZE), 3), tf.constant(128, tf.uint8)))
+        strings = {True: photo, False: tf.io.encode_base64(photo)}
+
+        def example(alias: str, spec: tf.TensorSpec) -> np.ndarray:
+            if spec.dtype == tf.string:
+                return np.array([strings[alias.endswith("_bytes")].numpy()])
+            return np.zeros([size or 1 for size in spec.shape], spec.dtype.as_numpy_dtype)
+
+        return {
+            name: {alias: example(alias, spec) for alias, spec in _inputs(signature).items()}
+            for name, signature in signatures.items()
+        }
+
+    def _network(self) -> Callable[..., Tensors]:
+        order = sorted([self.place.input, *self.further_inputs])
+
+        def run(images: tf.Tensor, **further: tf.Tensor) -> Tensors:
+            fed = {self.place.input: images, **further}
+            return self.frozen(*[fed[name] for name in order])
+
+        if self.place.layout.batch != "many":
+            return self._each(run)
+        if self.options.batch:
+            if self.further_inputs:
+                raise MergeError(
+                    f"--batch needs a network that takes images alone, not also {', '.join(self.further_inputs)}"
+                )
+            return layers.batched(self.frozen, self.options.batch)
+        return run
+
+    def _each(self, run: Callable[..., Tensors]) -> Callable[..., Tensors]:
+        batch_of_one = self.place.layout.batch == "one"
+
+        def every(images: tf.Tensor, **further: tf.Tensor) -> Tensors:
+            return layers.one_by_one(lambda image: run(image, **further), self.outputs, batch_of_one)(images)
+
+        return every
+
+    def _signature(self, alias: str, decode: Callable, answer: Callable[[Tensors], Tensors]) -> Function:
+        @tf.function(autograph=False)
+        def signature(**inputs: tf.Tensor) -> Tensors:
+            contents = decode(inputs.pop(alias))
+            if self.wanted.size is None:
+                return layers.each_in_its_own_size(
+                    contents, self.wanted, lambda image: answer(self.network(image, **inputs))
+                )
+            images = layers.images_from_bytes(contents, self.wanted)
+            if inputs:
+                return answer(self.network(images, **inputs))
+            return answer(layers.never_empty(self.network, images))
+
+        specs = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in self.further_inputs.items()}
+        return signature.get_concrete_function(**{alias: tf.TensorSpec((None,), tf.string, alias)}, **specs)
+
+    def _all(self, answers: Tensors) -> Tensors:
+        answers = dict(answers)
+        if self.options.softmax:
+            answers[self.classes] = layers.softmax(answers[self.classes])
+        if self.image_output:
+            answers[self.image_output] = self._as_png(answers[self.image_output])
+        if self.options.encode == "detections":
+            classes = self.renamed_from("detection_classes")
+            names, first = self.names, self.options.first_class
+            answers |= layers.detected_classes(answers[classes], classes, names, first)
+        rest = {name: value for name, value in answers.items() if name not in self.renamed}
+        return rest | {new: answers[old] for old, new in self.renamed.items()}
+
+    def _as_png(self, images: tf.Tensor) -> tf.Tensor:
+        if layout_of(self.outputs[self.image_output], PNG_CHANNELS, named=True).channels_first:
+            images = tf.transpose(images, (0, 2, 3, 1))
+        return layers.png_bytes(images, *self.output_range)
+
+    def _main(self, answers: Tensors) -> Tensors:
+        answers = self._all(answers)
+        kept = [self.renamed.get(name, name) for name in self.main_outputs]
+        return {name: answers[name] for name in [*kept, layers.DETECTED_NAMES] if name in answers}
+
+    def renamed_from(self, name: str) -> str:
+        """The source's name of an output that this version calls `name`."""
+        return next(old for old, new in self.renamed.items() if new == name)
+
+    def find_output_range(self, description: Mapping, report: Callable[[str], None]) -> None:
+        """Settle which numbers become black and white in the PNG files. Raises MergeError where nothing tells."""
+        options, spec = self.options, self.outputs[self.image_output]
+        if spec.dtype.is_integer:
+            return
+        stated = options.output_range or description.get("output_range")
+        given_away = value_ranges.given_away(self.frozen.structured_outputs[self.image_output])
+        origin = "" if options.output_range else ", as the source says"
+        if stated is None and given_away:
+            stated, origin = given_away[1], f", by its last operation, {given_away[0]}"
+            if stated != (0.0, 1.0) and not (options.input_range or _scaled(options) or "input_range" in description):
+                raise MergeError(
+                    f'output "{self.image_output}" holds numbers from {stated[0]:g} to {stated[1]:g}{origin}; whether the input '
+                    "does as well is not stated: give it with --input-range -1 1 or --input-range 0 1"
+                )
+        if stated is None:
+            stated, origin = self._tried(), ", as a trial with noise shows; --output-range LOW HIGH says otherwise"
+        self.output_range = _checked_range("--output-range", stated)
+        low, high = self.output_range
+        report(f'output "{self.image_output}" holds numbers from {low:g} (black) to {high:g} (white){origin}')
+
+    def _tried(self) -> tuple[float, float]:
+        further = {
+            name: tf.zeros([size or 1 for size in spec.shape], spec.dtype) for name, spec in self.further_inputs.items()
+        }
+        images = self.network(_noise_images(2, self.wanted), **further)[self.image_output]
+        low, high = float(tf.reduce_min(images)), float(tf.reduce_max(images))
+        if low < -0.01 or high > 1.01:
+            raise MergeError(
+                f'output "{self.image_output}" held numbers from {low:.3g} to {high:.3g} in a trial with noise; which are '
+                "black and white is not stated: give them with --output-range LOW HIGH, like -1 1 or 0 255"
+            )
+        return 0.0, 1.0
+
+    def _renamed(self) -> dict[str, str]:
+        """What outputs are called in the new version, where that differs."""
+        if self.image_output:
+            return {self.image_output: "output_bytes"}
+        if self.options.encode != "detections":
+            return {}
+        chosen = {name: getattr(self.options, option) for name, option in detector_outputs.OPTIONS.items()}
+        return {self._detection(name, output): name for name, output in chosen.items()}
+
+    def _detection(self, name: str, chosen: str | None) -> str:
+        option, single = detector_outputs.OPTIONS[name], self.place.layout.batch == "none"
+        if chosen is not None:
+            _check_choice(option, chosen, self.main_outputs)
+            return chosen
+        fitting = detector_outputs.fitting(name, {each: self.outputs[each] for each in self.main_outputs}, single)
+        return self._only(fitting, detector_outputs.EXPECTED[name], option)
+
+    def _named(self, answers: Tensors) -> Tensors:
+        return layers.top_k(self._all(answers)[self.classes], self.names, min(TOP_K, len(self.names)))
+
+    def _class_output(self) -> str | None:
+        """The output with a number per class, where labels or softmax need it."""
+        if not (self.names or self.options.softmax):
+            return None
+        fitting = [name for name in self.main_outputs if self._holds_classes(self.outputs[name])]
+        return self._only(fitting, f"numbers per class ({len(self.names) or 'any'} classes)")
+
+    def _holds_classes(self, spec: tf.TensorSpec) -> bool:
+        rank = 1 if self.place.layout.batch == "none" else 2
+        if not spec.dtype.is_floating or spec.shape.rank != rank:
+            return False
+        return spec.shape[-1] == len(self.names) if self.names else spec.shape[-1] != 1
+
+    def _image_output(self) -> str:
+        named = self.options.output
+        fitting = [name for name in self.main_outputs if layout_of(self.outputs[name], PNG_CHANNELS, name == named)]
+        return self._only(fitting, "images (n, height, width, 1, 3 or 4)")
+
+    def _only(self, fitting: Sequence[str], what: str, option: str = "output") -> str:
+        if option == "output" and self.options.output is not None:
+            _check_choice("output", self.options.output, fitting)
+            return self.options.output
+        if len(fitting) == 1:
+            return fitting[0]
+        there = "; ".join(f'"{name}" ({_kind(self.outputs[name])})' for name in self.main_outputs)
+        found = "none" if not fitting else ", ".join(fitting)
+        raise MergeError(f"expected one output with {what}, found {found} among: {there}; choose with --{option}")

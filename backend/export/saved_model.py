@@ -1,0 +1,218 @@
+"""Writes version directories: the trained network as a SavedModel that any TensorFlow Serving can load, describing itself.
+
+It does not train, and adds no decoding: that is `merge.py`.
+"""
+
+import errno
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+from backend.export import layers
+from backend.export.acceleration import Acceleration, Steps, accelerate
+from backend.export.freezing import freeze
+from backend.serving.versions import checksums
+from backend.serving.versions.servable import DESCRIPTION_FILE
+from backend.serving.versions.version_folders import version_folders
+from backend.serving.versions.warmup import RECORDS_FILE
+from backend.training.architectures import (
+    ARCHITECTURES,
+    CYCLEGAN,
+    STORED_WEIGHTS,
+    cyclegan_generator,
+    load_stored_weights,
+)
+
+
+class ExportError(ValueError):
+    """What should be exported is not there or does not fit; the message says what to do."""
+
+
+def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[str], None] = lambda _: None) -> Path:
+    """Build the next version of models/<name> from what training stored in `artefacts`: float16 weights, labels, recipe, scores.
+
+    Returns the version's folder; `report` hears which runtime it is for. Raises ExportError for missing or foreign artefacts.
+    """
+    recipe = _read_json(artefacts / "recipe.json")
+    if recipe.get("architecture") == CYCLEGAN:
+        return export_generator(name, recipe, artefacts, models)
+    labels, scores = (_read_json(artefacts / f"{part}.json") for part in ("labels", "scores"))
+    architecture = ARCHITECTURES.get(recipe.get("architecture", name))
+    if architecture is None:
+        raise ExportError(
+            f"{artefacts / 'recipe.json'} asks for the architecture {recipe.get('architecture', name)!r}; "
+            f"there is: {', '.join(ARCHITECTURES)}"
+        )
+    size = tuple(recipe["size"])
+    model = architecture(len(labels), size)
+    _load(model, artefacts)
+    calibration = scores["calibration"]
+    description = {
+        "model": name,
+        "labels": labels,
+        "input_size": list(size),
+        "decision": {key: calibration[key] for key in ("dog_threshold", "confident_threshold")},
+        "recipe": recipe,
+        "scores": scores,
+        "source": {"weights": STORED_WEIGHTS, "exported_by": "dogsnap export"},
+    }
+    return export_classifier(model, calibration["temperature"], description, models / name, report)
+
+
+def export_generator(name: str, recipe: Mapping, artefacts: Path, models: Path) -> Path:
+    """Build the next version of models/<name>: image float32 (n, h, w, 3) -> generated, the same, both in [-1, 1]."""
+    size = tuple(recipe["size"])
+    model = cyclegan_generator(recipe["width"], size)
+    _load(model, artefacts)
+    description = {
+        "model": name,
+        "input_size": list(size),
+        "input_range": [-1.0, 1.0],
+        "output_range": [-1.0, 1.0],
+        "recipe": recipe,
+        "scores": _read_json(artefacts / "scores.json"),
+        "source": {"weights": STORED_WEIGHTS, "exported_by": "dogsnap export"},
+    }
+    image = tf.TensorSpec((None, *size, 3), tf.float32, name="image")
+
+    @tf.function(input_signature=[image], autograph=False)
+    def serving_default(image: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"generated": model(image, training=False)}
+
+    module = tf.Module()
+    module.variables_of_the_network = [variable.value for variable in model.variables]
+    warmup = {"serving_default": {"image": np.zeros((1, *size, 3), np.float32)}}
+    return write_version(models / name, module, {"serving_default": serving_default}, description, warmup)
+
+
+def _load(model: keras.Model, artefacts: Path) -> None:
+    try:
+        load_stored_weights(model, artefacts / STORED_WEIGHTS)
+    except (OSError, ValueError) as error:
+        raise ExportError(str(error)) from error
+
+
+def _read_json(path: Path) -> dict | list:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ExportError(f"{path} does not exist; `dogsnap train` writes it") from error
+    except ValueError as error:
+        raise ExportError(f"{path} is no JSON: {error}") from error
+
+
+def export_classifier(
+    model: keras.Model,
+    temperature: float,
+    description: Mapping,
+    model_folder: Path,
+    report: Callable[[str], None] = lambda _: None,
+) -> Path:
+    """Write a network that gives {"breeds": logits (n, classes), "dog": logits (n, 1)} as the next version of `model_folder`.
+
+    Signatures: `serving_default`, image float32 (n, h, w, 3) in [0, 1] -> prediction float32 (n, classes), probabilities
+    calibrated by `temperature`; `scores`, the same and dog float32 (n), the probability that the image shows a dog at all.
+    Returns the version's folder.
+    """
+    height, width, channels = model.input_shape[1:]
+    image = tf.TensorSpec((None, height, width, channels), tf.float32, name="image")
+
+    @tf.function(input_signature=[image], autograph=False)
+    def scores(image: tf.Tensor) -> dict[str, tf.Tensor]:
+        logits = model(image, training=False)
+        return {
+            "prediction": layers.softmax(logits["breeds"] / temperature),
+            "dog": tf.sigmoid(tf.cast(logits["dog"][:, 0], tf.float32)),
+        }
+
+    @tf.function(input_signature=[image], autograph=False)
+    def serving_default(image: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"prediction": scores(image)["prediction"]}
+
+    module = tf.Module()
+    module.variables_of_the_network = [variable.value for variable in model.variables]
+    example = {"image": np.full((1, height, width, channels), 0.5, np.float32)}
+    signatures = {"serving_default": serving_default, "scores": scores}
+    warmup = dict.fromkeys(signatures, example)
+    acceleration = _acceleration(scores, image)
+    return write_version(model_folder, module, signatures, description, warmup, acceleration, report)
+
+
+def _acceleration(scores: Callable, image: tf.TensorSpec) -> Acceleration:
+    """The network of a classifier, both of whose signatures are nothing but the network."""
+    by_name = tf.function(lambda **inputs: scores(inputs["image"]), autograph=False)
+    graph = freeze(by_name.get_concrete_function(image=image))
+    steps = {"serving_default": Steps("image", ["prediction"]), "scores": Steps("image", ["prediction", "dog"])}
+    return Acceleration(graph, graph.function(), steps)
+
+
+def write_version(
+    model_folder: Path,
+    module: tf.Module,
+    signatures: Mapping[str, Callable],
+    description: Mapping | None,
+    warmup: Mapping[str, Mapping[str, np.ndarray]],
+    acceleration: Acceleration | None = None,
+    report: Callable[[str], None] = lambda _: None,
+) -> Path:
+    """Save `module` as the next free version below `model_folder`; it appears there whole or not at all.
+
+    `signatures`: tf.functions with input signatures, saved with method tensorflow/serving/predict. `description`: goes to
+    assets.extra/dogsnap.json. `warmup`: by signature name, the inputs of a request that a server runs before the first user's.
+    `acceleration`: the network by itself, for a faster runtime; what comes of it goes to `report`. Raises OSError when the disk
+    is full.
+    """
+    model_folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".writing-", dir=model_folder) as temporary, _full_disk_as_os_error():
+        folder = Path(temporary) / "version"
+        tf.saved_model.save(module, str(folder), signatures=dict(signatures))
+        (folder / "assets.extra").mkdir()
+        if description is not None:
+            text = json.dumps(description, indent=1, ensure_ascii=False)
+            (folder / DESCRIPTION_FILE).write_text(text + "\n", encoding="utf-8")
+        write_warmup_requests(folder / RECORDS_FILE, model_folder.name, warmup)
+        if acceleration is not None:
+            accelerate(folder, acceleration, report)
+        checksums.write(folder)
+        return _publish(folder, model_folder)
+
+
+@contextmanager
+def _full_disk_as_os_error() -> Iterator[None]:
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise OSError(f"{error.message}; nothing was exported, free some room and try again") from error
+
+
+def _publish(folder: Path, model_folder: Path) -> Path:
+    while True:
+        try:
+            return folder.rename(model_folder / str(next_version(model_folder)))
+        except OSError as error:  # another export took the number since it was looked up
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+
+
+def write_warmup_requests(path: Path, model: str, requests: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+    """Write one PredictionLog per signature, in TensorFlow Serving's format: a TFRecord file of serialized records."""
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for signature, inputs in requests.items():
+            request = predict_pb2.PredictRequest()
+            request.model_spec.name, request.model_spec.signature_name = model, signature
+            for alias, value in inputs.items():
+                request.inputs[alias].CopyFrom(tf.make_tensor_proto(value))
+            log = prediction_log_pb2.PredictLog(request=request)
+            writer.write(prediction_log_pb2.PredictionLog(predict_log=log).SerializeToString())
+
+
+def next_version(model_folder: Path) -> int:
+    """The number after the largest version there is; 1 for a new model."""
+    return max(version_folders(model_folder), default=0) + 1

@@ -1,0 +1,335 @@
+"""Exports vision transformers, the ViT image classifiers of KerasHub, as versions that take photos and answer with a label.
+
+It trains nothing. KerasHub is needed here alone: what is written holds the network and all around it, and needs TensorFlow only.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from backend.export import layers
+from backend.export.freezing import check_size
+from backend.export.merge import TOP_K, layout_of
+from backend.export.saved_model import ExportError, write_version
+from backend.serving.photos.preprocessing import Resizing
+
+Function = tf.types.experimental.ConcreteFunction
+Scores = Callable[[tf.Tensor], tf.Tensor]
+
+DEFAULT_PRESET = "hf://google/vit-base-patch16-224"
+HUB = "hf://"
+# What a Hugging Face repository may hold of a network for Keras, or in safetensors; other forms of the weights stay there.
+HUB_FILES = ("*.json", "*.safetensors", "*.weights.h5")
+# Hugging Face's names of resizing methods: Pillow's numbers. Pillow filters as it shrinks, as antialiasing does.
+RESAMPLE = {0: "nearest", 2: "bilinear", 3: "bicubic"}
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A network and what has to stand around it.
+
+    `network`: images -> logits (n, classes), or probabilities where `normalised`. `wanted`: the images that it was
+    trained on. `names`: its classes, in class order. `preset`: where it came from.
+    """
+
+    network: keras.Model
+    wanted: layers.ImageInput
+    names: Sequence[str]
+    normalised: bool
+    preset: str
+
+
+def export_vit(preset: str, names: Sequence[str], model_folder: Path, batch: int = 0) -> Path:
+    """Write the ViT image classifier `preset` as the next version of `model_folder`; returns the version's folder.
+
+    `preset`, `names`: see `load_classifier`. `batch`: see `write_classifier`. Raises ExportError or FreezingError in a sentence.
+    """
+    return write_classifier(load_classifier(preset, names), model_folder, batch)
+
+
+def load_classifier(preset: str, names: Sequence[str] = ()) -> Classifier:
+    """Load a classifier with KerasHub.
+
+    `preset`: a folder on disk, with a KerasHub preset or a Hugging Face checkpoint in safetensors; "hf://owner/name"; or any
+    other name of a preset that KerasHub knows. `names`: of the classes, in class order, for a preset that brings none.
+    Raises ExportError when KerasHub is missing, the preset cannot be had, or is no ViT classifier.
+    """
+    keras_hub = _keras_hub()
+    source = _on_disk(preset, keras_hub)
+    config = _read_json(Path(source) / "config.json") if Path(source).is_dir() else {}
+    task = _task(source, config, preset, keras_hub)
+    size = _image_size(task, preset)
+    if "model_type" in config:
+        wanted = _input_of_hugging_face(Path(source) / "preprocessor_config.json", size)
+    else:
+        wanted = _input_of_keras(getattr(task.preprocessor, "image_converter", None), preset, size)
+    names = _class_names(names, config, task.num_classes, preset)
+    return Classifier(task, wanted, names, _normalised(task, preset), preset)
+
+
+def _keras_hub() -> ModuleType:
+    try:
+        import keras_hub
+        import safetensors  # noqa: F401 - KerasHub reads checkpoints with it, and finds that out late
+    except ImportError as error:
+        raise ExportError(
+            f"vision transformers are read with KerasHub, and {error.name or 'part of it'} is not installed; "
+            "run make setup EXTRAS=vit in dogsnap's folder"
+        ) from error
+    return keras_hub
+
+
+def _on_disk(preset: str, keras_hub: ModuleType) -> str:
+    """The folder that `preset` means, fetched where it is at Hugging Face; other names are left to KerasHub."""
+    if preset.startswith(HUB):
+        return _fetched(preset)
+    if Path(preset).is_dir() or "://" in preset or preset in keras_hub.models.ViTImageClassifier.presets:
+        return preset
+    raise ExportError(
+        f"there is no folder {preset}; expected one with a KerasHub preset or a Hugging Face checkpoint, or {DEFAULT_PRESET}"
+    )
+
+
+def _fetched(preset: str) -> str:
+    from huggingface_hub import snapshot_download
+
+    try:
+        return snapshot_download(preset.removeprefix(HUB), allow_patterns=list(HUB_FILES))
+    except (OSError, ValueError) as error:  # its own errors are of these kinds
+        raise ExportError(
+            f"cannot fetch {preset}: {_first_line(error)}; expected a connection to the Hugging Face hub and a public "
+            "model there, or give --from the folder of a checkpoint on disk"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0].rstrip(' .')}" if lines else type(error).__name__
+
+
+def _read_json(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ExportError(
+            f"{path} is missing; expected the files of a KerasHub preset or of a Hugging Face checkpoint"
+        ) from error
+    except ValueError as error:
+        raise ExportError(f"{path} is no JSON: {error}") from error
+
+
+def _task(source: str, config: Mapping, preset: str, keras_hub: ModuleType) -> keras.Model:
+    """The classifier of a preset, in the order (n, h, w, 3) whichever it was saved in: the weights are the same in both.
+
+    On CPUs, TensorFlow convolves (n, 3, h, w) only where oneDNN has it, which is with AVX-512 alone.
+    """
+    try:
+        with _channels_last():
+            task = keras_hub.models.ImageClassifier.from_preset(source, **_image_shape(config))
+    # KerasHub promises no kind of error: KeyError, TypeError and those of three file formats.
+    except Exception as error:
+        raise ExportError(
+            f"KerasHub cannot read {preset} as an image classifier: {_first_line(error)}; expected config and weights of a "
+            "ViT with its head of classes"
+        ) from error
+    if not isinstance(task.backbone, keras_hub.models.ViTBackbone):
+        raise ExportError(f"{preset} holds a {type(task.backbone).__name__}; expected a ViT (ViTBackbone)")
+    return task
+
+
+@contextmanager
+def _channels_last() -> Iterator[None]:
+    """Keras builds layers that are not told their data format for (n, h, w, c); KerasHub does not tell them."""
+    before = keras.config.image_data_format()
+    keras.config.set_image_data_format("channels_last")
+    try:
+        yield
+    finally:
+        keras.config.set_image_data_format(before)
+
+
+def _image_shape(config: Mapping) -> dict[str, tuple[int, ...]]:
+    """{"image_shape": (h, w, 3)} for a KerasHub preset saved as (3, h, w), else {}: its own shape."""
+    shape = _as_dict(config.get("config")).get("image_shape")
+    if isinstance(shape, list) and len(shape) == 3 and shape[0] == 3 != shape[2]:
+        return {"image_shape": (shape[1], shape[2], 3)}
+    return {}
+
+
+def _image_size(task: keras.Model, preset: str) -> tuple[int, int]:
+    """(height, width) of the images that the network takes."""
+    layout = layout_of(tf.TensorSpec(task.input_shape, tf.float32))
+    if layout is None or layout.channels != 3 or layout.channels_first:
+        raise ExportError(f"{preset} takes {task.input_shape}; expected colour images (n, h, w, 3) or (n, 3, h, w)")
+    return layout.height, layout.width
+
+
+def _input_of_hugging_face(file: Path, size: tuple[int, int]) -> layers.ImageInput:
+    """What Hugging Face's ViTImageProcessor does by its `preprocessor_config.json`: pixels * factor, less mean, by deviation."""
+    config = _read_json(file)
+    method = RESAMPLE.get(config.get("resample", 2))
+    if method is None or config.get("do_center_crop") or "shortest_edge" in _as_dict(config.get("size")):
+        raise ExportError(
+            f"{file} asks for resample {config.get('resample')}, do_center_crop {config.get('do_center_crop')}, "
+            f"size {config.get('size')}; expected the whole photo squashed by {', '.join(RESAMPLE.values())}"
+        )
+    white = 255.0 * config.get("rescale_factor", 1 / 255) if config.get("do_rescale", True) else 255.0
+    normalise = config.get("do_normalize", True)
+    mean = config.get("image_mean", [0.5] * 3) if normalise else [0.0]
+    deviation = config.get("image_std", [0.5] * 3) if normalise else [1.0]
+    return layers.ImageInput(
+        size,
+        mean=tuple(each / white for each in mean),
+        deviation=tuple(each / white for each in deviation),
+        resizing=Resizing(method=method),
+    )
+
+
+def _as_dict(value: Any) -> Mapping:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _input_of_keras(converter: keras.layers.Layer | None, preset: str, size: tuple[int, int]) -> layers.ImageInput:
+    """What a KerasHub ImageConverter does: pixels in [0, 255] * scale + offset."""
+    if converter is None:
+        raise ExportError(
+            f"{preset} does not say which images it was trained on; expected an image_converter.json in it"
+        )
+    if converter.pad_to_aspect_ratio or converter.interpolation not in ("bilinear", "nearest"):
+        raise ExportError(
+            f"{preset} resizes by {converter.interpolation}{' with a border' if converter.pad_to_aspect_ratio else ''}; "
+            "expected bilinear or nearest, squashed or cropped"
+        )
+    scale, offset = (
+        np.atleast_1d(default if value is None else value).astype(float)
+        for value, default in ((converter.scale, 1.0), (converter.offset, 0.0))
+    )
+    return layers.ImageInput(
+        size,
+        mean=tuple((-offset / (255 * scale)).tolist()),
+        deviation=tuple((1 / (255 * scale)).tolist()),
+        resizing=Resizing(converter.crop_to_aspect_ratio, converter.interpolation, converter.antialias),
+    )
+
+
+def _class_names(given: Sequence[str], config: Mapping, classes: int, preset: str) -> list[str]:
+    own = config.get("id2label", {})
+    names = list(given) or [own[key] for key in sorted(own, key=int)]
+    if len(names) != classes:
+        raise ExportError(
+            f"{preset} has {classes} classes and there are {len(names)} names for them; give a file with one a line by --labels"
+        )
+    return names
+
+
+def _normalised(task: keras.Model, preset: str) -> bool:
+    """Whether the network's last layer is a softmax already."""
+    activation = keras.activations.get(task.activation)
+    if activation not in (keras.activations.softmax, keras.activations.linear):
+        raise ExportError(f"{preset} ends in {activation.__name__}; expected logits or a softmax")
+    return activation is keras.activations.softmax
+
+
+def write_classifier(classifier: Classifier, model_folder: Path, batch: int = 0) -> Path:
+    """Write a classifier as the next version of `model_folder`; returns the version's folder.
+
+    Signatures, which share one frozen network; photos are JPEG, PNG, GIF, BMP or WebP:
+      serving_default  string_input string (n), base64 text           -> label string (n), confidence float32 (n) in [0, 1]
+      image_bytes      image_bytes string (n), bytes of the files     -> the same
+      labels           string_input                                   -> labels string (n, k), probabilities (n, k), falling
+    `batch`: at most so many photos of waiting requests share a run of the network; 0: none.
+    """
+    scores = _scores(classifier, batch)
+    text, raw = layers.images_from_base64, layers.images_from_bytes
+    made = {
+        "serving_default": _signature(
+            "string_input", text, classifier, lambda images: _label(scores(images), classifier)
+        ),
+        "image_bytes": _signature("image_bytes", raw, classifier, lambda images: _label(scores(images), classifier)),
+        "labels": _signature("string_input", text, classifier, lambda images: _best(scores(images), classifier, TOP_K)),
+    }
+    return write_version(model_folder, tf.Module(), made, _description(classifier, model_folder), _warmup(classifier))
+
+
+def _scores(classifier: Classifier, batch: int) -> Scores:
+    """Images -> probabilities (n, classes), by the network with constants for variables."""
+    network = _frozen(classifier)
+    run = layers.batched(network, batch) if batch else network
+    return lambda images: layers.never_empty(run, images)["scores"]
+
+
+def _frozen(classifier: Classifier) -> Function:
+    """The network with constants for variables, which all functions share by reference: `images` -> {"scores"}.
+
+    `freezing.freeze` gives the same, and folds what can be folded, of which a transformer has nothing; but it takes the weights
+    through TensorFlow's protocol buffers some twenty times over: 7.3 GB for the 346 MB of a ViT-base.
+    """
+    model = classifier.network
+    trainable, others = (
+        [tf.convert_to_tensor(variable.value) for variable in variables]
+        for variables in (model.trainable_variables, model.non_trainable_variables)
+    )
+    check_size([*trainable, *others])
+
+    @tf.function(autograph=False)
+    def network(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        answer, _ = model.stateless_call(trainable, others, images, training=False)
+        answer = tf.cast(answer, tf.float32)
+        return {"scores": answer if classifier.normalised else layers.softmax(answer)}
+
+    return network.get_concrete_function(tf.TensorSpec(model.input_shape, tf.float32, "images"))
+
+
+def _signature(
+    alias: str, front: Callable, classifier: Classifier, answer: Callable[[tf.Tensor], dict[str, tf.Tensor]]
+) -> Function:
+    @tf.function(autograph=False)
+    def signature(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        return answer(front(inputs[alias], classifier.wanted))
+
+    return signature.get_concrete_function(**{alias: tf.TensorSpec((None,), tf.string, alias)})
+
+
+def _best(scores: tf.Tensor, classifier: Classifier, k: int) -> dict[str, tf.Tensor]:
+    return layers.top_k(scores, classifier.names, min(k, len(classifier.names)))
+
+
+def _label(scores: tf.Tensor, classifier: Classifier) -> dict[str, tf.Tensor]:
+    best = _best(scores, classifier, 1)
+    return {"label": best["labels"][:, 0], "confidence": best["probabilities"][:, 0]}
+
+
+def _description(classifier: Classifier, model_folder: Path) -> dict:
+    """No `labels`, which would have the app name breeds by them: these are classes of all kinds."""
+    wanted = classifier.wanted
+    return {
+        "model": model_folder.name,
+        "classes": list(classifier.names),
+        "input_size": list(wanted.size),
+        "preprocessing": {
+            "mean": list(wanted.mean),
+            "deviation": list(wanted.deviation),
+            "channels_first": wanted.channels_first,
+            "resizing": asdict(wanted.resizing),
+        },
+        "source": {"preset": classifier.preset, "exported_by": "dogsnap export vit"},
+    }
+
+
+def _warmup(classifier: Classifier) -> dict[str, dict[str, np.ndarray]]:
+    """One request a signature: a grey photo of the network's size."""
+    photo = tf.io.encode_jpeg(tf.fill((*classifier.wanted.size, 3), tf.constant(128, tf.uint8)))
+    text, raw = np.array([tf.io.encode_base64(photo).numpy()]), np.array([photo.numpy()])
+    return {
+        "serving_default": {"string_input": text},
+        "image_bytes": {"image_bytes": raw},
+        "labels": {"string_input": text},
+    }

@@ -1,0 +1,33 @@
+"""Puts a gateway together from the settings: a predictor whose models run in an engine.
+
+It does not start anything.
+"""
+
+from functools import partial
+from pathlib import Path
+
+from backend.gateway.client import EngineClient
+from backend.gateway.repository import EngineRepository, base_paths
+from backend.gateway.target import Target
+from backend.memory import give_back_large
+from backend.serving.assembly import predictor_over
+from backend.serving.inference.executor import InlineExecutor
+from backend.serving.inference.predictor import Predictor
+from backend.serving.metrics import Metrics
+from backend.serving.versions.model_configs import ModelFolders, configs_in_file
+from backend.settings import MEBIBYTE, Settings
+
+
+def create_gateway(settings: Settings) -> Predictor:
+    """A predictor over the configured models, which asks the engines of `settings.engine`; call it after the fork."""
+    give_back_large()
+    metrics = Metrics()
+    # The queue is the engine's: whatever finds a place is passed on at once, so that slow answers hold nobody up.
+    executor = InlineExecutor(settings.run_threads + settings.queue_size)
+    engine = EngineClient(Target.parse(settings.engine), settings.max_tensor_body_mb * MEBIBYTE, metrics)
+    file = settings.model_config_file
+    configs = partial(configs_in_file, Path(file)) if file else ModelFolders(settings.models)
+    repository = EngineRepository(
+        engine, partial(base_paths, configs, settings.models / settings.default_model), executor
+    )
+    return predictor_over(repository, executor, metrics, settings)

@@ -1,0 +1,216 @@
+"""A gRPC client of the engines: one channel to all of them, which balances, looks after their health and tries again.
+
+It knows TensorFlow Serving's messages and what their failures mean here, and nothing of photos or breeds.
+"""
+
+import json
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+from prometheus_client import Counter, Histogram
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    model_pb2,
+    model_service_pb2,
+    predict_pb2,
+    prediction_service_pb2,
+)
+
+from backend import errors
+from backend.errors import DogsnapError, EngineFailed, TooLarge, Unavailable
+from backend.gateway.target import Target
+from backend.logs import current_request_id
+from backend.memory import LARGE
+from backend.serving.inference.executor import TOO_LATE, remaining
+from backend.serving.metrics import LATENCY_BUCKETS, Metrics
+from backend.serving.repository.model import ModelSpec
+
+log = logging.getLogger("dogsnap.engine")
+
+PREDICTION = prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].full_name
+MODELS = model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name
+# What gRPC's own service config has the channel do. Every call only asks, so that each may be tried again; UNAVAILABLE is what
+# an engine that goes, or that is full, answers. The health is that of the whole server, the one name that all kinds know; an
+# engine without the health service counts as healthy.
+SERVICE_CONFIG = {
+    "loadBalancingConfig": [{"round_robin": {}}],
+    "healthCheckConfig": {"serviceName": ""},
+    "methodConfig": [
+        {
+            "name": [{"service": PREDICTION}, {"service": MODELS}],
+            "retryPolicy": {
+                "maxAttempts": 4,
+                "initialBackoff": "0.05s",
+                "maxBackoff": "0.5s",
+                "backoffMultiplier": 2,
+                "retryableStatusCodes": ["UNAVAILABLE"],
+            },
+        }
+    ],
+    # While more than half of the attempts fail, none is repeated: engines that are all full get no more to do by it.
+    "retryThrottling": {"maxTokens": 1000, "tokenRatio": 1},
+}
+RECONNECT_MS = (100, 1000)  # first and longest pause; gRPC's own is up to two minutes, for clients by the million
+CONNECT_MS = 5000  # for an engine that is busy; one that is away refuses at once
+# A machine that vanishes says nothing, and TCP believes in it for a quarter of an hour. While an engine answers our looks no
+# ping is sent, so that no engine finds them too many.
+PING_MS = (10_000, 8_000)  # after such a silence one is sent, and has to be answered within
+ASK_SECONDS = 5.0  # for questions about models that no request's deadline bounds
+# Failures that are the caller's, told in the engine's own words.
+PASSED_ON = {
+    grpc.StatusCode.INVALID_ARGUMENT: errors.InvalidArgument,
+    grpc.StatusCode.OUT_OF_RANGE: errors.InvalidArgument,
+    grpc.StatusCode.FAILED_PRECONDITION: errors.FailedPrecondition,
+    grpc.StatusCode.NOT_FOUND: errors.NotFound,
+    grpc.StatusCode.UNIMPLEMENTED: errors.Unimplemented,
+}
+# The engine has no room or goes: CANCELLED is what one that stops answers to those in its queue.
+NOT_NOW = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED)
+ADDRESS = re.compile(r"ipv[46]:|dns:|\d+\.\d+\.\d+\.\d+")
+AGAIN = "; try again later"
+TOO_LARGE = "larger than max"  # gRPC's words, under the code RESOURCE_EXHAUSTED
+
+
+class EngineClient:
+    """Calls to the engines of a target; thread-safe, and created after the fork. They raise the types of `backend.errors`."""
+
+    def __init__(self, target: Target, max_bytes: int, metrics: Metrics):
+        """`max_bytes` of a request are kept until it is answered, so that it can be sent again."""
+        self._metadata_always = target.metadata
+        self._channel = grpc.insecure_channel(target.address(), _options(max_bytes))
+        self._predict = self._method(PREDICTION, "Predict", predict_pb2.PredictResponse)
+        # The same call on the wire, of a stream with one message. Of a unary one grpcio keeps the bytes that it was given until
+        # the answer is there, beside its copy; here it lets go of them. It starts a thread for that (0.3 ms).
+        self._predict_large = self._method(
+            PREDICTION, "Predict", predict_pb2.PredictResponse, self._channel.stream_unary
+        )
+        self._get_metadata = self._method(
+            PREDICTION, "GetModelMetadata", get_model_metadata_pb2.GetModelMetadataResponse
+        )
+        self._get_status = self._method(MODELS, "GetModelStatus", get_model_status_pb2.GetModelStatusResponse)
+        self._seconds = Histogram(
+            "dogsnap_engine_seconds",
+            "time of a call to the engine, its repetitions included",
+            ("call",),
+            buckets=LATENCY_BUCKETS,
+            registry=metrics.registry,
+        )
+        self._failures = Counter(
+            "dogsnap_engine_failures",
+            "calls to the engine that failed for good, by gRPC's status",
+            ("call", "code"),
+            registry=metrics.registry,
+        )
+
+    def predict(self, request: bytes, key: str = "") -> predict_pb2.PredictResponse:
+        """Send a serialized PredictRequest, for as long as it has left; `key` keeps its sender on one side of a split."""
+        seconds = remaining(ASK_SECONDS)
+        if len(request) <= LARGE:
+            return self._call("Predict", self._predict, request, seconds, key)
+        only = iter((request,))
+        del request  # what is sent is gRPC's own copy, and the message is to be gone by then
+        return self._call("Predict", self._predict_large, only, seconds, key)
+
+    def metadata(self, spec: ModelSpec) -> get_model_metadata_pb2.GetModelMetadataResponse:
+        """Which version `spec` means, and its signatures."""
+        request = get_model_metadata_pb2.GetModelMetadataRequest(
+            model_spec=spec_message(spec), metadata_field=["signature_def"]
+        )
+        return self._call("GetModelMetadata", self._get_metadata, request.SerializeToString(), _ask_seconds(), spec.key)
+
+    def status(self, spec: ModelSpec) -> get_model_status_pb2.GetModelStatusResponse:
+        """The states of a model's versions, or of the one that `spec` names."""
+        request = get_model_status_pb2.GetModelStatusRequest(model_spec=spec_message(spec))
+        return self._call("GetModelStatus", self._get_status, request.SerializeToString(), _ask_seconds())
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def _method(
+        self, service: str, name: str, response: Any, kind: Callable[..., Any] | None = None
+    ) -> Callable[..., Any]:
+        kind = kind or self._channel.unary_unary
+        return kind(f"/{service}/{name}", request_serializer=None, response_deserializer=response.FromString)
+
+    def _call(
+        self, name: str, method: Callable[..., Any], request: bytes | Iterator[bytes], seconds: float, key: str = ""
+    ) -> Any:
+        started = time.perf_counter()
+        try:
+            return method(request, timeout=seconds, metadata=self._metadata(key))
+        except grpc.RpcError as error:
+            self._failures.labels(name, error.code().name).inc()
+            raise _translated(error) from None
+        finally:
+            self._seconds.labels(name).observe(time.perf_counter() - started)
+
+    def _metadata(self, key: str) -> tuple[tuple[str, str], ...]:
+        request_id = current_request_id()
+        own = (("x-request-id", request_id),) if request_id else ()
+        if key and key.isascii() and key.isprintable():  # gRPC takes nothing else, and fails the call
+            own += (("x-request-key", key),)
+        return self._metadata_always + own
+
+
+def _options(max_bytes: int) -> list[tuple[str, Any]]:
+    first, longest = RECONNECT_MS
+    silence, patience = PING_MS
+    return [
+        ("grpc.service_config", json.dumps(SERVICE_CONFIG)),
+        ("grpc.service_config_disable_resolution", 1),  # whoever sets up DNS does not decide how often we ask
+        ("grpc.per_rpc_retry_buffer_size", max_bytes),  # 256 kB by default: what is larger would be sent only once
+        ("grpc.keepalive_time_ms", silence),
+        ("grpc.keepalive_timeout_ms", patience),
+        ("grpc.http2.ping_timeout_ms", patience),  # else one of gRPC's own, under way already, is waited for a minute
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_receive_message_length", -1),
+        ("grpc.initial_reconnect_backoff_ms", first),
+        ("grpc.min_reconnect_backoff_ms", CONNECT_MS),
+        ("grpc.max_reconnect_backoff_ms", longest),
+    ]
+
+
+def _ask_seconds() -> float:
+    return min(ASK_SECONDS, remaining(ASK_SECONDS))
+
+
+def spec_message(spec: ModelSpec) -> model_pb2.ModelSpec:
+    """As the engine takes it: version or label as they were asked for."""
+    message = model_pb2.ModelSpec(name=spec.name)
+    if spec.version is not None:
+        message.version.value = spec.version
+    if spec.label is not None:
+        message.version_label = spec.label
+    return message
+
+
+def _translated(error: grpc.RpcError) -> DogsnapError:
+    """What a failure of the engine's means to our client; where the engine is, is no client's business."""
+    code, details = error.code(), error.details() or ""
+    if code in PASSED_ON:
+        return PASSED_ON[code](details)
+    if TOO_LARGE in details:
+        return TooLarge(f"the engine takes no message of this size; send less at once ({details})")
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return errors.DeadlineExceeded(TOO_LATE)
+    if code in NOT_NOW:
+        log.debug("no engine answers: %s %s", code.name, details)
+        return EngineAway(details)
+    log.error("request %s failed at the engine: %s %s", current_request_id() or "of our own", code.name, details)
+    return EngineFailed(
+        f"the engine behind this server failed on this request ({code.name}); our log has the reason under the request id"
+    )
+
+
+class EngineAway(Unavailable):
+    """No engine answers now; `details` are the engine's words, or gRPC's, which may say where it is: for the log alone."""
+
+    def __init__(self, details: str):
+        words = "" if ADDRESS.search(details) else f": {details.removesuffix(AGAIN)}"
+        super().__init__(f"no engine behind this server can answer now{words}{AGAIN}")
+        self.details = details

@@ -1,0 +1,161 @@
+"""One version as an engine serves it: signatures as the engine tells them, names of the breeds from the local models folder.
+
+It runs nothing: `run` is a call. It does not choose an engine either: gRPC does.
+"""
+
+import copy
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2
+from tensorflow_serving.apis import model_pb2, predict_pb2
+
+from backend.errors import DogsnapError, EngineFailed, FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from backend.gateway.client import EngineClient, spec_message
+from backend.serving.photos.photo_values import Decoding
+from backend.serving.repository.model import ModelSpec
+from backend.serving.tensors.signatures import ServableId, Signature
+from backend.serving.tensors.tensor_protos import to_arrays
+from backend.serving.versions.servable import DESCRIPTION_FILE, BaseServable, Description
+
+log = logging.getLogger("dogsnap.engine")
+
+RUNTIME = {"name": "engine"}
+INTERNAL_SIGNATURES = "__saved_model"  # how those begin that a SavedModel keeps for its loader
+MAX_ANSWER_BYTES = 2**31  # of tensors in an answer, the most that one message holds
+
+
+class Versions(Protocol):
+    """Who knows which version a spec means; the engine's repository."""
+
+    def learn(self, spec: ModelSpec) -> "EngineServable":
+        """Ask the engine which version `spec` means now, and what that takes and gives."""
+
+    def answered(self, asked: ModelSpec, servable: ServableId) -> "EngineServable":
+        """Put down which version has answered, and give what is known of it."""
+
+
+class EngineServable(BaseServable):
+    """What is known of a version; `asked` makes the one that carries a request, which learns who really answered it.
+
+    Classify and regress are asked for by Predict as well, on the same signature with the same serialized tf.Examples: it is
+    what they are made of in TensorFlow Serving, and all that some engines have.
+    """
+
+    def __init__(
+        self, identity: ServableId, signature_defs: Mapping[str, Any], folder: Path | None, engine: EngineClient
+    ):
+        """`folder`: the version in the local models folder, for its description; None if it is not there."""
+        names = [name for name in signature_defs if not name.startswith(INTERNAL_SIGNATURES)]
+        super().__init__(identity, Description(), signature_defs, names)
+        self.runtime = RUNTIME
+        self._engine = engine
+        self._spec = ModelSpec(identity.name, identity.version)
+        self._versions: Versions | None = None
+        self._describe(folder)
+
+    def _describe(self, folder: Path | None) -> None:
+        """Take over what the version says about itself, if that is here and fits."""
+        file = f"{self.id.name}/{self.id.version}/{DESCRIPTION_FILE}"
+        self.label_source = f"{file} of this server (--models has to hold what the engine's has)"
+        if folder is None:
+            return
+        try:
+            self.description = Description.read(folder)
+            self._check_labels()
+        except (OSError, ValueError) as error:
+            log.error("%s of the engine gets no names of breeds: %s", self.id, error)
+            self.description = Description()
+            self.label_source = f"a {folder / DESCRIPTION_FILE} that fits the engine's version"
+        takes_text = any(spec.dtype == tf.string for each in self.signatures.values() for spec in each.inputs.values())
+        # What we export decodes pictures wherever it takes strings; of other graphs the engine says nothing.
+        self.decoding = Decoding(pictures=bool(self.description.raw) and takes_text)
+
+    def asked(self, spec: ModelSpec, versions: Versions) -> "EngineServable":
+        """For one request, which asked for `spec`."""
+        request = copy.copy(self)
+        request._spec, request._versions = spec, versions
+        return request
+
+    def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        try:
+            return self._call(signature, inputs)
+        except (InvalidArgument, FailedPrecondition, NotFound):
+            if not self._has_moved():
+                raise
+        if self.signatures.get(signature.name, signature).inputs != signature.inputs:
+            raise Unavailable(f"the engine has just switched to {self.id}, which takes other inputs; try again")
+        return self._call(signature, inputs)
+
+    def run_photos(self, signature: Signature, photos: Sequence[bytes]) -> dict[str, np.ndarray]:
+        try:
+            return super().run_photos(signature, photos)
+        except Unavailable:
+            now = self.signatures.get(signature.name)
+            if now in (None, signature) or not set(signature.outputs) <= set(now.outputs):
+                raise
+        return super().run_photos(now, photos)
+
+    def _call(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        response = self._engine.predict(predict_request(self._spec, signature, inputs), self._spec.key)
+        self._take_over(response.model_spec)
+        promised = self.signatures.get(signature.name, signature).outputs
+        if not set(signature.outputs) <= set(promised):
+            raise Unavailable(f"the engine has just switched to {self.id}, which gives other outputs; try again")
+        try:
+            outputs = to_arrays(response.outputs, MAX_ANSWER_BYTES)
+            return {alias: outputs[alias] for alias in promised}
+        except (DogsnapError, KeyError) as error:
+            log.error("%s gave what its signature %s does not promise: %s", self.id, signature.name, error)
+            raise EngineFailed(f"the engine's answer does not fit signature {signature.name} of {self.id}") from error
+
+    def _take_over(self, answered: model_pb2.ModelSpec) -> None:
+        """What answers from now on is the version that did: the rest of the request stays with it."""
+        version = answered.version.value if answered.HasField("version") else self.id.version
+        if self._versions is not None and self._spec.version is None:
+            if version != self.id.version:
+                self._become(self._versions.answered(self._spec, ServableId(self.id.name, version)))
+            self._spec = ModelSpec(self.id.name, version, key=self._spec.key)
+
+    def _has_moved(self) -> bool:
+        """Whether the label, or the default, means another version by now; then this is that one.
+
+        Raises FailedPrecondition for a label that is gone, so that nobody takes the photo for what is wrong.
+        """
+        if self._versions is None or self._spec.version is not None:
+            return False
+        try:
+            now = self._versions.learn(self._spec)
+        except InvalidArgument as error:
+            raise FailedPrecondition(error.message) from error
+        has_moved = now.id != self.id
+        self._become(now)
+        return has_moved
+
+    def _become(self, other: "EngineServable") -> None:
+        self.id, self.description, self.signatures = other.id, other.description, other.signatures
+        self.label_source = other.label_source
+
+
+def predict_request(spec: ModelSpec, signature: Signature, inputs: Mapping[str, Any]) -> bytes:
+    """A serialized PredictRequest. What is built on the way is gone when this returns: of a photo one copy is in the message."""
+    request = predict_pb2.PredictRequest(model_spec=spec_message(spec))
+    request.model_spec.signature_name = signature.name
+    for alias, value in inputs.items():
+        _fill(request.inputs[alias], value, signature.inputs[alias].dtype)
+    return request.SerializeToString()
+
+
+def _fill(proto: tensor_pb2.TensorProto, value: Any, dtype: tf.DType) -> None:
+    array = np.asarray(value, dtype=object if dtype == tf.string else dtype.as_numpy_dtype)
+    proto.dtype = dtype.as_datatype_enum
+    proto.tensor_shape.SetInParent()
+    proto.tensor_shape.dim.extend(tensor_shape_pb2.TensorShapeProto.Dim(size=size) for size in array.shape)
+    if dtype == tf.string:
+        proto.string_val.extend(each.encode() if isinstance(each, str) else each for each in array.flat)
+    else:
+        proto.tensor_content = array.tobytes()

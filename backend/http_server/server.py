@@ -1,0 +1,152 @@
+"""The server: one application, and the gRPC door beside it, in gunicorn's terms.
+
+It does not import TensorFlow before the fork, and takes settings as they are: `commands/serve.py` checks them.
+"""
+
+import dataclasses
+import gc
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+from flask import Flask
+from gunicorn.app.base import BaseApplication
+
+from backend.addresses import local_url
+from backend.errors import DogsnapError
+from backend.http_server.arbiter import Arbiter
+from backend.http_server.config import gunicorn_options
+from backend.settings import Settings, flag
+from backend.tracing import Tracing
+
+log = logging.getLogger("dogsnap")
+
+# A socket is not moved while clients are connected to it.
+FIXED = ("host", "port", "grpc_port")
+
+
+def refuse_wrong_models(settings: Settings) -> None:
+    """End a worker whose configuration file cannot be read, and gunicorn with it if it is the first."""
+    from backend.serving.versions.model_configs import configured_models
+
+    try:
+        configured_models(settings.models, settings.model_config_file)
+    except DogsnapError as error:
+        log.error("the server cannot start: %s", error.message)
+        sys.exit(Arbiter.APP_LOAD_ERROR)
+
+
+def _leave_libraries_alone() -> None:
+    """Keep the collector of garbage from going through TensorFlow's half a million objects: all threads wait meanwhile."""
+    gc.collect()
+    gc.freeze()
+
+
+class Server(BaseApplication):
+    """Our settings in gunicorn's terms; `load` runs in the worker, after the fork."""
+
+    def __init__(self, settings: Settings, reread: Callable[[], Settings]):
+        """`reread` gives the settings as they are now, and raises click.ClickException for wrong ones."""
+        self.settings = self._last_good = settings
+        self._reread = reread
+        self.predictor: Any = None
+        self.grpc: Any = None
+        self.tracing: Tracing | None = None
+        self._early: Any = None
+        super().__init__()
+
+    def load_config(self) -> None:
+        for name, value in gunicorn_options(self.settings).items():
+            self.cfg.set(name, value)
+
+    def run(self) -> None:
+        Arbiter(self).run()
+
+    def reread(self) -> bool:
+        """Take the settings as they are now; False, and the old ones hold, if they are wrong. The doors stay where they are."""
+        try:
+            new = self._reread()
+        except click.ClickException as error:
+            log.error("the settings are wrong, the old ones hold: %s", error.format_message())
+            return False
+        fixed = {name: getattr(self.settings, name) for name in FIXED}
+        moved = [flag(name) for name in FIXED if getattr(new, name) != fixed[name]]
+        if moved:
+            log.error("%s cannot change without a restart and holds", ", ".join(moved))
+        self._last_good, self.settings = self.settings, dataclasses.replace(new, **fixed)
+        log.info("the settings were read again; a new worker takes over once its models are loaded")
+        return True
+
+    def give_up(self) -> None:
+        """Go back to the settings before the last `reread`."""
+        self.settings = self._last_good
+        self.do_load_config()
+
+    def is_started(self) -> bool:
+        """Whether every model there is has been loaded, or has failed to."""
+        return self.predictor is not None and self.predictor.repository.has_started()
+
+    def load(self) -> Flask:
+        from backend.app import GATE, create_app
+        from backend.middleware.overload import EarlyRefusal
+
+        refuse_wrong_models(self.settings)
+        self.predictor = self.create_predictor()
+        if self.settings.otlp_endpoint:
+            self.tracing = Tracing(self.settings.otlp_endpoint)
+        app = create_app(self.settings, self.predictor, self.tracing)
+        self._early = EarlyRefusal(app, self.predictor)
+        self.grpc = self.open_grpc(app.extensions[GATE])
+        _leave_libraries_alone()
+        self.predictor.repository.start(self.settings.poll_seconds, self.announce)
+        return app
+
+    def create_predictor(self) -> Any:
+        """One that runs the models here, or has an engine run them."""
+        if self.settings.engine:
+            os.environ.setdefault(
+                "GRPC_VERBOSITY", "NONE"
+            )  # read at gRPC's import; what matters is in our log, in its form
+            from backend.gateway.assembly import create_gateway
+
+            return create_gateway(self.settings)
+        from backend.serving.assembly import create_predictor
+
+        return create_predictor(self.settings)
+
+    def open_grpc(self, gate: Any) -> Any:
+        if not self.settings.grpc_port:
+            return None
+        from backend.protocols.tf_serving_grpc import GrpcServer
+
+        return GrpcServer(self.settings, self.predictor, gate, self.tracing)
+
+    def let_in(self) -> None:
+        """Answer calls by gRPC from now on; gunicorn sees to HTTP."""
+        if self.grpc is not None:
+            self.grpc.start()
+
+    def sentence_if_full(self, method: str, path: str) -> str | None:
+        """Why a request that has just begun to arrive is refused; None if it is not."""
+        if self.settings.enable_cors:  # a page of another host can read no answer without the application's headers
+            return None
+        return self._early.sentence(method, path)
+
+    def announce(self) -> None:
+        log.info("ready: open %s/", local_url(self.settings))
+
+    def drain(self) -> None:
+        """Let nobody in any more by gRPC; gunicorn sees to HTTP."""
+        if self.grpc is not None:
+            self.grpc.drain()
+
+    def close(self) -> None:
+        if self.grpc is not None:
+            self.grpc.close()
+        if self.predictor is not None:
+            self.predictor.close()
+        if self.tracing is not None:
+            self.tracing.close()

@@ -1,0 +1,457 @@
+"""gunicorn's threaded worker, which gives a request to a thread only once all of it has come: a slow client holds no thread.
+
+It does not judge requests: gunicorn's parser and the application do, on what has come, and never wait for more.
+"""
+
+import errno
+import io
+import logging
+import random
+import re
+import selectors
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import orjson
+from gunicorn import sock, util
+from gunicorn.http import get_parser
+from gunicorn.http.unreader import Unreader
+from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER, TConn, ThreadWorker
+
+from backend.middleware.security_headers import HEADERS
+from backend.settings import MEBIBYTE
+
+log = logging.getLogger("dogsnap.http")
+
+PIECE = 256 * 1024  # bytes taken from one connection before the next one has its turn
+MAX_HEAD = 128 * 1024  # bytes; more than the 8190 of a header that gunicorn takes, times the few that are ever long
+MAX_CHUNKS = 65_536  # of a chunked body: a client that sends so many sends a few bytes in each, to make us count
+CHUNK_FRAMES = MEBIBYTE  # room for the sizes between the chunks of a body that is just within the limit
+PAUSE_SECONDS = 15.0  # between two packets of a request
+LINGER_SECONDS = 20.0  # for a client that is still sending what was refused: cut off at once, it would never see why
+MAX_LINGERING = 256
+SEND_BUFFER = MEBIBYTE  # the system takes an answer of this size at once, however slowly the client reads it
+LOOK_SECONDS = 0.25  # how often overdue clients are looked for
+SIGN_SECONDS = 1.0  # how often gunicorn is told that this process lives; it gives it two minutes
+
+HEAD_END = b"\r\n\r\n"
+LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
+CODING = re.compile(rb"\r\ntransfer-encoding[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
+EXPECT = re.compile(rb"\r\nexpect[ \t]*:[ \t]*100-continue[ \t]*(?=\r\n)", re.IGNORECASE)
+OLD = re.compile(rb"[^\r\n]* HTTP/1\.0\r\n")
+LAST = re.compile(rb"\r\nconnection[ \t]*:[^\r\n]*\bclose\b", re.IGNORECASE)
+SECURITY = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+def json_error(status: int, reason: str, sentence: str, connection: str = "close") -> bytes:
+    """A whole HTTP answer with the one error body, for requests that never reach the application."""
+    request_id = f"{random.getrandbits(128):032x}"  # no secret, for which uuid4 asks the system each time
+    body = orjson.dumps({"error": sentence, "request_id": request_id})
+    retry = "Retry-After: 1\r\n" if status == 503 else ""
+    head = (
+        f"HTTP/1.1 {status} {reason}\r\nConnection: {connection}\r\nContent-Type: application/json\r\n"
+        f"X-Request-Id: {request_id}\r\n{SECURITY}{retry}Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode("latin-1", "replace") + body
+
+
+class Incoming:
+    """A request on its way in, as far as its framing goes.
+
+    `data`: what has come. `is_done`: nothing more is needed to answer it. `is_cut`: it is answered before all of it has
+    come, so that nothing after it on its connection can be understood. `most`: bytes of the largest body worth taking.
+    """
+
+    def __init__(self, most: int):
+        self.data = bytearray()
+        self.is_done = self.is_cut = self.expects_continue = False
+        self.begun = self.last = time.monotonic()
+        self._most = most
+        self._at = self._end = self._chunks = 0
+        # A function and no method of this object, which would hold itself, and its data, until garbage is looked for.
+        self._step: Callable[[Incoming], bool] = Incoming._find_head
+
+    def take(self, piece: bytes | memoryview) -> None:
+        self.last = time.monotonic()
+        self.data += piece
+        while not self.is_done and self._step(self):
+            pass
+
+    def cut(self) -> None:
+        self.is_done = self.is_cut = True
+
+    def request(self) -> bytearray:
+        """What the parser is to see: without the question whether to go on, and with Connection: close if it was cut."""
+        end = self.data.find(HEAD_END) + 2  # 1 without a head, which then stays as it is
+        if end > 1:
+            head = EXPECT.sub(b"", bytes(self.data[:end]))
+            self.data[:end] = head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) if self.is_cut else head
+        return self.data
+
+    def _find_head(self) -> bool:
+        end = self.data.find(HEAD_END, max(0, self._at - len(HEAD_END)))
+        self._at = len(self.data) if end < 0 else end + len(HEAD_END)
+        if end >= 0:
+            self._read_head(bytes(self.data[: end + 2]))
+        return end >= 0
+
+    def has_length(self) -> bool:
+        """Whether the head is here, and with it the length of the body."""
+        return self._step is Incoming._find_end
+
+    def may_be_followed(self) -> bool:
+        """Whether the client can ask again on its connection: all of the body is here, nothing behind it, and it wants to."""
+        head = bytes(self.data[: self._at])
+        return len(self.data) == self._end and not OLD.match(head) and not LAST.search(head)
+
+    def has_endless_head(self) -> bool:
+        return self._step is Incoming._find_head and len(self.data) > MAX_HEAD
+
+    def _read_head(self, head: bytes) -> None:
+        """Find out where the body ends. What is contradictory goes to the parser as it is, which refuses it."""
+        lengths, codings = set(LENGTH.findall(head)), CODING.findall(head)
+        length = lengths.pop().strip() if len(lengths) == 1 else b""
+        self.expects_continue = EXPECT.search(head) is not None and not OLD.match(head)
+        if codings:
+            self._step = Incoming._find_chunk
+            self.is_done = b"chunked" not in codings[-1].lower()
+        elif not length.isdigit():
+            self.is_done = True
+        elif len(length) > 18 or int(length) > self._most:
+            self.cut()
+        else:
+            self._end, self._step = self._at + int(length), Incoming._find_end
+
+    def _find_end(self) -> bool:
+        self.is_done = len(self.data) >= self._end
+        return False
+
+    def _find_chunk(self) -> bool:
+        """One chunk further; False if the next one's size has not come yet."""
+        line_end = self.data.find(b"\r\n", self._at, self._at + 8192)
+        size = bytes(self.data[self._at : line_end]).partition(b";")[0].strip()
+        if len(self.data) > self._most + CHUNK_FRAMES or self._chunks > MAX_CHUNKS:
+            self.cut()
+        elif line_end < 0:
+            self.is_done = self.is_cut = len(self.data) - self._at > 8192
+            return False
+        elif not re.fullmatch(rb"[0-9a-fA-F]{1,16}", size):
+            self.cut()
+        elif int(size, 16) == 0:
+            self._at, self._step = line_end, Incoming._find_trailer_end
+        else:
+            self._at, self._chunks = line_end + 2 + int(size, 16) + 2, self._chunks + 1
+        return self._at < len(self.data)
+
+    def _find_trailer_end(self) -> bool:
+        self.is_done = self.data.find(HEAD_END, self._at) >= 0
+        if not self.is_done and len(self.data) - self._at > MAX_HEAD:
+            self.cut()
+        return False
+
+
+class Arrived(Unreader):
+    """Gives gunicorn's parser what has come, and nothing after that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._view = memoryview(b"")
+
+    def fill(self, data: bytes | bytearray) -> None:
+        self._view = memoryview(data)
+
+    def chunk(self, size_hint: int | None = None) -> bytes:
+        piece = bytes(self._view[: min(max(8192, size_hint or 0), MEBIBYTE)])
+        self._view = self._view[len(piece) :] if len(piece) < len(self._view) else memoryview(b"")
+        return piece
+
+    def read(self, size: int | None = None, read_ahead: int | None = None) -> bytes:
+        """A body at once: gunicorn would put it together from pieces, and copy it for that."""
+        held = self.buf.tell()
+        if not size or not held < size <= held + len(self._view):
+            return super().read(size, read_ahead)
+        whole = b"".join((self.buf.getvalue(), self._view[: size - held]))
+        self._view = self._view[size - held :] if size < held + len(self._view) else memoryview(b"")
+        self.buf = io.BytesIO()
+        return whole
+
+    def keep_rest(self) -> None:
+        """Put what the parser has not asked for where gunicorn looks for the next request."""
+        self.buf.write(self._view)
+        self._view = memoryview(b"")
+
+
+class Connection(TConn):
+    """A client's connection; `held` bytes of its request are in memory."""
+
+    def __init__(self, cfg: Any, client: socket.socket, address: Any, server: Any, linger: Callable[[TConn], None]):
+        super().__init__(cfg, client, address, server)
+        self.held = 0
+        self._linger = linger
+
+    def prepare(self) -> None:
+        """What gunicorn would do in a thread, without waiting. A TLS handshake then goes on while data is received."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+        if self.cfg.is_ssl:
+            self.sock = sock.ssl_wrap_socket(self.sock, self.cfg)
+        self.parser = get_parser(self.cfg, self.sock, self.client)
+        self.parser.unreader = Arrived()
+        self.initialized = True
+
+    def close(self, graceful: bool = False) -> None:
+        if graceful:
+            self._linger(self)
+        else:
+            util.close(self.sock)
+
+
+class WholeRequestWorker(ThreadWorker):
+    """Receives requests in gunicorn's event loop; needs `self.app.settings`.
+
+    A request may take `receive_seconds` to come, a pause in it PAUSE_SECONDS, and all requests together hold at most
+    `max_held_mb`. With all connections taken, one that waits for no answer makes room for the next.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        settings = self.app.settings
+        self.receive_seconds = settings.receive_seconds
+        self.most_bytes = max(settings.max_body_mb, settings.max_tensor_body_mb) * MEBIBYTE
+        self.most_held = settings.max_held_mb * MEBIBYTE
+        self.held = 0
+        # What came last, in one place: a buffer for each piece would lie in the way of the growing requests in memory.
+        self._piece = memoryview(bytearray(PIECE))
+        self.arriving: dict[Connection, Incoming] = {}  # oldest first
+        self.lingering: dict[Connection, float] = {}
+        self._look_again = self._sign_again = 0.0
+
+    def notify(self) -> None:
+        """Give gunicorn a sign of life; it would do so in each turn of its loop, of which a refusal has several."""
+        now = time.monotonic()
+        if now >= self._sign_again:
+            self._sign_again = now + SIGN_SECONDS
+            super().notify()
+
+    def accept(self, listener: socket.socket) -> bool:
+        """Let one client in, as far as one is there; False if none was."""
+        try:
+            client, address = listener.accept()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                self._free_a_file()
+            elif error.errno not in (errno.EAGAIN, errno.ECONNABORTED, errno.EWOULDBLOCK):
+                raise
+            return False
+        self.nr_conns += 1
+        self.enqueue_req(Connection(self.cfg, client, address, listener.getsockname(), self._linger))
+        if self.nr_conns >= self.worker_connections:  # before gunicorn stops to accept, and looks again in a second
+            self._make_room()
+        return True
+
+    def on_client_socket_readable(self, conn: Connection, client: socket.socket) -> None:
+        """A kept connection has something to read; not so if it has just made room for another one."""
+        if conn in self.keepalived_conns:
+            super().on_client_socket_readable(conn, client)
+
+    def enqueue_req(self, conn: Connection) -> None:
+        """Begin to receive a request; gunicorn calls this for every connection from which one can be expected."""
+        self.arriving[conn] = Incoming(self.most_bytes)
+        try:
+            conn.sock.setblocking(False)
+            if not conn.initialized:
+                conn.prepare()
+            self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._receive, conn))
+        except (OSError, ValueError):  # gone already, or no TLS
+            self._drop(conn)
+            return
+        rest = conn.parser.unreader.take_buffered()
+        if rest:
+            self._take(conn, rest)
+        else:
+            self._receive(conn, conn.sock)  # the request has often come by now
+
+    def finish_request(self, conn: Connection, fs: Any) -> None:
+        self.held -= conn.held
+        conn.held = 0
+        conn.parser.unreader.keep_rest()
+        super().finish_request(conn, fs)
+
+    def murder_pending(self) -> None:
+        """Part with clients that are too slow; gunicorn calls this in each turn of its loop, at least once a second."""
+        if self.alive and self.nr_conns >= self.worker_connections:
+            self._make_room()
+        now = time.monotonic()
+        if now < self._look_again:
+            return
+        self._look_again = now + LOOK_SECONDS
+        for conn, incoming in list(self.arriving.items()):
+            self._part_if_overdue(conn, incoming, now)
+        for conn, end in list(self.lingering.items()):
+            if now > end:
+                self._end_linger(conn)
+
+    def _part_if_overdue(self, conn: Connection, incoming: Incoming, now: float) -> None:
+        pause = PAUSE_SECONDS if self.alive or incoming.data else STOP_KEEPALIVE_LINGER
+        if now - incoming.begun > self.receive_seconds and incoming.data:
+            limit = f"was not here after {self.receive_seconds} seconds (DOGSNAP_RECEIVE_SECONDS)"
+            self._refuse(conn, 408, "Request Timeout", _slow(limit))
+        elif now - incoming.last > pause:
+            self._receive(conn, conn.sock)  # if this process stood still, the client did not
+            if self.arriving.get(conn) is incoming and incoming.last <= now:
+                self._part_with_silent(conn, incoming)
+
+    def _part_with_silent(self, conn: Connection, incoming: Incoming) -> None:
+        if incoming.data:
+            self._refuse(conn, 408, "Request Timeout", _slow(f"stopped coming for {PAUSE_SECONDS:g} seconds"))
+        else:
+            self._drop(conn)
+
+    def _free_a_file(self) -> None:
+        """A client that has its answer, and only still sends, keeps a file that another needs."""
+        if self.lingering:
+            self._end_linger(next(iter(self.lingering)))
+        else:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Part with the client that has been silent longest after its answer, or else sending longest."""
+        oldest = next(iter(self.arriving), None)
+        if self.keepalived_conns:
+            conn = self.keepalived_conns.popleft()
+            self._unregister(conn)
+            self._forget(conn)
+            conn.close(graceful=True)
+        elif oldest is not None:
+            sentence = "the server has no connection left and this one has been sending longest; try again later"
+            self._refuse(oldest, 503, "Service Unavailable", sentence)
+
+    def _receive(self, conn: Connection, _socket: Any) -> None:
+        if conn not in self.arriving:  # it made room for another one in the same round of events
+            return
+        try:
+            piece = self._piece[: conn.sock.recv_into(self._piece)]
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return
+        except OSError:
+            self._drop(conn)
+            return
+        if piece:
+            self._take(conn, piece)
+        elif self.arriving[conn].data:
+            self.arriving[conn].cut()  # the client may still be listening for what is wrong with half a request
+            self._hand_over(conn)
+        else:
+            self._drop(conn)
+
+    def _take(self, conn: Connection, piece: bytes | memoryview) -> None:
+        incoming = self.arriving[conn]
+        is_new = not incoming.has_length()
+        incoming.take(piece)
+        self.held += len(piece)
+        conn.held += len(piece)
+        if is_new and incoming.has_length() and (full := self._sentence_if_full(incoming)):
+            self._turn_away(conn, full)
+        elif incoming.is_done:
+            self._hand_over(conn)
+        elif incoming.has_endless_head():
+            sentence = f"the request's head is longer than {MAX_HEAD} bytes; send a shorter path and fewer headers"
+            self._refuse(conn, 431, "Request Header Fields Too Large", sentence)
+        elif self.held > self.most_held:
+            most = f"{self.most_held // MEBIBYTE} MiB (DOGSNAP_MAX_HELD_MB)"
+            self._refuse(
+                conn, 503, "Service Unavailable", f"the server holds {most} of requests already; try again later"
+            )
+        elif incoming.expects_continue:
+            incoming.expects_continue = False
+            _send(conn, CONTINUE)
+
+    def _sentence_if_full(self, incoming: Incoming) -> str | None:
+        """At eight times capacity, a thread for each that is refused anyway would take a core from those that are answered."""
+        method, _, rest = bytes(incoming.data[: incoming.data.find(b"\r\n")]).decode("latin-1").partition(" ")
+        return self.app.sentence_if_full(method, rest.partition(" ")[0].partition("?")[0])
+
+    def _turn_away(self, conn: Connection, sentence: str) -> None:
+        """Refuse without a thread; whoever has sent all may ask again on the same connection."""
+        if not self.arriving[conn].may_be_followed():
+            self._refuse(conn, 503, "Service Unavailable", sentence)
+            return
+        del self.arriving[conn]
+        self.arriving[conn] = Incoming(self.most_bytes)  # the newest, of all that arrive
+        self.held -= conn.held
+        conn.held = 0
+        _send(conn, json_error(503, "Service Unavailable", sentence, "keep-alive"))
+
+    def _hand_over(self, conn: Connection) -> None:
+        incoming = self._stop_receiving(conn)
+        conn.parser.unreader.fill(incoming.request())
+        super().enqueue_req(conn)
+
+    def _refuse(self, conn: Connection, status: int, reason: str, sentence: str) -> None:
+        self._stop_receiving(conn)
+        self._forget(conn)
+        _send(conn, json_error(status, reason, sentence))
+        conn.close(graceful=True)
+
+    def _drop(self, conn: Connection) -> None:
+        self._stop_receiving(conn)
+        self._forget(conn)
+        conn.close()
+
+    def _stop_receiving(self, conn: Connection) -> Incoming:
+        self._unregister(conn)
+        return self.arriving.pop(conn)
+
+    def _forget(self, conn: Connection) -> None:
+        self.nr_conns -= 1
+        self.held -= conn.held
+        conn.held = 0
+
+    def _unregister(self, conn: Connection) -> None:
+        with suppress(OSError, KeyError, ValueError):  # never registered, or closed
+            self.poller.unregister(conn.sock)
+
+    def _linger(self, conn: Connection) -> None:
+        """Say that no more is coming, and throw away what the client still sends (RFC 9112, section 9.6)."""
+        try:
+            conn.sock.shutdown(socket.SHUT_WR)
+            conn.sock.setblocking(False)
+            self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._throw_away, conn))
+        except (OSError, ValueError, KeyError):
+            conn.close()
+            return
+        self.lingering[conn] = time.monotonic() + LINGER_SECONDS
+        if len(self.lingering) > MAX_LINGERING:
+            self._end_linger(next(iter(self.lingering)))
+
+    def _throw_away(self, conn: Connection, _socket: Any) -> None:
+        if conn not in self.lingering:
+            return
+        try:
+            if not conn.sock.recv(PIECE):
+                self._end_linger(conn)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._end_linger(conn)
+
+    def _end_linger(self, conn: Connection) -> None:
+        self._unregister(conn)
+        self.lingering.pop(conn, None)
+        conn.close()
+
+
+def _slow(what: str) -> str:
+    return f"the request {what}; send it again, over a better connection or smaller"
+
+
+def _send(conn: Connection, data: bytes) -> None:
+    try:
+        conn.sock.send(data)
+    except OSError:
+        log.debug("a client left before it was answered")

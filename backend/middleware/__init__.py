@@ -1,0 +1,1 @@
+"""What every request passes before and after its protocol: keys, rate limits, disconnects, headers, overload."""

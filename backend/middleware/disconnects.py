@@ -1,0 +1,85 @@
+"""Watches the connections of waiting HTTP requests, so that a client that hangs up frees its place in the queue.
+
+It interrupts nothing that runs, and gRPC tells of its clients itself.
+"""
+
+import select
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from flask import Flask, current_app, has_request_context, request
+
+from backend.serving.inference.executor import WhenGone
+
+# A client that closed its side counts as gone, as it does for nginx: one that only stops sending looks the same.
+GONE = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR | select.EPOLLONESHOT
+NAME = "dogsnap.hangups"
+
+
+class Hangups:
+    """One thread for all connections; it starts with the first."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._tell: dict[int, Callable[[], object]] = {}
+        self._lock = threading.Lock()
+        self._started = False
+
+    def when_gone(self, connection: socket.socket, tell: Callable[[], object]) -> bool:
+        """Call `tell` once if the client hangs up; False if the connection is closed already."""
+        number = connection.fileno()
+        with self._lock:
+            try:
+                self._watch(number)
+            except (OSError, ValueError):
+                return False
+            self._tell[number] = tell
+            self._start()
+        return True
+
+    def forget(self, connection: socket.socket) -> None:
+        with self._lock:
+            if self._tell.pop(connection.fileno(), None) is not None:
+                with suppress(OSError, ValueError):
+                    self._epoll.unregister(connection.fileno())
+
+    def _watch(self, number: int) -> None:
+        try:
+            self._epoll.register(number, GONE)
+        except FileExistsError:
+            self._epoll.modify(number, GONE)
+
+    def _start(self) -> None:
+        if not self._started:
+            self._started = True
+            threading.Thread(target=self._run, name="hangups", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            for number, _ in self._epoll.poll():
+                with self._lock:
+                    tell = self._tell.get(number)
+                if tell is not None:
+                    tell()
+
+
+def prepare(app: Flask) -> None:
+    app.extensions[NAME] = Hangups()
+    app.teardown_request(_forget)
+
+
+def client_gone() -> WhenGone | None:
+    """What tells the executor that the client of this request is gone; None where no HTTP server holds its connection."""
+    connection = request.environ.get("gunicorn.socket") if has_request_context() else None
+    if connection is None:
+        return None
+    hangups = current_app.extensions[NAME]
+    return lambda tell: hangups.when_gone(connection, tell)
+
+
+def _forget(_: BaseException | None) -> None:
+    connection = request.environ.get("gunicorn.socket")
+    if connection is not None:
+        current_app.extensions[NAME].forget(connection)

@@ -1,0 +1,46 @@
+"""The console at /console: one page for whoever switches versions, rendered here, with its script and style from files.
+
+It switches nothing: its buttons call /api/admin, and what shows models is protected as that is.
+"""
+
+from pathlib import Path
+
+from flask import Blueprint, Response, render_template, request, send_from_directory
+
+from backend.middleware.admin_auth import check_access
+from backend.protocols.admin import log_of
+from backend.protocols.web_app import HEADERS
+from backend.serving.administration.overview import overview
+from backend.serving.administration.switchboard import Switchboard
+from backend.serving.inference.predictor import Predictor
+from backend.settings import Settings
+
+PAGE = Path(__file__).parent.parent / "web" / "console"
+SHOWN_SWITCHES = 20
+
+
+def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
+    door = Blueprint("console", __name__, url_prefix="/console", template_folder=PAGE)
+    board = Switchboard(predictor.repository)
+
+    @door.get("", strict_slashes=False)
+    def page() -> Response:
+        return send_from_directory(PAGE, "page.html")
+
+    @door.get("/<any('console.js', 'console.css'):name>")
+    def file(name: str) -> Response:
+        return send_from_directory(PAGE, name)
+
+    @door.get("/models")
+    def models() -> str:
+        check_access(settings, request.remote_addr or "", request.headers)
+        described = overview(predictor, predictor.repository.models())
+        switches = log_of(board, "")[:SHOWN_SWITCHES]
+        return render_template("models.html", models=described, switches=switches)
+
+    @door.after_request
+    def protect(response: Response) -> Response:
+        response.headers.update(HEADERS)
+        return response
+
+    return door

@@ -1,0 +1,73 @@
+"""The fields of JSON bodies and queries: for each kind, what checks a value, and how OpenAPI describes what passes.
+
+It does not know which path takes which field: the doors say so, in tables of these.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from backend.errors import InvalidArgument
+from backend.middleware.http_messages import text_field, whole_number
+from backend.serving.versions.version_folders import MAX_INT64
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`check` takes a field's name and value, and gives the value or raises InvalidArgument; `schema` is JSON Schema."""
+
+    check: Callable[[str, Any], Any]
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Body:
+    """A JSON object with these fields and no others."""
+
+    required: Mapping[str, Kind] = field(default_factory=dict)
+    optional: Mapping[str, Kind] = field(default_factory=dict)
+
+    def checked(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of the fields that are there. Raises InvalidArgument for a missing, unknown or wrong one."""
+        kinds = {**self.required, **self.optional}
+        missing, unknown = sorted(set(self.required) - set(fields)), sorted(set(fields) - set(kinds))
+        if missing or unknown:
+            raise InvalidArgument(
+                f"expected the fields {', '.join(sorted(kinds)) or 'none'}; "
+                f"missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'}"
+            )
+        return {name: kinds[name].check(name, value) for name, value in fields.items()}
+
+    def schema(self) -> dict[str, Any]:
+        properties = {name: dict(kind.schema) for name, kind in {**self.required, **self.optional}.items()}
+        required = {"required": sorted(self.required)} if self.required else {}
+        return {"type": "object", "properties": properties, "additionalProperties": False, **required}
+
+
+def version_or_null(name: str, value: Any) -> int | None:
+    """A version or a number of a switch as JSON gives it; None for null. Raises InvalidArgument."""
+    if isinstance(value, bool) or not isinstance(value, int | None):
+        raise InvalidArgument(f"{name} is {value!r}; expected a whole number, or null for none")
+    return value
+
+
+def percent(name: str, value: Any) -> float:
+    """A share of all requests. Raises InvalidArgument."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidArgument(f"{name} is {value!r}; expected a number from 0, which ends a split, to 100")
+    return value
+
+
+TEXT = Kind(text_field, {"type": ["string", "null"]})
+WHOLE = Kind(
+    whole_number,
+    {
+        "anyOf": [
+            {"type": "integer", "minimum": 0, "maximum": MAX_INT64},
+            {"type": "string", "pattern": "^[0-9]{0,18}$"},
+            {"type": "null"},
+        ]
+    },
+)
+VERSION = Kind(version_or_null, {"type": ["integer", "null"]})
+PERCENT = Kind(percent, {"type": "number", "minimum": 0, "maximum": 100})

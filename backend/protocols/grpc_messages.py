@@ -1,0 +1,180 @@
+"""Between TensorFlow Serving's messages and what the room behind the doors takes and gives.
+
+It does not know calls or servers, and runs nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+from google.protobuf import any_pb2
+from tensorflow_serving.apis import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    inference_pb2,
+    input_pb2,
+    model_pb2,
+    predict_pb2,
+    regression_pb2,
+)
+
+from backend.errors import DogsnapError, InvalidArgument, Unimplemented
+from backend.serving.inference.predictor import Prediction, Task
+from backend.serving.repository.model import ModelSpec, VersionStatus
+from backend.serving.tensors.examples import METHODS, ClassifyResult, RegressResult
+from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, UnknownSignature
+from backend.serving.tensors.tensor_protos import to_proto
+from backend.serving.versions.model_configs import ModelConfig
+from backend.serving.versions.servable import Servable
+from backend.serving.versions.warmup import serialized_examples
+
+MAX_MESSAGE_BYTES = 1024  # as TensorFlow Serving cuts its error messages
+SIGNATURE_DEF = "signature_def"
+
+
+def status(error: DogsnapError) -> tuple[grpc.StatusCode, str]:
+    """The code of an error, and its sentence as TensorFlow Serving's gRPC clients know it."""
+    message = error.message
+    if isinstance(error, UnknownSignature):
+        message = f'Serving signature key "{error.name}" not found. {error.message}'
+    text = message.encode("utf-8", "replace")
+    if len(text) > MAX_MESSAGE_BYTES:
+        message = text[:MAX_MESSAGE_BYTES].decode("utf-8", "ignore") + "...TRUNCATED"
+    return grpc.StatusCode[error.code], message
+
+
+# -- in ----------------------------------------------------------------------------------------------------------------
+
+
+def spec_of(request: Any) -> ModelSpec:
+    """The model spec of any request. Raises InvalidArgument if it is missing or names no model."""
+    if not request.HasField("model_spec"):
+        raise InvalidArgument("Missing ModelSpec")
+    return _spec(request.model_spec)
+
+
+def _spec(message: model_pb2.ModelSpec) -> ModelSpec:
+    which = message.WhichOneof("version_choice")
+    return ModelSpec(
+        message.name,
+        version=message.version.value if which == "version" else None,
+        label=message.version_label if which == "version_label" else None,
+    )
+
+
+def examples_of(examples: input_pb2.Input) -> list[bytes]:
+    """The serialized tf.Examples of a request. Raises InvalidArgument if there are none."""
+    serialized = serialized_examples(examples)
+    if not serialized:
+        raise InvalidArgument("Input is empty.")
+    return serialized
+
+
+def tasks_of(request: inference_pb2.MultiInferenceRequest) -> tuple[ModelSpec, list[Task]]:
+    """The one model that all tasks ask, and the tasks. Raises InvalidArgument and Unimplemented."""
+    if not request.tasks:
+        raise InvalidArgument("MultiInferenceRequest has no tasks; expected at least one")
+    specs = [task.model_spec for task in request.tasks]
+    if not all(spec.name for spec in specs):
+        raise InvalidArgument("Found ModelSpec with an empty model name.")
+    if len({spec.name for spec in specs}) > 1:
+        raise InvalidArgument("All ModelSpecs in a MultiInferenceRequest must access the same model name.")
+    tasks = [Task(_method(task.method_name), signature_name(task.model_spec)) for task in request.tasks]
+    for number, task in enumerate(tasks):
+        if task.signature_name in [earlier.signature_name for earlier in tasks[:number]]:
+            raise InvalidArgument(f"Duplicate evaluation of signature: {task.signature_name}")
+    return _spec(specs[0]), tasks
+
+
+def _method(name: str) -> str:
+    for method, full_name in METHODS.items():
+        if name == full_name:
+            return method
+    raise Unimplemented(f"Unsupported signature method_name: {name}; expected one of {', '.join(METHODS.values())}")
+
+
+def signature_name(spec: model_pb2.ModelSpec) -> str:
+    return spec.signature_name or DEFAULT_SIGNATURE
+
+
+def check_metadata_fields(fields: Sequence[str]) -> None:
+    """Raises InvalidArgument unless the signatures are asked for, and nothing else."""
+    if not fields:
+        raise InvalidArgument("GetModelMetadataRequest must specify at least one metadata_field")
+    for name in fields:
+        if name != SIGNATURE_DEF:
+            raise InvalidArgument(f"Metadata field {name} is not supported; expected {SIGNATURE_DEF}")
+
+
+def configs_of(config: Any) -> list[ModelConfig]:
+    """The models of a ModelServerConfig. Raises InvalidArgument for any other kind of configuration."""
+    if config.WhichOneof("config") != "model_config_list":
+        raise InvalidArgument(
+            "ServerModelConfig type not supported by HandleReloadConfigRequest. "
+            "Only ModelConfigList is currently supported"
+        )
+    return list(config.model_config_list.config)
+
+
+# -- out ---------------------------------------------------------------------------------------------------------------
+
+
+def answered_by(servable: ServableId, name: str = "") -> model_pb2.ModelSpec:
+    """The model spec of an answer: the version that really answered."""
+    spec = model_pb2.ModelSpec(name=servable.name, signature_name=name)
+    spec.version.value = servable.version
+    return spec
+
+
+def predict_response(prediction: Prediction) -> predict_pb2.PredictResponse:
+    return predict_pb2.PredictResponse(
+        model_spec=answered_by(prediction.servable, prediction.signature.name),
+        outputs={alias: to_proto(array) for alias, array in prediction.outputs.items()},
+    )
+
+
+def classifications(result: ClassifyResult) -> classification_pb2.ClassificationResult:
+    return classification_pb2.ClassificationResult(
+        classifications=[
+            classification_pb2.Classifications(
+                classes=[classification_pb2.Class(label=label, score=score) for label, score in row]
+            )
+            for row in result.rows()
+        ]
+    )
+
+
+def regressions(result: RegressResult) -> regression_pb2.RegressionResult:
+    return regression_pb2.RegressionResult(
+        regressions=[regression_pb2.Regression(value=value) for value in result.rows()]
+    )
+
+
+def inference_result(task: Task, result: ClassifyResult | RegressResult) -> inference_pb2.InferenceResult:
+    spec = answered_by(result.servable, task.signature_name)
+    if isinstance(result, ClassifyResult):
+        return inference_pb2.InferenceResult(model_spec=spec, classification_result=classifications(result))
+    return inference_pb2.InferenceResult(model_spec=spec, regression_result=regressions(result))
+
+
+def metadata_response(servable: Servable) -> get_model_metadata_pb2.GetModelMetadataResponse:
+    signatures, packed = get_model_metadata_pb2.SignatureDefMap(signature_def=servable.signature_defs), any_pb2.Any()
+    packed.Pack(signatures)
+    return get_model_metadata_pb2.GetModelMetadataResponse(
+        model_spec=answered_by(servable.id), metadata={SIGNATURE_DEF: packed}
+    )
+
+
+def status_response(versions: Sequence[VersionStatus]) -> get_model_status_pb2.GetModelStatusResponse:
+    return get_model_status_pb2.GetModelStatusResponse(
+        model_version_status=[_version_status(each) for each in versions]
+    )
+
+
+def _version_status(version: VersionStatus) -> get_model_status_pb2.ModelVersionStatus:
+    message = get_model_status_pb2.ModelVersionStatus(version=version.version, state=str(version.state))
+    if version.error:
+        message.status.error_code = 2  # UNKNOWN: what a load fails with has no code of its own
+        message.status.error_message = version.error
+    return message

@@ -1,0 +1,36 @@
+"""Whether the server lives and is ready, and its metrics.
+
+It does not run a model: /readyz asks the repository.
+"""
+
+from flask import Blueprint, Response, request
+
+from backend.errors import Unavailable
+from backend.middleware.admin_auth import check_observer
+from backend.middleware.http_messages import json_response
+from backend.serving import metrics
+from backend.serving.inference.predictor import Predictor
+from backend.settings import Settings
+
+
+def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
+    door = Blueprint("health", __name__)
+
+    @door.get("/healthz")
+    def healthz() -> Response:
+        return json_response({"status": "alive"})
+
+    @door.get("/readyz")
+    def readyz() -> Response:
+        reason = predictor.repository.not_ready()
+        if reason:
+            raise Unavailable(f"not ready: {reason}")
+        return json_response({"status": "ready"})
+
+    @door.get("/metrics")
+    @door.get("/monitoring/prometheus/metrics")
+    def prometheus() -> Response:
+        check_observer(settings, request.remote_addr or "", request.headers)
+        return Response(predictor.metrics.text(), content_type=metrics.CONTENT_TYPE)
+
+    return door

@@ -1,0 +1,311 @@
+"""The OpenAPI 3.1 document at /openapi.json, and at /docs a page to try what it describes.
+
+Paths come from the application's routes, fields and their types from the tables the doors check with, limits from the settings;
+only the sentences and the answers' shapes are written here. It does not describe gRPC.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from flask import Blueprint, Flask, Response, current_app, send_from_directory
+from werkzeug.routing import Rule
+
+from backend.middleware.http_messages import json_response
+from backend.middleware.rate_limits import KEY_HEADER
+from backend.protocols import admin, app_api, generated_clients, tf_serving_rest
+from backend.protocols.fields import TEXT, WHOLE, Kind
+from backend.protocols.web_app import HEADERS
+from backend.settings import MEBIBYTE, Settings, table, variable
+
+PAGE = Path(__file__).parent.parent / "web" / "docs"
+JSON, TEXT_TYPE, HTML = "application/json", "text/plain", "text/html"
+LIMITS = (
+    "max_body_mb",
+    "max_tensor_body_mb",
+    "max_photo_pixels",
+    "max_photos",
+    "max_request_pixels",
+    "max_json_depth",
+    "max_json_values",
+)
+PARAMETER = re.compile(r"<(?:(\w+)(?:\((.*?)\))?:)?(\w+)>")
+CONVERTERS = {"int": {"type": "integer", "minimum": 0}, None: {"type": "string", "minLength": 1}}
+CONVERTERS["path"] = CONVERTERS[None]
+
+Schema = Mapping[str, Any]
+
+
+def an_object(**properties: Schema) -> dict[str, Any]:
+    """An object that has at least these."""
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def a_list(items: Schema) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+NAME, NUMBER, ANYTHING = {"type": "string"}, {"type": "integer"}, {}
+ERROR = an_object(error={"type": "string", "minLength": 1}, request_id={"type": "string", "minLength": 1})
+BREED = an_object(id=NAME, name=NAME, name_zh=NAME, probability={"type": "number", "minimum": 0, "maximum": 1.000001})
+CLASSIFICATION = an_object(
+    model=an_object(name=NAME, version=NUMBER),
+    dog={"type": ["boolean", "null"]},
+    confident={"type": ["boolean", "null"]},
+    breeds=a_list(BREED),
+    request_id=NAME,
+)
+CLASSES = {
+    "type": ["integer", "null"],
+    "description": "how many breeds it names: 0, and /api/classify refuses it; null: not known yet",
+}
+VERSION = an_object(version=NUMBER, state=NAME, classes=CLASSES)
+MODEL = an_object(name=NAME, versions=a_list(VERSION), labels={"type": "object"})
+SWITCHED = an_object(switch={"type": ["object", "null"]}, model={"type": ["object", "null"]})
+STATUS = an_object(model_version_status=a_list(an_object(version=NAME, state=NAME, status={"type": "object"})))
+# The body of Simple TensorFlow Serving's one path.
+SIMPLE_FIELDS = {"data": {"type": "object"}, "model_name": TEXT.schema, "model_version": WHOLE.schema}
+SIMPLE_BODY = {"type": "object", "properties": SIMPLE_FIELDS, "required": ["data"]}
+# A tensor as JSON: a value, {"b64": bytes} or lists of them.
+VALUE = {"description": 'a value, {"b64": "<base64>"} for bytes, or lists of equal sizes of them'}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What an endpoint is for, what it answers with 200, the refusals that are its own, and what it takes."""
+
+    summary: str
+    answer: Schema | None = None
+    kind: str = JSON
+    refusals: tuple[int, ...] = ()
+    bodies: Mapping[str, Schema] = field(default_factory=dict)
+    query: Mapping[str, Kind] = field(default_factory=dict)
+
+
+# -- what the doors take ------------------------------------------------------------------------------------------------
+
+
+def photo_bodies(settings: Settings) -> dict[str, Schema]:
+    """A photo with its fields as JSON or as a form, or bare."""
+    text = {"type": "string", "minLength": 1, "maxLength": settings.max_body_mb * MEBIBYTE, "contentEncoding": "base64"}
+    fields = {name: dict(kind.schema) for name, kind in app_api.FIELDS.items()}
+    form = {name: {"type": "string"} for name in app_api.FIELDS}
+    file = {"type": "string", "contentMediaType": "image/*"}
+    return {
+        JSON: {"type": "object", "properties": {"image": text, **fields}, "required": ["image"]},
+        "multipart/form-data": {"type": "object", "properties": {"image": file, **form}, "required": ["image"]},
+        "image/*": {},
+    }
+
+
+def tensor_body(key: str) -> dict[str, Schema]:
+    """The body of a method of TensorFlow Serving's, whose inputs stand under `key`, or of predict in one of two forms."""
+    name = {"signature_name": NAME}
+    if key == "examples":
+        examples = a_list({"type": "object", "propertyNames": {"minLength": 1}})
+        return {JSON: {**an_object(examples=examples), "properties": {**name, "examples": examples}}}
+    rows, columns = {"type": "array", "minItems": 1, "items": VALUE}, VALUE
+    either = [{"required": ["instances"]}, {"required": ["inputs"]}]
+    return {JSON: {"type": "object", "properties": {**name, "instances": rows, "inputs": columns}, "oneOf": either}}
+
+
+def operations(settings: Settings) -> dict[str, Operation]:
+    """By endpoint, as Flask names it; those of TensorFlow Serving's API are in `rest_operations`."""
+    switch = {"answer": SWITCHED, "refusals": (400, 403, 404, 415)}
+    switches = {
+        f"admin.{name}": Operation(summary, bodies={JSON: admin.BODIES[name].schema()}, **switch)
+        for name, summary in {
+            "label": "point a label to a version, or remove it (null)",
+            "default": "choose the version that answers by default; null: the largest",
+            "load": "load or unload a version",
+            "split": "send a share of the requests to another version",
+            "shadow": "show a version the same photos without letting it answer",
+            "undo": "undo the last switch, or one by its id",
+        }.items()
+    }
+    page = {"kind": HTML}
+    return {
+        **switches,
+        "health.healthz": Operation("whether the server lives", an_object(status=NAME)),
+        "health.readyz": Operation("whether every configured model answers", an_object(status=NAME)),
+        "health.prometheus": Operation("metrics for Prometheus", kind=TEXT_TYPE),
+        "admin.models": Operation("models as the console shows them", an_object(models=a_list({})), refusals=(403,)),
+        "admin.one_model": Operation("one of them", an_object(model={"type": "object"}), refusals=(403, 404)),
+        "admin.switches": Operation(
+            "the log of switches, newest first",
+            an_object(switches=a_list({"type": "object"})),
+            refusals=(403,),
+            query={"model": TEXT},
+        ),
+        "console.page": Operation("the console", **page),
+        "console.file": Operation("its script and style", kind="*/*"),
+        "console.models": Operation("its changing part", refusals=(403,), **page),
+        "app_api.classify": Operation(
+            "name the breed in a photo",
+            CLASSIFICATION,
+            refusals=(400, 404, 413, 415),
+            bodies=photo_bodies(settings),
+            query=app_api.FIELDS,
+        ),
+        "app_api.breeds": Operation("the breeds and what to know about them", an_object(breeds=a_list({}))),
+        "app_api.models": Operation("models with versions, states and labels", an_object(models=a_list(MODEL))),
+        "simple.infer": Operation(
+            "run a model, in the form of Simple TensorFlow Serving",
+            {"type": "object"},
+            refusals=(400, 404, 413, 415),
+            bodies={JSON: SIMPLE_BODY},
+        ),
+        "simple.health": Operation("whether the server lives", kind=TEXT_TYPE),
+        "simple.models": Operation("models with their default signatures", a_list(an_object(model_name=NAME))),
+        "simple.gen_json": Operation(
+            "example data for a signature",
+            ANYTHING,
+            refusals=(400, 404),
+            query={"version": WHOLE, "signature_name": TEXT},
+        ),
+        "simple.gen_client": Operation(
+            "a client for a signature, in one of four languages",
+            kind=TEXT_TYPE,
+            refusals=(400, 404),
+            query={
+                "language": Kind(TEXT.check, {"enum": list(generated_clients.LANGUAGES)}),
+                "version": WHOLE,
+                "signature_name": TEXT,
+            },
+        ),
+        "web.page": Operation("the app", kind="*/*", refusals=(404,)),
+        "openapi.document": Operation("this document", an_object(openapi=NAME)),
+        "openapi.page": Operation("a page to try it", **page),
+        "openapi.file": Operation("its script and style", kind="*/*"),
+    }
+
+
+def rest_operations() -> dict[tuple[str, str], Operation]:
+    """By method and end of the path, after the model and the version or label that TensorFlow Serving's API takes."""
+    predicted = {"anyOf": [an_object(predictions=ANYTHING), an_object(outputs=ANYTHING)]}
+    results = an_object(results={"type": "array"})
+    made = {
+        "predict": Operation("run a signature on tensors", predicted, JSON, (400, 404, 413), tensor_body("inputs")),
+        "classify": Operation("run a signature on tf.Examples", results, JSON, (400, 404), tensor_body("examples")),
+        "regress": Operation("run a signature on tf.Examples", results, JSON, (400, 404), tensor_body("examples")),
+    }
+    return {
+        ("get", ""): Operation("states of a model's versions", STATUS, refusals=(400, 404)),
+        ("get", "/metadata"): Operation(
+            "signatures of a version", an_object(metadata={"type": "object"}), JSON, (404,)
+        ),
+        **{("post", f":{method}"): made[method] for method in tf_serving_rest.METHODS},
+    }
+
+
+# -- the document ------------------------------------------------------------------------------------------------------
+
+
+def describe(app: Flask, settings: Settings) -> dict[str, Any]:
+    """The whole document, for the routes of `app`."""
+    known, paths = operations(settings), {}
+    for rule in app.url_map.iter_rules():
+        if rule.endpoint in known:
+            _add(paths, rule, known[rule.endpoint])
+    for which, parameter in (
+        ("", {}),
+        ("/versions/{version}", {"version": NUMBER}),
+        ("/labels/{label}", {"label": NAME}),
+    ):
+        for (method, end), operation in rest_operations().items():
+            parameters = {"name": {"type": "string", "pattern": "^[^/:]+$"}, **parameter}
+            operation_id = "-".join(["rest", end.strip("/:") or "status", *parameter])
+            paths.setdefault(f"/v1/models/{{name}}{which}{end}", {})[method] = _operation(
+                operation_id, operation, parameters
+            )
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "dogsnap", "version": "1", "description": _limits(settings)},
+        "paths": dict(sorted(paths.items())),
+        "components": {
+            "schemas": {"Error": ERROR},
+            "securitySchemes": {
+                "key": {"type": "apiKey", "in": "header", "name": KEY_HEADER},
+                "token": {"type": "http", "scheme": "bearer"},
+            },
+        },
+        "security": [{}, {"key": []}, {"token": []}],
+    }
+
+
+def _limits(settings: Settings) -> str:
+    rows = {row.name: row.metadata["help"] for row in table()}
+    lines = [f"- {rows[name]}: {getattr(settings, name)} (`{variable(name)}`)" for name in LIMITS]
+    return "Limits of this server, each with its setting:\n" + "\n".join(lines)
+
+
+def path_of(rule: Rule) -> str:
+    """A route in the form of OpenAPI: /a/<int:b> -> /a/{b}."""
+    return PARAMETER.sub(r"{\3}", rule.rule)
+
+
+def _add(paths: dict[str, Any], rule: Rule, operation: Operation) -> None:
+    found = {name: _schema(kind or None, argument) for kind, argument, name in PARAMETER.findall(rule.rule)}
+    if rule.rule == "/":  # the app's first page, which is always there
+        operation = operation if operation.bodies else replace(operation, refusals=())
+    for method in sorted(set(rule.methods or ()) & {"GET", "POST"}):
+        operation_id = "-".join([rule.endpoint, *(["from", rule.rule] if rule.endpoint == "web.page" else [])])
+        if rule.rule.startswith("/monitoring"):
+            operation_id += "-monitoring"
+        paths.setdefault(path_of(rule), {})[method.lower()] = _operation(operation_id, operation, found)
+
+
+def _schema(converter: str | None, argument: str) -> Schema:
+    if converter == "any":
+        return {"enum": [choice.strip(" '\"") for choice in argument.split(",")]}
+    return CONVERTERS[converter]
+
+
+def _operation(operation_id: str, operation: Operation, path: Mapping[str, Schema]) -> dict[str, Any]:
+    parameters = [{"name": name, "in": "path", "required": True, "schema": schema} for name, schema in path.items()]
+    parameters += [{"name": name, "in": "query", "schema": dict(kind.schema)} for name, kind in operation.query.items()]
+    described = {"operationId": operation_id, "summary": operation.summary, "responses": _responses(operation)}
+    if parameters:
+        described["parameters"] = parameters
+    if operation.bodies:
+        content = {kind: {"schema": schema} for kind, schema in operation.bodies.items()}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
+
+
+def _responses(operation: Operation) -> dict[str, Any]:
+    """200, its own refusals, and the one error body for all that can happen anywhere: 401, 429, 503 and others."""
+    error = {JSON: {"schema": {"$ref": "#/components/schemas/Error"}}}
+    sentence = "the request is refused: what was expected, what was received, what to do"
+    refusals = {str(status): {"description": sentence, "content": error} for status in operation.refusals}
+    answer = {operation.kind: {} if operation.answer is None else {"schema": operation.answer}}
+    any_other = {"description": "any other error, such as 401, 429 or 503", "content": error}
+    return {"200": {"description": operation.summary, "content": answer}, **refusals, "default": any_other}
+
+
+# -- the door ----------------------------------------------------------------------------------------------------------
+
+
+def blueprint(settings: Settings) -> Blueprint:
+    door = Blueprint("openapi", __name__)
+
+    @door.get("/openapi.json")
+    def document() -> Response:
+        return json_response(describe(current_app, settings))
+
+    @door.get("/docs", strict_slashes=False)
+    def page() -> Response:
+        return _with_policy(send_from_directory(PAGE, "page.html"))
+
+    @door.get("/docs/<any('docs.js', 'docs.css'):name>")
+    def file(name: str) -> Response:
+        return _with_policy(send_from_directory(PAGE, name))
+
+    return door
+
+
+def _with_policy(response: Response) -> Response:
+    response.headers.update(HEADERS)
+    return response

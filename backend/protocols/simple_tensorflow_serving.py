@@ -1,0 +1,169 @@
+"""Simple TensorFlow Serving's API: POST / with JSON or photos in a form, the list of models, and generated clients.
+
+It translates; values are checked and run by the predictor. Without a version the one that takes the data answers, since
+the clients of that server knew only one version at a time. `preprocess`, `postprocess` and `run_profile` are ignored: they
+made that server run code out of the model, or write files.
+"""
+
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import numpy as np
+from flask import Blueprint, Response, request
+
+from backend.errors import DogsnapError, InvalidArgument, NotFound
+from backend.middleware.http_messages import (
+    check_form_size,
+    contents_of,
+    json_response,
+    request_key,
+    tensor_fields,
+    text_field,
+    version_header,
+    whole_number,
+)
+from backend.middleware.overload import DOORS
+from backend.protocols import generated_clients
+from backend.serving.inference.predictor import Prediction, Predictor
+from backend.serving.repository.model import ModelSpec
+from backend.serving.tensors import tensors
+from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
+from backend.serving.versions.servable import Servable
+from backend.settings import Settings
+
+DOOR = DOORS["simple"]
+DEFAULT_NAME = "default"  # what the clients call the model when there is one
+
+
+def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
+    door = Blueprint("simple", __name__)
+
+    @door.post("/")
+    def infer() -> Response:
+        if request.mimetype == "multipart/form-data":
+            prediction = _from_form(settings, predictor)
+        else:
+            prediction = _from_json(settings, predictor)
+        outputs = {alias: tensors.to_json(alias, value) for alias, value in prediction.outputs.items()}
+        return json_response(outputs, headers=version_header(prediction.servable))
+
+    @door.get("/health")
+    def health() -> Response:
+        return Response("healthy", mimetype="text/plain")
+
+    @door.get("/v1/models")
+    def models() -> Response:
+        return json_response(_details(predictor))
+
+    @door.get("/v1/models/<name>/gen_json")
+    def gen_json(name: str) -> Response:
+        with predictor.repository.acquire(_asked_spec(predictor, name)) as servable:
+            return json_response(generated_clients.example_data(servable.signature(_asked_signature())))
+
+    @door.get("/v1/models/<name>/gen_client")
+    def gen_client(name: str) -> Response:
+        with predictor.repository.acquire(_asked_spec(predictor, name)) as servable:
+            signature = servable.signature(_asked_signature())
+            asked = {
+                "model_name": servable.id.name,
+                "model_version": servable.id.version,
+                "signature_name": signature.name,
+            }
+            language = request.args.get("language", "bash")
+            return Response(
+                generated_clients.client(language, request.host_url, asked, signature), mimetype="text/plain"
+            )
+
+    return door
+
+
+def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
+    with ExitStack() as document:
+        fields = document.enter_context(tensor_fields(settings))
+        if "data" not in fields:
+            raise InvalidArgument('expected {"data": {input: value}}, received no "data"')
+        signature_name = text_field("signature_name", fields.get("signature_name"))
+        spec = _spec(predictor, text_field("model_name", fields.get("model_name")), fields.get("model_version"))
+        if spec.version is None:
+            spec = predictor.taking(spec, signature_name, lambda signature: tensors.takes(signature, fields["data"]))
+
+        def inputs(signature: Signature) -> dict[str, np.ndarray]:
+            arrays = tensors.from_data(fields["data"], signature)
+            fields.clear()  # many times as large as the arrays
+            document.close()
+            return arrays
+
+        return predictor.predict(spec, inputs, signature_name, door=DOOR)
+
+
+def _from_form(settings: Settings, predictor: Predictor) -> Prediction:
+    check_form_size(settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
+    files = request.files.getlist("images") + request.files.getlist("image")
+    if not files:
+        raise InvalidArgument("expected photos as files in the form's field image or images, received none")
+    spec = _spec(predictor, request.form.get("model_name", ""), request.form.get("model_version"))
+    photos = [contents_of(file) for file in files]
+    return predictor.predict_photos(photos, spec, request.form.get("signature_name", ""), DOOR)
+
+
+def _spec(predictor: Predictor, name: str, version: Any) -> ModelSpec:
+    is_default = name in ("", DEFAULT_NAME) and name not in predictor.repository.models()
+    return ModelSpec(
+        predictor.default_model() if is_default else name, whole_number("model_version", version), key=request_key()
+    )
+
+
+def _asked_spec(predictor: Predictor, name: str) -> ModelSpec:
+    return _spec(predictor, name, request.args.get("version"))
+
+
+def _asked_signature() -> str:
+    return request.args.get("signature_name", "")
+
+
+def _details(predictor: Predictor) -> list[dict[str, Any]]:
+    details = []
+    for name in predictor.repository.models():
+        with suppress(NotFound):  # it was taken out of the configuration meanwhile
+            details.append(_detail(predictor, name))
+    return details
+
+
+def _detail(predictor: Predictor, name: str) -> dict[str, Any]:
+    """A model in that server's words: its versions as texts, and the default signature of the version that answers.
+
+    Where its models lie is nobody's business, so that the base path is only its name.
+    """
+    return {
+        "model_name": name,
+        "model_base_path": name,
+        "model_version_list": [str(each) for each in reversed(predictor.repository.available(name))],
+        "model_signature": _default_signature(predictor, name),
+        "platform": "TensorFlow",
+    }
+
+
+def _default_signature(predictor: Predictor, name: str) -> dict[str, list[dict[str, Any]]]:
+    """Empty for a model that cannot answer now: the others are listed all the same."""
+    try:
+        with predictor.repository.acquire(ModelSpec(name)) as servable:
+            return _signature(servable)
+    except DogsnapError:
+        return {"inputs": [], "outputs": []}
+
+
+def _signature(servable: Servable) -> dict[str, list[dict[str, Any]]]:
+    """The signature serving_default, or the first there is. Raises UnknownSignature for a version without any."""
+    name = "" if DEFAULT_SIGNATURE in servable.signatures else next(iter(servable.signatures), "")
+    signature = servable.signature(name)
+    return {
+        side: [
+            {"name": alias, "dtype": spec.dtype.as_datatype_enum, "shape": _shape(spec)}
+            for alias, spec in specs.items()
+        ]
+        for side, specs in (("inputs", signature.inputs), ("outputs", signature.outputs))
+    }
+
+
+def _shape(spec: Any) -> list[int]:
+    return [] if spec.shape.rank is None else [-1 if size is None else size for size in spec.shape]

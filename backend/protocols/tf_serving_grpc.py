@@ -1,0 +1,346 @@
+"""TensorFlow Serving's gRPC services, with the standard health and reflection services beside them.
+
+It translates; values are checked and run by the predictor. Import it after the fork only: it loads TensorFlow.
+"""
+
+import dataclasses
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import Any
+from urllib.parse import unquote
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from tensorflow_serving.apis import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    inference_pb2,
+    model_management_pb2,
+    model_service_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2,
+    prediction_service_pb2_grpc,
+    regression_pb2,
+)
+
+from backend import addresses
+from backend.errors import DogsnapError, Internal, InvalidArgument
+from backend.logs import CALL_ID
+from backend.middleware import tls
+from backend.middleware.admin_auth import check_access
+from backend.middleware.client_identity import request_id, request_key
+from backend.middleware.rate_limits import Gate
+from backend.protocols import grpc_messages as translate
+from backend.protocols.grpc_admission import Arrivals
+from backend.serving.administration.switchboard import Switchboard, checked_who
+from backend.serving.inference.predictor import Predictor, Task
+from backend.serving.repository.model import ModelSpec
+from backend.serving.tensors.examples import ClassifyResult, RegressResult
+from backend.serving.tensors.signatures import UnknownSignature
+from backend.serving.tensors.tensor_protos import to_arrays
+from backend.settings import MEBIBYTE, Settings
+from backend.tracing import Tracing
+
+DOOR = "grpc"
+SERVICES = (
+    prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].full_name,
+    model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name,
+)
+# TensorFlow Serving's own health service knows its services by their short names.
+HEALTH_NAMES = (health.OVERALL_HEALTH, *SERVICES, *(name.rpartition(".")[2] for name in SERVICES))
+ADMINISTRATION = ("HandleReloadConfigRequest",)  # takes the token of administration instead of a key
+MAX_CONNECTIONS = 1000  # a client needs one for all its calls; each is a file, which the other door needs as well
+HANDSHAKE_MS = 15_000  # after which a connection that says nothing is closed
+HEALTH_SECONDS = 1.0  # how soon a client that watches the health learns of a change
+
+log = logging.getLogger("dogsnap.grpc")
+access = logging.getLogger("dogsnap.access")
+
+
+class GrpcServer:
+    """The door: clients may knock from its construction on, and are let in from `start` on.
+
+    `drain` lets nobody in any more, `close` waits until all have left.
+    """
+
+    def __init__(self, settings: Settings, predictor: Predictor, gate: Gate, tracing: Tracing | None = None):
+        """Raises RuntimeError when the port cannot be had."""
+        self._grace = settings.drain_seconds
+        self._calls = Calls(gate, settings.access_log, tracing)
+        self._health = Health(predictor.repository.not_ready)
+        self._draining = False
+        self._arrivals = Arrivals(addresses.threads(settings), settings)
+        self._server = grpc.server(
+            ThreadPoolExecutor(self._arrivals.threads, thread_name_prefix="grpc"),
+            interceptors=[self._arrivals],
+            options=_options(settings),
+            # One more would wait for a thread in a queue without an end; grpcio answers it RESOURCE_EXHAUSTED.
+            maximum_concurrent_rpcs=self._arrivals.threads,
+        )
+        max_bytes = settings.max_tensor_body_mb * MEBIBYTE
+        prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
+            PredictionService(predictor, self._calls, max_bytes), self._server
+        )
+        model_service_pb2_grpc.add_ModelServiceServicer_to_server(
+            ModelService(settings, predictor, self._calls), self._server
+        )
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
+        tls.open_port(self._server, addresses.address(settings.host, settings.grpc_port), settings)
+
+    def start(self) -> None:
+        self._server.start()
+        self._arrivals.start()
+        self._health.start()
+
+    def drain(self) -> None:
+        """Say that the server goes, refuse new calls, and let running ones finish. Returns at once."""
+        self._draining = True
+        self._health.enter_graceful_shutdown()
+        self._server.stop(self._grace)
+
+    def close(self) -> None:
+        """Wait for the running calls if the server drains, else cut them off."""
+        if self._draining:
+            self._calls.wait_until_none(self._grace)
+        self._server.stop(None)
+        self._arrivals.stop()
+        self._health.stop()
+
+
+def _options(settings: Settings) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_receive_message_length", settings.max_tensor_body_mb * MEBIBYTE),
+        ("grpc.max_send_message_length", -1),  # what a model answers is not for the door to limit
+        ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
+        ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
+    ]
+
+
+class Calls:
+    """What every call goes through: it is counted until its client has the answer, and an error becomes a status."""
+
+    def __init__(self, gate: Gate, access_log: bool = False, tracing: Tracing | None = None):
+        self._gate = gate
+        self._tracing = tracing
+        self._access_log = access_log
+        self._running = 0
+        self._changed = threading.Condition()
+
+    def answer(self, work: Callable[[], Any], context: grpc.ServicerContext, name: str) -> Any:
+        started = time.perf_counter()
+        CALL_ID.set(request_id(headers_of(context.invocation_metadata())))
+        with self._changed:
+            self._running += 1
+        if not context.add_callback(self._leave):
+            self._leave()
+        code = grpc.StatusCode.OK
+        try:
+            with self._span(context, name):
+                self._let_in(context, name)
+                return work()
+        except Exception as error:
+            code, message = translate.status(error if isinstance(error, DogsnapError) else _unexpected(error))
+            context.abort(code, message)
+        finally:
+            if self._access_log:
+                fields = {"method": name, "status": code.name, "seconds": round(time.perf_counter() - started, 3)}
+                access.info("%s %s %s %.3f s", CALL_ID.get(), *fields.values(), extra=fields)
+
+    def _span(self, context: grpc.ServicerContext, name: str) -> Any:
+        if self._tracing is None:
+            return nullcontext()
+        return self._tracing.request(f"grpc {name}", headers_of(context.invocation_metadata()))
+
+    def _let_in(self, context: grpc.ServicerContext, name: str) -> None:
+        headers = headers_of(context.invocation_metadata())
+        self._gate.check_call(peer_address(context.peer()), headers, DOOR, needs_key=name not in ADMINISTRATION)
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._running -= 1
+            self._changed.notify_all()
+
+    def wait_until_none(self, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._running == 0, seconds)
+
+
+def _unexpected(error: Exception) -> DogsnapError:
+    number = CALL_ID.get()
+    log.error("call %s failed", number, exc_info=error)
+    return Internal(f"the server failed on this call; its log has the reason under {number}")
+
+
+def rpc(method: Callable) -> Callable:
+    """Mark a method as one that clients call: it gets the request and, as `context`, the call."""
+
+    @functools.wraps(method)
+    def call(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
+        return self.calls.answer(lambda: method(self, request, context), context, method.__name__)
+
+    return call
+
+
+class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
+    """tensorflow.serving.PredictionService over a predictor."""
+
+    def __init__(self, predictor: Predictor, calls: Calls, max_bytes: int):
+        self.predictor = predictor
+        self.calls = calls
+        self.max_bytes = max_bytes
+
+    @rpc
+    def Predict(self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext) -> Any:
+        prediction = self.predictor.predict(
+            keyed(translate.spec_of(request), context),
+            lambda _: to_arrays(request.inputs, self.max_bytes),
+            translate.signature_name(request.model_spec),
+            list(request.output_filter),
+            DOOR,
+            context.time_remaining(),
+            context.add_callback,
+        )
+        return translate.predict_response(prediction)
+
+    @rpc
+    def Classify(self, request: classification_pb2.ClassificationRequest, context: grpc.ServicerContext) -> Any:
+        result = self._one(request, "classify", context)
+        spec = translate.answered_by(result.servable, translate.signature_name(request.model_spec))
+        return classification_pb2.ClassificationResponse(model_spec=spec, result=translate.classifications(result))
+
+    @rpc
+    def Regress(self, request: regression_pb2.RegressionRequest, context: grpc.ServicerContext) -> Any:
+        result = self._one(request, "regress", context)
+        spec = translate.answered_by(result.servable, translate.signature_name(request.model_spec))
+        return regression_pb2.RegressionResponse(model_spec=spec, result=translate.regressions(result))
+
+    def _one(self, request: Any, method: str, context: grpc.ServicerContext) -> ClassifyResult | RegressResult:
+        tasks = [Task(method, translate.signature_name(request.model_spec))]
+        return self._infer(translate.spec_of(request), tasks, request.input, context)[0]
+
+    @rpc
+    def MultiInference(self, request: inference_pb2.MultiInferenceRequest, context: grpc.ServicerContext) -> Any:
+        spec, tasks = translate.tasks_of(request)
+        results = self._infer(spec, tasks, request.input, context)
+        return inference_pb2.MultiInferenceResponse(
+            results=[translate.inference_result(task, result) for task, result in zip(tasks, results, strict=True)]
+        )
+
+    def _infer(
+        self, spec: Any, tasks: list[Task], examples: Any, context: grpc.ServicerContext
+    ) -> list[ClassifyResult | RegressResult]:
+        serialized, spec = translate.examples_of(examples), keyed(spec, context)
+        try:
+            return self.predictor.infer(spec, tasks, serialized, DOOR, context.time_remaining(), context.add_callback)
+        except UnknownSignature as error:  # another code than for Predict, in TensorFlow Serving as well
+            raise InvalidArgument(f"No signature was found with the name: {error.name}. {error.message}") from error
+
+    @rpc
+    def GetModelMetadata(
+        self, request: get_model_metadata_pb2.GetModelMetadataRequest, context: grpc.ServicerContext
+    ) -> Any:
+        spec = keyed(translate.spec_of(request), context)
+        translate.check_metadata_fields(request.metadata_field)
+        with self.predictor.repository.acquire(spec) as servable:
+            return translate.metadata_response(servable)
+
+
+class ModelService(model_service_pb2_grpc.ModelServiceServicer):
+    """tensorflow.serving.ModelService over a predictor's repository."""
+
+    def __init__(self, settings: Settings, predictor: Predictor, calls: Calls):
+        self.settings = settings
+        self.predictor = predictor
+        self.board = Switchboard(predictor.repository)
+        self.calls = calls
+
+    @rpc
+    def GetModelStatus(self, request: get_model_status_pb2.GetModelStatusRequest, context: grpc.ServicerContext) -> Any:
+        return translate.status_response(self.predictor.repository.status(translate.spec_of(request)))
+
+    @rpc
+    def HandleReloadConfigRequest(
+        self, request: model_management_pb2.ReloadConfigRequest, context: grpc.ServicerContext
+    ) -> Any:
+        """Whoever configures models has this machine read and run any folder, so it takes what administration takes.
+
+        It is put down to the name that the call's metadata give under "by".
+        """
+        address, headers = peer_address(context.peer()), headers_of(context.invocation_metadata())
+        check_access(self.settings, address, headers)
+        configs = translate.configs_of(request.config)
+        self.board.configure(configs, checked_who(headers.get("By", ""), address))
+        self.predictor.repository.wait_until_served(configs, context.time_remaining(), context.is_active)
+        response = model_management_pb2.ReloadConfigResponse()
+        response.status.SetInParent()
+        return response
+
+
+def keyed(spec: ModelSpec, context: grpc.ServicerContext) -> ModelSpec:
+    """The spec, with what keeps its sender on one side of a split."""
+    headers, address = headers_of(context.invocation_metadata()), peer_address(context.peer())
+    return dataclasses.replace(spec, key=request_key(headers, address))
+
+
+def peer_address(peer: str) -> str:
+    """The IP address in gRPC's name for a peer: ipv4:127.0.0.1:5000, ipv6:%5B::1%5D:5000; "" for any other kind."""
+    kind, _, rest = unquote(peer).partition(":")
+    return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
+
+
+def headers_of(metadata: Iterable[tuple[str, str | bytes]]) -> dict[str, str]:
+    """A call's metadata by the names that HTTP headers are written with: authorization -> Authorization."""
+    return {name.title(): value for name, value in metadata if isinstance(value, str)}
+
+
+class Health(health.HealthServicer):
+    """grpc.health.v1.Health, SERVING under every name of HEALTH_NAMES while `not_ready` gives no reason."""
+
+    def __init__(self, not_ready: Callable[[], str], names: Iterable[str] = HEALTH_NAMES):
+        super().__init__()
+        self._not_ready = not_ready
+        self._names = tuple(names)
+        self._known: int | None = None
+        self._refreshing = threading.Lock()
+        self._stopped = threading.Event()
+        self.refresh()
+
+    def Check(self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext) -> Any:
+        self.refresh()
+        return super().Check(request, context)
+
+    def Watch(
+        self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext, send_response_callback: Any = None
+    ) -> Any:
+        self.refresh()
+        return super().Watch(request, context, send_response_callback)
+
+    def refresh(self) -> None:
+        """Ask for readiness, and tell who watches if it has changed."""
+        status = health_pb2.HealthCheckResponse
+        with self._refreshing:
+            now = status.NOT_SERVING if self._not_ready() else status.SERVING
+            if now != self._known:
+                self._known = now
+                for name in self._names:
+                    self.set(name, now)
+
+    def start(self) -> None:
+        """Refresh in a thread of its own, for the clients that watch."""
+        threading.Thread(target=self._watch, name="grpc-health", daemon=True).start()
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(HEALTH_SECONDS):
+            self.refresh()
+
+    def stop(self) -> None:
+        self._stopped.set()

@@ -1,0 +1,170 @@
+"""TensorFlow Serving's REST API under /v1/models: predict, classify, regress, metadata and status.
+
+It translates; values are checked and run by the predictor. What is added to the original: the answering version in the
+response header X-Dogsnap-Model-Version, strict JSON, status by label, and errors that list the expected names.
+"""
+
+import re
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+from flask import Blueprint, Response, request
+from google.protobuf import json_format
+
+from backend.errors import InvalidArgument
+from backend.middleware.http_messages import json_response, request_key, tensor_fields, version_header
+from backend.middleware.overload import DOORS
+from backend.serving.inference.predictor import Prediction, Predictor, Task
+from backend.serving.repository.model import ModelSpec, VersionStatus
+from backend.serving.tensors import tensors
+from backend.serving.tensors.examples import examples_from_body
+from backend.serving.tensors.signatures import Signature
+from backend.serving.versions.version_folders import MAX_INT64
+from backend.settings import Settings
+
+DOOR = DOORS["tf_serving"]
+METHODS = ("classify", "regress", "predict")
+WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
+POST_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}:(?P<method>{'|'.join(METHODS)})", re.IGNORECASE)
+GET_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}(?P<metadata>/metadata)?", re.IGNORECASE)
+ORIGIN = re.compile(r"^https?://[^/?]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Path:
+    """What a path of this API names; `method` is predict, classify, regress, metadata or status."""
+
+    spec: ModelSpec
+    method: str
+
+
+def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
+    door = Blueprint("tf_serving", __name__)
+    options = {"methods": ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"], "provide_automatic_options": False}
+
+    @door.route("/<any(v1, V1):prefix>/", defaults={"rest": ""}, **options)
+    @door.route("/<any(v1, V1):prefix>/<path:rest>", **options)
+    def handle(prefix: str, rest: str) -> Response:
+        if request.method == "OPTIONS" and settings.enable_cors:
+            return _preflight()
+        path = parse_path(request.method, _raw_path())
+        path = replace(path, spec=replace(path.spec, key=request_key()))
+        if path.method == "status":
+            return _status(predictor, path.spec)
+        if path.method == "metadata":
+            return _metadata(predictor, path.spec)
+        answer = _predict if path.method == "predict" else _examples
+        return answer(settings, predictor, path)
+
+    return door
+
+
+def _raw_path() -> str:
+    """The path before its escapes are undone, also of a target that names the host (RFC 9112, section 3.2.2)."""
+    return ORIGIN.sub("", request.environ.get("RAW_URI", request.full_path)).partition("?")[0]
+
+
+def _preflight() -> Response:
+    """The headers that allow other hosts are added to every reply; here only a browser's question is told from a stray one."""
+    asked = re.match(r"https?://", request.headers.get("Origin", ""))
+    return Response(status=200 if asked else 400, mimetype="application/json")
+
+
+def parse_path(method: str, raw_path: str) -> Path:
+    """Raises InvalidArgument for a path that is none of this API's. Names are percent-decoded after matching."""
+    match = {"POST": POST_PATH, "GET": GET_PATH}[method].fullmatch(raw_path) if method in ("POST", "GET") else None
+    if match is None:
+        raise InvalidArgument(f"Malformed request: {method} {raw_path}")
+    found = match.groupdict()
+    label = None if found["label"] is None else unquote(found["label"])
+    kind = found.get("method", "metadata" if found.get("metadata") else "status").lower()
+    return Path(ModelSpec(unquote(found["name"]), _version(found["version"]), label), kind)
+
+
+def _version(digits: str | None) -> int | None:
+    if digits is None:
+        return None
+    significant = digits.lstrip("0") or "0"
+    if len(significant) > 19 or int(significant) > MAX_INT64:
+        raise InvalidArgument(f"Failed to convert version: {digits} to numeric.")
+    return int(significant)
+
+
+# -- predict -----------------------------------------------------------------------------------------------------------
+
+
+def _predict(settings: Settings, predictor: Predictor, path: Path) -> Response:
+    with ExitStack() as document:
+        fields = document.enter_context(tensor_fields(settings))
+        by_rows = "instances" in fields
+
+        def inputs(signature: Signature) -> dict[str, np.ndarray]:
+            arrays = tensors.from_body(fields, signature)
+            fields.clear()  # many times as large as the arrays
+            document.close()
+            return arrays
+
+        prediction = predictor.predict(path.spec, inputs, signature_name(fields), door=DOOR)
+    return json_response(_shaped(by_rows, prediction), headers=version_header(prediction.servable))
+
+
+def _shaped(by_rows: bool, prediction: Prediction) -> dict[str, Any]:
+    """Rows answer rows, columns answer columns."""
+    if by_rows:
+        return {"predictions": tensors.to_rows(prediction.outputs)}
+    return {"outputs": tensors.to_columns(prediction.outputs)}
+
+
+def signature_name(fields: dict[str, Any]) -> str:
+    name = fields.get("signature_name", "")
+    if not isinstance(name, str):
+        raise InvalidArgument(
+            f"JSON Value: {tensors.show(fields)} not formatted correctly. 'signature_name' key must be a string value."
+        )
+    return name
+
+
+# -- classify, regress -------------------------------------------------------------------------------------------------
+
+
+def _examples(settings: Settings, predictor: Predictor, path: Path) -> Response:
+    with tensor_fields(settings) as fields:
+        name, examples = signature_name(fields), examples_from_body(fields, path.method)
+        fields.clear()
+    (result,) = predictor.infer(path.spec, [Task(path.method, name)], examples, DOOR)
+    return json_response({"results": result.rows()}, headers=version_header(result.servable))
+
+
+# -- status, metadata --------------------------------------------------------------------------------------------------
+
+
+def _status(predictor: Predictor, spec: ModelSpec) -> Response:
+    return json_response(
+        {"model_version_status": [_version_status(each) for each in predictor.repository.status(spec)]}
+    )
+
+
+def _version_status(status: VersionStatus) -> dict[str, Any]:
+    code = "UNKNOWN" if status.error else "OK"
+    return {
+        "version": str(status.version),
+        "state": str(status.state),
+        "status": {"error_code": code, "error_message": status.error},
+    }
+
+
+def _metadata(predictor: Predictor, spec: ModelSpec) -> Response:
+    with predictor.repository.acquire(spec) as servable:
+        definitions = {name: _to_json(each) for name, each in servable.signature_defs.items()}
+        model_spec = {"name": servable.id.name, "signature_name": "", "version": str(servable.id.version)}
+        answer = {"model_spec": model_spec, "metadata": {"signature_def": {"signature_def": definitions}}}
+        return json_response(answer, headers=version_header(servable.id))
+
+
+def _to_json(message: Any) -> dict[str, Any]:
+    return json_format.MessageToDict(
+        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )

@@ -1,0 +1,190 @@
+"""The deployment behind Ray's gRPC proxy: finds the version that a request means, and hands the call to its replicas.
+
+It runs no model, and asks again elsewhere when a replica dies with a call: a prediction changes nothing, so it may be repeated.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health_pb2
+from ray import serve
+from ray.exceptions import RayActorError
+from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
+from tensorflow_serving.apis import get_model_status_pb2
+
+from backend.errors import DeadlineExceeded, DogsnapError, Full, NotFound, Unavailable, Unimplemented
+from backend.protocols import grpc_messages as translate
+from backend.protocols.tf_serving_grpc import HEALTH_NAMES
+from backend.ray.call import Answer, Call
+from backend.ray.routes import Routes
+
+REPLICA = "Replica"  # the one deployment of each version's application
+ASK_AGAIN_SECONDS = 0.1
+HEALTH = health_pb2.HealthCheckResponse
+WATCH_SECONDS = 1.0
+STATES = get_model_status_pb2.ModelVersionStatus
+
+
+class Door:
+    """One method for each of the services' methods, by its name, as Ray's proxy wants it."""
+
+    def __init__(self, seconds: float):
+        """`seconds`: what a call may take, with all its repetitions."""
+        self._seconds = seconds
+        self._routes = Routes()
+        self._handles: dict[str, Any] = {}
+        self._running: set[str] = set()
+
+    def reconfigure(self, table: Mapping[str, Any]) -> None:
+        """Follow another table of routes; calls on their way end where they began."""
+        self._routes = Routes.from_json(table)
+        self._handles = {name: self._handles.get(name) for name in self._routes.all_applications()}
+
+    def table(self) -> dict[str, Any]:
+        return self._routes.to_json()
+
+    # -- tensorflow.serving.PredictionService --------------------------------------------------------------------------
+
+    async def Predict(self, request: Any, grpc_context: Any) -> Answer:
+        return await self._forward("Predict", request, grpc_context)
+
+    async def Classify(self, request: Any, grpc_context: Any) -> Answer:
+        return await self._forward("Classify", request, grpc_context)
+
+    async def Regress(self, request: Any, grpc_context: Any) -> Answer:
+        return await self._forward("Regress", request, grpc_context)
+
+    async def MultiInference(self, request: Any, grpc_context: Any) -> Answer:
+        return await self._forward("MultiInference", request, grpc_context)
+
+    async def GetModelMetadata(self, request: Any, grpc_context: Any) -> Answer:
+        return await self._forward("GetModelMetadata", request, grpc_context)
+
+    async def _forward(self, method: str, request: Any, context: Any) -> Answer:
+        async def work() -> Answer:
+            spec = translate.tasks_of(request)[0] if method == "MultiInference" else translate.spec_of(request)
+            return await self._ask(self._routes.application(spec), self._call(method, request, context))
+
+        return await _told(work(), context)
+
+    # -- tensorflow.serving.ModelService -------------------------------------------------------------------------------
+
+    async def GetModelStatus(self, request: Any, grpc_context: Any) -> Answer:
+        """A version of which no replica runs is on its way."""
+
+        async def work() -> Answer:
+            versions = self._routes.asked_for_status(translate.spec_of(request))
+            running = await self._running_now()
+            response = get_model_status_pb2.GetModelStatusResponse()
+            for number, name in versions.items():
+                state = STATES.AVAILABLE if name in running else STATES.LOADING
+                response.model_version_status.add(version=number, state=state).status.SetInParent()
+            return Answer(response=response.SerializeToString())
+
+        return await _told(work(), grpc_context)
+
+    async def HandleReloadConfigRequest(self, request: Any, grpc_context: Any) -> Answer:
+        async def work() -> Answer:
+            raise Unimplemented("models are configured anew by `dogsnap deploy ray`, not by a request")
+
+        return await _told(work(), grpc_context)
+
+    # -- grpc.health.v1.Health -----------------------------------------------------------------------------------------
+
+    async def Check(self, request: Any, grpc_context: Any) -> Answer:
+        """SERVING while every model has a version that answers, as our own server has it."""
+
+        async def work() -> Answer:
+            if request.service not in HEALTH_NAMES:
+                raise NotFound(f"unknown service {request.service!r}; expected one of {', '.join(HEALTH_NAMES)}")
+            return _health(await self._health_now())
+
+        return await _told(work(), grpc_context)
+
+    async def Watch(self, request: Any) -> AsyncIterator[Answer]:
+        """The status now, and again whenever it changes, until the client leaves."""
+        if request.service not in HEALTH_NAMES:
+            yield _health(HEALTH.SERVICE_UNKNOWN)
+        known = None
+        while request.service in HEALTH_NAMES:
+            now = await self._health_now()
+            if now != known:
+                yield _health(now)
+            known = now
+            await asyncio.sleep(WATCH_SECONDS)
+
+    async def _health_now(self) -> int:
+        running = await self._running_now()
+        models = [set(versions.values()) for versions in self._routes.applications.values()]
+        return HEALTH.SERVING if models and all(running & each for each in models) else HEALTH.NOT_SERVING
+
+    async def _running_now(self) -> set[str]:
+        """The applications with a replica that runs: by what Ray Serve, which asks them, knows. To ask them here would wait
+        behind all requests.
+        """
+        with suppress(Exception):  # the controller is away for a moment, and says nothing new
+            self._running = running_applications(await asyncio.to_thread(serve.status))
+        return self._running
+
+    # -- replicas ------------------------------------------------------------------------------------------------------
+
+    def _call(self, method: str, request: Any, context: Any) -> Call:
+        metadata = tuple(context.invocation_metadata())
+        return Call(method, request.SerializeToString(), metadata, context.peer(), self._seconds)
+
+    def _handle(self, application: str) -> Any:
+        if self._handles.get(application) is None:
+            self._handles[application] = serve.get_deployment_handle(REPLICA, app_name=application)
+        return self._handles[application]
+
+    async def _ask(self, application: str, call: Call) -> Answer:
+        """Raises Full, and Unavailable or DeadlineExceeded when no replica answered in time."""
+        end = time.monotonic() + self._seconds
+        while True:
+            try:
+                left = max(0.0, end - time.monotonic())
+                return await asyncio.wait_for(self._handle(application).answer.remote(call), left)
+            except BackPressureError as error:
+                raise Full(
+                    "the server is full: every replica runs and holds as much as it may; try again later"
+                ) from error
+            except TimeoutError:
+                raise DeadlineExceeded(
+                    "the answer was not ready before the request's deadline; try again later"
+                ) from None
+            except (RayActorError, DeploymentUnavailableError) as error:
+                if time.monotonic() + ASK_AGAIN_SECONDS >= end:
+                    raise Unavailable(
+                        "the replica died with this call, and no other took it in time; try again"
+                    ) from error
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+
+def running_applications(status: Any) -> set[str]:
+    """The names of those that have a running replica, of what serve.status() tells."""
+    return {
+        name
+        for name, application in status.applications.items()
+        if any(each.replica_states.get("RUNNING") for each in application.deployments.values())
+    }
+
+
+def _health(status: int) -> Answer:
+    return Answer(response=HEALTH(status=status).SerializeToString())
+
+
+async def _told(work: Any, context: Any) -> Answer:
+    """Await an answer, and tell Ray's proxy of its status, which is TensorFlow Serving's."""
+    try:
+        answer = await work
+    except DogsnapError as error:
+        code, message = translate.status(error)
+        answer = Answer(code.name, message)
+    if answer.code != "OK":
+        context.set_code(grpc.StatusCode[answer.code])
+        context.set_details(answer.message)
+    return answer

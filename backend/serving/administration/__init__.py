@@ -1,0 +1,1 @@
+"""What administrators see and change: the overview of all models, and the switchboard."""

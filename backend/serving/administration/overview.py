@@ -1,0 +1,152 @@
+"""How every model stands: versions, labels, splits and shadows, with the requests, errors and latencies of each version.
+
+It counts nothing itself: the figures are those of the metrics, since the server started.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from backend.serving.inference.predictor import Predictor
+from backend.serving.metrics import SHADOW_DOOR, Metrics
+from backend.serving.repository.model import Model, Version
+from backend.serving.tensors.signatures import ServableId
+
+# The outcomes that are the server's doing; any other but OK is the caller's.
+FAULTS = {"INTERNAL", "UNKNOWN", "UNAVAILABLE", "DEADLINE_EXCEEDED"}
+
+
+@dataclass
+class Figures:
+    """Counts and times of one version. `buckets`: upper bound in seconds -> requests at most that long."""
+
+    requests: int = 0
+    refused: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    buckets: dict[float, float] = field(default_factory=lambda: defaultdict(float))
+
+    def to_json(self) -> dict[str, Any]:
+        """`refused` were wrong requests, `failed` the server's own failures; times in milliseconds, null without a request."""
+        return {
+            "requests": self.requests,
+            "refused": self.refused,
+            "failed": self.failed,
+            "error_rate": self.failed / self.requests if self.requests else None,
+            "mean_ms": 1000 * self.seconds / self.requests if self.requests else None,
+            "p50_ms": self._quantile_ms(0.5),
+            "p95_ms": self._quantile_ms(0.95),
+        }
+
+    def _quantile_ms(self, quantile: float) -> float | None:
+        seconds = quantile_of(sorted(self.buckets.items()), quantile)
+        return None if seconds is None else 1000 * seconds
+
+
+def quantile_of(buckets: list[tuple[float, float]], quantile: float) -> float | None:
+    """A quantile from cumulative histogram buckets, straight inside a bucket as Prometheus' histogram_quantile does it."""
+    if not buckets or not buckets[-1][1]:
+        return None
+    rank, lower, below = quantile * buckets[-1][1], 0.0, 0.0
+    for upper, count in buckets:
+        if count >= rank and count > below:
+            return lower if upper == float("inf") else lower + (upper - lower) * (rank - below) / (count - below)
+        lower, below = upper, count
+    return lower
+
+
+def figures(metrics: Metrics) -> dict[ServableId, Figures]:
+    """The figures of every version that was asked; what it answered as a shadow is not among them."""
+    found: dict[ServableId, Figures] = defaultdict(Figures)
+    for sample in _samples(metrics, "dogsnap_requests", "dogsnap_request_seconds"):
+        labels = sample.labels
+        if not labels["version"] or labels["door"] == SHADOW_DOOR:
+            continue
+        version = found[ServableId(labels["model"], int(labels["version"]))]
+        if sample.name == "dogsnap_requests_total":
+            count = int(sample.value)
+            version.requests += count
+            version.failed += count if labels["outcome"] in FAULTS else 0
+            version.refused += count if labels["outcome"] not in {*FAULTS, "OK"} else 0
+        elif sample.name == "dogsnap_request_seconds_sum":
+            version.seconds += sample.value
+        elif sample.name == "dogsnap_request_seconds_bucket":
+            version.buckets[float(labels["le"])] += sample.value
+    return found
+
+
+def agreement(metrics: Metrics) -> dict[ServableId, dict[str, int]]:
+    """By the version in the shadow: how many photos it saw with which result (agree, differ, dropped, failed)."""
+    found: dict[ServableId, dict[str, int]] = defaultdict(
+        lambda: dict.fromkeys(("agree", "differ", "dropped", "failed"), 0)
+    )
+    for sample in _samples(metrics, "dogsnap_shadowed_photos"):
+        if sample.name == "dogsnap_shadowed_photos_total":
+            shadow = ServableId(sample.labels["model"], int(sample.labels["shadow"]))
+            found[shadow][sample.labels["result"]] += int(sample.value)
+    return found
+
+
+def _samples(metrics: Metrics, *families: str) -> Iterable[Any]:
+    return (sample for family in metrics.registry.collect() if family.name in families for sample in family.samples)
+
+
+def overview(predictor: Predictor, names: Iterable[str]) -> list[dict[str, Any]]:
+    """The named models as JSON. Raises NotFound."""
+    counted, agreed = figures(predictor.metrics), agreement(predictor.metrics)
+    described = []
+    for name in names:
+        with predictor.repository.switching(name) as model:
+            described.append(_model(model, counted, agreed))
+    return described
+
+
+def _model(
+    model: Model, counted: dict[ServableId, Figures], agreed: dict[ServableId, dict[str, int]]
+) -> dict[str, Any]:
+    choices = model.choices
+    return {
+        "name": model.name,
+        "default_version": model.default(),
+        "default_chosen": choices.default,
+        "labels": dict(sorted(model.labels.items())),
+        "pending_labels": dict(sorted(model.pending_labels.items())),
+        "splits": [
+            {"label": label, "version": split.version, "percent": 100 * split.share}
+            for label, split in sorted(choices.splits.items())
+        ],
+        "shadow": choices.shadow and {"version": choices.shadow, **agreed[ServableId(model.name, choices.shadow)]},
+        "versions": [
+            {**_version(model, version), **counted.get(version.id, Figures()).to_json()}
+            for _, version in sorted(model.versions.items(), reverse=True)
+        ],
+    }
+
+
+def _version(model: Model, version: Version) -> dict[str, Any]:
+    """`classes`: how many named classes it tells apart, 0 if it has no names for them or is not loaded."""
+    return {
+        "version": version.id.version,
+        "state": str(version.state),
+        "error": model.error(version.id.version),
+        "load_seconds": version.load_seconds,
+        "in_use": version.in_use,
+        "runtime": version.servable.runtime if version.servable else None,
+        "classes": version.classes(),
+        "used_by": used_by(model, version.id.version),
+    }
+
+
+def used_by(model: Model, number: int) -> list[str]:
+    """What sends requests to a version, or will: the default, labels, splits, the shadow."""
+    choices = model.choices
+    uses = ["default"] if model.default() == number else []
+    uses += [label for label, version in sorted(model.labels.items()) if version == number]
+    uses += [f"{label} (waits)" for label, version in sorted(model.pending_labels.items()) if version == number]
+    uses += [
+        f"{100 * split.share:g} % of {label or 'default'}"
+        for label, split in sorted(choices.splits.items())
+        if split.version == number
+    ]
+    return uses + (["shadow"] if choices.shadow == number else [])

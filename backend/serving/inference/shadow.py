@@ -1,0 +1,116 @@
+"""Shows a version the photos that another one has answered, and counts how often both name the same class first.
+
+It never makes an answer wait or fail: it runs after the answer, one photo at a time, and leaves out what comes while the
+server is busy.
+"""
+
+import contextlib
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from backend.serving.metrics import SHADOW_DOOR, Metrics
+from backend.serving.repository.model import ModelSpec
+from backend.serving.repository.repository import Repository
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.servable import Servable
+
+log = logging.getLogger("dogsnap.shadow")
+
+Outputs = Mapping[str, np.ndarray]
+Run = Callable[[Servable], Outputs | None]
+PLACES = 2  # requests that wait for the shadow: enough to keep its one thread busy, and little memory for their photos
+CLOSE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the shadow is to run (it gives None if it cannot), and the first class of each row that `answered` gave."""
+
+    answered: ServableId
+    shadow: int
+    first: list[str]
+    run: Run
+
+
+class Shadow:
+    """The shadows of every model of a repository share one thread."""
+
+    def __init__(self, repository: Repository, metrics: Metrics, is_busy: Callable[[], bool]):
+        self._repository = repository
+        self._metrics = metrics
+        self._is_busy = is_busy
+        self._waiting: queue.Queue[Shown | None] = queue.Queue(PLACES)
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def offer(self, answered: Servable, outputs: Outputs, run: Run) -> None:
+        """Let the shadow of this model, if it has one, `run` what gave `outputs`. Returns at once and raises nothing."""
+        shadow = self._repository.shadow_of(answered.id)
+        first = first_classes(answered, outputs) if shadow is not None else None
+        if shadow is None or first is None:
+            return
+        shown = Shown(answered.id, shadow, first, run)
+        try:
+            if self._is_busy():
+                raise queue.Full
+            self._waiting.put_nowait(shown)
+            self._start()
+        except queue.Full:
+            self._count(shown, "dropped", len(shown.first))
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="shadow", daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        while (shown := self._waiting.get()) is not None:
+            if self._is_busy():
+                self._count(shown, "dropped", len(shown.first))
+            else:
+                self._run(shown)
+
+    def _run(self, shown: Shown) -> None:
+        spec = ModelSpec(shown.answered.name, shown.shadow)
+        try:
+            with self._metrics.request(SHADOW_DOOR) as request, self._repository.acquire(spec) as servable:
+                request.answered_by(servable.id)
+                outputs = shown.run(servable)
+                same = None if outputs is None else _same(shown.first, first_classes(servable, outputs))
+        except Exception as error:  # whatever a version on trial does, the answers go on
+            log.warning("%s version %d, in the shadow, failed: %s", shown.answered.name, shown.shadow, error)
+            self._count(shown, "failed", len(shown.first))
+        else:
+            if same is not None:
+                self._count(shown, "agree", same)
+                self._count(shown, "differ", len(shown.first) - same)
+
+    def _count(self, shown: Shown, result: str, photos: int) -> None:
+        self._metrics.shadowed(shown.answered, shown.shadow, result, photos)
+
+    def close(self) -> None:
+        """Let the photo that is being looked at end, and forget the others."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._waiting.get_nowait()
+        if self._thread is not None:
+            self._waiting.put(None)
+            self._thread.join(CLOSE_SECONDS)
+
+
+def _same(ours: list[str], theirs: list[str] | None) -> int:
+    return sum(our == their for our, their in zip(ours, theirs or [], strict=False))
+
+
+def first_classes(servable: Servable, outputs: Outputs) -> list[str] | None:
+    """The id of the most probable class of each row, or None unless `outputs` are the probabilities of named classes."""
+    labels, prediction = servable.description.labels, outputs.get("prediction")
+    if not labels or prediction is None or prediction.ndim != 2 or prediction.shape[1] != len(labels):
+        return None
+    return [labels[index]["id"] for index in np.argmax(prediction, axis=1)]

@@ -1,0 +1,1 @@
+"""Photos: checked before they are decoded, turned upright, made into the network's input."""

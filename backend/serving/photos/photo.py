@@ -1,0 +1,195 @@
+"""The photo room: checks a photo from its header before a pixel is decoded, and turns it upright for the network.
+
+It keeps nothing: no photo is stored or logged, and what a photo's EXIF says about its maker stays behind.
+"""
+
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pillow_heif
+from PIL import ExifTags, Image
+
+from backend.errors import InvalidArgument, TooLarge, UnsupportedPhoto
+from backend.serving.photos.photo_files import check_structure
+
+pillow_heif.register_heif_opener()
+# Pillow's own limit warns on standard error and refuses late; `check` refuses by pixel count before anything is decoded.
+Image.MAX_IMAGE_PIXELS = None
+
+# Pillow's readers for the kinds taken. MPO is a JPEG with a second picture behind it (phones write it), read by JPEG.
+KINDS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "HEIF", "AVIF")
+EXPECTED = "expected a JPEG, PNG, GIF, BMP, WebP, HEIC or AVIF photo"
+# Kinds and modes that the graph's own decoder reads exactly as Pillow does, so that a good photo is decoded only once.
+UNTOUCHED_KINDS = ("JPEG", "MPO", "PNG")
+UNTOUCHED_MODES = ("RGB", "L")
+UNTOUCHED_SIDE = 1024  # pixels; larger photos are scaled down while decoding, which is cheaper than decoding them whole
+# Scaling down stops here where nobody says which size is needed: at twice the usual network input of 299 pixels, so that the
+# antialiased resize that follows sees what it would have seen in the whole photo (Pillow recommends it for `reducing_gap`).
+REDUCED_SIDE = 640
+# EXIF orientation -> what turns the stored picture upright (EXIF 2.32, tag 0x0112).
+UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+@dataclass(frozen=True)
+class PhotoLimits:
+    """`max_pixels` per photo, `max_photos` per request, and `max_request_pixels` of all its photos together."""
+
+    max_pixels: int = 50_000_000
+    max_photos: int = 32
+    max_request_pixels: int = 100_000_000
+
+
+@dataclass(frozen=True)
+class Photo:
+    """Bytes whose header passed the checks; `width` and `height` in pixels as stored, `kind` a name of KINDS or MPO."""
+
+    contents: bytes
+    kind: str
+    width: int
+    height: int
+
+    def upright(self, least: int = REDUCED_SIDE) -> bytes:
+        """The photo's bytes for the graph: untouched if nothing has to change, else decoded once and written as BMP.
+
+        It is scaled down as long as both sides stay at `least` pixels or more.
+        BMP because it is written and read back at the cost of a memory copy. Raises UnsupportedPhoto for damaged pixels.
+        """
+        image = _open(self.contents)
+        orientation = _orientation(image)
+        if _is_ready(image) and orientation not in UPRIGHT:
+            return self.contents
+        try:
+            return _to_bmp(_turned(_to_rgb(_reduced(_loaded(image, least), least)), orientation))
+        except Exception as error:  # decoders raise whatever they like on damaged bytes
+            raise _damaged(error) from error
+
+
+def check(contents: bytes, limits: PhotoLimits) -> Photo:
+    """Read the header of a photo: kind, dimensions, pixel count.
+
+    Raises InvalidArgument (no bytes), UnsupportedPhoto (none of the kinds) or TooLarge (too many pixels).
+    """
+    if not contents:
+        raise InvalidArgument(f"the photo is empty: {EXPECTED}, received 0 bytes")
+    check_structure(contents)
+    return check_header(contents, limits)
+
+
+def check_header(contents: bytes, limits: PhotoLimits) -> Photo:
+    """As `check`, of bytes whose structure has been checked."""
+    image = _open(contents)
+    photo = Photo(contents, image.format or "", *image.size)
+    check_pixels(photo.width, photo.height, limits)
+    return photo
+
+
+def check_pixels(width: int, height: int, limits: PhotoLimits) -> None:
+    """Raises TooLarge, naming the limit, for more pixels than allowed."""
+    if width * height > limits.max_pixels:
+        raise TooLarge(
+            f"the photo has {width * height / 1e6:.1f} megapixels ({width} x {height}); "
+            f"at most {limits.max_pixels / 1e6:g} are taken (DOGSNAP_MAX_PHOTO_PIXELS); send a smaller one"
+        )
+
+
+def check_count(photos: Sequence[object], limits: PhotoLimits) -> None:
+    """Raises TooLarge, naming the limit, for more photos than one request may carry."""
+    if len(photos) > limits.max_photos:
+        raise TooLarge(
+            f"the request has {len(photos)} photos; at most {limits.max_photos} are taken (DOGSNAP_MAX_PHOTOS); "
+            "send several requests"
+        )
+
+
+def check_together(photos: Iterable[Photo], limits: PhotoLimits) -> None:
+    """Raises TooLarge, naming the limit, for photos that have more pixels together than one request may bring."""
+    pixels = sum(photo.width * photo.height for photo in photos)
+    if pixels > limits.max_request_pixels:
+        raise TooLarge(
+            f"the photos have {pixels / 1e6:.1f} megapixels together; at most {limits.max_request_pixels / 1e6:g} are taken "
+            "(DOGSNAP_MAX_REQUEST_PIXELS); send several requests"
+        )
+
+
+def _open(contents: bytes) -> Image.Image:
+    try:
+        return Image.open(io.BytesIO(contents), formats=KINDS)
+    except Exception as error:  # as above: a damaged header can raise anything
+        raise UnsupportedPhoto(f"{EXPECTED}, received {_describe(contents)}") from error
+
+
+def _describe(contents: bytes) -> str:
+    start = contents[:8]
+    if contents[:4] in (b"/9j/", b"iVBO", b"R0lG", b"UklG", b"data"):
+        return "base64 text: the photo seems to be encoded twice, encode it once"
+    if start[:4] in (b"II*\0", b"MM\0*"):
+        return "a TIFF or raw camera file"
+    if start.startswith(b"%PDF"):
+        return "a PDF document"
+    return f"{len(contents)} bytes that are none of these or damaged at the start"
+
+
+def _damaged(error: Exception) -> UnsupportedPhoto:
+    return UnsupportedPhoto(f"the photo is damaged or cut off: {EXPECTED}, decoding it failed with: {error}")
+
+
+def _orientation(image: Image.Image) -> int:
+    """1 (upright) for a photo without EXIF, and for one whose EXIF cannot be read: the picture itself may be fine."""
+    try:
+        return image.getexif().get(ExifTags.Base.Orientation, 1)
+    except Exception:
+        return 1
+
+
+def _is_ready(image: Image.Image) -> bool:
+    return (
+        image.format in UNTOUCHED_KINDS
+        and image.mode in UNTOUCHED_MODES
+        and "transparency" not in image.info
+        and max(image.size) <= UNTOUCHED_SIDE
+    )
+
+
+def _loaded(image: Image.Image, least: int) -> Image.Image:
+    """Decode, a JPEG scaled down as far as its decoder can, and spell out the colours of a palette."""
+    image.draft(None, (least, least))
+    image.load()
+    if image.mode in ("P", "PA", "1") or "transparency" in image.info:
+        return image.convert("RGBA" if image.has_transparency_data else "RGB")
+    return image
+
+
+def _reduced(image: Image.Image, least: int) -> Image.Image:
+    """Scale down by whole factors while both sides stay at `least` or more."""
+    factor = min(image.width // least, image.height // least)
+    can_reduce = image.mode in ("RGB", "RGBA", "L", "LA", "CMYK")
+    return image.reduce(factor) if factor > 1 and can_reduce else image
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):  # 16 bits a pixel, of which convert() would clip all but the lowest 255 values
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+    return image.convert("RGB")
+
+
+def _turned(image: Image.Image, orientation: int) -> Image.Image:
+    return image.transpose(UPRIGHT[orientation]) if orientation in UPRIGHT else image
+
+
+def _to_bmp(image: Image.Image) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, "BMP")
+    return buffer.getvalue()

@@ -1,0 +1,153 @@
+"""Photos among the values of tensors: the limits of the photo room hold for them, too, where a graph decodes pictures.
+
+It leaves alone what TensorFlow's decoders would not take for a picture, and does not know models or signatures.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.framework import graph_pb2, node_def_pb2
+
+from backend.errors import InvalidArgument, UnsupportedPhoto
+from backend.serving.photos import photo
+from backend.serving.photos.base64_text import decode_base64, to_web_safe_base64, web_safe
+from backend.serving.photos.photo import Photo, PhotoLimits
+from backend.serving.photos.photo_files import GIF, JPEG, PNG, check_structure, first_frame, gif_pixels
+
+# How files begin that TensorFlow's operations take for pictures (ClassifyFileFormat in its decode_image_op.cc).
+BMP = b"BM"
+STARTS = (JPEG, PNG, b"GIF8", BMP)
+OPERATIONS = {"DecodeImage", "DecodeJpeg", "DecodeAndCropJpeg", "DecodePng", "DecodeBmp", "DecodeGif", "DecodeWebP"}
+OF_ALL_FRAMES = {"DecodeGif", "DecodeWebP"}
+SEEN_OF_NO_PHOTO = 16  # bytes, enough for TensorFlow to tell the kind from and to refuse it in its own words
+EXAMPLE_STARTS = (b"\n", b"\x12")  # the tags of tf.Example's one field, and of the other of tf.SequenceExample
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """What a graph does with pictures: whether it decodes any, and whether it takes more than the first frame of one."""
+
+    pictures: bool = False
+    frames: bool = False
+
+    @classmethod
+    def of(cls, graph: graph_pb2.GraphDef) -> "Decoding":
+        """Judged by the operations, wherever in the graph they are."""
+        nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+        found = {node.op for node in nodes} & OPERATIONS
+        return cls(bool(found), bool(found & OF_ALL_FRAMES) or any(map(_expands_animations, nodes)))
+
+
+def _expands_animations(node: node_def_pb2.NodeDef) -> bool:
+    """What a SavedModel leaves out is as its operation has it by default: here True."""
+    is_said = "expand_animations" in node.attr
+    return node.op == "DecodeImage" and (node.attr["expand_animations"].b if is_said else True)
+
+
+def checked(arrays: Mapping[str, np.ndarray], decoding: Decoding, limits: PhotoLimits) -> dict[str, np.ndarray]:
+    """Hold the limits against the photos in arrays of strings: bytes of files, base64 text, or tf.Examples with such bytes.
+
+    Returns what the graph is to see: the same values, but of a GIF the first frame alone where the graph wants no other.
+    What looks like a picture and has no header that could be checked is cut short: the graph might find one where none
+    was found here. Raises TooLarge, UnsupportedPhoto as `check_structure` does, and InvalidArgument for an animated WebP.
+    """
+    photos: list[Photo] = []
+    safe = partial(_safe_picture, decoding=decoding, limits=limits, photos=photos)
+    seen = {alias: _each(values, partial(_safe_value, safe=safe)) for alias, values in arrays.items()}
+    photo.check_count(photos, limits)
+    photo.check_together(photos, limits)
+    return seen
+
+
+def decoded(texts: np.ndarray) -> np.ndarray | None:
+    """The pictures that base64 texts stand for, (n,) -> (n,); None unless each of them is one."""
+    try:
+        contents = _each(texts, decode_base64)
+    except InvalidArgument:
+        return None
+    return contents if all(map(_is_picture, contents.flat)) else None
+
+
+def _each(values: np.ndarray, change: Callable[[bytes], bytes]) -> np.ndarray:
+    values = np.asarray(values, dtype=object)
+    changed = np.empty(values.size, dtype=object)
+    changed[:] = [change(value) for value in values.flat]
+    return changed.reshape(values.shape)
+
+
+def _safe_value(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
+    """What begins like a tf.Example may be base64 text after a line break as well, so it is looked at as both."""
+    return _safe_string(_safe_example(value, safe) if value.startswith(EXAMPLE_STARTS) else value, safe)
+
+
+def _safe_example(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
+    """A tf.Example or tf.SequenceExample with what the graph may see of its pictures; anything else that begins so as it is.
+
+    It is written anew: of a feature with two values TensorFlow reads the first, and here the last is seen. Raises
+    InvalidArgument for one that TensorFlow alone can read.
+    """
+    try:
+        example = tf.train.SequenceExample.FromString(value)  # an Example is one without lists
+    except DecodeError:
+        _refuse_if_readable(value)
+        return value
+    rows = chain.from_iterable(each.feature for each in example.feature_lists.feature_list.values())
+    features = [*example.context.feature.values(), *rows]
+    for feature in features:
+        if feature.HasField("bytes_list"):
+            feature.bytes_list.value[:] = [_safe_string(string, safe) for string in feature.bytes_list.value]
+    return example.SerializeToString(deterministic=True) if features else value
+
+
+def _refuse_if_readable(value: bytes) -> None:
+    """TensorFlow's parser does not look whether the names of features are UTF-8."""
+    nothing = {"": tf.io.VarLenFeature(tf.string)}
+    try:
+        tf.io.parse_sequence_example([value], nothing, nothing)
+    except tf.errors.OpError:
+        return
+    raise InvalidArgument("a tf.Example cannot be read: expected the names of its features in UTF-8; write it anew")
+
+
+def _safe_string(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
+    if _is_picture(value):
+        return safe(value)
+    try:
+        contents = decode_base64(value)
+    except InvalidArgument:
+        return value
+    if not _is_picture(contents):
+        return value
+    seen = safe(contents)
+    return web_safe(value) if seen is contents else to_web_safe_base64(seen)
+
+
+def _is_picture(contents: bytes) -> bool:
+    return contents.startswith(STARTS) or (contents.startswith(b"RIFF") and contents[8:12] == b"WEBP")
+
+
+def _safe_picture(contents: bytes, decoding: Decoding, limits: PhotoLimits, photos: list[Photo]) -> bytes:
+    """What the graph may see of a picture; adds it to `photos`."""
+    check_structure(contents)
+    _refuse_animated_webp(contents)
+    contents = contents if decoding.frames else first_frame(contents)
+    try:
+        found = photo.check_header(contents, limits)
+    except UnsupportedPhoto:  # a BMP needs no cut: TensorFlow decodes none whose pixels are not all there
+        return contents if contents.startswith(BMP) else contents[:SEEN_OF_NO_PHOTO]
+    if decoding.frames and contents.startswith(GIF):
+        found = replace(found, width=gif_pixels(contents, limits.max_pixels), height=1)
+        photo.check_pixels(found.width, found.height, limits)
+    photos.append(found)
+    return contents
+
+
+def _refuse_animated_webp(contents: bytes) -> None:
+    """TensorFlow 2.21 overruns its memory on one that is decoded into as many channels as it has, and the process ends."""
+    if contents[8:16] == b"WEBPVP8X" and contents[20:21] and contents[20] & 0x02:
+        raise InvalidArgument("an animated WebP cannot be decoded; send one picture of it, or a GIF")

@@ -1,0 +1,1 @@
+"""The repository: every model, its versions and their states."""

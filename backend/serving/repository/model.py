@@ -1,0 +1,220 @@
+"""One model as it is served: its versions and their states, its labels, and what people chose for it.
+
+It loads nothing and holds no lock: the repository does both.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from backend.errors import InvalidArgument
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.traffic.choices import Choices
+from backend.serving.versions.model_configs import ModelConfig
+from backend.serving.versions.servable import Servable
+
+
+class State(StrEnum):
+    """The states of TensorFlow Serving's GetModelStatus."""
+
+    START = "START"
+    LOADING = "LOADING"
+    AVAILABLE = "AVAILABLE"
+    UNLOADING = "UNLOADING"
+    END = "END"
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """Which model a request means: by version, by label, or the model's default version.
+
+    `key` tells callers apart where a label or the default is split: the same key is always on the same side.
+    """
+
+    name: str
+    version: int | None = None
+    label: str | None = None
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise InvalidArgument("ModelSpec has no name specified.")
+        _check_text("name", self.name)
+        _check_text("label", self.label or "")
+        if self.version is not None and self.label is not None:
+            raise InvalidArgument(f"expected a version or a label, received both: {self.version} and {self.label}")
+
+
+def _check_text(what: str, text: str) -> None:
+    """JSON can write half of a pair of surrogates, which no protocol takes further. Raises InvalidArgument."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"expected a model's {what} in UTF-8, received {text!a}; send whole characters") from None
+
+
+@dataclass
+class Version:
+    """One version folder and what became of it; guarded by the repository's lock."""
+
+    id: ServableId
+    path: Path
+    state: State = State.START
+    error: str = ""
+    servable: Servable | None = None
+    in_use: int = 0
+    fingerprint: tuple = ()
+    failed_at: float = 0.0
+    load_seconds: float = 0.0
+
+    def classes(self) -> int:
+        """How many named classes it tells apart; 0 if it has no names for them or is not loaded."""
+        return len(self.servable.description.labels) if self.servable else 0
+
+
+@dataclass(frozen=True)
+class VersionStatus:
+    """What a status request learns of one version; `error` is empty unless a load failed, `runtime` None unless one did not.
+
+    `classes`: how many named classes it tells apart, 0 if it has no names for them or is not loaded, None if that is not known.
+    """
+
+    version: int
+    state: State
+    error: str
+    load_seconds: float
+    runtime: Mapping[str, Any] | None
+    classes: int | None
+
+
+@dataclass
+class Model:
+    """A configured model, its versions by number, its labels (where each points, where it is to point), and people's choices.
+
+    Where the base path was changed, `successors` are the versions that are loaded from the new one, to answer in place of
+    those of the same number; `replaced` are versions that were, and still answer what they had begun. `is_new`: no look at
+    the folders has followed the configuration yet. `removed`: it is configured no longer.
+    """
+
+    config: ModelConfig
+    versions: dict[int, Version] = field(default_factory=dict)
+    successors: dict[int, Version] = field(default_factory=dict)
+    replaced: list[Version] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+    pending_labels: dict[str, int] = field(default_factory=dict)
+    choices: Choices = field(default_factory=Choices)
+    is_new: bool = True
+    removed: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    def available(self) -> list[int]:
+        """The numbers of the versions that answer, largest first."""
+        return sorted((n for n, v in self.versions.items() if v.state == State.AVAILABLE), reverse=True)
+
+    def answers(self, number: int | None) -> bool:
+        return number in self.versions and self.versions[number].state == State.AVAILABLE
+
+    def default(self) -> int | None:
+        """The version that answers when none is named: the chosen one, or the largest while that is not there."""
+        if self.answers(self.choices.default):
+            return self.choices.default
+        return next(iter(self.available()), None)
+
+    def track(self, number: int, path: Path) -> Version:
+        """The version of this number that is, or is to be, loaded from `path`; one that answers from elsewhere stays beside."""
+        there = self.versions.get(number)
+        if there is None or (there.path != path and there.state in (State.START, State.END)):
+            there = self.versions[number] = Version(ServableId(self.name, number), path)
+        if there.path == path:
+            self.successors.pop(number, None)
+            return there
+        successor = self.successors.get(number)
+        if successor is None or successor.path != path:
+            successor = self.successors[number] = Version(there.id, path)
+        return successor
+
+    def take_over(self, version: Version, servable: Servable) -> None:
+        """`version` answers with `servable` from now on; one that it succeeds only ends what it has begun."""
+        before = self.versions[version.id.version]
+        if before is not version:
+            before.state = State.UNLOADING
+            self.replaced.append(before)
+            self.versions[version.id.version] = self.successors.pop(version.id.version)
+        version.servable, version.state = servable, State.AVAILABLE
+
+    def is_kept_out(self, number: int) -> bool:
+        """Whether nobody may load this version: somebody unloaded it, or the model is configured no longer."""
+        return self.removed or self.choices.loads.get(number) is False
+
+    def is_leaving(self, number: int) -> bool:
+        return number in self.versions and self.versions[number].state == State.UNLOADING
+
+    def end_idle(self) -> list[Version]:
+        """Let go of the leaving versions whose last request is done; gives them."""
+        leaving = [each for each in (*self.versions.values(), *self.replaced) if each.state == State.UNLOADING]
+        idle = [version for version in leaving if version.in_use == 0]
+        for version in idle:
+            version.servable, version.state = None, State.END
+        self.replaced = [version for version in self.replaced if version.state != State.END]
+        return idle
+
+    def forget_vanished(self) -> list[Version]:
+        """A version that is not loaded and whose folder is gone is not listed for ever. Returns those."""
+        gone = [n for n, v in self.versions.items() if v.state in (State.START, State.END) and not v.path.is_dir()]
+        return [self.versions.pop(number) for number in gone]
+
+    def forget_failure(self, number: int) -> None:
+        """Have a version that failed to load tried again at the next look."""
+        for version in (self.versions.get(number), self.successors.get(number)):
+            if version is not None:
+                version.error = ""
+
+    def error(self, number: int) -> str:
+        """Why a version does not answer, or not from where it should; "" if all is well."""
+        successor = self.successors.get(number)
+        if successor is not None and successor.error:
+            return f"it answers from its old base path, since loading it from the new one failed: {successor.error}"
+        return self.versions[number].error
+
+    def status(self, number: int) -> VersionStatus:
+        version = self.versions[number]
+        runtime = version.servable.runtime if version.servable else None
+        return VersionStatus(
+            number, version.state, self.error(number), version.load_seconds, runtime, version.classes()
+        )
+
+    def wanted(self, label: str) -> int | None:
+        """Where a label is to point, though it may still have to wait for that version."""
+        return self.pending_labels.get(label, self.labels.get(label))
+
+    def want(self, label: str, number: int | None) -> None:
+        """Point a label to a version now, or as soon as that version answers; None takes the label away."""
+        self.pending_labels.pop(label, None)
+        if number is None:
+            self.labels.pop(label, None)
+        elif self.answers(number):
+            self.labels[label] = number
+        elif self.labels.get(label) != number:
+            self.pending_labels[label] = number
+
+    def is_served(self) -> bool:
+        """Whether it answers as its configuration says; versions that fail beside one that answers do not count."""
+        return bool(self.available()) and not self.is_new and not self.successors
+
+    def failed(self) -> list[Version]:
+        """The versions for whose failure `is_served` may never come true."""
+        versions = [*self.successors.values(), *([] if self.available() else self.versions.values())]
+        return [version for version in versions if version.error]
+
+    def is_gone(self) -> bool:
+        """Whether it is configured no longer, and its last version has answered its last request."""
+        versions = (*self.versions.values(), *self.replaced)
+        return self.removed and all(version.state in (State.START, State.END) for version in versions)
+
+    def is_loading(self) -> bool:
+        return any(version.state in (State.START, State.LOADING) for version in self.versions.values())

@@ -1,0 +1,513 @@
+"""The repository of loaded versions: watches the model folders, loads beside, switches, unloads after the last request.
+
+It does not run a model and does not know any door.
+"""
+
+import ctypes
+import gc
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from backend.errors import Cancelled, DeadlineExceeded, DogsnapError, InvalidArgument, NotFound, Unavailable
+from backend.serving.metrics import Metrics
+from backend.serving.repository.model import Model, ModelSpec, State, Version, VersionStatus
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.traffic.choices import Split
+from backend.serving.traffic.switch_log import CONFIGURATION, CONFIGURED, WATCHER, Subject, Switch, SwitchLog, Who
+from backend.serving.versions.model_configs import ModelConfig, to_json
+from backend.serving.versions.servable import Servable
+from backend.serving.versions.version_folders import aspired_versions, fingerprint, is_complete, version_folders
+from backend.serving.versions.warmup import warm_up
+
+log = logging.getLogger("dogsnap.repository")
+
+# A folder untouched for this long when the server starts is taken as complete without looking twice.
+SETTLED_SECONDS = 2.0
+# While a new configuration is waited for: between two looks, and at most, since its client may have set no deadline.
+RELOAD_LOOK_SECONDS = 1.0
+RELOAD_SECONDS = 600.0
+
+
+class Repository:
+    """The versions of some models. Thread-safe; `acquire` is the only way to a servable."""
+
+    def __init__(
+        self,
+        configs: Callable[[], Iterable[ModelConfig]],
+        metrics: Metrics | None = None,
+        retry_seconds: float = 60.0,
+        run_warm_up: bool = True,
+        switches: SwitchLog | None = None,
+    ):
+        """`configs` is asked at every look, so that a folder or a file behind it may change while the server runs."""
+        self._configs = self._configs_at_start = configs
+        self._sent: list[dict[str, Any]] | None = None
+        self._metrics = metrics or Metrics()
+        self.switches = switches or SwitchLog()
+        self._retry_seconds = retry_seconds
+        self._run_warm_up = run_warm_up
+        self._models: dict[str, Model] = {}
+        self._lock = threading.RLock()
+        self._looking = threading.Lock()
+        self._wake = threading.Event()
+        self._looked = threading.Condition(self._lock)
+        self._closed = False
+        self._watcher: threading.Thread | None = None
+        self._seen: dict[Path, tuple] = {}
+        self._started = False
+        self._trouble = ""
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def acquire(self, spec: ModelSpec) -> Iterator[Servable]:
+        """The servable that answers `spec`, held loaded until the block ends.
+
+        Raises NotFound or InvalidArgument (no such model, version, label) and Unavailable while it is still loading.
+        """
+        version = self._hold(spec)
+        try:
+            yield version.servable
+        finally:
+            self._release(version)
+
+    def _hold(self, spec: ModelSpec) -> Version:
+        with self._lock:
+            version = self._resolve(spec)
+            version.in_use += 1
+            return version
+
+    def _release(self, version: Version) -> None:
+        with self._lock:
+            version.in_use -= 1
+            if version.in_use == 0 and version.state == State.UNLOADING:
+                self._wake.set()
+
+    def _resolve(self, spec: ModelSpec) -> Version:
+        model = self._model(spec.name)
+        number = spec.version if spec.label is None else self._labelled(model, spec.label)
+        split = model.choices.splits.get(spec.label or "") if spec.version is None else None
+        if split and model.answers(split.version) and split.takes(model.name, spec.key):
+            number = split.version
+        return self._default(model) if number is None else self._exactly(model, number)
+
+    def _model(self, name: str) -> Model:
+        if name in self._models:
+            return self._models[name]
+        if not self._started:
+            raise Unavailable(f"the server is still starting, {name} may be served in a moment; try again")
+        served = ", ".join(sorted(self._models)) or "none"
+        raise NotFound(f"Servable not found for request: Latest({name}); models served here: {served}")
+
+    def _labelled(self, model: Model, label: str) -> int:
+        if label in model.labels:
+            return model.labels[label]
+        if label in model.pending_labels:
+            raise Unavailable(
+                f"label {label} of {model.name} waits for version {model.pending_labels[label]}, "
+                "which is not available yet; try again"
+            )
+        known = ", ".join(sorted({*model.labels, *model.pending_labels})) or "none"
+        raise InvalidArgument(f"Unrecognized servable version label: {label}; labels of {model.name}: {known}")
+
+    def _default(self, model: Model) -> Version:
+        number = model.default()
+        chosen_is_coming = model.choices.default not in (None, number) and not self._started
+        if number is not None and not chosen_is_coming:
+            return model.versions[number]
+        if model.is_loading() or not self._started:
+            raise Unavailable(f"{model.name} is still loading; try again")
+        raise NotFound(f"Servable not found for request: Latest({model.name}); none of its versions is available")
+
+    def _exactly(self, model: Model, number: int) -> Version:
+        version = model.versions.get(number)
+        if version and version.state == State.AVAILABLE:
+            return version
+        if version and version.state in (State.START, State.LOADING):
+            raise Unavailable(f"{version.id} is still loading; try again")
+        there = ", ".join(map(str, model.available())) or "none"
+        why = f"; it failed to load: {version.error}" if version and version.error else ""
+        raise NotFound(
+            f"Servable not found for request: Specific({model.name}, {number}){why}; available versions: {there}"
+        )
+
+    # -- status --------------------------------------------------------------------------------------------------------
+
+    def models(self) -> list[str]:
+        """The names of the configured models."""
+        with self._lock:
+            return sorted(name for name, model in self._models.items() if not model.removed)
+
+    def available(self, name: str) -> list[int]:
+        """The numbers of a model's versions that answer, largest first. Raises NotFound."""
+        with self._lock:
+            return self._model(name).available()
+
+    def status(self, spec: ModelSpec) -> list[VersionStatus]:
+        """The states of a model's versions, largest first; of one version if `spec` names it. Raises NotFound."""
+        with self._lock:
+            model = self._models.get(spec.name)
+            if model is None:
+                raise NotFound(f"Could not find any versions of model {spec.name}")
+            number = self._labelled(model, spec.label) if spec.label is not None else spec.version
+            if number is not None and number not in model.versions:
+                raise NotFound(f"Could not find version {number} of model {spec.name}")
+            numbers = sorted(model.versions, reverse=True) if number is None else [number]
+            return [model.status(each) for each in numbers]
+
+    def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
+        """A model's labels: those that answer, and those that wait for their version."""
+        with self._lock:
+            model = self._model(name)
+            return dict(model.labels), dict(model.pending_labels)
+
+    def default_version(self, name: str) -> int | None:
+        """The version that answers when a request names none."""
+        with self._lock:
+            return self._model(name).default()
+
+    def splits(self) -> list[tuple[str, str, Split]]:
+        """Every model's splits: model, label ("" for the default), split."""
+        with self._lock:
+            models = [self._models[name] for name in self.models()]
+            return [(model.name, label, split) for model in models for label, split in model.choices.splits.items()]
+
+    def shadow_of(self, answered: ServableId) -> int | None:
+        """The version that is shown the photos that `answered` has answered; None if there is none, or no such model any more."""
+        with self._lock:
+            model = self._models.get(answered.name)
+            shadow = model.choices.shadow if model else None
+            return None if shadow == answered.version else shadow
+
+    @contextmanager
+    def switching(self, name: str) -> Iterator[Model]:
+        """A model that nobody else reads or changes until the block ends: a request sees all of a switch or nothing of it.
+
+        Raises NotFound.
+        """
+        with self._lock:
+            yield self._model(name)
+
+    def look_soon(self) -> None:
+        """Have the folders looked at now, since what is wanted of them has changed."""
+        self._wake.set()
+
+    def has_started(self) -> bool:
+        """Whether the first look is over: every version there was has been loaded, or has failed to."""
+        return self._started
+
+    def not_ready(self) -> str:
+        """Why the server is not ready, or "" once every configured model answers and the first look is over."""
+        with self._lock:
+            if not self._started:
+                return "the models are still loading"
+            if not self._models:
+                return "no model was found: expected a folder of model folders, each with a numeric folder per version"
+            silent = [name for name in self.models() if not self._models[name].available()]
+            return f"no version available of: {', '.join(sorted(silent))}" if silent else ""
+
+    # -- configuring ---------------------------------------------------------------------------------------------------
+
+    def sent_configuration(self) -> list[dict[str, Any]] | None:
+        """The models as somebody configured them while the server ran, None while it follows what it was started with."""
+        with self._lock:
+            return self._sent
+
+    def follow(self, configs: Sequence[ModelConfig] | None, by: Who, undoes: int | None = None) -> Switch | None:
+        """Serve these models from now on and until a restart; None: those the server was started with.
+
+        Who was answered goes on being answered, unless it is by a model that is left out; what has to be loaded is loaded
+        behind that. Gives the switch, or None if these were followed already.
+        """
+        source = self._configs_at_start if configs is None else (lambda: configs)
+        there, sent = list(source()), None if configs is None else to_json(configs)
+        with self._lock:
+            before = self._sent
+            if before == sent:
+                return None
+            self._configs, self._sent = source, sent
+            self._configure(there, undoes)
+            switch = self.switches.add(by, CONFIGURED, before, sent, undoes)
+        self.look_soon()
+        return switch
+
+    def wait_until_served(
+        self, configs: Sequence[ModelConfig], timeout: float, is_awaited: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Return once each of these models answers as it is configured.
+
+        Raises DeadlineExceeded if one still loads after `timeout` seconds, Cancelled when it is not awaited any more, and
+        an error of the code UNKNOWN, as TensorFlow Serving does, if one fails to load.
+        """
+        deadline = time.monotonic() + min(timeout, RELOAD_SECONDS)
+        with self._looked:
+            self.look_soon()
+            while waiting := self._not_served(configs):
+                left = deadline - time.monotonic()
+                if left <= 0 or self._closed:
+                    raise DeadlineExceeded(
+                        f"the new models are not there yet: {', '.join(waiting)}; they go on loading"
+                    )
+                if not is_awaited():
+                    raise Cancelled("nobody waits for the new models any more; they go on loading")
+                if not self._looked.wait(min(left, RELOAD_LOOK_SECONDS)):
+                    self.look_soon()
+
+    def _not_served(self, configs: Sequence[ModelConfig]) -> list[str]:
+        """The models that do not answer yet by these configurations; one that somebody left out since is not waited for."""
+        models = [self._models[config.name] for config in configs if config.name in self._models]
+        waiting = [model for model in models if not model.removed and not model.is_served()]
+        failed = [version for model in waiting for version in model.failed()]
+        if failed and not any(model.is_new or model.is_loading() for model in waiting):
+            reasons = "; ".join(f"{each.id}: {each.error}" for each in failed)
+            raise DogsnapError(f"Some models did not become available: {reasons}")
+        return sorted(model.name for model in waiting)
+
+    # -- watching ------------------------------------------------------------------------------------------------------
+
+    def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
+        """Look in a thread of its own, every `poll_seconds`; 0 looks until ready and then only when told to."""
+        self._watcher = threading.Thread(target=self._watch, args=(poll_seconds, on_ready), name="watch", daemon=True)
+        self._watcher.start()
+
+    def _watch(self, poll_seconds: float, on_ready: Callable[[], None]) -> None:
+        announced = False
+        while not self._closed:
+            self._look_safely()
+            if not announced and not self.not_ready():
+                announced = True
+                on_ready()
+            self._wake.wait((poll_seconds or None) if announced else min(poll_seconds or 1.0, 1.0))
+            self._wake.clear()
+
+    def _look_safely(self) -> None:
+        """A configuration or folder that cannot be read is told once, not at every look; what is loaded goes on answering."""
+        trouble = ""
+        try:
+            self.look()
+        except (DogsnapError, OSError) as error:
+            trouble = str(error)
+        except Exception as error:
+            trouble = repr(error)
+            log.debug("looking at the model folders failed", exc_info=error)
+        if trouble and trouble != self._trouble:
+            log.error("looking at the model folders failed; the loaded versions go on answering: %s", trouble)
+        self._trouble = trouble
+
+    def look(self, trust: bool = False) -> None:
+        """Compare folders and configuration with what is loaded, and load and unload what differs.
+
+        `trust` takes a folder as complete without having seen it unchanged twice, for callers that look only once.
+        """
+        with self._looking:
+            self._follow_configs()
+            unsettled, troubles = False, []
+            for name in self.models():
+                try:
+                    unsettled |= self._look_at(self._models[name], trust)
+                except OSError as error:  # one folder that cannot be read is no reason to forget the other models
+                    troubles.append(f"{name}: {error}")
+            self._finish_unloads()
+            with self._looked:
+                self._started = self._started or not unsettled
+                self._looked.notify_all()
+            if troubles:
+                raise OSError("; ".join(troubles))
+
+    def _follow_configs(self) -> None:
+        configs = self._configs
+        there = list(configs())  # reads a folder or a file, so without the lock
+        with self._lock:
+            if configs is self._configs:  # else somebody sent others meanwhile
+                self._configure(there)
+
+    def _configure(self, configs: list[ModelConfig], undoes: int | None = None) -> None:
+        """Hold the models to these configurations. Call with the lock held; what has to load waits for the next look.
+
+        `undoes`: the switch that is undone by it, and so by the labels it moves.
+        """
+        for config in configs:
+            model = self._models.get(config.name)
+            if model is None:
+                model = self._models[config.name] = self._restored(config)
+                self._configure_labels(model, self.switches.configured_labels(model.name), undoes)
+            elif model.config != config:
+                before, model.config, model.is_new = dict(model.config.version_labels), config, True
+                self._configure_labels(model, before, undoes)
+            model.is_new |= model.removed
+            model.removed = False
+        for name in set(self._models) - {config.name for config in configs}:
+            self._models[name].removed = True
+            self.retire(self._models[name], self._models[name].available())
+
+    def _restored(self, config: ModelConfig) -> Model:
+        """A model as the log of switches left it, which is as the configuration says unless there is a file of them."""
+        model = Model(config)
+        for subject, value in self.switches.chosen(model.name).items():
+            if subject.kind == "label":
+                model.want(subject.name, value)
+            else:
+                model.choices.choose(subject.kind, subject.name, value)
+        return model
+
+    def _configure_labels(self, model: Model, before: dict[str, int], undoes: int | None) -> None:
+        """Follow the configuration where it changed, and leave alone what people switched since."""
+        after = dict(model.config.version_labels)
+        for label in sorted({*before, *after}):
+            if before.get(label) != after.get(label):
+                was = model.wanted(label)
+                model.want(label, after.get(label))
+                self.switches.add(CONFIGURATION, Subject(model.name, "label", label), was, after.get(label), undoes)
+
+    def _look_at(self, model: Model, trust: bool) -> bool:
+        """Returns whether a folder is there that may still be changing."""
+        config = model.config
+        folders = version_folders(Path(config.base_path))
+        if not folders and model.available():  # a disk that is away, or somebody replaces what is there
+            raise OSError(f"no version is left in {config.base_path}")
+        unsettled = False
+        for version in self._tracked(model, folders):
+            if model.config is config and self._wants_load(version):
+                if trust or self._is_settled(version.path):
+                    self._load(model, version)
+                else:
+                    unsettled |= is_complete(version.path)
+        with self._lock:  # loading took its time, and somebody may have chosen or configured otherwise since
+            if model.config is not config or model.removed:
+                return True
+            model.is_new &= unsettled
+            aspired = self._aspired(model, folders)
+            self.retire(model, [n for n in model.available() if n not in aspired], keep_one=bool(aspired))
+        return unsettled
+
+    def _aspired(self, model: Model, folders: dict[int, Path]) -> set[int]:
+        """The versions that policy and choices ask for, of those there are. Call with the lock held."""
+        return model.choices.aspired(aspired_versions(model.config.model_version_policy, folders), folders)
+
+    def _tracked(self, model: Model, folders: dict[int, Path]) -> list[Version]:
+        """The versions that are, or are to be, loaded from these folders, largest first."""
+        with self._lock:
+            aspired = self._aspired(model, folders)
+            model.successors = {number: each for number, each in model.successors.items() if number in aspired}
+            return [model.track(number, folders[number]) for number in sorted(aspired, reverse=True)]
+
+    def _wants_load(self, version: Version) -> bool:
+        if version.state == State.START:
+            return True
+        if version.state != State.END:
+            return False
+        retry = time.monotonic() - version.failed_at >= self._retry_seconds
+        return not version.error or retry or fingerprint(version.path) != version.fingerprint
+
+    def _is_settled(self, path: Path) -> bool:
+        """Complete, and the same at two looks in a row: nobody is still copying."""
+        if not is_complete(path):
+            self._seen.pop(path, None)
+            return False
+        now = fingerprint(path)
+        untouched = not self._started and time.time() - max(entry[-1] for entry in now) / 1e9 > SETTLED_SECONDS
+        settled = untouched or self._seen.get(path) == now
+        self._seen[path] = now
+        return settled
+
+    def _load(self, model: Model, version: Version) -> None:
+        with self._lock:
+            version.state, version.error = State.LOADING, ""
+        started = time.monotonic()
+        try:
+            version.fingerprint = fingerprint(version.path)
+            servable = Servable.load(version.id, version.path)
+            records = warm_up(servable) if self._run_warm_up else 0
+            _trim()  # loading leaves up to 90 MB behind: the file of the graph, read and parsed
+        except Exception as error:  # a damaged folder can raise anything; the other versions go on answering
+            self._failed(version, error)
+            return
+        with self._lock:
+            version.load_seconds = time.monotonic() - started
+            if model.is_kept_out(version.id.version):
+                version.state = State.END
+                return
+            with self._default_noted(model):
+                model.take_over(version, servable)
+            self._apply_labels(model)
+        self._metrics.loaded(version.id, version.load_seconds)
+        log.info("loaded %s in %.1f s (%d warm-up records)", version.id, version.load_seconds, records)
+
+    def _failed(self, version: Version, error: Exception) -> None:
+        with self._lock:
+            version.state, version.failed_at = State.END, time.monotonic()
+            version.error = error.message if isinstance(error, DogsnapError) else f"{type(error).__name__}: {error}"
+        self._metrics.failed(version.id)
+        log.error("%s failed to load, tried again in %g s: %s", version.id, self._retry_seconds, version.error)
+
+    def _apply_labels(self, model: Model) -> None:
+        for label, number in list(model.pending_labels.items()):
+            if model.answers(number):
+                before = model.labels.get(label)
+                model.want(label, number)
+                if self._started:
+                    self.switches.add(WATCHER, Subject(model.name, "label", label), before, number)
+
+    @contextmanager
+    def _default_noted(self, model: Model) -> Iterator[None]:
+        """A version that comes or goes may change which one answers by default: that is a switch, too."""
+        before = model.default()
+        yield
+        if self._started and model.default() != before:
+            self.switches.add(WATCHER, Subject(model.name, "default"), before, model.default())
+
+    def retire(self, model: Model, numbers: list[int], keep_one: bool = False) -> None:
+        """No new request gets these versions; with `keep_one` the last available one stays until another is there.
+
+        Call it while `switching` the model; the versions go at the next look after their last request.
+        """
+        if keep_one and set(numbers) == set(model.available()):
+            numbers = numbers[1:]
+        with self._default_noted(model):
+            for number in numbers:
+                model.versions[number].state = State.UNLOADING
+
+    def _finish_unloads(self) -> None:
+        with self._lock:
+            ended = [version for model in self._models.values() for version in self._end_idle(model)]
+            self._models = {name: model for name, model in self._models.items() if not model.is_gone()}
+        for version in ended:
+            log.info("unloaded %s from %s", version.id, version.path)
+        if ended:
+            _give_memory_back()
+
+    def _end_idle(self, model: Model) -> list[Version]:
+        ended = model.end_idle()
+        for version in ended:
+            if not model.answers(version.id.version):  # else it answers from elsewhere
+                self._metrics.unloaded(version.id)
+        for gone in model.forget_vanished():
+            self._seen.pop(gone.path, None)
+            self._metrics.forgotten(gone.id)
+        return ended
+
+    def close(self) -> None:
+        """Stop watching. Loaded versions go with the process."""
+        self._closed = True
+        self._wake.set()
+        if self._watcher is not None:
+            self._watcher.join(timeout=5.0)
+
+
+def _give_memory_back() -> None:
+    """Collect the unloaded versions, whose functions refer to each other in circles, and return the pages to the system.
+
+    Without malloc_trim, of the 320 MB that an Inception v3 takes, 250 MB stayed with the process (x86-64, glibc 2.36).
+    """
+    gc.collect()
+    _trim()
+
+
+def _trim() -> None:
+    with suppress(OSError, AttributeError):  # another C library than glibc has no malloc_trim
+        ctypes.CDLL(None).malloc_trim(0)

@@ -1,0 +1,148 @@
+"""tf.Example in, classes and values out: what the classify and regress methods of TensorFlow Serving mean.
+
+It does not read JSON text or protobuf requests; it makes Examples from JSON values and shapes outputs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from backend.errors import InvalidArgument
+from backend.serving.tensors.signatures import ServableId, Signature
+from backend.serving.tensors.tensors import is_base64, show, to_bytes, type_name
+
+METHODS = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
+KIND_NAMES = {"bytes_list": "bytes", "float_list": "float", "int64_list": "int64"}
+INT64 = range(-(2**63), 2**63)
+
+
+# -- JSON values to Examples -------------------------------------------------------------------------------------------
+
+
+def examples_from_body(fields: Mapping[str, Any], method: str) -> list[bytes]:
+    """The serialized tf.Examples of a classify or regress body, each with the body's context merged in."""
+    rows = _checked_examples(fields, method)
+    context = _example(fields["context"]) if "context" in fields else tf.train.Example()
+    return [merged(_example(row), context) for row in rows]
+
+
+def _checked_examples(fields: Mapping[str, Any], method: str) -> list:
+    if "examples" not in fields:
+        raise InvalidArgument(
+            f"JSON Value: {show(fields)} When method is {method}, key 'examples' is expected and was not found"
+        )
+    rows = fields["examples"]
+    if not isinstance(rows, list):
+        raise InvalidArgument(f"JSON Value: {show(fields)} Expecting 'examples' value to be an list/array")
+    if not rows:
+        raise InvalidArgument(f"JSON Value: {show(fields)} 'examples' value is an empty array")
+    return rows
+
+
+def merged(example: tf.train.Example, context: tf.train.Example) -> bytes:
+    """One example with the shared context under it, serialized; the example's own features win."""
+    both = tf.train.Example()
+    both.CopyFrom(context)
+    for name, feature in example.features.feature.items():
+        both.features.feature[name].CopyFrom(feature)
+    return both.SerializeToString()
+
+
+def _example(value: Any) -> tf.train.Example:
+    if not isinstance(value, dict):
+        raise InvalidArgument(f"Example must be JSON object but got JSON {type_name(value)}")
+    example = tf.train.Example()
+    for name, content in value.items():
+        _fill(example.features.feature[name], name, content if isinstance(content, list) else [content])
+    return example
+
+
+def _fill(feature: tf.train.Feature, name: str, values: list) -> None:
+    for value in values:
+        kind, converted = _feature_value(name, value)
+        if feature.WhichOneof("kind") not in (None, kind):
+            raise InvalidArgument(
+                f"Unexpected element type in feature: {name} expecting type: {KIND_NAMES[feature.WhichOneof('kind')]}"
+            )
+        getattr(feature, kind).value.append(converted)
+
+
+def _feature_value(name: str, value: Any) -> tuple[str, Any]:
+    if isinstance(value, int):  # a bool is one, and becomes 0 or 1
+        if value not in INT64:
+            raise InvalidArgument(f"Feature: {name} has uint64_t element. Only int64_t is supported.")
+        return "int64_list", int(value)
+    if isinstance(value, float):
+        return "float_list", value
+    if isinstance(value, str) or is_base64(value):
+        return "bytes_list", to_bytes(value)
+    raise InvalidArgument(f"Feature: {name} has element with unexpected JSON type: {type_name(value)}")
+
+
+# -- outputs to results ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ClassifyResult:
+    """`labels` and `scores` (examples, classes): "" and 0.0 where the signature has no such output."""
+
+    servable: ServableId
+    labels: np.ndarray
+    scores: np.ndarray
+
+    def rows(self) -> list[list[tuple[str, float]]]:
+        """Per example its (label, score) pairs."""
+        return [
+            [(label, float(score)) for label, score in zip(labels, scores, strict=True)]
+            for labels, scores in zip(self.labels, self.scores, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class RegressResult:
+    """`values` (examples)."""
+
+    servable: ServableId
+    values: np.ndarray
+
+    def rows(self) -> list[float]:
+        return [float(value) for value in self.values]
+
+
+def check_signature(signature: Signature, method: str) -> str:
+    """The alias of the one input that takes Examples. Raises InvalidArgument if the signature has another method."""
+    expected, word = METHODS[method], {"classify": "classification", "regress": "regression"}[method]
+    if signature.method != expected:
+        raise InvalidArgument(
+            f"Expected {word} signature method_name to be {expected}. Was: {signature.method} (signature {signature.name})"
+        )
+    if len(signature.inputs) != 1:
+        raise InvalidArgument(f"Expected one input Tensor. Signature {signature.name} has {len(signature.inputs)}")
+    return next(iter(signature.inputs))
+
+
+def classify_result(servable: ServableId, outputs: Mapping[str, np.ndarray], count: int) -> ClassifyResult:
+    """From the outputs `classes` (strings) and `scores` (floats), of which one may be missing."""
+    if not {"classes", "scores"} & set(outputs):
+        raise InvalidArgument(f"Expected classification outputs classes and/or scores, found: {sorted(outputs)}")
+    for alias in ("classes", "scores"):
+        if alias in outputs and (outputs[alias].ndim != 2 or len(outputs[alias]) != count):
+            raise InvalidArgument(f"Expected {alias} of shape [{count} num_classes] but got {outputs[alias].shape}")
+    shape = outputs.get("scores", outputs.get("classes")).shape
+    classes = outputs.get("classes", np.full(shape, b"", dtype=object))
+    labels = np.array([[text.decode("utf-8", "replace") for text in row] for row in classes], dtype=object)
+    return ClassifyResult(servable, labels.reshape(shape), outputs.get("scores", np.zeros(shape, np.float32)))
+
+
+def regress_result(servable: ServableId, outputs: Mapping[str, np.ndarray], count: int) -> RegressResult:
+    """From the one output `outputs`, of shape (examples) or (examples, 1)."""
+    values = outputs.get("outputs")
+    if values is None or values.shape not in ((count,), (count, 1)):
+        found = {alias: value.shape for alias, value in outputs.items()}
+        raise InvalidArgument(
+            f"Expected a regression output of shape [{count}] or [{count} 1] named outputs, found: {found}"
+        )
+    return RegressResult(servable, values.reshape(count))

@@ -1,0 +1,43 @@
+"""What a version takes and gives: its signatures, by name, and the id that names it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from backend.errors import FailedPrecondition
+
+DEFAULT_SIGNATURE = "serving_default"
+BYTES_SUFFIX = (
+    "_bytes"  # an alias that ends so carries bytes, by the convention of Cloud ML Engine and TensorFlow Serving
+)
+
+
+@dataclass(frozen=True, order=True)
+class ServableId:
+    """A model's name and the number of one of its versions."""
+
+    name: str
+    version: int
+
+    def __str__(self) -> str:
+        return f"{self.name} version {self.version}"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What one entry of a SavedModel takes and gives, by alias; `method` is e.g. tensorflow/serving/predict."""
+
+    name: str
+    method: str
+    inputs: Mapping[str, tf.TensorSpec]
+    outputs: Mapping[str, tf.TensorSpec]
+
+
+class UnknownSignature(FailedPrecondition):
+    """`name` was asked for, `known` are there."""
+
+    def __init__(self, name: str, known: Sequence[str]):
+        there = ", ".join(f'"{each}"' for each in known)
+        super().__init__(f'Serving signature name: "{name}" not found in signature def; this version has: {there}')
+        self.name = name

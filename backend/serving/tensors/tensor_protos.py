@@ -1,0 +1,182 @@
+"""Between TensorProto messages and arrays, without trusting what a message claims about itself.
+
+It does not look at signatures: whether dtype and shape are the declared ones is for the predictor.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2
+
+from backend.errors import InvalidArgument, Unimplemented
+from backend.serving.tensors.tensors import MAX_RANK
+
+STRING_BYTES = 24  # what a string costs in a tensor beside its characters
+# The field of tensor.proto that holds the values of a dtype. Half and bfloat16 are there as 16 bits in an int32, complex
+# numbers as pairs.
+FIELDS: dict[tf.DType, str] = {
+    tf.float16: "half_val",
+    tf.bfloat16: "half_val",
+    tf.float32: "float_val",
+    tf.float64: "double_val",
+    tf.int8: "int_val",
+    tf.int16: "int_val",
+    tf.int32: "int_val",
+    tf.int64: "int64_val",
+    tf.uint8: "int_val",
+    tf.uint16: "int_val",
+    tf.uint32: "uint32_val",
+    tf.uint64: "uint64_val",
+    tf.bool: "bool_val",
+    tf.string: "string_val",
+    tf.complex64: "scomplex_val",
+    tf.complex128: "dcomplex_val",
+}
+HALVES = (tf.float16, tf.bfloat16)
+
+
+def to_arrays(protos: Mapping[str, tensor_pb2.TensorProto], max_bytes: int) -> dict[str, np.ndarray]:
+    """Alias -> array of the message's dtype and shape; strings as object arrays of bytes.
+
+    One value may stand for all, as tf.make_tensor_proto writes it; `max_bytes` is what all arrays together may then
+    take. Raises InvalidArgument naming the alias, Unimplemented for a dtype that has no place in FIELDS.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    for alias, proto in protos.items():
+        try:
+            shape = _shape(proto.tensor_shape)
+            values = _values(proto, math.prod(shape))
+            max_bytes -= _filled_bytes(values, shape, max_bytes)
+            arrays[alias] = _shaped(values, shape)
+        except (InvalidArgument, Unimplemented) as error:
+            raise type(error)(f'tensor parsing error: input "{alias}": {error.message}') from error
+    return arrays
+
+
+def to_proto(array: np.ndarray) -> tensor_pb2.TensorProto:
+    """The values in the field of their dtype, since clients of TensorFlow Serving read `float_val` and its like."""
+    dtype = tf.string if array.dtype == object else tf.as_dtype(array.dtype)
+    if dtype not in FIELDS:
+        return tf.make_tensor_proto(array)
+    shape = tf.TensorShape(array.shape).as_proto()
+    proto = tensor_pb2.TensorProto(dtype=dtype.as_datatype_enum, tensor_shape=shape)
+    getattr(proto, FIELDS[dtype]).extend(_stored(array.reshape(-1), dtype).tolist())
+    return proto
+
+
+def _stored(values: np.ndarray, dtype: tf.DType) -> np.ndarray:
+    if dtype in HALVES:
+        return values.view(np.uint16)
+    if dtype.is_complex:
+        return values.view(values.real.dtype)
+    return values
+
+
+def _values(proto: tensor_pb2.TensorProto, count: int) -> np.ndarray:
+    dtype = _dtype(proto.dtype)
+    content = proto.tensor_content  # each look at it is a copy
+    return _from_content(content, dtype, count) if content else _from_field(proto, dtype)
+
+
+def _shaped(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        return values.reshape(shape) if len(values) == math.prod(shape) else np.broadcast_to(values, shape)
+    except (
+        ValueError
+    ):  # no value fits an empty shape however large its other sizes are, but NumPy takes none beyond all memory
+        raise InvalidArgument(f"shape {list(shape)} is beyond all memory; send sizes that a tensor can have") from None
+
+
+def _filled_bytes(values: np.ndarray, shape: tuple[int, ...], max_bytes: int) -> int:
+    """How much memory one value takes that stands for all; 0 if all are there. Raises InvalidArgument."""
+    count = math.prod(shape)
+    if len(values) == count:
+        return 0
+    if len(values) != 1 or count == 0:
+        raise InvalidArgument(f"expected {count} values for shape {list(shape)}, received {len(values)}")
+    needed = count * (STRING_BYTES + len(values[0]) if values.dtype == object else values.itemsize)
+    if needed > max_bytes:
+        raise InvalidArgument(
+            f"one value is to fill shape {list(shape)} with {needed} bytes; at most {max_bytes} bytes are taken "
+            "(DOGSNAP_MAX_TENSOR_BODY_MB); send a smaller tensor"
+        )
+    return needed
+
+
+def _dtype(number: int) -> tf.DType:
+    try:
+        dtype = tf.as_dtype(number)
+    except TypeError:
+        raise InvalidArgument(f"expected a DataType, received {number}") from None
+    if dtype not in FIELDS:
+        raise Unimplemented(f"{dtype.name} values are not taken; expected one of {', '.join(d.name for d in FIELDS)}")
+    return dtype
+
+
+def _shape(shape: tensor_shape_pb2.TensorShapeProto) -> tuple[int, ...]:
+    sizes = tuple(dim.size for dim in shape.dim)
+    if shape.unknown_rank or any(size < 0 for size in sizes):
+        raise InvalidArgument("expected a shape whose every size is known, received an unknown rank or a negative size")
+    if len(sizes) > MAX_RANK:
+        raise InvalidArgument(f"expected at most {MAX_RANK} dimensions, received {len(sizes)}")
+    return sizes
+
+
+def _from_field(proto: tensor_pb2.TensorProto, dtype: tf.DType) -> np.ndarray:
+    field = getattr(proto, FIELDS[dtype])
+    if dtype == tf.string:
+        return _objects(field)
+    received = np.array(field)
+    if dtype.is_complex:
+        return received[: len(received) // 2 * 2].view(dtype.as_numpy_dtype)
+    values = received.astype(np.uint16 if dtype in HALVES else dtype.as_numpy_dtype)
+    if values.dtype.itemsize < received.dtype.itemsize and not np.array_equal(values, received):
+        raise InvalidArgument(f"a value is out of the range of {dtype.name}")
+    return values.view(dtype.as_numpy_dtype)
+
+
+def _from_content(content: bytes, dtype: tf.DType, count: int) -> np.ndarray:
+    if dtype == tf.string:
+        return _objects(_split(content, count))
+    numpy_dtype = np.dtype(dtype.as_numpy_dtype)
+    if len(content) % numpy_dtype.itemsize:
+        raise InvalidArgument(f"{len(content)} bytes of tensor_content are no whole number of {dtype.name} values")
+    if dtype == tf.bool:  # a byte other than 0 and 1 would be a bool that is neither
+        return np.frombuffer(content, np.uint8) != 0
+    return np.frombuffer(content, numpy_dtype)
+
+
+def _split(content: bytes, count: int) -> list[bytes]:
+    """`count` strings: first the length of each as a varint, then their bytes."""
+    lengths: list[int] = []
+    position = 0
+    while len(lengths) < count:
+        length, position = _varint(content, position)
+        lengths.append(length)
+    if position + sum(lengths) != len(content):
+        raise InvalidArgument(f"tensor_content does not hold {count} strings")
+    strings = []
+    for length in lengths:
+        strings.append(content[position : position + length])
+        position += length
+    return strings
+
+
+def _varint(content: bytes, position: int) -> tuple[int, int]:
+    """The number that starts at `position`, and where the next one starts."""
+    number = shift = 0
+    while position < len(content) and shift < 64:
+        byte = content[position]
+        number |= (byte & 0x7F) << shift
+        position, shift = position + 1, shift + 7
+        if byte < 0x80:
+            return number, position
+    raise InvalidArgument("tensor_content ends within the lengths of its strings")
+
+
+def _objects(strings: Sequence[bytes]) -> np.ndarray:
+    array = np.empty(len(strings), dtype=object)
+    array[:] = list(strings)
+    return array

@@ -1,0 +1,344 @@
+"""Between JSON values and arrays, by a signature's types: the row and the columnar form of TensorFlow Serving's REST API.
+
+It does not read or write JSON text and does not run anything. Error texts hold the phrases that TensorFlow Serving's
+own tests look for.
+"""
+
+import base64
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import orjson
+import tensorflow as tf
+
+from backend.errors import InvalidArgument, Unimplemented
+from backend.serving.photos.base64_text import decode_base64
+from backend.serving.tensors.signatures import BYTES_SUFFIX, Signature
+
+SHOWN_BYTES = 256  # how much of a request an error text repeats, as TensorFlow Serving does
+MAX_RANK = 32  # dimensions; NumPy holds at most 64
+INTEGERS = (tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64)
+# The JSON types (as Python has them) of each tensor type. A bool is no number here, though Python says so.
+JSON_TYPES: dict[tf.DType, frozenset[type]] = {
+    tf.float32: frozenset((int, float)),
+    tf.float64: frozenset((int, float)),
+    tf.bool: frozenset((bool,)),
+    tf.string: frozenset((str, dict)),
+    **{dtype: frozenset((int,)) for dtype in INTEGERS},
+}
+TYPE_NAMES = {type(None): "Null", dict: "Object", list: "Array", str: "String", int: "Number", float: "Number"}
+
+
+# -- in ----------------------------------------------------------------------------------------------------------------
+
+
+def from_body(body: Mapping[str, Any], signature: Signature) -> dict[str, np.ndarray]:
+    """The inputs of a predict request's body, from "instances" (rows) or "inputs" (columns). Raises InvalidArgument."""
+    if "instances" in body and "inputs" in body:
+        raise InvalidArgument(
+            f"JSON Value: {show(body)} Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist "
+        )
+    if "instances" in body:
+        return from_rows(_checked_rows(body), signature)
+    if "inputs" in body:
+        return from_columns(body["inputs"], signature)
+    raise InvalidArgument("Missing 'inputs' or 'instances' key")
+
+
+def _checked_rows(body: Mapping[str, Any]) -> list:
+    rows = body["instances"]
+    if not isinstance(rows, list):
+        raise InvalidArgument(f"JSON Value: {show(body)} Expecting 'instances' to be an list/array")
+    if not rows:
+        raise InvalidArgument(f"JSON Value: {show(body)} No values in 'instances' array")
+    return rows
+
+
+def from_rows(rows: list, signature: Signature) -> dict[str, np.ndarray]:
+    """One array per input, its first dimension the number of rows. Raises InvalidArgument naming the row."""
+    as_objects = _is_object(rows[0])
+    if not as_objects:
+        _check_one_input(signature, "instances is a plain list, but expecting list of objects")
+    for number, row in enumerate(rows):
+        if _is_object(row) != as_objects:
+            wanted, got = ("object", "list") if as_objects else ("value/list", "object")
+            raise InvalidArgument(f"Expecting {wanted} but got {got} at item {number} of input list")
+    if not as_objects:
+        (alias,) = signature.inputs
+        return {alias: _stacked(rows, signature.inputs[alias].dtype, "")}
+    for number, row in enumerate(rows):
+        _check_row_keys(number, row, signature)
+    return {
+        alias: _stacked([row[alias] for row in rows], spec.dtype, f"key: {alias} ")
+        for alias, spec in signature.inputs.items()
+    }
+
+
+def _check_one_input(signature: Signature, sentence: str) -> None:
+    """A value that is no object by input can only mean the one there is."""
+    if not signature.inputs:
+        raise InvalidArgument(f"Failed to get input map for signature: {signature.name}; it has no inputs, send {{}}")
+    if len(signature.inputs) > 1:
+        raise InvalidArgument(
+            f"{sentence} as multiple input tensors required as per tensorinfo_map; expected inputs: {_aliases(signature)}"
+        )
+
+
+def _check_row_keys(number: int, row: Mapping[str, Any], signature: Signature) -> None:
+    for alias in row:
+        if alias not in signature.inputs:
+            raise InvalidArgument(
+                f"Failed to process element: {number} key: {alias} of 'instances' list. Error: INVALID_ARGUMENT: "
+                f"JSON object: does not have named input: {alias}; expected inputs: {_aliases(signature)}"
+            )
+    if len(row) != len(signature.inputs):
+        raise InvalidArgument(
+            f"Failed to process element: {number} of 'instances' list. JSON object: {show(row)} "
+            f"keys must be equal to: {_aliases(signature)}"
+        )
+
+
+def from_columns(value: Any, signature: Signature) -> dict[str, np.ndarray]:
+    """One array per input, each with its own shape; keys that are no input are ignored. Raises InvalidArgument."""
+    if not _is_object(value):
+        _check_one_input(signature, "inputs is a plain value/list, but expecting an object")
+        (alias,) = signature.inputs
+        value = {alias: value}
+    for alias in signature.inputs:
+        if alias not in value:
+            raise InvalidArgument(
+                f"Missing named input: {alias} in 'inputs' object. Expected inputs: {_aliases(signature)}"
+            )
+    return {alias: to_array(value[alias], spec.dtype) for alias, spec in signature.inputs.items()}
+
+
+def from_data(data: Any, signature: Signature) -> dict[str, np.ndarray]:
+    """The columns of Simple TensorFlow Serving: an object by alias, where a single value may stand for a batch of one.
+
+    Its clients send one photo bare to graphs that took one photo; here every input has a batch. Raises InvalidArgument.
+    """
+    if not isinstance(data, dict):
+        raise InvalidArgument(f"data is a JSON {type_name(data)}; expected an object by input: {_aliases(signature)}")
+    columns = from_columns(data, signature)
+    return {alias: _batched(column, signature.inputs[alias]) for alias, column in columns.items()}
+
+
+def _batched(column: np.ndarray, spec: tf.TensorSpec) -> np.ndarray:
+    return column[np.newaxis] if spec.shape.rank == column.ndim + 1 else column
+
+
+def takes(signature: Signature, data: Any) -> bool:
+    """Whether `data` has every input of the signature, by name and by kind of value (its first one)."""
+    if not isinstance(data, dict) or not set(signature.inputs) <= set(data):
+        return False
+    return all(type(_first(data[alias])) in JSON_TYPES.get(spec.dtype, ()) for alias, spec in signature.inputs.items())
+
+
+def _first(value: Any) -> Any:
+    while isinstance(value, list) and value:
+        value = value[0]
+    return value
+
+
+def to_array(value: Any, dtype: tf.DType) -> np.ndarray:
+    """A JSON value (scalar or nested lists of equal sizes) as an array of `dtype`; strings as an object array of bytes.
+
+    Raises InvalidArgument for a wrong type or ragged lists, Unimplemented for a dtype that JSON has no form for.
+    """
+    if dtype not in JSON_TYPES:
+        raise Unimplemented(f"Conversion of JSON Value: {show(value)} to type: {_name(dtype)}")
+    shape = _shape(value)
+    leaves = _leaves(value, shape)
+    if leaves is None or not set(map(type, leaves)) <= JSON_TYPES[dtype]:
+        _explain(value, shape, 0, dtype)
+    try:
+        with np.errstate(over="ignore"):  # beyond float32 is infinity, as TensorFlow Serving reads it
+            return _flat_array(leaves, dtype).reshape(shape)
+    except OverflowError:
+        raise InvalidArgument(
+            f"JSON Value: {show(value)} Type: Number is not of expected type: {_name(dtype)}; a value is out of its range"
+        ) from None
+
+
+def _stacked(values: list, dtype: tf.DType, where: str) -> np.ndarray:
+    """The rows' values under a new first dimension. The whole is tried at once; only a failure looks row by row."""
+    try:
+        return to_array(values, dtype)
+    except (InvalidArgument, Unimplemented) as whole:
+        number, message = _first_fault(values, dtype)
+        raise InvalidArgument(
+            f"Failed to process element: {number} {where}of 'instances' list. Error: {message or whole.message}"
+        ) from None
+
+
+def _first_fault(values: list, dtype: tf.DType) -> tuple[int, str]:
+    first = None
+    for number, value in enumerate(values):
+        try:
+            array = to_array(value, dtype)
+        except (InvalidArgument, Unimplemented) as error:
+            return number, f"{error.code}: {error.message}"
+        first = array if first is None else first
+        if array.size != first.size:
+            return number, f"INVALID_ARGUMENT: Expecting tensor size: {first.size} but got: {array.size}"
+        if array.shape != first.shape:
+            return number, f"INVALID_ARGUMENT: Expecting shape {_dims(first.shape)} but got: {_dims(array.shape)}"
+    return 0, ""
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    """The sizes along the first element of each list; whether all others agree is for `_leaves`."""
+    sizes = []
+    while isinstance(value, list):
+        sizes.append(len(value))
+        if len(sizes) > MAX_RANK:
+            raise InvalidArgument(f"expected lists nested at most {MAX_RANK} deep, received deeper ones")
+        if not value:
+            break
+        value = value[0]
+    return tuple(sizes)
+
+
+def _leaves(value: Any, shape: tuple[int, ...]) -> list | None:
+    """The values in row-major order, or None if a list has another size than the first one of its level."""
+    level = [value]
+    for size in shape:
+        if set(map(type, level)) - {list} or set(map(len, level)) - {size}:
+            return None
+        level = list(chain.from_iterable(level))
+    return level
+
+
+def _explain(value: Any, shape: tuple[int, ...], level: int, dtype: tf.DType) -> None:
+    """Find the first value that does not fit and raise the error that names it."""
+    if not isinstance(value, list):
+        if level != len(shape):
+            raise InvalidArgument(
+                f"JSON Value: {show(value)} found at incorrect level: {level + 1} in the JSON DOM. "
+                f"Expected at level: {len(shape)}"
+            )
+        if type(value) not in JSON_TYPES[dtype]:
+            raise InvalidArgument(
+                f"JSON Value: {show(value)} Type: {type_name(value)} is not of expected type: {_name(dtype)}"
+            )
+        return
+    if level >= len(shape):
+        raise InvalidArgument(f"Encountered list at unexpected level: {level} expected < {len(shape)}")
+    if len(value) != shape[level]:
+        raise InvalidArgument(
+            f"Encountered list at unexpected size: {len(value)} at level: {level} expected size: {shape[level]}"
+        )
+    for each in value:
+        _explain(each, shape, level + 1, dtype)
+
+
+def _flat_array(leaves: list, dtype: tf.DType) -> np.ndarray:
+    if dtype != tf.string:
+        return np.array(leaves, dtype=dtype.as_numpy_dtype)
+    array = np.empty(len(leaves), dtype=object)
+    array[:] = [to_bytes(leaf) for leaf in leaves]
+    return array
+
+
+def to_bytes(value: str | Mapping[str, Any]) -> bytes:
+    """A JSON string as its UTF-8 bytes, or the bytes in {"b64": ...}. Raises InvalidArgument."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if not is_base64(value):
+        raise InvalidArgument(f"JSON Value: {show(value)} not formatted correctly for base64 data")
+    return decode_base64(value["b64"])
+
+
+def is_base64(value: Any) -> bool:
+    """Whether a JSON value stands for bytes: an object with the one key "b64" and a string."""
+    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("b64"), str)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict) and not is_base64(value)
+
+
+def show(value: Any) -> str:
+    """A JSON value for an error text, cut short."""
+    try:
+        text = orjson.dumps(value)
+    except (TypeError, ValueError):  # numbers and nesting beyond what JSON text can carry back
+        text = repr(value).encode("utf-8", "replace")
+    return text[:SHOWN_BYTES].decode("utf-8", "ignore")
+
+
+def type_name(value: Any) -> str:
+    """The JSON type of a value, in the words of TensorFlow Serving."""
+    return str(value) if isinstance(value, bool) else TYPE_NAMES[type(value)]
+
+
+def _name(dtype: tf.DType) -> str:
+    return {"float32": "float", "float64": "double", "float16": "half"}.get(dtype.name, dtype.name)
+
+
+def _dims(shape: Iterable[int]) -> str:
+    return "[" + ",".join(map(str, shape)) + "]"
+
+
+def _aliases(signature: Signature) -> str:
+    return ",".join(sorted(signature.inputs))
+
+
+# -- out ---------------------------------------------------------------------------------------------------------------
+
+
+def to_rows(outputs: Mapping[str, np.ndarray]) -> list | np.ndarray:
+    """The outputs row by row: bare values for one output, else objects. Raises InvalidArgument without a common batch."""
+    _check_batch(outputs)
+    columns = {alias: to_json(alias, value) for alias, value in outputs.items()}
+    if len(columns) == 1:
+        return next(iter(columns.values()))
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def to_columns(outputs: Mapping[str, np.ndarray]) -> Any:
+    """The outputs as they are: the bare value for one output, else an object by alias."""
+    columns = {alias: to_json(alias, value) for alias, value in outputs.items()}
+    return next(iter(columns.values())) if len(columns) == 1 else columns
+
+
+def _check_batch(outputs: Mapping[str, np.ndarray]) -> None:
+    batch = None
+    for alias, value in outputs.items():
+        if value.ndim == 0:
+            raise InvalidArgument(f"Tensor name: {alias} has no shape information ")
+        batch = value.shape[0] if batch is None else batch
+        if value.shape[0] != batch:
+            raise InvalidArgument(
+                f"Tensor name: {alias} has inconsistent batch size: {value.shape[0]} expecting: {batch}"
+            )
+
+
+def to_json(alias: str, value: np.ndarray) -> Any:
+    """An output as what orjson writes: numeric arrays as they are, strings as nested lists.
+
+    Strings of an alias that ends in _bytes become {"b64": ...}, and so do strings that are no UTF-8 text, which JSON
+    could not carry. Raises InvalidArgument for a dtype that JSON has no form for.
+    """
+    if value.dtype == object:
+        return _strings(value, as_bytes=alias.endswith(BYTES_SUFFIX))
+    if tf.as_dtype(value.dtype) not in JSON_TYPES:
+        raise InvalidArgument(f"Failed to write JSON value for tensor type: {_name(tf.as_dtype(value.dtype))}")
+    return np.ascontiguousarray(value) if value.ndim else value.item()
+
+
+def _strings(value: np.ndarray, as_bytes: bool) -> Any:
+    texts = np.empty(value.shape, dtype=object)
+    texts.flat = [_string(each, as_bytes) for each in value.flat]
+    return texts.tolist()
+
+
+def _string(value: bytes, as_bytes: bool) -> str | dict[str, str]:
+    if not as_bytes:
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            pass
+    return {"b64": base64.b64encode(value).decode("ascii")}

@@ -1,0 +1,275 @@
+"""Runs a version's network by OpenVINO where the version brings it in that form, since its export found that to be faster.
+
+It converts and measures nothing: `export/acceleration.py` does. What stands around the network (decoding, resizing, names)
+stays TensorFlow's, and so does the whole version wherever OpenVINO cannot be used.
+"""
+
+import json
+import logging
+import os
+import queue
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from backend.serving.versions import checksums
+
+log = logging.getLogger("dogsnap.runtimes")
+
+FOLDER = Path("assets.extra") / "runtime"  # TensorFlow Serving does not look into it
+FACTS, NETWORK, AROUND = "runtime.json", "network.xml", "around"
+BEFORE, AFTER = "before_", "after_"
+TENSORFLOW, OPENVINO = "tensorflow", "openvino"
+EXACT, FAST = "f32", "bf16"  # OpenVINO's names of what a network multiplies
+MOST_STREAMS = 8  # images in the network at once: each has memory of its own
+
+Arrays = dict[str, np.ndarray]
+Run = Callable[[Mapping[str, tf.Tensor]], Mapping[str, Any]]
+
+
+class Unfit(Exception):
+    """OpenVINO cannot run this version here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What an export found out and wrote into runtime.json.
+
+    `precision`: EXACT or FAST, the numbers that the network multiplies. `speedup`: how many times as fast as TensorFlow.
+    `largest_difference`: between their answers; `tolerance`: what was allowed. `measured_by`: program and processor.
+    `outputs`: of the network, in its order. `signatures`: the outputs of each signature. `grey`: the answers to a grey image.
+    """
+
+    precision: str
+    speedup: float
+    largest_difference: float
+    tolerance: float
+    measured_by: str
+    outputs: Sequence[str]
+    signatures: Mapping[str, Sequence[str]]
+    grey: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, folder: Path) -> "Facts":
+        """Raises Unfit for a file that is not as `write` writes it."""
+        try:
+            return cls(**json.loads((folder / FACTS).read_text(encoding="utf-8")))
+        except (OSError, TypeError, ValueError) as error:
+            raise Unfit(f"{folder / FACTS} cannot be read: {error}") from error
+
+    def write(self, folder: Path) -> None:
+        """Put the facts down as JSON."""
+        (folder / FACTS).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+    def summary(self) -> dict[str, Any]:
+        """What a reader of `/api/models` learns."""
+        return {
+            "name": OPENVINO,
+            "precision": self.precision,
+            "speedup": self.speedup,
+            "largest_difference": self.largest_difference,
+            "measured_by": self.measured_by,
+        }
+
+
+def load(version: Path, identity: object) -> "tuple[Accelerated | None, dict[str, Any]]":
+    """The version's signatures by OpenVINO, or None where TensorFlow has to run them; and what `/api/models` says of it."""
+    if not (version / FOLDER).is_dir():
+        return None, {"name": TENSORFLOW}
+    try:
+        if tf.config.list_physical_devices("GPU"):
+            raise Unfit("TensorFlow has a GPU here")
+        accelerated = Accelerated(version / FOLDER)
+    except Exception as error:  # made by another program, for another processor: TensorFlow can run it anyway
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        log.warning("%s is run by TensorFlow, not by OpenVINO: %s", identity, reason)
+        return None, {"name": TENSORFLOW, "in_place_of": OPENVINO, "reason": reason}
+    return accelerated, accelerated.facts.summary()
+
+
+class Accelerated:
+    """The signatures of a version, each in three steps: before the network, the network, after it."""
+
+    def __init__(self, folder: Path):
+        """Raises Unfit, or whatever OpenVINO raises, where it does not answer as the export's TensorFlow did."""
+        self.facts = Facts.read(folder)
+        self._network = shared_network(folder, self.facts)
+        self._around = tf.saved_model.load(str(folder / AROUND))
+        steps = self._around.signatures
+        self.signatures: dict[str, Run] = {
+            name: self._run(outputs, steps, steps.get(AFTER + name)) for name, outputs in self.facts.signatures.items()
+        }
+
+    def _run(self, outputs: Sequence[str], steps: Mapping[str, Callable], after: Callable | None) -> Run:
+        def run(**inputs: tf.Tensor) -> Mapping[str, Any]:
+            (alias,) = inputs
+            before = steps.get(BEFORE + alias)
+            (images,) = (before(**inputs) if before else inputs).values()
+            answers = self._network.run(images.numpy())
+            if after:
+                return after(**{name: tf.constant(value) for name, value in answers.items()})
+            return {name: answers[name] for name in outputs}
+
+        return run
+
+
+class Weights:
+    """The network as it lies in its file, which is mapped into memory once for all precisions."""
+
+    def __init__(self, file: Path):
+        self.core = import_openvino().Core()
+        self.model = self.core.read_model(file)
+
+
+class Network:
+    """A network compiled for this processor: one copy for all threads, and for all versions that hold the same network.
+
+    Lab note, Inception v3 on two cores, ms a photo with base64 and decoding, the least of seven rounds in turn:
+                               float32, 1 caller   8 callers   bfloat16, 1 caller   8 callers
+    one stream of two threads  46.6                48.9        17.5                 15.9
+    two streams of one thread  85.5                44.3        22.1                 10.9
+    So several images at once get a core each, and one that is alone gets all cores: a network compiled once more, 80 MB. In
+    bfloat16 it would save 5 ms, which is not worth that. Threads tied to cores (OpenVINO's default) took 1.6 times as long
+    beside another program.
+    """
+
+    def __init__(self, weights: Weights, precision: str, outputs: Sequence[str]):
+        self.shape = tuple(weights.model.input(0).get_shape())[1:]
+        self._weights, self._outputs = weights, outputs
+        self._together = _requests(weights, precision, min(cores(), MOST_STREAMS))
+        self._alone = _requests(weights, precision, 1) if precision == EXACT and cores() > 1 else self._together
+        self._running, self._lock = 0, threading.Lock()
+
+    def run(self, images: np.ndarray) -> Arrays:
+        """Images float32 (n, height, width, channels) -> each output, (n, ...).
+
+        An image costs the same in a batch of any size, since the network sees one at a time.
+        """
+        seen = images if len(images) else np.zeros((1, *self.shape), np.float32)
+        with self._entered() as is_alone:
+            rows = self._rows(seen, self._alone if is_alone and len(seen) == 1 else self._together)
+        return {name: np.stack([row[place] for row in rows])[: len(images)] for place, name in enumerate(self._outputs)}
+
+    @contextmanager
+    def _entered(self) -> Iterator[bool]:
+        """Whether nobody else is in the network."""
+        with self._lock:
+            self._running += 1
+            is_alone = self._running == 1
+        try:
+            yield is_alone
+        finally:
+            with self._lock:
+                self._running -= 1
+
+    def _rows(self, images: np.ndarray, idle: queue.SimpleQueue) -> list[list[np.ndarray]]:
+        """The outputs of each image, side by side as far as there are idle requests."""
+        rows: list[list[np.ndarray]] = []
+        while len(rows) < len(images):
+            held = _take(idle, len(images) - len(rows))
+            try:
+                parts = [np.ascontiguousarray(images[len(rows) + place][np.newaxis]) for place in range(len(held))]
+                for request, part in zip(held, parts, strict=True):
+                    request.start_async([part], share_inputs=True)
+                rows += [self._row(request) for request in held]
+            finally:
+                for request in held:
+                    idle.put(request)
+        return rows
+
+    def _row(self, request: Any) -> list[np.ndarray]:
+        request.wait()
+        return [request.get_output_tensor(place).data[0].copy() for place in range(len(self._outputs))]
+
+
+def _requests(weights: Weights, precision: str, streams: int) -> queue.SimpleQueue:
+    """The network compiled for so many images at once, and a place for each of them, used once."""
+    settings = {
+        "INFERENCE_PRECISION_HINT": precision,
+        "INFERENCE_NUM_THREADS": cores(),
+        "NUM_STREAMS": streams,
+        "ENABLE_CPU_PINNING": False,
+    }
+    compiled = weights.core.compile_model(weights.model, "CPU", settings)
+    idle: queue.SimpleQueue = queue.SimpleQueue()
+    for _ in range(streams):
+        request = compiled.create_infer_request()
+        request.infer([np.zeros(tuple(weights.model.input(0).get_shape()), np.float32)])
+        idle.put(request)
+    return idle
+
+
+def _take(idle: queue.SimpleQueue, most: int) -> list[Any]:
+    """One request, as soon as there is one, and what else is idle: who waits for several might wait for each other."""
+    taken = [idle.get()]
+    with suppress(queue.Empty):
+        while len(taken) < most:
+            taken.append(idle.get_nowait())
+    return taken
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_WEIGHTS: "weakref.WeakValueDictionary[str, Weights]" = weakref.WeakValueDictionary()
+_NETWORKS: "weakref.WeakValueDictionary[tuple[str, str], Network]" = weakref.WeakValueDictionary()
+_LOADING = threading.Lock()
+
+
+def shared_network(folder: Path, facts: Facts) -> Network:
+    """The network of a version; the one in memory already where another version holds the same files.
+
+    Raises Unfit when it does not answer as it did at the export.
+    """
+    file = folder / NETWORK
+    content = checksums.digest(file) + checksums.digest(file.with_suffix(".bin"))
+    with _LOADING:
+        network = _NETWORKS.get((content, facts.precision))
+        if network is None:
+            weights = _WEIGHTS.get(content) or Weights(file)
+            network = Network(weights, facts.precision, facts.outputs)
+            check_grey(network, facts)
+            _WEIGHTS[content] = weights
+            _NETWORKS[content, facts.precision] = network
+        return network
+
+
+def check_grey(network: Network, facts: Facts) -> None:
+    """Raises Unfit unless the network answers a grey image as it did for the export; that also is its first, slow run."""
+    answers = network.run(np.full((1, *network.shape), 0.5, np.float32))
+    for name, expected in facts.grey.items():
+        difference = float(np.abs(answers[name] - np.asarray(expected)).max())
+        if not difference <= facts.tolerance:
+            raise Unfit(
+                f"it answers a grey image otherwise than at the export: {name} differs by {difference:.2g}, "
+                f"expected at most {facts.tolerance:g}"
+            )
+
+
+def import_openvino() -> Any:
+    """The module openvino, without its converter of models: that one reports each import to its maker over the network.
+
+    Raises Unfit where it is not installed.
+    """
+    converter = "openvino.tools.ovc"
+    left_out = converter not in sys.modules
+    if left_out:
+        sys.modules[converter] = None
+    try:
+        import openvino
+    except ImportError as error:
+        raise Unfit(f"OpenVINO is not installed ({error})") from error
+    finally:
+        if left_out:
+            del sys.modules[converter]
+    return openvino

@@ -1,0 +1,272 @@
+"""One version of a model: its signatures, its self-description, and, of a loaded one, the call that runs it.
+
+It does not know where versions come from or which one answers a request: that is `repository.py`.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+
+from backend.errors import DogsnapError, FailedPrecondition, Internal, InvalidArgument, Unavailable
+from backend.serving.photos import preprocessing
+from backend.serving.photos.base64_text import to_web_safe_base64
+from backend.serving.photos.photo_values import Decoding
+from backend.serving.tensors.signatures import BYTES_SUFFIX, DEFAULT_SIGNATURE, ServableId, Signature, UnknownSignature
+from backend.serving.versions import checksums, runtimes
+
+PHOTO_SIGNATURES = ("scores", "image_bytes", DEFAULT_SIGNATURE)  # in the order of preference
+DESCRIPTION_FILE = Path("assets.extra") / "dogsnap.json"
+# A kernel that fails with one of these was given bad input: the graph has nothing else to fail on.
+INPUT_ERRORS = (
+    tf.errors.InvalidArgumentError,
+    tf.errors.OutOfRangeError,
+    tf.errors.DataLossError,
+    tf.errors.FailedPreconditionError,
+    tf.errors.UnimplementedError,
+    tf.errors.NotFoundError,
+)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a version says about itself in assets.extra/dogsnap.json; empty for a SavedModel without that file.
+
+    `labels`: one {"id", "name", "name_zh"} per class, in class order. `input_size`: (height, width) of the network.
+    `decision`: the thresholds in [0, 1] of the answers "dog" and "confident".
+    """
+
+    labels: tuple[Mapping[str, str], ...] = ()
+    input_size: tuple[int, int] | None = None
+    decision: Mapping[str, float] = field(default_factory=dict)
+    raw: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> "Description":
+        file = path / DESCRIPTION_FILE
+        if not file.exists():
+            return cls()
+        raw = json.loads(file.read_text(encoding="utf-8"))
+        size = raw.get("input_size")
+        _check_description(raw, file)
+        return cls(tuple(raw.get("labels", ())), tuple(size) if size else None, raw.get("decision", {}), raw)
+
+
+def _check_description(raw: Mapping[str, Any], file: Path) -> None:
+    """Raises ValueError when what names the answers is not whole: better no version than one that fails on every photo."""
+    labels, decision = raw.get("labels", ()), raw.get("decision", {})
+    if any("id" not in label or "name" not in label for label in labels):
+        raise ValueError(f"{file}: expected an id and a name in every label")
+    missing = {"dog_threshold", "confident_threshold"} - set(decision)
+    if labels and missing:
+        raise ValueError(f"{file} has labels, but its decision lacks {', '.join(sorted(missing))}")
+
+
+class BaseServable:
+    """What is asked of a version wherever it runs: its signatures, what it says about itself, and how it takes photos.
+
+    A kind of servable adds `run`.
+    """
+
+    # Where its labels come from, for who finds none.
+    label_source = "its assets.extra/dogsnap.json"
+
+    def __init__(
+        self,
+        identity: ServableId,
+        description: Description,
+        signature_defs: Mapping[str, Any],
+        names: Iterable[str],
+    ):
+        """`names` are the signatures that can be run. Raises ValueError for labels that do not fit them."""
+        self.id = identity
+        self.description = description
+        self.decoding = Decoding()
+        self.runtime: Mapping[str, Any] = {}
+        self.signature_defs = signature_defs
+        self.signatures = {name: _signature(name, signature_defs[name]) for name in names}
+        self._check_labels()
+
+    def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Run one signature on `inputs` (alias -> array of the declared dtype) and give every output.
+
+        Strings are object arrays of bytes on both sides. Raises InvalidArgument with the failing operation's sentence
+        when the graph cannot take these values.
+        """
+        raise NotImplementedError
+
+    def signature(self, name: str = "") -> Signature:
+        """The signature of that name, the default one for "". Raises UnknownSignature listing what there is."""
+        name = name or DEFAULT_SIGNATURE
+        if name not in self.signatures:
+            raise UnknownSignature(name, list(self.signatures))
+        return self.signatures[name]
+
+    def of_bytes(self, signature: Signature) -> Signature | None:
+        """The signature that takes bytes of files where `signature` takes them as base64 text; None where there is none.
+
+        Only merging is known to make two that answer the same.
+        """
+        is_merged = self.description.raw.get("source", {}).get("decode") == "base64"
+        other = self.signatures.get("".join(signature.inputs) + BYTES_SUFFIX)
+        is_same = other and list(other.inputs) == [other.name] and other.outputs == signature.outputs
+        return other if is_merged and is_same else None
+
+    def _check_labels(self) -> None:
+        """A version whose labels do not fit its outputs would name wrong breeds; it is better not loaded."""
+        labels = len(self.description.labels)
+        for signature in self.signatures.values():
+            classes = signature.outputs["prediction"].shape.as_list() if "prediction" in signature.outputs else []
+            if labels and len(classes) == 2 and classes[1] not in (None, labels):
+                raise ValueError(
+                    f"signature {signature.name} has {classes[1]} classes, the version's labels are {labels}"
+                )
+
+    def photo_signature(self) -> Signature:
+        """The signature that names breeds: "scores" if the version has it, since it alone can say "no dog"."""
+        for name in PHOTO_SIGNATURES:
+            signature = self.signatures.get(name)
+            if signature and len(signature.inputs) == 1 and "prediction" in signature.outputs:
+                return signature
+        raise FailedPrecondition(
+            f"{self.id} cannot name a photo: expected a signature {' or '.join(PHOTO_SIGNATURES)} with one input and the "
+            f"output prediction, it has: {', '.join(self.signatures)}; call it by its tensors under /v1/models/"
+        )
+
+    def run_photos(self, signature: Signature, photos: Sequence[bytes]) -> dict[str, np.ndarray]:
+        """Run a signature with one input on photos (bytes as `Photo.upright` gives them), one row of output for each.
+
+        What the input is decides what it gets: the file's bytes, base64 text, or the decoded and resized image.
+        Raises FailedPrecondition for a signature that takes none of these.
+        """
+        if len(signature.inputs) != 1:
+            raise FailedPrecondition(
+                f"signature {signature.name} of {self.id} cannot take a photo: expected one input, "
+                f"it has {', '.join(signature.inputs)}"
+            )
+        ((alias, spec),) = signature.inputs.items()
+        return self.run(signature, {alias: self._feed(alias, spec, photos)})
+
+    def _feed(self, alias: str, spec: tf.TensorSpec, photos: Sequence[bytes]) -> Any:
+        if spec.dtype == tf.string:
+            return list(photos) if alias.endswith(BYTES_SUFFIX) else [to_web_safe_base64(photo) for photo in photos]
+        if spec.dtype != tf.float32 or spec.shape.rank != 4:
+            raise FailedPrecondition(
+                f'input "{alias}" of {self.id} cannot take a photo: expected strings or float32 images (n, h, w, 3), '
+                f"it takes {spec.dtype.name} {spec.shape}"
+            )
+        try:
+            return _photos_to_images(self._image_size(spec))(tf.constant(list(photos)))
+        except tf.errors.OpError as error:
+            raise _translated(error) from error
+
+    def _image_size(self, spec: tf.TensorSpec) -> tuple[int, int]:
+        size = self.description.input_size or tuple(spec.shape[1:3])
+        if None in size:
+            raise FailedPrecondition(
+                f"{self.id} does not say which size of image it takes: expected input_size in assets.extra/dogsnap.json"
+            )
+        return size
+
+
+class Servable(BaseServable):
+    """A SavedModel in memory. One copy serves all threads: running a signature changes nothing in it."""
+
+    def __init__(self, identity: ServableId, path: Path, loaded: Any, signature_defs: Mapping[str, Any]):
+        self.path = path
+        self._loaded = loaded  # what the functions need, a SavedModel or a network of another runtime, lives as long
+        self._functions = dict(loaded.signatures)
+        super().__init__(identity, Description.read(path), signature_defs, self._functions)
+        self.runtime = {"name": runtimes.TENSORFLOW}
+
+    @classmethod
+    def load(cls, identity: ServableId, path: Path) -> "Servable":
+        """Load `path`, with the runtime that it brings along if that can run it.
+
+        Raises FailedPrecondition for a changed file; what TensorFlow raises for a damaged one comes through.
+        """
+        checksums.verify(path)
+        meta_graph = _serving_graph(path)
+        loaded, runtime = runtimes.load(path, identity)
+        if loaded is None:
+            loaded = tf.saved_model.load(str(path), tags=list(meta_graph.meta_info_def.tags))
+        servable = cls(identity, path, loaded, _copied(meta_graph.signature_def))
+        servable.decoding, servable.runtime = Decoding.of(meta_graph.graph_def), runtime
+        return servable
+
+    def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        tensors = {alias: tf.constant(value, signature.inputs[alias].dtype) for alias, value in inputs.items()}
+        try:
+            outputs = self._functions[signature.name](**tensors)
+            return {alias: _to_numpy(outputs[alias]) for alias in signature.outputs}
+        except tf.errors.OpError as error:
+            raise _translated(error) from error
+
+
+_IMAGE_FUNCTIONS: dict[tuple[int, int], Any] = {}
+
+
+def _photos_to_images(size: tuple[int, int]) -> Any:
+    """The shared preprocessing as one graph, since op by op it would hold Python's lock between the operations."""
+    if size not in _IMAGE_FUNCTIONS:
+        _IMAGE_FUNCTIONS[size] = tf.function(
+            lambda contents: preprocessing.photos_to_images(contents, size),
+            input_signature=[tf.TensorSpec([None], tf.string)],
+        )
+    return _IMAGE_FUNCTIONS[size]
+
+
+def _serving_graph(path: Path) -> meta_graph_pb2.MetaGraphDef:
+    graphs = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs
+    if not graphs:
+        raise ValueError(f"{path / 'saved_model.pb'} holds no graph")
+    return next((graph for graph in graphs if list(graph.meta_info_def.tags) == ["serve"]), graphs[0])
+
+
+def _copied(definitions: Mapping[str, meta_graph_pb2.SignatureDef]) -> dict[str, meta_graph_pb2.SignatureDef]:
+    """A part of a message keeps the whole of it in memory, here the constants of a frozen network; a copy does not."""
+    return {
+        name: meta_graph_pb2.SignatureDef.FromString(each.SerializeToString()) for name, each in definitions.items()
+    }
+
+
+def _signature(name: str, definition: meta_graph_pb2.SignatureDef) -> Signature:
+    return Signature(name, definition.method_name, _specs(definition.inputs), _specs(definition.outputs))
+
+
+def _specs(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, tf.TensorSpec]:
+    return {
+        alias: tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), alias)
+        for alias, info in sorted(infos.items())
+    }
+
+
+def _to_numpy(tensor: tf.Tensor | np.ndarray) -> np.ndarray:
+    """A string scalar comes as bare bytes from TensorFlow; everything here is an array."""
+    if isinstance(tensor, np.ndarray):
+        return tensor
+    return np.asarray(tensor.numpy(), dtype=object if tensor.dtype == tf.string else None)
+
+
+def _translated(error: tf.errors.OpError) -> DogsnapError:
+    if isinstance(error, INPUT_ERRORS):
+        return InvalidArgument(kernel_sentence(error.message))
+    if isinstance(error, tf.errors.ResourceExhaustedError):
+        return Unavailable("the server has no memory left for this request; send fewer or smaller inputs, or try again")
+    return Internal(kernel_sentence(error.message))
+
+
+# Lines that TensorFlow puts around an operation's sentence: where the graph was built, which is of no use to a caller.
+TRACE_LINE = re.compile(r"Graph execution error:|Detected at node |\s*File \"|<stack traces unavailable>|\s*$")
+
+
+def kernel_sentence(message: str) -> str:
+    """The operation's own sentence, without the trace around it."""
+    lines = [line for line in message.splitlines() if not TRACE_LINE.match(line)]
+    return re.sub(r"\s+", " ", re.sub(r"\[Op:[^\]]*\]", "", " ".join(lines))).strip()

@@ -1,0 +1,84 @@
+"""Runs the requests a version brings along, so that its first user does not wait for what happens only once.
+
+It does not write them: the export does.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis import input_pb2, prediction_log_pb2
+
+from backend.errors import FailedPrecondition
+from backend.serving.photos import photo
+from backend.serving.tensors.examples import merged
+from backend.serving.versions.servable import Servable
+
+RECORDS_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
+MAX_RECORDS = 1000  # as TensorFlow Serving has it; more fail the load
+
+
+def warm_up(servable: Servable) -> int:
+    """Run every record of the version's warm-up file; returns their number. A record that fails raises.
+
+    A version that names breeds also sees a photo, since for one that takes images the decoding is not in its records.
+    """
+    if servable.description.labels:
+        with suppress(FailedPrecondition):  # it has labels, but no signature that takes photos
+            servable.run_photos(servable.photo_signature(), [_checked_photo()])
+    file = servable.path / RECORDS_FILE
+    if not file.exists():
+        return 0
+    records = list(read_records(file))
+    for record in records:
+        _run(servable, record)
+    return len(records)
+
+
+def _checked_photo() -> bytes:
+    """A black photo by the way of a user's: the first check loads the readers of all kinds of files, which takes 10 ms."""
+    return photo.check(tf.io.encode_png(tf.zeros((1, 1, 3), tf.uint8)).numpy(), photo.PhotoLimits()).upright()
+
+
+def read_records(file: Path) -> Iterator[prediction_log_pb2.PredictionLog]:
+    """The records of a TFRecord file. Raises ValueError for more than MAX_RECORDS."""
+    dataset = tf.data.TFRecordDataset(str(file)).take(MAX_RECORDS + 1)
+    for number, record in enumerate(dataset.as_numpy_iterator(), start=1):
+        if number > MAX_RECORDS:
+            raise ValueError(f"Number of warmup records exceeds the maximum ({MAX_RECORDS}) at {file}")
+        yield prediction_log_pb2.PredictionLog.FromString(record)
+
+
+def _run(servable: Servable, record: prediction_log_pb2.PredictionLog) -> None:
+    kind = record.WhichOneof("log_type")
+    if kind == "predict_log":
+        request = record.predict_log.request
+        inputs = {alias: tf.make_ndarray(tensor) for alias, tensor in request.inputs.items()}
+        servable.run(servable.signature(request.model_spec.signature_name), inputs)
+    elif kind in ("classify_log", "regress_log"):
+        request = getattr(record, kind).request
+        _run_examples(servable, request.model_spec.signature_name, request.input)
+    elif kind == "multi_inference_log":
+        request = record.multi_inference_log.request
+        for task in request.tasks:
+            _run_examples(servable, task.model_spec.signature_name, request.input)
+    else:
+        raise ValueError(
+            f"a warm-up record of {servable.id} is of the kind {kind}; expected predict, classify or regress"
+        )
+
+
+def _run_examples(servable: Servable, signature_name: str, examples: input_pb2.Input) -> None:
+    signature = servable.signature(signature_name)
+    (alias,) = signature.inputs
+    servable.run(signature, {alias: np.array(serialized_examples(examples), dtype=object)})
+
+
+def serialized_examples(examples: input_pb2.Input) -> list[bytes]:
+    """The tf.Examples of an Input, each with the shared context merged into it, as the graph's parser wants them."""
+    if examples.WhichOneof("kind") == "example_list_with_context":
+        shared = examples.example_list_with_context
+        return [merged(example, shared.context) for example in shared.examples]
+    return [example.SerializeToString() for example in examples.example_list.examples]

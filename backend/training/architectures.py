@@ -1,0 +1,231 @@
+"""The networks that can be trained and exported, as Keras models: images in; logits out, or images.
+
+It does not train them, and knows nothing of files but the two weights formats that it reads and writes.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import keras
+import numpy as np
+
+from backend.files import replacing
+from backend.training.mending import fill_holes
+
+STORED_WEIGHTS = "float16.weights.h5"
+
+
+class StoredStatistics(keras.layers.Layer):
+    """Runs a network whose batch normalisation keeps to its stored statistics, while training too; all its weights can learn.
+
+    A batch of dogs alone shifts the statistics under the fitted upper layers so far that the loss climbs from 1 to 5. Calling a
+    network with `training=False` is not enough: Keras 3 overrules that inside a functional model when it is fitted.
+    `training.StatisticsDrift` moves the statistics slowly instead.
+    """
+
+    def __init__(self, network: keras.Model, **options) -> None:
+        super().__init__(**options)
+        self.network = network
+
+    def call(self, image):
+        """Feature maps (n, h', w', channels) of images (n, h, w, 3)."""
+        return self.network(image, training=False)
+
+
+def to_backbone_range(image):
+    """Images in [0, 1] -> in [-1, 1], what the backbone takes (Keras Applications' `preprocess_input` of Inception v3)."""
+    return image * 2.0 - 1.0
+
+
+def inception_v3(classes: int, size: tuple[int, int] = (299, 299), dropout: float = 0.2) -> keras.Model:
+    """Inception v3 (Szegedy et al., 2015, as in Keras Applications) with a head for breeds and one for "is this a dog".
+
+    Input: `image` float32 (n, height, width, 3) in [0, 1].
+    Output: {"breeds": (n, classes), "dog": (n, 1)}, float32 logits.
+    """
+    image = keras.Input((*size, 3), name="image")
+    scaled = keras.layers.Rescaling(2.0, offset=-1.0, name="to_inception_range")(image)
+    network = keras.applications.InceptionV3(weights=None, include_top=False, input_shape=(*size, 3))
+    maps = StoredStatistics(network, name="backbone")(scaled)
+    features = keras.layers.GlobalAveragePooling2D(name="features", dtype="float32")(maps)
+    return keras.Model(image, heads(features, classes, dropout), name="inception_v3")
+
+
+def heads(features: keras.KerasTensor, classes: int, dropout: float) -> dict[str, keras.KerasTensor]:
+    """Features (n, f) -> {"breeds": (n, classes), "dog": (n, 1)}, float32 logits, by layers of these names."""
+    dropped = keras.layers.Dropout(dropout, name="dropout", dtype="float32")(features)
+    breeds = keras.layers.Dense(classes, name="breeds", dtype="float32")(dropped)
+    own = keras.layers.Dense(1, name="dog", dtype="float32")(features)
+    return {"breeds": breeds, "dog": dog_logit(own, breeds)}
+
+
+def dog_logit(own, breeds):
+    """What the dog head says, (n, 1), and the largest breed logit of (n, classes), added up: a dog whose breed is plain is a dog.
+
+    The largest logit tells the known from the unknown (Hendrycks et al., 2022). Lab note: with 96.5 % of 220 photos without a
+    dog refused, 99.0 % of full-frame dogs and all of 1,200 validation dogs stay dogs, by the head alone 97.0 and 99.5 %; a half
+    or two times the breed logit does no better.
+    """
+    return own + keras.ops.max(breeds, axis=-1, keepdims=True)
+
+
+ARCHITECTURES = {"inception_v3": inception_v3}
+CYCLEGAN = "cyclegan_generator"  # what its recipe calls the next one, which makes images and has no classes
+
+
+def cyclegan_generator(width: int = 64, size: tuple[int | None, int | None] = (64, 64)) -> keras.Model:
+    """The generator of CycleGAN (Zhu et al., 2017, section 7.2): c7s1-w, d2w, d4w, 6 or 9 residual blocks, u2w, uw, c7s1-3.
+
+    `width`: filters of the first layer, "ngf". Instance normalisation and ReLU behind every convolution but the last, which
+    ends in tanh. 6 blocks up to 128 pixels a side, 9 above and where `size` is open. Sides are multiples of 4.
+    Input: `image` float32 (n, height, width, 3) in [-1, 1]. Output: the same, shape and range.
+    """
+    image = keras.Input((*size, 3), name="image")
+    x = _normalised(keras.layers.Conv2D(width, 7, use_bias=False)(_reflected(image, 3)))
+    for filters in (2 * width, 4 * width):
+        x = _normalised(keras.layers.Conv2D(filters, 3, 2, "same", use_bias=False)(x))
+    for _ in range(6 if None not in size and max(size) <= 128 else 9):
+        x = _residual_block(x, 4 * width)
+    for filters in (2 * width, width):
+        x = _normalised(keras.layers.Conv2DTranspose(filters, 3, 2, "same", use_bias=False)(x))
+    x = keras.layers.Conv2D(3, 7, dtype="float32")(_reflected(x, 3))
+    return keras.Model(image, keras.layers.Activation("tanh", dtype="float32")(x), name=CYCLEGAN)
+
+
+def cyclegan_discriminator(width: int = 64, size: tuple[int, int] = (64, 64)) -> keras.Model:
+    """Tells real images from made ones, patch by patch: C-w, C2w, C4w and a convolution to one number, leaky ReLU of 0.2.
+
+    Without the paper's last layer C8w, as is usual for images this small: a patch is then 46 pixels wide, not 70.
+    Input: float32 (n, height, width, 3) in [-1, 1]. Output: float32 (n, height / 8, width / 8, 1), near 1 for what looks real.
+    """
+    image = keras.Input((*size, 3), name="image")
+    x = keras.layers.LeakyReLU(0.2)(keras.layers.Conv2D(width, 4, 2, "same")(image))
+    for filters in (2 * width, 4 * width):
+        x = _normalised(keras.layers.Conv2D(filters, 4, 2, "same", use_bias=False)(x), slope=0.2)
+    patches = keras.layers.Conv2D(1, 4, padding="same", dtype="float32")(x)
+    return keras.Model(image, patches, name="cyclegan_discriminator")
+
+
+def _normalised(x, slope: float | None = 0.0):
+    """Instance normalisation, then a ReLU of that `slope` below 0, or none."""
+    x = keras.layers.GroupNormalization(groups=-1, epsilon=1e-5)(x)
+    return x if slope is None else keras.layers.ReLU(negative_slope=slope)(x)
+
+
+def _reflected(x, by: int):
+    """Padded by a mirror of itself: a frame of zeros would show at the edges of the picture."""
+    return keras.ops.pad(x, ((0, 0), (by, by), (by, by), (0, 0)), mode="reflect")
+
+
+def _residual_block(x, filters: int):
+    y = _normalised(keras.layers.Conv2D(filters, 3, use_bias=False)(_reflected(x, 1)))
+    y = _normalised(keras.layers.Conv2D(filters, 3, use_bias=False)(_reflected(y, 1)), slope=None)
+    return keras.layers.Add()([x, y])
+
+
+def feature_extractor(model: keras.Model) -> keras.Model:
+    """The same network up to its pooled features: image (n, h, w, 3) in [0, 1] -> float32 (n, 2048). Shares the weights."""
+    return keras.Model(model.input, model.get_layer("features").output)
+
+
+def backbone_of(model: keras.Model) -> keras.Model:
+    """The network between the image and the pooled features."""
+    return model.get_layer("backbone").network
+
+
+def load_imagenet_weights(model: keras.Model, weights: str) -> list[keras.layers.Layer]:
+    """Fill the backbone with ImageNet weights: `imagenet` lets Keras Applications fetch them, anything else is a file.
+
+    A file may be incomplete (kernels with a run of zeros at the start): `mending.fill_holes` fills them, and their layers are
+    returned. Raises OSError or ValueError, in one sentence, when they cannot be fetched or the file does not fit.
+    """
+    backbone = backbone_of(model)
+    if weights == "imagenet":
+        backbone.set_weights(_fetched_imagenet_weights(backbone.input_shape[1:]))
+        return []
+    _load_weights_file(backbone, Path(weights))
+    return fill_holes(backbone)
+
+
+def _fetched_imagenet_weights(shape: tuple[int, int, int]) -> list[np.ndarray]:
+    try:
+        return keras.applications.InceptionV3(weights="imagenet", include_top=False, input_shape=shape).get_weights()
+    except Exception as error:  # Keras raises nothing narrower when the download fails
+        raise OSError(f"Keras could not fetch the ImageNet weights ({error}); give --weights FILE") from error
+
+
+def _load_weights_file(model: keras.Model, path: Path) -> None:
+    if not path.is_file():
+        raise FileNotFoundError(f"weights file {path} does not exist; give a .weights.h5 file, or `imagenet`")
+    try:
+        model.load_weights(path)
+    except (ValueError, OSError, KeyError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"weights file {path} does not fit the network {model.name}: {reason}") from error
+
+
+def save_stored_weights(model: keras.Model, architecture: str, path: Path) -> None:
+    """Write the weights in half the size; `load_stored_weights` casts back. The file is replaced in one step."""
+    size, classes = model.input_shape[1:3], model.get_layer("breeds").units
+    save_half_weights(model, lambda: ARCHITECTURES[architecture](classes, size), path)
+
+
+def save_half_weights(model: keras.Model, build: Callable[[], keras.Model], path: Path) -> None:
+    """The same for any network; `build` makes one like `model`.
+
+    Kernels and matrices become float16. Vectors stay float32, 0.3 % of the size: what some of them learned is less than
+    float16 can tell from what they were.
+    """
+    require_room(path.parent, 7 * model.count_params())
+    whole = path.with_name(f"whole.{path.name}")
+    try:
+        in_precision("float32", model, build).save_weights(whole)
+        with replacing(path) as temporary:
+            _write_halved(whole, temporary)
+    finally:
+        whole.unlink(missing_ok=True)
+
+
+def _write_halved(whole: Path, half: Path) -> None:
+    with h5py.File(whole) as source, h5py.File(half, "w") as target:
+
+        def copy(name: str, item: h5py.Group | h5py.Dataset) -> None:
+            if isinstance(item, h5py.Group):
+                made = target.require_group(name)
+            else:
+                made = target.create_dataset(name, data=item[()], dtype=np.float16 if item.ndim > 1 else None)
+            made.attrs.update(item.attrs)
+
+        target.attrs.update(source.attrs)
+        source.visititems(copy)
+
+
+def in_precision(precision: str, model: keras.Model, build: Callable[[], keras.Model]) -> keras.Model:
+    """The weights of `model` in a network that computes in `precision`, whatever it was trained in; `build` makes one like it."""
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(precision)
+    try:
+        same = build()
+    finally:
+        keras.config.set_dtype_policy(policy)
+    same.set_weights(model.get_weights())
+    return same
+
+
+def load_stored_weights(model: keras.Model, path: Path) -> None:
+    """Read a file of `save_stored_weights` into a float32 model. Raises ValueError in one sentence when it does not fit."""
+    _load_weights_file(model, path)
+
+
+def require_room(folder: Path, size: int) -> None:
+    """Raises OSError unless `size` bytes, and a megabyte for the file's own structure, fit on the disk below `folder`.
+
+    Asked before HDF5 writes: its library ends the whole process, without a word, when a write fails halfway.
+    """
+    size, free = size + 1_000_000, shutil.disk_usage(folder).free
+    if free < size:
+        raise OSError(
+            f"no room below {folder}: {size / 1e6:.1f} MB are needed, {free / 1e6:.1f} MB are free; free some and go on"
+        )

@@ -1,0 +1,169 @@
+"""From a trained network to the artefacts that ship: dog head, calibration, float16 weights, labels, recipe, scores.
+
+It trains no breed layer and exports nothing: `export/saved_model.py` builds version 1 from what is written here.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from backend.files import replacing
+from backend.serving.photos.preprocessing import decode
+from backend.training import evaluation
+from backend.training.architectures import (
+    ARCHITECTURES,
+    STORED_WEIGHTS,
+    dog_logit,
+    feature_extractor,
+    in_precision,
+    load_stored_weights,
+    save_stored_weights,
+)
+from backend.training.augmentation import paste
+from backend.training.dataset import Example
+from backend.training.recipes import Recipe
+from backend.training.trainer import photo_files, plain_batches, training_batches
+
+# Views a photo: 12,000 photos of dogs stand against some hundred others.
+DOG_VIEWS, PASTED_VIEWS, NO_DOG_VIEWS = 0.12, 0.1, 6.0
+
+
+def finish(
+    model: keras.Model,
+    recipe: Recipe,
+    labels: list[dict],
+    training: list[Example],
+    validation: list[Example],
+    no_dogs: list[Path],
+    out: Path,
+    report: Callable[[str], None],
+) -> dict:
+    """Fit the dog head, calibrate on `validation`, write everything below `out`, and return the scores.
+
+    `model` float32; `no_dogs`: photos that show no dog, for the dog head alone (empty: everything stays a dog).
+    Raises OSError when the disk is full; files of an earlier training stay whole until the new ones are.
+    """
+    others = fit_dog_head(model, recipe, training, no_dogs, report) if no_dogs else np.zeros(0)
+    report(f"calibrating on {len(validation)} validation photos")
+    breeds, logits, dog = raw_answers(model, validation, recipe)
+    calibration = evaluation.calibrate(logits, breeds, dog, others)
+    probabilities = evaluation.softmax(logits / calibration.temperature)
+    validated = evaluation.report(probabilities, breeds, labels, calibration.confident_threshold)
+    out.mkdir(parents=True, exist_ok=True)
+    # Weights and the thresholds that belong to them take their places together, once everything is measured.
+    with replacing(out / STORED_WEIGHTS) as weights:
+        save_stored_weights(model, recipe.architecture, weights)
+        stored = evaluation.softmax(stored_answers(model, recipe, validation, weights) / calibration.temperature)
+        scores = {
+            "calibration": evaluation.as_json(calibration),
+            "validation": validated,
+            "float16": evaluation.cost_of_storing(probabilities, stored, breeds),
+        }
+    write_descriptions(recipe, labels, scores, out)
+    return scores
+
+
+def stored_answers(model: keras.Model, recipe: Recipe, examples: list[Example], weights: Path) -> np.ndarray:
+    """Breed logits (n, classes) of a float32 network like `model` that holds the stored `weights`."""
+    classes = model.output["breeds"].shape[-1]
+    again = in_precision(
+        "float32", model, lambda: ARCHITECTURES[recipe.architecture](classes, recipe.size, recipe.dropout)
+    )
+    load_stored_weights(again, weights)
+    return raw_answers(again, examples, recipe)[1]
+
+
+def fit_dog_head(
+    model: keras.Model, recipe: Recipe, dogs: list[Example], no_dogs: list[Path], report: Callable[[str], None]
+) -> np.ndarray:
+    """Logistic regression of "is this a dog" on pooled features: of dogs near, far and pasted into scenes, and of those scenes.
+
+    Returns logits (n,) of `no_dogs` as they are served, each from a head that was fitted without that photo: what a
+    threshold may be chosen on.
+    """
+    report(f"dog head: {len(dogs)} photos of dogs, {len(no_dogs)} of none")
+    extractor = feature_extractor(model)
+    others = [Example(path, place) for place, path in enumerate(no_dogs)]
+    near = _features(extractor, _views(dogs, DOG_VIEWS, recipe))[0]
+    pasted, scenes = _features(extractor, _pasted(dogs, others, PASTED_VIEWS, recipe))
+    negative, places = _features(extractor, _views(others, NO_DOG_VIEWS, recipe))
+    plain, plain_places = _features(extractor, plain_batches(others, recipe.size, recipe.batch))
+    unseen = np.zeros((len(others), 1))
+    for fold in (0, 1):
+        # A scene that is held out may not have been seen behind a dog, either.
+        positive = np.concatenate([near, pasted[scenes % 2 != fold]])
+        weights, bias = _fit_logistic(positive, negative[places % 2 != fold])
+        unseen[plain_places[plain_places % 2 == fold]] = plain[plain_places % 2 == fold] @ weights + bias
+    model.get_layer("dog").set_weights(_fit_logistic(np.concatenate([near, pasted]), negative))
+    weights, bias = model.get_layer("breeds").get_weights()
+    breeds = np.zeros((len(others), len(bias)))
+    breeds[plain_places] = plain @ weights + bias
+    return np.asarray(dog_logit(unseen, breeds))[:, 0]
+
+
+def _fit_logistic(positive: np.ndarray, negative: np.ndarray) -> list[np.ndarray]:
+    """Weights (features, 1) and bias (1,) that tell two sets of features apart, both sets weighing the same."""
+    target = np.concatenate([np.ones((len(positive), 1)), np.zeros((len(negative), 1))])
+    weights = {1: 0.5 / target.mean(), 0: 0.5 / (1 - target.mean())}
+    dense = keras.layers.Dense(1, kernel_regularizer=keras.regularizers.L2(1e-4), dtype="float32")
+    head = keras.Sequential([keras.Input(positive.shape[1:]), dense])
+    head.compile(keras.optimizers.Adam(2e-3), keras.losses.BinaryCrossentropy(from_logits=True))
+    head.fit(np.concatenate([positive, negative]), target, 64, 40, class_weight=weights, verbose=0)
+    return dense.get_weights()
+
+
+def _views(examples: list[Example], views: float, recipe: Recipe) -> tf.data.Dataset:
+    return training_batches(examples, recipe, recipe.seed).take(max(1, round(views * len(examples) / recipe.batch)))
+
+
+def _pasted(dogs: list[Example], scenes: list[Example], views: float, recipe: Recipe) -> tf.data.Dataset:
+    """Batches of dogs in scenes, told by the scene's number."""
+    steps = max(1, round(views * len(dogs) / recipe.batch))
+    pairs = tf.data.Dataset.zip(
+        photo_files(dogs).shuffle(len(dogs), seed=recipe.seed).repeat(), photo_files(scenes).repeat()
+    )
+    views_ = pairs.map(
+        lambda dog, scene: (paste(_read(dog[0]), _read(scene[0]), recipe.size), {"breeds": scene[1]}),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+    return views_.batch(recipe.batch).take(steps)
+
+
+def _read(path: tf.Tensor) -> tf.Tensor:
+    return decode(tf.io.read_file(path))
+
+
+def _features(extractor: keras.Model, batches: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """Pooled features float32 (n, 2048) of a data set's images, and the numbers int (n,) of their examples."""
+    parts = [(extractor.predict_on_batch(image), target["breeds"].numpy()) for image, target in batches]
+    return np.concatenate([features for features, _ in parts]), np.concatenate([places for _, places in parts])
+
+
+def raw_answers(
+    model: keras.Model, examples: list[Example], recipe: Recipe
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The network's logits for photos as they are served: breeds int (n,), breed logits (n, classes), dog logits (n,)."""
+    breeds, logits, dog = [], [], []
+    for image, target in plain_batches(examples, recipe.size, recipe.batch):
+        answer = model.predict_on_batch(image)
+        breeds.append(target["breeds"])
+        logits.append(answer["breeds"])
+        dog.append(answer["dog"][:, 0])
+    return np.concatenate(breeds), np.concatenate(logits), np.concatenate(dog)
+
+
+def write_descriptions(recipe: Recipe, labels: list[dict], scores: dict, out: Path) -> None:
+    """Write labels, recipe and scores below `out`, each file replaced only when its successor is whole."""
+    for name, content in (("labels", labels), ("recipe", asdict(recipe)), ("scores", scores)):
+        write_json(content, out / f"{name}.json")
+
+
+def write_json(content: object, path: Path) -> None:
+    """Write readable JSON in one step: the old file stays until the new one is whole."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

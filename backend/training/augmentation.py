@@ -1,0 +1,145 @@
+"""Changes a training photo as another camera would: framing, distance, shape, light, sharpness, compression.
+
+The photos at hand are square crops of the dog alone; the app's users send whole pictures with a small dog somewhere in them.
+It works on one photo at a time (on a batch where photos are mixed), as TensorFlow operations inside the input pipeline, and
+decodes nothing.
+"""
+
+import math
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+from backend.serving.photos.preprocessing import resize
+
+ZOOM_IN_SHARE, ZOOM_OUT_SHARE = 0.55, 0.35  # of the photos; the rest keeps its scale
+SMALLEST_CROP, FARTHEST = 0.35, 2.2  # area of a crop; how many times wider than the dog the whole picture may be
+LARGEST_STRETCH = math.log(1.45)
+LARGEST_TURN = math.radians(12)
+THUMBNAIL, THUMBNAIL_SHARE = 64.0, 0.25  # pixels of the smallest blurred photo; share of blurred photos
+MIX_UP_ALPHA, CUT_MIX_ALPHA = 0.4, 1.0  # of the Beta distribution that a photo's share is drawn from
+PASTED_SHARE = (0.35, 0.8)  # of the picture's sides that a pasted dog takes
+JPEG_SHARE, JPEG_QUALITY = 0.25, (25, 90)
+
+
+def augment(image: tf.Tensor, size: tuple[int, int], strength: float = 1.0) -> tf.Tensor:
+    """One random view of a photo: uint8 (h, w, 3) -> float32 (height, width, 3) in [0, 1].
+
+    `strength` in [0, 1] scales how far framing and sharpness may change and how often; light and mirroring stay as they are.
+    """
+    view = _frame(tf.image.convert_image_dtype(image, tf.float32), size, strength)
+    view = _sometimes(THUMBNAIL_SHARE * strength, _blur, view)
+    view = tf.clip_by_value(_light(view), 0.0, 1.0)
+    view = _sometimes(JPEG_SHARE * strength, _compress, view)
+    return tf.ensure_shape(view, (*size, 3))
+
+
+def paste(dog: tf.Tensor, scene: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+    """A dog standing small in another picture: two uint8 photos -> float32 (height, width, 3) in [0, 1].
+
+    For telling "a dog somewhere" from "no dog" alone: the breed photos are crops, and their borders would be learnt with them.
+    """
+    ground = resize(scene, size)
+    share = tf.random.uniform((2,), *PASTED_SHARE)
+    inner = tf.cast(share * tf.constant(size, tf.float32), tf.int32)
+    room = tf.constant(size) - inner
+    corner = tf.cast(tf.random.uniform((2,)) * tf.cast(room, tf.float32), tf.int32)
+    place = (corner[0], corner[1], *size)
+    figure = tf.image.pad_to_bounding_box(resize(dog, inner), *place)
+    mask = tf.image.pad_to_bounding_box(tf.ones((inner[0], inner[1], 1)), *place)
+    view = tf.ensure_shape(ground * (1 - mask) + figure * mask, (*size, 3))
+    return tf.clip_by_value(_light(view), 0.0, 1.0)
+
+
+def mixing(mix_up: float, cut_mix: float) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+    """Return what blends the photos of a batch with each other, and their breeds by the same shares.
+
+    `mix_up`, `cut_mix`: the share of batches whose photos are blended (Zhang et al. 2018) and whose photos have a window of
+    another one (Yun et al. 2019); the rest stays as it is. What is returned takes and gives images float32 (n, h, w, 3) and
+    breeds float32 (n, classes), each row of which sums to 1.
+    """
+    blend = keras.layers.MixUp(MIX_UP_ALPHA, dtype="float32")
+    window = keras.layers.CutMix((CUT_MIX_ALPHA, CUT_MIX_ALPHA), dtype="float32")
+
+    def mix(images: tf.Tensor, breeds: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        draw, batch = _uniform(0, 1), {"images": images, "labels": breeds}
+        ways = [(draw < mix_up, lambda: blend(batch)), (draw < mix_up + cut_mix, lambda: window(batch))]
+        mixed = tf.case(ways, default=lambda: batch)
+        return mixed["images"], mixed["labels"]
+
+    return mix
+
+
+def _uniform(low: float, high: float) -> tf.Tensor:
+    return tf.random.uniform((), low, high)
+
+
+def _sometimes(share: float, change, view: tf.Tensor) -> tf.Tensor:
+    return tf.cond(_uniform(0, 1) < share, lambda: change(view), lambda: view)
+
+
+def _frame(image: tf.Tensor, size: tuple[int, int], strength: float) -> tf.Tensor:
+    """Crop or step back, stretch, turn, mirror and move, in one bilinear sampling of the photo."""
+    draw = _uniform(0, 1)
+    crop = tf.sqrt(_uniform(1.0 - (1.0 - SMALLEST_CROP) * strength, 1.0))
+    far = tf.exp(_uniform(0.0, math.log(FARTHEST) * strength))
+    window = tf.where(draw < ZOOM_IN_SHARE, crop, tf.where(draw < ZOOM_IN_SHARE + ZOOM_OUT_SHARE, far, 1.0))
+    stretch = tf.exp(_uniform(-LARGEST_STRETCH, LARGEST_STRETCH) * strength / 2)
+    turn = _uniform(-LARGEST_TURN, LARGEST_TURN) * strength
+    transform = _affine(image, size, window * stretch, window / stretch, turn)
+    return _sample(image, transform, size)
+
+
+def _affine(image: tf.Tensor, size: tuple[int, int], wide: tf.Tensor, high: tf.Tensor, turn: tf.Tensor) -> tf.Tensor:
+    """The 8 numbers that map a pixel of the view to one of the photo.
+
+    `wide`, `high`: the window over the photo's sides; `turn`: in radians.
+    """
+    height, width = tf.cast(tf.shape(image)[0], tf.float32), tf.cast(tf.shape(image)[1], tf.float32)
+    mirror = tf.where(_uniform(0, 1) < 0.5, -1.0, 1.0)
+    across, down = wide * width / size[1], high * height / size[0]
+    a, b = mirror * across * tf.cos(turn), -across * tf.sin(turn)
+    c, d = mirror * down * tf.sin(turn), down * tf.cos(turn)
+    centre_x = width * (0.5 + _uniform(-0.5, 0.5) * tf.abs(1 - wide))
+    centre_y = height * (0.5 + _uniform(-0.5, 0.5) * tf.abs(1 - high))
+    half_x, half_y = (size[1] - 1) / 2, (size[0] - 1) / 2
+    zero = tf.zeros(())
+    return tf.stack([a, b, centre_x - a * half_x - b * half_y, c, d, centre_y - c * half_x - d * half_y, zero, zero])
+
+
+def _sample(image: tf.Tensor, transform: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+    """Sample the photo; what lies outside is mirrored, smeared or grey, so that no kind of border marks a training photo."""
+
+    def sample(fill_mode: str) -> tf.Tensor:
+        return tf.raw_ops.ImageProjectiveTransformV3(
+            images=image[tf.newaxis],
+            transforms=transform[tf.newaxis],
+            output_shape=size,
+            interpolation="BILINEAR",
+            fill_mode=fill_mode,
+            fill_value=_uniform(0, 1),
+        )[0]
+
+    mode = tf.random.categorical(tf.math.log([[0.45, 0.25, 0.3]]), 1)[0, 0]
+    return tf.switch_case(tf.cast(mode, tf.int32), [lambda m=m: sample(m) for m in ("REFLECT", "NEAREST", "CONSTANT")])
+
+
+def _blur(view: tf.Tensor) -> tf.Tensor:
+    """Shrink and enlarge again: a thumbnail, or a dog far away."""
+    full = tf.cast(tf.shape(view)[:2], tf.float32)
+    small = tf.exp(tf.random.uniform((), math.log(THUMBNAIL), tf.math.log(full[0])))
+    tiny = resize(view, tf.cast(tf.maximum(full * small / full[0], 2.0), tf.int32))
+    return resize(tiny, tf.shape(view)[:2])
+
+
+def _light(view: tf.Tensor) -> tf.Tensor:
+    view = tf.image.adjust_brightness(view, _uniform(-0.18, 0.18))
+    view = tf.image.adjust_contrast(view, _uniform(0.7, 1.35))
+    view = tf.image.adjust_saturation(tf.clip_by_value(view, 0.0, 1.0), _uniform(0.55, 1.4))
+    return view * tf.random.uniform((3,), 0.94, 1.06)  # white balance
+
+
+def _compress(view: tf.Tensor) -> tf.Tensor:
+    quality = tf.random.uniform((), *JPEG_QUALITY, dtype=tf.int32)
+    return tf.image.adjust_jpeg_quality(view, quality)

@@ -1,0 +1,144 @@
+"""Measures how far two versions of a model agree on the same photos, how often each is right, and how fast each answers.
+
+It judges no single version (`evaluation.py` does) and draws nothing.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from backend.errors import InvalidArgument
+from backend.files import is_photo
+from backend.training.dataset import read_list
+from backend.training.scoring import ExportedVersion
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A photo whose top class is another one for each version: `names` and `probabilities` by version.
+
+    `right` is the name of the class that the photo's folder gives, "" if it gives none.
+    """
+
+    photo: Path
+    names: tuple[str, str]
+    probabilities: tuple[float, float]
+    right: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two versions on `photos` photos.
+
+    `agreement`: share with the same top class. `mean_difference`, `largest_difference`: of the probabilities, absolute.
+    `accuracy`: of each version, on the `labelled` photos whose folder names their class; None without such photos.
+    `milliseconds`: median time of each version for one photo, decoding included; `slowest`: its 95th percentile.
+    `differing`: the photos whose top class is not the same, the surest answers first.
+    """
+
+    photos: int
+    agreement: float
+    mean_difference: float
+    largest_difference: float
+    labelled: int
+    accuracy: tuple[float, float] | None
+    milliseconds: tuple[float, float]
+    slowest: tuple[float, float]
+    differing: tuple[Disagreement, ...]
+
+
+def photo_files(data: Path, limit: int, list_name: str = "test_list") -> list[Path]:
+    """At most `limit` photos, evenly spread: of the list DATA/<list_name>.txt if there is one, else of all below `data`."""
+    if (data / f"{list_name}.txt").is_file():
+        files = [example.path for example in read_list(data, list_name)]
+    else:
+        files = sorted(file for file in data.rglob("*") if is_photo(file))
+    places = np.linspace(0, len(files) - 1, min(limit, len(files))).round().astype(int)
+    return [files[place] for place in places]
+
+
+def compare(
+    first: ExportedVersion,
+    second: ExportedVersion,
+    photos: Sequence[Path],
+    report: Callable[[str], None] = lambda _: None,
+    progress: Callable[[], None] = lambda: None,
+) -> Comparison:
+    """Ask both versions about every photo, one at a time and in turn, so that a busy machine slows both alike.
+
+    A file that cannot be decoded is reported and left out. Raises ValueError for versions of different classes, and when
+    no photo is left.
+    """
+    labels = first.description["labels"]
+    if labels != second.description["labels"]:
+        raise ValueError(
+            "the versions name different classes, or in another order; only like can be compared with like"
+        )
+    read, answers = [], []
+    for photo in photos:
+        try:
+            answers.append([_timed(version, photo.read_bytes()) for version in (first, second)])
+            read.append(photo)
+        except InvalidArgument:
+            report(f"{photo} cannot be decoded and is left out")
+        progress()
+    if not read:
+        raise ValueError(f"none of {len(photos)} files can be decoded")
+    probabilities = np.array([[probability for probability, _ in pair] for pair in answers]).swapaxes(0, 1)
+    seconds = np.array([[second for _, second in pair] for pair in answers]).T
+    return _compared(probabilities, seconds, read, labels)
+
+
+def _timed(version: ExportedVersion, contents: bytes) -> tuple[np.ndarray, float]:
+    start = time.perf_counter()
+    prediction, _ = version.answer([contents])
+    return prediction[0], time.perf_counter() - start
+
+
+def _classes(photos: Sequence[Path], labels: Sequence[dict]) -> np.ndarray:
+    """The class of each photo by its folder <id>-<name>; -1 where the folder names none."""
+    place = {label["id"]: number for number, label in enumerate(labels)}
+    return np.array([place.get(photo.parent.name.split("-")[0], -1) for photo in photos])
+
+
+def _compared(
+    probabilities: np.ndarray, seconds: np.ndarray, photos: Sequence[Path], labels: Sequence[dict]
+) -> Comparison:
+    best, classes = probabilities.argmax(-1), _classes(photos, labels)
+    difference = np.abs(probabilities[0] - probabilities[1])
+    labelled = classes >= 0
+    right = (best == classes)[:, labelled].mean(-1) if labelled.any() else None
+    return Comparison(
+        photos=len(classes),
+        agreement=float((best[0] == best[1]).mean()),
+        mean_difference=float(difference.mean()),
+        largest_difference=float(difference.max()),
+        labelled=int(labelled.sum()),
+        accuracy=None if right is None else (float(right[0]), float(right[1])),
+        milliseconds=_both(np.median(seconds, axis=-1) * 1000),
+        slowest=_both(np.percentile(seconds, 95, axis=-1) * 1000),
+        differing=tuple(_differing(probabilities, classes, photos, [label["name"] for label in labels])),
+    )
+
+
+def _both(values: np.ndarray) -> tuple[float, float]:
+    return float(values[0]), float(values[1])
+
+
+def _differing(
+    probabilities: np.ndarray, classes: np.ndarray, photos: Sequence[Path], names: Sequence[str]
+) -> list[Disagreement]:
+    best, surest = probabilities.argmax(-1), probabilities.max(-1)
+    places = np.flatnonzero(best[0] != best[1])
+    return [
+        Disagreement(
+            photo=photos[place],
+            names=(names[best[0, place]], names[best[1, place]]),
+            probabilities=_both(surest[:, place]),
+            right=names[classes[place]] if classes[place] >= 0 else "",
+        )
+        for place in sorted(places, key=lambda place: -surest[:, place].sum())
+    ]

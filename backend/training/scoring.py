@@ -1,0 +1,64 @@
+"""Runs an exported version over many photos, as its clients would, and collects the answers.
+
+It judges nothing: `evaluation.py` does.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from backend.errors import DogsnapError
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.servable import DESCRIPTION_FILE, Servable
+
+
+@dataclass(frozen=True)
+class ExportedVersion:
+    """A loaded version directory with its self-description (assets.extra/dogsnap.json), run as the server runs it."""
+
+    path: Path
+    description: Mapping
+    servable: Servable
+
+    @classmethod
+    def load(cls, path: Path) -> "ExportedVersion":
+        """Load a version directory. Raises FileNotFoundError or ValueError, one sentence each, when it is not one of ours."""
+        description = path / DESCRIPTION_FILE
+        if not description.is_file():
+            raise FileNotFoundError(
+                f"{description} does not exist; expected a version made by `dogsnap export` or `merge`"
+            )
+        number = path.resolve().name
+        try:
+            servable = Servable.load(
+                ServableId(path.resolve().parent.name, int(number) if number.isdigit() else 0), path
+            )
+        except DogsnapError as error:
+            raise ValueError(error.message) from error
+        if "scores" not in servable.signatures:
+            raise ValueError(f"{path} has no signature `scores`, only {', '.join(sorted(servable.signatures))}")
+        return cls(path, servable.description.raw, servable)
+
+    def answer(self, photos: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
+        """Photos, as the bytes of their files -> breed probabilities (n, classes) and probability of a dog (n,)."""
+        answer = self.servable.run_photos(self.servable.signature("scores"), photos)
+        return answer["prediction"], answer["dog"].reshape(-1)
+
+
+def answers(version: ExportedVersion, paths: list[Path], batch: int = 16) -> tuple[np.ndarray, np.ndarray]:
+    """The version's answers to photo files, in their order, with a progress bar: (n, classes) and (n,)."""
+    progress = keras.utils.Progbar(len(paths), unit_name="photo")
+    predictions, dogs = [], []
+    for part in _batches(paths, batch):
+        prediction, dog = version.answer([path.read_bytes() for path in part])
+        predictions.append(prediction)
+        dogs.append(dog)
+        progress.add(len(part))
+    return np.concatenate(predictions), np.concatenate(dogs)
+
+
+def _batches(paths: list[Path], size: int) -> Iterator[list[Path]]:
+    return (paths[start : start + size] for start in range(0, len(paths), size))

@@ -1,0 +1,98 @@
+"""Who may administer: the rules one by one, and the HTTP door that asks them."""
+
+import pytest
+
+from backend.app import create_app
+from backend.errors import PermissionDenied, Unauthenticated
+from backend.middleware.admin_auth import check_access, is_loopback
+from backend.serving.assembly import create_predictor
+from backend.settings import Settings
+
+LOCAL = Settings()
+OPEN = Settings(host="0.0.0.0")
+TOKEN = "a long random text"
+WITH_TOKEN = Settings(host="0.0.0.0", admin_token=TOKEN)
+HOST = {"Host": "localhost:8501"}
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1"])
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8501", "127.0.0.1:8501", "[::1]:8501"])
+def test_this_machine_may_administer_a_server_of_this_machine(address, host):
+    check_access(LOCAL, address, {"Host": host})
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:8501", "HTTP://LOCALHOST:8501"])
+def test_a_page_of_the_server_itself_may_administer(origin):
+    check_access(LOCAL, "127.0.0.1", {**HOST, "Origin": origin, "Sec-Fetch-Site": "same-origin"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "address", "headers", "sentence"),
+    [
+        (OPEN, "127.0.0.1", HOST, "listens on 0.0.0.0 and has no token"),
+        (Settings(host=""), "127.0.0.1", HOST, "listens on every interface and has no token"),
+        (Settings(host="192.168.1.5"), "127.0.0.1", HOST, "listens on 192.168.1.5 and has no token"),
+        (LOCAL, "192.168.1.9", HOST, "came from 192.168.1.9"),
+        (LOCAL, "", HOST, "only this machine"),
+        (LOCAL, "127.0.0.1", {**HOST, "X-Forwarded-For": "127.0.0.1"}, "through a proxy"),
+        (LOCAL, "127.0.0.1", {**HOST, "Forwarded": "for=1.2.3.4"}, "through a proxy"),
+        (LOCAL, "127.0.0.1", {"Host": "evil.example:8501"}, "names the host evil.example:8501"),
+        (LOCAL, "127.0.0.1", {"Host": "localhost.evil.example"}, "names the host"),
+        (LOCAL, "127.0.0.1", {"Host": "127.0.0.1.evil.example"}, "names the host"),
+        (LOCAL, "127.0.0.1", {**HOST, "Origin": "https://evil.example"}, "a page of https://evil.example"),
+        (LOCAL, "127.0.0.1", {**HOST, "Origin": "http://localhost:3000"}, "a page of http://localhost:3000"),
+        (LOCAL, "127.0.0.1", {**HOST, "Origin": "null"}, "a page of null"),
+        (LOCAL, "127.0.0.1", {**HOST, "Sec-Fetch-Site": "cross-site"}, "a page of another site"),
+        (LOCAL, "127.0.0.1", {**HOST, "Sec-Fetch-Site": "same-site"}, "a page of another site"),
+    ],
+)
+def test_without_a_token_nobody_else_may(settings, address, headers, sentence):
+    with pytest.raises(PermissionDenied, match=sentence):
+        check_access(settings, address, headers)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "192.168.1.9", ""])
+def test_whoever_knows_the_token_may_administer_from_anywhere(address):
+    check_access(WITH_TOKEN, address, {"Authorization": f"Bearer {TOKEN}", "X-Forwarded-For": "1.2.3.4"})
+    check_access(WITH_TOKEN, address, {"Authorization": f"bearer  {TOKEN} "})
+
+
+@pytest.mark.parametrize(
+    ("authorization", "sentence"),
+    [
+        ("", "Authorization: Bearer <token>"),
+        ("Bearer", "Authorization: Bearer <token>"),
+        ("Bearer ", "Authorization: Bearer <token>"),
+        (f"Basic {TOKEN}", "Authorization: Bearer <token>"),
+        (TOKEN, "Authorization: Bearer <token>"),
+        (f"Bearer {TOKEN}x", "the token is not this server's"),
+        (f"Bearer {TOKEN[:-1]}", "the token is not this server's"),
+        ("Bearer é\udce9", "the token is not this server's"),
+    ],
+)
+def test_with_a_token_nobody_else_may_not_even_this_machine(authorization, sentence):
+    with pytest.raises(Unauthenticated, match=sentence) as caught:
+        check_access(WITH_TOKEN, "127.0.0.1", {**HOST, "Authorization": authorization})
+    assert TOKEN not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "host", ["", "0.0.0.0", "::", "10.0.0.1", "example.com", "localhost.evil.example", "1", "[::]"]
+)
+def test_a_host_that_others_reach_is_no_loopback(host):
+    assert not is_loopback(host)
+
+
+def test_the_token_is_not_in_the_printed_settings():
+    assert TOKEN not in repr(WITH_TOKEN)
+
+
+@pytest.mark.parametrize("path", ["models", "models/half", "switches"])
+def test_a_server_beyond_this_machine_refuses_administration_without_a_token(tmp_path, path):
+    settings = Settings(host="0.0.0.0", models=tmp_path)
+    client = create_app(settings, create_predictor(settings)).test_client()
+    response = client.get(f"/api/admin/{path}")
+    assert response.status_code == 403
+    assert set(response.json) == {"error", "request_id"}
+    assert "has no token" in response.json["error"]
+    assert client.post("/api/admin/undo", json={}).status_code == 403

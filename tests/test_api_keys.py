@@ -1,0 +1,324 @@
+"""API keys and rate limits, at both doors: who has no key is told so, who asks too often waits, and no key is ever shown."""
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+import requests
+import tensorflow as tf
+import tiny_models
+from click.testing import CliRunner, Result
+from conftest import free_port
+from server_process import most_seconds, sample
+from tensorflow_serving.apis import (
+    get_model_status_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+from waiting import wait_until
+
+from backend import api_keys
+from backend.cli import main
+from backend.errors import InvalidArgument, NotFound
+
+PATH = "/v1/models/half:predict"
+BODY = {"instances": [2.0]}
+DOGSNAP = Path(sys.executable).with_name("dogsnap")
+REDIS = shutil.which("redis-server")
+ADMIN_TOKEN = "a-long-random-text"
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_is_stored_as_a_digest_that_only_the_owner_may_read(tmp_path):
+    file = tmp_path / "keys.json"
+    key = api_keys.add(file, "phone")
+    assert key not in file.read_text()
+    assert len(key) > 40
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert api_keys.KeyFile(file).name_of(key) == "phone"
+    assert api_keys.KeyFile(file).name_of(key[:-1]) == ""
+
+
+def test_names_are_checked_and_unique_and_a_missing_one_lists_those_there_are(tmp_path):
+    file = tmp_path / "keys.json"
+    api_keys.add(file, "phone")
+    with pytest.raises(InvalidArgument, match="there is a key 'phone' already"):
+        api_keys.add(file, "phone")
+    with pytest.raises(InvalidArgument, match="expected up to 64 letters"):
+        api_keys.add(file, "../phone")
+    with pytest.raises(NotFound, match="there is no key 'tablet'; there are: phone"):
+        api_keys.remove(file, "tablet")
+
+
+def dogsnap(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def test_the_command_makes_lists_and_removes_keys(tmp_path):
+    file = ("--file", str(tmp_path / "keys.json"))
+    command = [DOGSNAP, "keys", "add", "phone", *file]
+    key = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+    assert api_keys.KeyFile(tmp_path / "keys.json").name_of(key) == "phone"
+    dogsnap("keys", "add", "tablet", *file)
+    assert [line.split("\t")[0] for line in dogsnap("keys", "list", *file).stdout.splitlines()] == ["phone", "tablet"]
+    assert dogsnap("keys", "remove", "phone", *file).exit_code == 0
+    assert api_keys.KeyFile(tmp_path / "keys.json").name_of(key) == ""
+    assert "Error: there is no key 'phone'; there are: tablet" in dogsnap("keys", "remove", "phone", *file).stderr
+
+
+# -- the doors ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    tiny_models.half_plus(1, folder / "half" / "1")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def key_file(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("keys") / "keys.json"
+
+
+@pytest.fixture(scope="module")
+def key(key_file) -> str:
+    return api_keys.add(key_file, "phone")
+
+
+@pytest.fixture(scope="module")
+def server(start_server, models, key, key_file):
+    return start_server(models, "--api-keys", str(key_file), "--access-log", "--log-format", "json", "--enable-cors")
+
+
+def predict(server, **headers: str) -> requests.Response:
+    return requests.post(f"{server.url}{PATH}", json=BODY, headers=headers, timeout=60)
+
+
+def call(server, key: str = "") -> grpc.StatusCode:
+    request = predict_pb2.PredictRequest(model_spec={"name": "half"})
+    request.inputs["x"].CopyFrom(tf.make_tensor_proto([2.0]))
+    metadata = [("x-api-key", key)] if key else []
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        try:
+            prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(request, 60, metadata=metadata)
+        except grpc.RpcError as error:
+            return error.code()
+    return grpc.StatusCode.OK
+
+
+@pytest.mark.parametrize("header", ["X-Api-Key", "Authorization"])
+def test_with_a_key_a_request_is_answered(server, key, header):
+    response = predict(server, **{header: key if header == "X-Api-Key" else f"Bearer {key}"})
+    assert response.json() == {"predictions": [2.0]}
+
+
+def test_without_a_key_it_is_401_with_a_sentence_that_says_how(server, key):
+    response = predict(server)
+    assert response.status_code == 401
+    assert "expected a key of this server in the header X-Api-Key" in response.json()["error"]
+    assert "received none" in response.json()["error"]
+    assert response.headers["WWW-Authenticate"] == "Bearer"
+    wrong = predict(server, **{"X-Api-Key": key + "x"})
+    assert wrong.status_code == 401
+    assert key not in wrong.text
+
+
+@pytest.mark.parametrize("header", ["x-api-key", "authorization"])
+def test_a_browser_may_send_a_key_to_another_host(server, header):
+    """What a browser asks first carries no key; the answer it then gets must be readable whatever it says."""
+    asks = {"Origin": "https://example.com", "Access-Control-Request-Headers": header}
+    preflight = requests.options(f"{server.url}{PATH}", headers=asks, timeout=60)
+    assert preflight.status_code == 200
+    assert header in preflight.headers["Access-Control-Allow-Headers"].lower().split(", ")
+    assert predict(server, Origin="https://example.com").headers["Access-Control-Allow-Origin"] == "*"
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/models", "/api/breeds", "/v1/models/half", "/v1/models/half/metadata", "/v1/models"]
+)
+def test_every_path_of_a_model_needs_a_key(server, path):
+    assert requests.get(server.url + path, timeout=60).status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/health"])
+def test_probes_need_no_key(server, path):
+    assert requests.get(server.url + path, timeout=60).status_code == 200
+
+
+def test_administration_asks_for_its_own_token_and_not_for_a_key(server):
+    assert requests.get(f"{server.url}/api/admin/models", timeout=60).status_code == 200  # this machine, no token set
+
+
+def test_by_grpc_the_same_keys_count(server, key):
+    assert call(server, key) == grpc.StatusCode.OK
+    assert call(server) == grpc.StatusCode.UNAUTHENTICATED
+    assert call(server, "dogsnap_wrong") == grpc.StatusCode.UNAUTHENTICATED
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        stub = model_service_pb2_grpc.ModelServiceStub(channel)
+        with pytest.raises(grpc.RpcError) as error:
+            stub.GetModelStatus(get_model_status_pb2.GetModelStatusRequest(model_spec={"name": "half"}), 60)
+    assert error.value.code() == grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_a_removed_key_opens_nothing_from_the_next_request_on(server, key_file):
+    key = api_keys.add(key_file, "short")
+    assert predict(server, **{"X-Api-Key": key}).status_code == 200
+    api_keys.remove(key_file, "short")
+    assert predict(server, **{"X-Api-Key": key}).status_code == 401
+
+
+def test_a_call_by_grpc_is_logged_with_its_id_its_code_and_no_key(server, key):
+    assert call(server, key) == grpc.StatusCode.OK
+    lines = [json.loads(line) for line in server.log().splitlines() if line.startswith("{")]
+    entry = next(line for line in lines if line.get("method") == "Predict" and line["status"] == "OK")
+    assert set(entry) == {"time", "level", "logger", "message", "method", "status", "seconds", "request_id"}
+    assert len(entry["request_id"]) == 32
+    assert key not in server.log()
+
+
+def test_refused_requests_are_counted_and_no_key_is_logged(server, key):
+    before = sample(server, "dogsnap_refused_requests_total", 'door="rest",reason="key"')
+    predict(server)
+    predict(server, **{"X-Api-Key": "dogsnap_guess"})
+    assert sample(server, "dogsnap_refused_requests_total", 'door="rest",reason="key"') == before + 2
+    assert key not in server.log()
+    assert "dogsnap_guess" not in server.log()
+    lines = [json.loads(line) for line in server.log().splitlines() if line.startswith("{")]
+    entry = next(line for line in lines if line.get("path") == PATH and line["status"] == 401)
+    assert set(entry) == {"time", "level", "logger", "message", "method", "path", "status", "request_id"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--api-keys", "none.json"), "--api-keys none.json holds no key; make one with `dogsnap keys add NAME`"),
+        (("--rate-limit-address", "often"), "--rate-limit-address is 'often'; expected e.g. 100/minute;5/second"),
+        (("--rate-limit-key", "1/second"), "it needs --api-keys"),
+        (("--open-app", "1/second"), "--open-app excepts the app from --api-keys, which is not given"),
+        (("--rate-limit-storage", "radish://x"), "--rate-limit-storage is no place to count in; expected memory:// or"),
+    ],
+)
+def test_what_cannot_be_used_ends_the_start_with_a_sentence(flags, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = dogsnap("serve", *flags)
+    assert done.exit_code == 1
+    assert sentence in done.stderr
+
+
+# -- rates -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def limited(start_server, models, key_file, key):
+    """A server with a limit for each key, and another for whoever uses the app without one."""
+    flags = ("--api-keys", str(key_file), "--rate-limit-key", "6/hour", "--open-app", "2/hour")
+    return start_server(models, *flags, environ={"DOGSNAP_ADMIN_TOKEN": ADMIN_TOKEN})
+
+
+def test_one_request_too_many_is_429_with_a_time_to_try_again_at_both_doors_together(limited, key_file):
+    one, other = api_keys.add(key_file, "one"), api_keys.add(key_file, "other")
+    assert [predict(limited, **{"X-Api-Key": one}).status_code for _ in range(3)] == [200] * 3
+    assert [call(limited, one) for _ in range(4)] == [grpc.StatusCode.OK] * 3 + [grpc.StatusCode.RESOURCE_EXHAUSTED]
+    refused = predict(limited, **{"X-Api-Key": one})
+    assert refused.status_code == 429
+    assert "at most 6 per 1 hour are answered for one key" in refused.json()["error"]
+    assert 0 < int(refused.headers["Retry-After"]) <= 3601
+    assert predict(limited, **{"X-Api-Key": other}).status_code == 200
+    assert requests.get(f"{limited.url}/healthz", timeout=60).status_code == 200
+    assert sample(limited, "dogsnap_refused_requests_total", 'door="grpc",reason="rate"') == 1
+
+
+def test_the_administrators_token_opens_what_a_key_opens_and_no_other_token_does(limited):
+    assert predict(limited, Authorization=f"Bearer {ADMIN_TOKEN}").json() == {"predictions": [2.0]}
+    for authorization in (f"Bearer {ADMIN_TOKEN}x", ADMIN_TOKEN, f"Basic {ADMIN_TOKEN}", "Bearer "):
+        assert predict(limited, Authorization=authorization).status_code == 401
+    assert ADMIN_TOKEN not in limited.log()
+
+
+def test_an_open_app_needs_no_key_for_what_it_asks_and_only_so_often(limited, key_file):
+    url, known = f"{limited.url}/api/models", {"X-Api-Key": api_keys.add(key_file, "third")}
+    assert predict(limited).status_code == 401
+    assert call(limited) == grpc.StatusCode.UNAUTHENTICATED
+    assert requests.get(url, headers={"X-Api-Key": "dogsnap_guess"}, timeout=60).status_code == 401
+    answers = [requests.get(url, timeout=60) for _ in range(3)]
+    assert [each.status_code for each in answers] == [200, 200, 429]
+    assert "at most 2 per 1 hour are answered for one visitor" in answers[-1].json()["error"]
+    assert requests.get(url, headers=known, timeout=60).status_code == 200
+
+
+def test_an_address_has_its_own_limit_which_probes_do_not_use_up_and_nobody_gets_around(start_server, models):
+    server = start_server(models, "--rate-limit-address", "4/hour")
+    for _ in range(10):
+        assert requests.get(f"{server.url}/readyz", timeout=60).status_code == 200
+    assert [predict(server).status_code for _ in range(5)] == [200] * 4 + [429]
+    assert "for one address" in predict(server).json()["error"]
+    assert predict(server, **{"X-Forwarded-For": "10.0.0.9"}).status_code == 429
+
+
+def test_behind_a_trusted_proxy_the_address_is_the_clients(start_server, models):
+    def asked(client: str) -> int:
+        return predict(behind, **{"X-Forwarded-For": client}).status_code
+
+    behind = start_server(models, "--rate-limit-address", "1/hour", "--trusted-proxies", "1")
+    assert [asked("10.0.0.1"), asked("10.0.0.2"), asked("6.6.6.6, 10.0.0.1")] == [200, 200, 429]
+    admin = requests.get(f"{behind.url}/api/admin/models", headers={"X-Forwarded-For": "127.0.0.1"}, timeout=60)
+    assert admin.status_code == 403
+
+
+@pytest.fixture
+def start_redis(tmp_path):
+    """Starts Debian's redis-server on 127.0.0.1:port."""
+    if REDIS is None:
+        pytest.skip("redis-server (Debian's package of that name) is missing")
+    started = []
+
+    def start(port: int) -> subprocess.Popen:
+        command = [REDIS, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
+        started.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
+        wait_until(lambda: accepts(port), 30)
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait(30)
+
+
+def accepts(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_two_servers_count_together_in_redis_and_each_goes_on_alone_without_it(start_server, models, start_redis):
+    port = free_port()
+    url, process = f"redis://127.0.0.1:{port}", start_redis(port)
+    flags = ("--rate-limit-address", "6/hour", "--rate-limit-storage", url)
+    servers = [start_server(models, *flags), start_server(models, *flags)]
+    assert [predict(servers[turn % 2]).status_code for turn in range(7)] == [200] * 6 + [429]
+    process.send_signal(signal.SIGSTOP)  # it takes connections and says nothing
+    begun = time.monotonic()
+    assert [predict(servers[0]).status_code for _ in range(7)] == [200] * 6 + [429]
+    assert [call(servers[1]) for _ in range(7)] == [grpc.StatusCode.OK] * 6 + [grpc.StatusCode.RESOURCE_EXHAUSTED]
+    assert time.monotonic() - begun < most_seconds(5)
+    process.kill()
+    process.wait(30)
+    assert call(servers[1]) == grpc.StatusCode.RESOURCE_EXHAUSTED
+    start_redis(port)
+    wait_until(lambda: call(servers[1]) == grpc.StatusCode.OK, 30)
+    wait_until(lambda: predict(servers[0]).status_code == 200, 30)
+    assert [predict(servers[turn % 2]).status_code for turn in range(5)] == [200] * 4 + [429]
+    for server in servers:
+        assert server.log().count("--rate-limit-storage is away") == 1
+        assert server.log().count("--rate-limit-storage is back") == 1
+        assert url not in server.log()

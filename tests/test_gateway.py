@@ -1,0 +1,616 @@
+"""The gateway: a real server that forwards to real servers, and to stubs where an engine has to fail or to wait as it is told."""
+
+import base64
+import concurrent.futures
+import os
+import re
+import shutil
+import signal
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import colour_photos
+import grpc
+import numpy as np
+import pytest
+import requests
+import stub_engine
+import tiny_models
+from conftest import free_port
+from contract_table import CASES, make_models
+from forked import FORKS
+from grpc_client import connected, values
+from grpc_health.v1 import health_pb2
+from grpc_health.v1.health import HealthServicer
+from loading import Load, span
+from PIL import Image
+from server_process import memory, sample, worker_of
+from stub_engine import StubEngine
+from tensorflow_serving.apis import get_model_metadata_pb2, predict_pb2
+from test_tf_serving_rest import ask
+from waiting import wait_until
+
+import backend
+from backend.commands.serve import checked_settings
+from backend.errors import InvalidArgument
+from backend.gateway.target import Target
+from backend.serving.repository.model import ModelSpec
+
+RED = colour_photos.encode(colour_photos.plain(), "JPEG")
+SECONDS = 60
+SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+def classify(server, photo: bytes = RED, **fields) -> requests.Response:
+    body = {"image": base64.b64encode(photo).decode(), **fields}
+    return requests.post(f"{server.url}/api/classify", json=body, timeout=SECONDS)
+
+
+def noisy(size: tuple[int, int], detail: int, quality: int) -> bytes:
+    """A JPEG of noise; the larger `detail`, the fewer bytes."""
+    shape = size[1] // detail, size[0] // detail, 3
+    pixels = np.random.default_rng(0).integers(0, 255, shape, dtype=np.uint8)
+    return colour_photos.encode(Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC), "JPEG", quality=quality)
+
+
+LARGE_PHOTO = noisy((600, 600), 1, 98)
+
+
+def without_id(response: requests.Response) -> dict:
+    answer = response.json()
+    assert answer.pop("request_id") == response.headers["X-Request-Id"]
+    return answer
+
+
+def target_of(*servers) -> str:
+    return "grpc://" + ",".join(f"127.0.0.1:{server.grpc_port}" for server in servers)
+
+
+def default_of(server) -> int | None:
+    (model,) = requests.get(f"{server.url}/api/models", timeout=SECONDS).json()["models"]
+    return model["default_version"]
+
+
+def is_ready(server) -> bool:
+    return requests.get(f"{server.url}/readyz", timeout=SECONDS).status_code == 200
+
+
+# -- in front of a server of our own -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def engine(start_server, colour_models):
+    return start_server(colour_models)
+
+
+@pytest.fixture(scope="module")
+def gateway(start_server, colour_models, engine):
+    return start_server(colour_models, "--engine", target_of(engine))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "turned", "broken", "none"])
+def test_a_photo_is_answered_as_the_engine_itself_would(engine, gateway, kind, version):
+    photo = {
+        "turned": lambda: colour_photos.with_orientation(colour_photos.plain(), 6),
+        "broken": lambda: RED[: len(RED) // 2],
+        "none": lambda: b"no photo",
+    }.get(kind, lambda: colour_photos.encode(colour_photos.plain(), kind))()
+    ours, theirs = (classify(server, photo, version=version) for server in (gateway, engine))
+    assert (ours.status_code, without_id(ours)) == (theirs.status_code, without_id(theirs))
+
+
+def test_a_photo_may_come_in_every_form(gateway):
+    raw = requests.post(f"{gateway.url}/api/classify", RED, headers={"Content-Type": "image/jpeg"}, timeout=SECONDS)
+    form = requests.post(f"{gateway.url}/api/classify", files={"image": RED}, timeout=SECONDS)
+    simple = requests.post(f"{gateway.url}/", files={"image": RED}, timeout=SECONDS)
+    assert raw.json()["breeds"] == form.json()["breeds"] == classify(gateway).json()["breeds"]
+    assert simple.status_code == 200
+
+
+def test_names_and_labels_that_are_no_utf_8_are_refused_by_engine_and_gateway_alike(engine, gateway):
+    for server in (engine, gateway):
+        simple = {"model_name": "\ud800", "data": {}}
+        unnamed = requests.post(f"{server.url}/", json=simple, timeout=SECONDS)
+        assert (unnamed.status_code, "model's name in UTF-8, received '\\ud800'" in unnamed.json()["error"]) == (
+            400,
+            True,
+        )
+    with pytest.raises(InvalidArgument, match="model's label in UTF-8"):
+        ModelSpec("inception_v3", label="\udfff")
+
+
+def test_the_gateway_is_asked_by_grpc_as_well(gateway):
+    with connected(gateway.grpc_port) as client:
+        found = client.predict("inception_v3", signature="scores", image_bytes=[RED])
+    assert found.model_spec.version.value == 2
+    assert values(found.outputs)["dog"][0] > 0.5
+
+
+def test_a_label_that_moves_at_the_engine_is_followed_by_the_next_request(engine, gateway):
+    label = f"{engine.url}/api/admin/models/inception_v3/labels/stable"
+    for version in (1, 2, 1):  # the one takes images, the other files
+        requests.post(label, json={"version": version}, timeout=SECONDS).raise_for_status()
+        assert classify(gateway, label="stable").json()["model"] == {"name": "inception_v3", "version": version}
+    requests.post(label, json={"version": None}, timeout=SECONDS).raise_for_status()
+    gone = classify(gateway, label="stable")
+    assert (gone.status_code, "Unrecognized servable version label: stable" in gone.text) == (400, True)
+
+
+def test_metrics_count_what_the_version_answered_that_the_label_meant(engine, gateway):
+    label = f"{engine.url}/api/admin/models/inception_v3/labels/counted"
+    for version in (2, 1):
+        requests.post(label, json={"version": version}, timeout=SECONDS).raise_for_status()
+        classify(gateway, label="counted").raise_for_status()
+        routed = f'label="counted",model="inception_v3",version="{version}"'
+        assert sample(gateway, "dogsnap_routed_requests_total", routed) == 1
+    assert sample(gateway, "dogsnap_engine_seconds_count", 'call="Predict"') >= 2
+
+
+def test_a_share_of_a_label_goes_where_the_engine_sends_it(engine, gateway):
+    split = f"{engine.url}/api/admin/models/inception_v3/split"
+    requests.post(split, json={"version": 1, "percent": 50}, timeout=SECONDS).raise_for_status()
+    try:
+        keys = [{"X-Request-Key": str(number)} for number in range(20)]
+        answers = [
+            [
+                requests.post(
+                    f"{server.url}/api/classify", RED, headers={"Content-Type": "image/jpeg", **key}, timeout=60
+                )
+                for key in keys
+            ]
+            for server in (engine, gateway)
+        ]
+        theirs, ours = [[each.json()["model"]["version"] for each in answer] for answer in answers]
+        assert ours == theirs
+        assert set(ours) == {1, 2}
+    finally:
+        requests.post(split, json={"version": None, "percent": 0}, timeout=SECONDS).raise_for_status()
+
+
+def test_what_there_is_is_told_as_the_engine_tells_it(engine, gateway):
+    (ours,), (theirs,) = (
+        requests.get(f"{server.url}/api/models", timeout=SECONDS).json()["models"] for server in (gateway, engine)
+    )
+    assert [(each["version"], each["state"]) for each in ours["versions"]] == [
+        (each["version"], each["state"]) for each in theirs["versions"]
+    ]
+    assert theirs["default_version"] == 2
+    wait_until(lambda: default_of(gateway) == 2)  # at the gateway's next look
+    (ours,) = requests.get(f"{gateway.url}/api/models", timeout=SECONDS).json()["models"]
+    classes = {each["version"]: each["classes"] for each in ours["versions"]}
+    assert classes[2] == theirs["versions"][0]["classes"] == 3
+    assert classes[1] in (None, 3)  # not known before somebody asks for it
+
+
+def test_switching_is_the_engines_and_the_gateway_says_so(gateway):
+    default = f"{gateway.url}/api/admin/models/inception_v3/default"
+    for response in (
+        requests.get(f"{gateway.url}/api/admin/models", timeout=SECONDS),
+        requests.post(default, json={"version": 1}, timeout=SECONDS),
+    ):
+        assert response.status_code == 501
+        assert "ask the engine, not its gateway" in response.json()["error"]
+
+
+def test_names_of_breeds_come_from_the_models_folder_and_without_them_tensors_are_answered(
+    start_server, engine, tmp_path
+):
+    gateway = start_server(tmp_path, "--engine", target_of(engine))
+    photo = {"signature_name": "scores", "instances": [{"b64": base64.b64encode(RED).decode()}]}
+    predicted = requests.post(f"{gateway.url}/v1/models/inception_v3:predict", json=photo, timeout=SECONDS)
+    assert predicted.json()["predictions"][0]["dog"] > 0.5
+    unnamed = classify(gateway)
+    assert unnamed.status_code == 400
+    assert "inception_v3/2/assets.extra/dogsnap.json of this server (--models" in unnamed.json()["error"]
+
+
+# -- TensorFlow Serving's contract -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def contract_gateway(start_server, tmp_path_factory):
+    models = tmp_path_factory.mktemp("contract_models")
+    flags = "--model-config-file", str(make_models(models))
+    return start_server(models, *flags, "--engine", target_of(start_server(models, *flags)))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_gateway_keeps_tensorflow_servings_contract(contract_gateway, case):
+    response = ask(contract_gateway, case)
+    assert response.status_code == case.status, response.text
+    if case.status == 200:
+        assert response.json() == case.answer
+    else:
+        assert case.error in response.json()["error"]
+
+
+# -- in front of an engine that does as it is told ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stub(colour_models):
+    with StubEngine(free_port(), colour_models / "inception_v3" / "2") as stub:
+        yield stub
+
+
+@pytest.fixture(scope="module")
+def stub_gateway(start_server, colour_models, stub):
+    return start_server(colour_models, "--engine", f"{stub.target}?application=dogs", "--deadline-ms", "3000")
+
+
+@contextmanager
+def answering(stub, answer, tell=None):
+    stub.answer, stub.tell = answer, tell or stub.tell_at_once
+    try:
+        yield
+    finally:
+        stub.answer, stub.tell = stub.at_once, stub.tell_at_once
+
+
+def test_request_id_key_and_deadline_and_what_the_target_says_go_along(stub, stub_gateway):
+    seen = []
+
+    def note(request: bytes, context: grpc.ServicerContext) -> bytes:
+        seen.append((dict(context.invocation_metadata()), context.time_remaining()))
+        return stub.fixed
+
+    headers = {"Content-Type": "image/jpeg", "X-Request-Id": "one-2", "X-Request-Key": "phone"}
+    with answering(stub, note):
+        response = requests.post(f"{stub_gateway.url}/api/classify", RED, headers=headers, timeout=SECONDS)
+    response.raise_for_status()
+    ((metadata, seconds),) = seen
+    assert (metadata["x-request-id"], metadata["x-request-key"], metadata["application"]) == ("one-2", "phone", "dogs")
+    assert 0 < seconds <= 3
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "says"),
+    [
+        ("INVALID_ARGUMENT", 415, "the engine's words"),
+        ("FAILED_PRECONDITION", 400, "the engine's words"),
+        ("NOT_FOUND", 404, "the engine's words"),
+        ("UNIMPLEMENTED", 501, "the engine's words"),
+        ("RESOURCE_EXHAUSTED", 503, "the engine's words"),
+        ("UNAVAILABLE", 503, "the engine's words"),
+        ("DEADLINE_EXCEEDED", 504, "deadline"),
+        ("INTERNAL", 502, "the engine behind this server failed"),
+        ("UNKNOWN", 502, "the engine behind this server failed"),
+        ("PERMISSION_DENIED", 502, "the engine behind this server failed"),
+    ],
+)
+@pytest.mark.parametrize("photo", [RED, LARGE_PHOTO], ids=["small", "large"])
+def test_an_error_of_the_engines_has_the_right_status_and_says_whose_it_is(
+    stub, stub_gateway, code, status, says, photo
+):
+    with answering(stub, lambda request, context: context.abort(grpc.StatusCode[code], "the engine's words")):
+        response = classify(stub_gateway, photo)
+    assert response.status_code == status
+    assert says in response.json()["error"]
+    assert ("Retry-After" in response.headers) == (status == 503)
+    assert sample(stub_gateway, "dogsnap_engine_failures_total", f'call="Predict",code="{code}"') >= 1
+    if status == 502:
+        number = response.json()["request_id"]
+        assert f"request {number} failed at the engine: {code} the engine's words" in stub_gateway.log()
+
+
+def test_a_photo_is_sent_again_to_an_engine_that_had_no_room_however_large_it_is(stub, stub_gateway):
+    sizes = []
+    assert len(LARGE_PHOTO) > 2 * 2**18  # what gRPC keeps by default
+
+    def full_at_first(request: bytes, context: grpc.ServicerContext) -> bytes:
+        sizes.append(len(request))
+        return stub.fixed if len(sizes) > 1 else context.abort(grpc.StatusCode.UNAVAILABLE, "no room")
+
+    with answering(stub, full_at_first):
+        assert classify(stub_gateway, LARGE_PHOTO).status_code == 200
+    assert len(sizes) == 2
+    assert sizes[0] == sizes[1] > len(LARGE_PHOTO)
+
+
+def test_an_answer_that_does_not_fit_the_signature_is_the_engines_fault(stub, stub_gateway):
+    with answering(stub, lambda request, context: b""):
+        response = classify(stub_gateway)
+    assert (response.status_code, "does not fit signature scores" in response.text) == (502, True)
+
+
+@contextmanager
+def switched_to_3(stub, gateway, outputs=("prediction", "dog")):
+    """The engine answers with a version 3, of which the gateway has no folder, and whose outputs are these."""
+    about = get_model_metadata_pb2.GetModelMetadataResponse.FromString(stub.about)
+    signatures = get_model_metadata_pb2.SignatureDefMap()
+    about.metadata["signature_def"].Unpack(signatures)
+    kept = dict(signatures.signature_def["scores"].outputs)
+    signatures.signature_def["scores"].outputs.clear()
+    answer = predict_pb2.PredictResponse.FromString(stub.fixed)
+    score = answer.outputs.pop("dog")
+    for alias in outputs:
+        signatures.signature_def["scores"].outputs[alias].CopyFrom(kept.get(alias, kept["dog"]))
+        if alias != "prediction":
+            answer.outputs[alias].CopyFrom(score)
+    about.metadata["signature_def"].Pack(signatures)
+    about.model_spec.version.value = answer.model_spec.version.value = 3
+
+    def tell(request: bytes, context: grpc.ServicerContext) -> bytes:
+        asked = get_model_metadata_pb2.GetModelMetadataRequest.FromString(request).model_spec
+        return about.SerializeToString() if asked.version.value == 3 else stub.about
+
+    wait_until(lambda: classify(gateway).status_code == 200)
+    with answering(stub, lambda request, context: answer.SerializeToString(), tell):
+        yield
+    wait_until(lambda: classify(gateway).status_code == 200)  # after the next look
+
+
+def test_a_version_without_names_that_the_engine_has_switched_to_is_told_to_have_none(stub, stub_gateway):
+    with switched_to_3(stub, stub_gateway):
+        unnamed = classify(stub_gateway)
+    assert unnamed.status_code == 400, unnamed.text
+    assert "inception_v3/3/assets.extra/dogsnap.json of this server (--models" in unnamed.json()["error"]
+
+
+def test_outputs_are_those_of_the_version_that_the_engine_has_switched_to(stub, stub_gateway):
+    with switched_to_3(stub, stub_gateway, ("prediction", "dog", "cat")):
+        assert set(asked_as_tensor(stub_gateway, RED).json()["predictions"][0]) == {"prediction", "dog", "cat"}
+    with switched_to_3(stub, stub_gateway, ("dog", "cat")):
+        lacking = classify(stub_gateway)
+    assert (lacking.status_code, lacking.headers["Retry-After"]) == (503, "1")
+    assert "just switched to inception_v3 version 3, which gives other outputs; try again" in lacking.json()["error"]
+
+
+def test_questions_to_an_engine_that_hangs_take_places_and_keep_the_deadline(start_server, colour_models, stub):
+    small = "--run-threads", "1", "--queue-size", "1", "--deadline-ms", "4000"
+    gateway = start_server(colour_models, "--engine", stub.target, *small)
+    go_on, asked, seconds = threading.Event(), 10, []
+
+    def hang(request: bytes, context: grpc.ServicerContext) -> bytes:
+        if get_model_metadata_pb2.GetModelMetadataRequest.FromString(request).model_spec.version_label:
+            seconds.append(context.time_remaining())
+            go_on.wait(SECONDS)
+        return stub.about
+
+    with concurrent.futures.ThreadPoolExecutor(asked) as pool, answering(stub, stub.at_once, hang):
+        answers = [pool.submit(classify, gateway, label=f"label{number}") for number in range(asked)]
+        wait_until(lambda: len(seconds) >= 2)
+        status = requests.get(f"{gateway.url}/v1/models/inception_v3", timeout=SECONDS)
+        codes = {each.result().status_code for each in answers}
+        go_on.set()
+    assert codes == {503, 504}
+    assert status.json()["model_version_status"][0]["state"] == "AVAILABLE"
+    assert 0 < max(seconds) < 4.5  # of 5, without the deadline
+
+
+@pytest.mark.parametrize("photo", [RED, LARGE_PHOTO], ids=["small", "large"])
+def test_an_engine_that_is_too_slow_is_504_at_the_deadline(stub, stub_gateway, photo):
+    go_on = threading.Event()
+    with answering(stub, lambda request, context: go_on.wait(SECONDS) and stub.fixed):
+        started = time.monotonic()
+        response = classify(stub_gateway, photo)
+        seconds = time.monotonic() - started
+        go_on.set()
+    assert (response.status_code, 3 <= seconds < SECONDS / 2) == (504, True)
+
+
+def test_slow_answers_hold_up_nobody_else(stub, stub_gateway):
+    arrived, go_on = [], threading.Event()
+
+    def wait(request: bytes, context: grpc.ServicerContext) -> bytes:
+        arrived.append(context)
+        go_on.wait(SECONDS)
+        return stub.fixed
+
+    with concurrent.futures.ThreadPoolExecutor(24) as pool, answering(stub, wait):
+        asked = [pool.submit(classify, stub_gateway) for _ in range(24)]
+        wait_until(lambda: len(arrived) == 24, 2)  # before the first deadline: three times as many as run threads
+        stub.answer = stub.at_once
+        assert classify(stub_gateway).status_code == 200
+        go_on.set()
+        assert {each.result().status_code for each in asked} == {200}
+
+
+def test_an_engine_without_model_service_or_health_is_served(start_server, colour_models):
+    with StubEngine(free_port(), colour_models / "inception_v3" / "2", with_status=False) as stub:
+        gateway = start_server(colour_models, "--engine", stub.target)
+        assert classify(gateway).json()["breeds"][0]["name"] == "red dog"
+        assert requests.get(f"{gateway.url}/v1/models/inception_v3", timeout=SECONDS).json()["model_version_status"]
+
+
+def test_readiness_follows_the_engines_health_and_its_going_and_coming(start_server, colour_models):
+    port, health = free_port(), HealthServicer()
+    health.set("", SERVING)
+    with StubEngine(port, colour_models / "inception_v3" / "2", health=health) as stub:
+        gateway = start_server(colour_models, "--engine", stub.target, "--poll-seconds", "0.2")
+        health.set("", NOT_SERVING)
+        wait_until(lambda: not is_ready(gateway))
+        refused = classify(gateway)
+        assert (refused.status_code, int(refused.headers["Retry-After"]) >= 1) == (503, True)
+        assert "no engine behind this server can answer now" in refused.json()["error"]
+        health.set("", SERVING)
+        wait_until(lambda: is_ready(gateway))
+        assert classify(gateway).status_code == 200
+    wait_until(lambda: not is_ready(gateway))
+    assert classify(gateway).status_code == 503
+    with StubEngine(port, colour_models / "inception_v3" / "2"):
+        wait_until(lambda: is_ready(gateway))
+        assert classify(gateway).status_code == 200
+
+
+# -- several engines ---------------------------------------------------------------------------------------------------
+
+
+def sleep_at(gateway) -> int:
+    """The status of a request for a twentieth of a second."""
+    url = f"{gateway.url}/v1/models/sleeper:predict"
+    return requests.post(url, json={"inputs": [0.05]}, timeout=SECONDS).status_code
+
+
+def test_of_two_engines_one_may_be_killed_without_a_request_lost(start_server, tmp_path):
+    models = tmp_path / "models"
+    tiny_models.sleeper(models / "sleeper" / "1")
+    engines = [start_server(models) for _ in range(2)]
+    gateway = start_server(models, "--engine", target_of(*engines))
+    answers: list[int] = []
+
+    def ask_on(end: threading.Event) -> None:
+        while not end.is_set():
+            answers.append(sleep_at(gateway))
+
+    end = threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        asking = [pool.submit(ask_on, end) for _ in range(8)]
+        try:
+            for engine in engines:
+                wait_until(lambda engine=engine: sample(engine, "dogsnap_places_held") > 0)
+            worker = worker_of(engines[0])
+            os.kill(engines[0].process.pid, signal.SIGKILL)  # else it would start another worker
+            os.kill(worker, signal.SIGKILL)
+            so_far = len(answers)
+            wait_until(lambda: len(answers) > so_far + 100)
+        finally:
+            end.set()
+        assert [each.result() for each in asking] == [None] * 8
+    print(f"\n{len(answers)} requests, one of two engines killed: {len(answers) - answers.count(200)} lost")
+    assert set(answers) == {200}
+    assert is_ready(gateway)
+
+
+@pytest.mark.long
+def test_of_two_engines_one_may_fall_silent_without_a_request_lost(start_server, tmp_path):
+    models = tmp_path / "models"
+    tiny_models.sleeper(models / "sleeper" / "1")
+    engines = [start_server(models) for _ in range(2)]
+    gateway = start_server(models, "--engine", target_of(*engines))
+    silent = worker_of(engines[0])
+    os.kill(silent, signal.SIGSTOP)  # its connections stay open, as those of a machine without power do
+    try:
+        started = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda _: sleep_at(gateway), range(100)))
+        seconds = time.monotonic() - started
+    finally:
+        os.kill(silent, signal.SIGCONT)
+    print(f"\n100 requests, one of two engines silent: {100 - answers.count(200)} lost, {seconds:.0f} s")
+    assert set(answers) == {200}
+    assert seconds < SECONDS
+
+
+def test_the_gateway_imports_no_http_protocol_and_nothing_that_trains():
+    for file in sorted((Path(backend.__file__).parent / "gateway").glob("*.py")):
+        imported = re.findall(r"^(?:from|import) ([\w.]+)", file.read_text(encoding="utf-8"), re.M)
+        strangers = [
+            name
+            for name in imported
+            if re.match(r"flask|gunicorn|backend\.(protocols|middleware|training|export|commands)", name)
+        ]
+        assert not strangers, f"{file.name}: {strangers}"
+
+
+# -- where the engines are ---------------------------------------------------------------------------------------------
+
+
+def test_several_engines_are_addresses_for_grpc_and_one_name_is_left_to_it():
+    assert Target.parse("grpc://dogs.svc:8500").address() == "dns:///dogs.svc:8500"
+    assert Target.parse("grpc://127.0.0.1:1,127.0.0.2:2").address() == "ipv4:127.0.0.1:1,127.0.0.2:2"
+    assert Target.parse("grpc://[::1]:1,127.0.0.1:2").address() == "ipv6:[::1]:1,[::ffff:127.0.0.1]:2"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "http://a:1", "grpc://a", "grpc://a:0", "grpc://a:1,", "grpc://a:1?Key=x", "grpc://a:1?a=\n"]
+)
+def test_what_is_no_engine_is_refused(text):
+    with pytest.raises(InvalidArgument, match="--engine"):
+        Target.parse(text)
+
+
+def test_the_command_line_refuses_what_is_no_engine_without_showing_what_goes_along():
+    with pytest.raises(click.ClickException, match="expected grpc://host:port") as refused:
+        checked_settings(engine="http://host:8500?x-api-key=secret")
+    assert "secret" not in refused.value.message
+    with pytest.raises(click.ClickException, match="has no address"):
+        checked_settings(engine="grpc://no.such.host.invalid:1,127.0.0.1:2")
+
+
+# -- how fast, and how much memory -------------------------------------------------------------------------------------
+
+PHOTOS_A_SECOND = 500
+PHOTO_BYTES = 30_000
+ROUNDS, ROUND_SECONDS, CLIENTS = 2, 2, 16
+# Of a photo while the engine looks at it: itself, what gRPC sends, and a little for the thread; and when it is answered.
+COPIES, LEFT = 2.3, 0.3
+pinned = pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2 or not shutil.which("taskset"),
+    reason="a second core, or taskset, is missing: the engine and the client are to run beside the gateway",
+)
+
+
+@pytest.fixture
+def instant_engine(colour_models):
+    """The address of an engine that answers at once, on the second core."""
+    _, second = sorted(os.sched_getaffinity(0))[:2]
+    port = free_port()
+    model = colour_models / "inception_v3" / "2"
+    engine = FORKS.Process(target=stub_engine.serve, args=(port, model, second), daemon=True)
+    engine.start()
+    yield f"grpc://127.0.0.1:{port}"
+    engine.kill()
+    engine.join()
+
+
+@pytest.mark.alone
+@pinned
+def test_a_gateway_on_one_core_forwards_500_photos_a_second(start_server, colour_models, instant_engine):
+    first, second = [("taskset", "-c", str(core)) for core in sorted(os.sched_getaffinity(0))[:2]]
+    photo = noisy((640, 480), 8, 22)
+    assert PHOTO_BYTES <= len(photo) < 1.1 * PHOTO_BYTES
+    text = base64.b64encode(photo).decode()
+    asked = {
+        "/api/classify": {"image": text},
+        "/v1/models/inception_v3:predict": {"signature_name": "scores", "instances": [{"b64": text}]},
+    }
+    gateway = start_server(colour_models, "--engine", instant_engine, prefix=first)
+    for path, body in asked.items():
+        loads = [Load(gateway, path, body, ROUND_SECONDS, second, clients=CLIENTS).answers() for _ in range(ROUNDS)]
+        rates = [len(answers) / span(answers) for answers in loads]
+        print(f"\n{path}: {[round(rate) for rate in rates]} photos of {len(photo)} bytes a second on one core")
+        assert {each.status for answers in loads for each in answers} == {200}
+        assert max(rates) >= PHOTOS_A_SECOND
+
+
+def asked_as_tensor(server, photo: bytes) -> requests.Response:
+    body = {"signature_name": "scores", "instances": [{"b64": base64.b64encode(photo).decode()}]}
+    return requests.post(f"{server.url}/v1/models/inception_v3:predict", json=body, timeout=SECONDS)
+
+
+def asked_by_form(server, photo: bytes) -> requests.Response:
+    return requests.post(f"{server.url}/api/classify", files={"image": photo}, timeout=SECONDS)
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("ask", [classify, asked_as_tensor, asked_by_form])
+def test_of_a_photo_that_the_engine_looks_at_there_is_one_copy_which_goes_with_it(
+    start_server, stub, colour_models, ask
+):
+    photo, count, go_on, arrived = noisy((1000, 1000), 1, 98), 32, threading.Event(), []
+    gateway = start_server(colour_models, "--engine", stub.target)
+
+    def wait(request: bytes, context: grpc.ServicerContext) -> bytes:
+        arrived.append(context)
+        go_on.wait(SECONDS)
+        return stub.fixed
+
+    def held(before: float) -> float:
+        return (memory(worker_of(gateway)) - before) * 2**20 / count / len(photo)
+
+    ask(gateway, photo).raise_for_status()
+    before = memory(worker_of(gateway))
+    with concurrent.futures.ThreadPoolExecutor(count) as pool, answering(stub, wait):
+        asked = [pool.submit(ask, gateway, photo) for _ in range(count)]
+        wait_until(lambda: len(arrived) == count)
+        copies = held(before)
+        go_on.set()
+        assert {each.result().status_code for each in asked} == {200}
+    print(f"\n{count} photos of {len(photo) / 2**20:.1f} MiB at the engine: {copies:.2f} times as much in memory")
+    assert copies < COPIES
+    wait_until(lambda: held(before) < LEFT)

@@ -1,0 +1,187 @@
+"""Export: a version directory that any TensorFlow Serving can load, there whole or not at all, describing itself."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from click.testing import CliRunner
+from exported import DESCRIPTION, LABELS, SIZE, TEMPERATURE, contents_of, export, network
+from small_disk import fill, small_disk
+from tiny_network import tiny
+
+from backend.cli import main
+from backend.export import saved_model as exporting
+from backend.export.saved_model import ExportError, export_stored, next_version
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.servable import Servable
+from backend.serving.versions.warmup import RECORDS_FILE, read_records, warm_up
+from backend.training import architectures
+from backend.training.artefacts import write_descriptions
+from backend.training.recipes import RECIPES
+
+
+@pytest.fixture(scope="module")
+def version(tmp_path_factory) -> Path:
+    return export(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def signatures(version):
+    loaded = tf.saved_model.load(str(version))
+    return {**loaded.signatures, "keep_alive": loaded}
+
+
+IMAGES = tf.constant(np.random.default_rng(3).uniform(size=(5, *SIZE, 3)), tf.float32)
+
+
+def test_the_first_export_of_a_model_is_version_1(version) -> None:
+    assert version.name == "1"
+    assert [file.name for file in version.parent.iterdir()] == ["1"]
+
+
+def test_it_has_the_files_that_tensorflow_serving_looks_for(version) -> None:
+    files = contents_of(version)
+    assert {"saved_model.pb", "variables/variables.index", f"assets.extra/{RECORDS_FILE.name}"} <= set(files)
+
+
+def test_serving_default_takes_images_and_gives_one_probability_a_class(version) -> None:
+    signature = Servable.load(ServableId("tiny", 1), version).signature("serving_default")
+    assert signature.method == "tensorflow/serving/predict"
+    assert {name: (spec.dtype, spec.shape.as_list()) for name, spec in signature.inputs.items()} == {
+        "image": (tf.float32, [None, *SIZE, 3])
+    }
+    assert {name: (spec.dtype, spec.shape.as_list()) for name, spec in signature.outputs.items()} == {
+        "prediction": (tf.float32, [None, 3])
+    }
+
+
+def test_the_probabilities_are_the_softmax_of_the_keras_models_logits_by_the_temperature(signatures) -> None:
+    logits = network()(IMAGES, training=False)["breeds"].numpy().astype(np.float64) / TEMPERATURE
+    expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    prediction = signatures["serving_default"](image=IMAGES)["prediction"]
+    np.testing.assert_allclose(prediction, expected, atol=1e-6)
+    assert np.ptp(expected) > 0.1
+
+
+def test_scores_adds_the_probability_of_a_dog_and_keeps_the_prediction(signatures) -> None:
+    answer = signatures["scores"](image=IMAGES)
+    logit = network()(IMAGES, training=False)["dog"].numpy()[:, 0]
+    np.testing.assert_allclose(answer["dog"], 1 / (1 + np.exp(-logit)), atol=1e-6)
+    np.testing.assert_array_equal(answer["prediction"], signatures["serving_default"](image=IMAGES)["prediction"])
+
+
+def test_the_description_travels_with_the_version(version) -> None:
+    assert json.loads((version / "assets.extra" / "dogsnap.json").read_text(encoding="utf-8")) == DESCRIPTION
+    assert Servable.load(ServableId("tiny", 1), version).description.labels == tuple(LABELS)
+
+
+def test_the_warm_up_requests_are_tensorflow_servings_records_and_run(version) -> None:
+    requests = [record.predict_log.request for record in read_records(version / RECORDS_FILE)]
+    assert {request.model_spec.signature_name for request in requests} == {"serving_default", "scores"}
+    assert {request.model_spec.name for request in requests} == {"tiny"}
+    assert warm_up(Servable.load(ServableId("tiny", 1), version)) == 2
+
+
+def test_a_second_export_takes_the_next_number_and_leaves_the_first_alone(tmp_path) -> None:
+    first = export(tmp_path / "tiny")
+    before = contents_of(first)
+    (tmp_path / "tiny" / "7").mkdir()
+    (tmp_path / "tiny" / "notes").mkdir()
+    assert next_version(tmp_path / "tiny") == 8
+    assert export(tmp_path / "tiny").name == "8"
+    assert contents_of(first) == before
+
+
+def test_a_number_that_somebody_takes_meanwhile_is_not_overwritten(tmp_path, monkeypatch) -> None:
+    first = export(tmp_path / "tiny")
+    before = contents_of(first)
+    numbers = iter([1, 2])
+    monkeypatch.setattr(exporting, "next_version", lambda folder: next(numbers))
+    assert export(tmp_path / "tiny").name == "2"
+    assert contents_of(first) == before
+
+
+def test_an_export_that_fails_half_way_leaves_nothing_to_be_seen(tmp_path, monkeypatch) -> None:
+    def full_disk(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(exporting, "write_warmup_requests", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        export(tmp_path / "tiny")
+    assert list((tmp_path / "tiny").iterdir()) == []
+
+
+@pytest.fixture
+def artefacts(tmp_path, monkeypatch) -> Path:
+    """What training leaves of a tiny network, by the code that leaves the real one's."""
+    monkeypatch.setitem(architectures.ARCHITECTURES, "tiny", tiny)
+    recipe = replace(RECIPES["inception_v3"], architecture="tiny", size=SIZE)
+    scores = {
+        "calibration": {"temperature": TEMPERATURE, "dog_threshold": 0.4, "confident_threshold": 0.6},
+        "validation": {"top1": 0.9},
+    }
+    folder = tmp_path / "stored"
+    folder.mkdir()
+    architectures.save_stored_weights(network(), "tiny", folder / architectures.STORED_WEIGHTS)
+    write_descriptions(recipe, LABELS, scores, folder)
+    return folder
+
+
+def test_the_stored_artefacts_become_a_version_that_answers_as_the_network_did(artefacts, tmp_path) -> None:
+    version = export_stored("tiny", artefacts, tmp_path / "models")
+    assert version == tmp_path / "models" / "tiny" / "1"
+    loaded = tf.saved_model.load(str(version))
+    expected = network()(IMAGES, training=False)
+    answer = loaded.signatures["scores"](image=IMAGES)
+    np.testing.assert_allclose(answer["prediction"], tf.nn.softmax(expected["breeds"] / TEMPERATURE), atol=2e-3)
+    np.testing.assert_allclose(answer["dog"], tf.sigmoid(expected["dog"][:, 0]), atol=2e-3)
+    description = json.loads((version / "assets.extra" / "dogsnap.json").read_text(encoding="utf-8"))
+    assert description["decision"] == {"dog_threshold": 0.4, "confident_threshold": 0.6}
+    assert description["input_size"] == list(SIZE)
+    assert description["labels"] == LABELS
+    assert description["recipe"]["architecture"] == "tiny"
+    assert description["scores"]["validation"] == {"top1": 0.9}
+
+
+def test_the_command_exports_what_is_stored_in_the_models_own_folder(artefacts, tmp_path) -> None:
+    (tmp_path / "models").mkdir()
+    artefacts.rename(tmp_path / "models" / "tiny")
+    done = CliRunner().invoke(main, ["export", "tiny", "--out", str(tmp_path / "models")])
+    assert (done.exit_code, done.output) == (0, f"wrote {tmp_path / 'models' / 'tiny' / '1'}\n")
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_no_part_of_a_version(artefacts, tmp_path) -> None:
+    with small_disk(tmp_path / "disk", "200k") as disk:
+        fill(disk)
+        done = CliRunner().invoke(main, ["export", "tiny", "--from", str(artefacts), "--out", str(disk / "models")])
+        assert (done.exit_code, list((disk / "models" / "tiny").iterdir())) == (1, [])
+    assert "No space left on device" in done.output
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.filterwarnings("ignore:Skipping nested container")  # Keras' own word before its error
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("labels.json", None, "labels.json does not exist; `dogsnap train` writes it"),
+        ("scores.json", "{", "scores.json is no JSON"),
+        ("recipe.json", '{"architecture": "alexnet", "size": [16, 16]}', "asks for the architecture 'alexnet'"),
+        ("float16.weights.h5", None, "float16.weights.h5 does not exist"),
+        ("float16.weights.h5", "no weights", "does not fit the network tiny"),
+        ("labels.json", "[{}, {}]", "does not fit the network tiny"),
+    ],
+)
+def test_artefacts_that_do_not_fit_are_refused_by_name(artefacts, tmp_path, file, content, said) -> None:
+    (artefacts / file).unlink()
+    if content is not None:
+        (artefacts / file).write_text(content)
+    with pytest.raises(ExportError, match=said.replace("[", r"\[")):
+        export_stored("tiny", artefacts, tmp_path / "models")
+    assert not (tmp_path / "models").exists()
+    done = CliRunner().invoke(main, ["export", "tiny", "--from", str(artefacts), "--out", str(tmp_path / "models")])
+    assert done.exit_code == 1
+    assert done.output.startswith("Error: ")
+    assert done.output.count("\n") == 1

@@ -1,0 +1,292 @@
+"""Training, whole and small: a tiny network learns three breeds by the real code, resumes, and is stored."""
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from photos import make_data_set
+from tiny_network import tiny
+
+from backend.training import architectures, artefacts, dataset, trainer
+from backend.training.architectures import (
+    STORED_WEIGHTS,
+    backbone_of,
+    inception_v3,
+    load_imagenet_weights,
+    load_stored_weights,
+)
+from backend.training.augmentation import mixing
+from backend.training.recipes import RECIPES, Stage
+
+SIZE = (16, 16)
+DESCRIPTIONS = ["labels.json", "recipe.json", "scores.json"]
+RECIPE = dataclasses.replace(
+    RECIPES["inception_v3"],
+    architecture="tiny",
+    size=SIZE,
+    stages=(Stage("all", from_block=None, epochs=30, rate=0.1, warmup=5, drift_every=5),),
+    batch=8,
+    head_epochs=5,
+    dropout=0.0,
+    average=0.9,
+    soup=(),
+    validation_per_breed=4,
+    chunk=20,
+)
+
+
+@dataclasses.dataclass
+class Run:
+    """One training of the module, and what it left behind."""
+
+    folder: Path
+    starting: Path
+    training: list
+    validation: list
+    model: keras.Model
+    said: list[str]
+
+
+def _starting_weights(folder: Path) -> Path:
+    """Random weights with a hole at the start of one kernel, as a file that stands in for ImageNet's."""
+    backbone = backbone_of(tiny(3, SIZE))
+    kernel = next(w for w in backbone.weights if w.name == "kernel" and w.shape[0] == 3)
+    holed = kernel.numpy().reshape(-1)
+    holed[: holed.size // 2] = 0
+    kernel.assign(holed.reshape(kernel.shape))
+    backbone.save_weights(folder / "start.weights.h5")
+    return folder / "start.weights.h5"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tiny_architecture() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(architectures.ARCHITECTURES, "tiny", tiny)
+        yield
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("training")
+    keras.utils.set_random_seed(5)
+    data = make_data_set(folder / "dogs")
+    examples = dataset.read_list(data, "train_list")
+    fitted, validation = dataset.split_validation(examples, RECIPE.validation_per_breed, RECIPE.seed)
+    starting, said = _starting_weights(folder), []
+    model = trainer.train(RECIPE, fitted, validation, 3, str(starting), folder / "work", said.append)
+    return Run(folder, starting, fitted, validation, model, said)
+
+
+def _loss(model: keras.Model, run: Run) -> float:
+    breeds, logits, _ = artefacts.raw_answers(model, run.training, RECIPE)
+    return float(tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(breeds, logits)))
+
+
+def test_the_loss_falls(run: Run) -> None:
+    start = tiny(3, SIZE)
+    load_imagenet_weights(start, str(run.starting))
+    assert _loss(run.model, run) < 0.5 * _loss(start, run)
+
+
+def test_no_tensor_of_the_backbone_stays_as_it_came(run: Run) -> None:
+    start = tiny(3, SIZE)
+    load_imagenet_weights(start, str(run.starting))
+    came = backbone_of(start).weights
+    went = backbone_of(run.model).weights
+    same = [a.path for a, b in zip(came, went, strict=True) if np.array_equal(a.numpy(), b.numpy())]
+    assert same == []
+
+
+def test_a_second_call_takes_the_finished_stages_and_trains_nothing(run: Run) -> None:
+    said: list[str] = []
+    again = trainer.train(RECIPE, run.training, run.validation, 3, "no such file", run.folder / "work", said.append)
+    assert said == [f"all: done before, taken from {run.folder / 'work' / 'all.weights.h5'}"]
+    for ours, theirs in zip(run.model.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_soup_is_the_weighted_mean_of_what_the_stages_left(run: Run, tmp_path: Path) -> None:
+    parts = {"head": 0.25, "all": 0.75}
+    recipe = dataclasses.replace(RECIPE, soup=tuple(parts.items()))
+    work = shutil.copytree(run.folder / "work", tmp_path / "work")
+    (work / "run.json").unlink()
+    soup = trainer.train(recipe, run.training, run.validation, 3, str(run.starting), work, run.said.append)
+    _assert_is_mean(soup, parts, work)
+    assert any(not np.allclose(a, b) for a, b in zip(soup.get_weights(), run.model.get_weights(), strict=True))
+
+
+def test_a_stage_may_start_from_the_mean_of_those_before(run: Run, tmp_path: Path) -> None:
+    parts = {"head": 0.4, "all": 0.6}
+    still = Stage("still", from_block=None, epochs=1, rate=0.0, start=tuple(parts.items()))
+    recipe = dataclasses.replace(RECIPE, stages=(*RECIPE.stages, still))
+    work = shutil.copytree(run.folder / "work", tmp_path / "work")
+    (work / "run.json").unlink()
+    _assert_is_mean(trainer.train(recipe, run.training, run.validation, 3, str(run.starting), work, print), parts, work)
+
+
+def _assert_is_mean(model: keras.Model, parts: dict[str, float], work: Path) -> None:
+    """The model's weights are the mean of these stages' by these shares."""
+    expected = [np.zeros(weight.shape) for weight in model.get_weights()]
+    for stage, share in parts.items():
+        part = tiny(3, SIZE)
+        part.load_weights(work / f"{stage}.weights.h5")
+        expected = [so_far + share * weight for so_far, weight in zip(expected, part.get_weights(), strict=True)]
+    for weight, mean in zip(model.get_weights(), expected, strict=True):
+        np.testing.assert_allclose(weight, mean, rtol=1e-5, atol=1e-6)
+
+
+def test_a_stage_learns_the_breeds_from_photos_mixed_by_its_shares(run: Run, tmp_path: Path) -> None:
+    mixed = dataclasses.replace(RECIPE.stages[0], name="mixed", mix_up=0.6, cut_mix=0.4)
+    recipe = dataclasses.replace(RECIPE, stages=(mixed,))
+    asked: list[tuple[float, float]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer, "mixing", lambda *shares: asked.append(shares) or mixing(*shares))
+        model = trainer.train(recipe, run.training, run.validation, 3, str(run.starting), tmp_path / "work", print)
+    breeds, logits, _ = artefacts.raw_answers(model, run.training, RECIPE)
+    assert asked == [(0.6, 0.4)]
+    assert (logits.argmax(1) == breeds).mean() > 0.7
+
+
+def test_another_note_is_no_other_recipe(run: Run) -> None:
+    noted = dataclasses.replace(RECIPE, note="seen better days")
+    trainer.train(noted, run.training, run.validation, 3, str(run.starting), run.folder / "work", print)
+
+
+def test_a_work_folder_of_another_recipe_is_refused_and_left_alone(run: Run) -> None:
+    other = dataclasses.replace(RECIPE, batch=4)
+    before = (run.folder / "work" / "run.json").read_text()
+    with pytest.raises(ValueError, match="holds another training"):
+        trainer.train(other, run.training, run.validation, 3, str(run.starting), run.folder / "work", print)
+    assert (run.folder / "work" / "run.json").read_text() == before
+
+
+def test_wrong_weights_are_one_sentence(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "wrong.weights.h5").write_bytes(b"not hdf5")
+    model = tiny(3, SIZE)
+    with pytest.raises(ValueError, match="does not fit the network"):
+        load_imagenet_weights(model, str(tmp_path / "wrong.weights.h5"))
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        load_imagenet_weights(model, str(tmp_path / "none.weights.h5"))
+
+
+def test_a_hole_in_a_kernel_is_filled_and_the_rest_stays(run: Run) -> None:
+    plain, filled = tiny(3, SIZE), tiny(3, SIZE)
+    backbone_of(plain).load_weights(run.starting)
+    load_imagenet_weights(filled, str(run.starting))
+    pairs = zip(backbone_of(plain).weights, backbone_of(filled).weights, strict=True)
+    changed = [(a.numpy().ravel(), b.numpy().ravel()) for a, b in pairs if not np.array_equal(a.numpy(), b.numpy())]
+    assert len(changed) == 1
+    holed, full = changed[0]
+    half = holed.size // 2
+    assert np.count_nonzero(full) == full.size
+    np.testing.assert_array_equal(full[half:], holed[half:])
+
+
+def test_what_is_stored_loads_again_with_the_same_answers_and_describes_itself(run: Run, tmp_path: Path) -> None:
+    labels = dataset.labels_of(dataset.breed_folders(run.folder / "dogs"), None)
+    no_dogs = [example.path for example in run.training if example.breed == 2]
+    dogs = [example for example in run.training if example.breed != 2]
+    scores = artefacts.finish(
+        run.model, RECIPE, labels, dogs, run.validation, no_dogs, tmp_path / "out", lambda text: None
+    )
+    assert json.loads((tmp_path / "out" / "labels.json").read_text()) == labels
+    assert json.loads((tmp_path / "out" / "scores.json").read_text()) == scores
+    assert scores["validation"]["photos"] == scores["float16"]["photos"] == 12
+    assert scores["float16"]["top1_float32"] == scores["validation"]["top1"]
+    assert scores["float16"]["largest_difference"] < 0.01
+    again = tiny(3, SIZE)
+    load_stored_weights(again, tmp_path / "out" / STORED_WEIGHTS)
+    ours, theirs = (artefacts.raw_answers(model, run.validation, RECIPE) for model in (run.model, again))
+    np.testing.assert_allclose(ours[1], theirs[1], atol=0.05)
+    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == [STORED_WEIGHTS, *DESCRIPTIONS]
+
+
+def test_kernels_are_stored_in_half_the_size_and_vectors_as_they_are(run: Run, tmp_path: Path) -> None:
+    architectures.save_stored_weights(run.model, "tiny", tmp_path / STORED_WEIGHTS)
+    again = tiny(3, SIZE)
+    load_stored_weights(again, tmp_path / STORED_WEIGHTS)
+    for ours, stored in zip(run.model.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_array_equal(stored, ours.astype(np.float16) if ours.ndim > 1 else ours)
+    assert [each.name for each in tmp_path.iterdir()] == [STORED_WEIGHTS]
+
+
+@pytest.mark.parametrize(("torn", "resumes_at"), [(None, 2), ("latest.weights.h5", 1), ("training_metadata.json", 1)])
+def test_an_interrupted_stage_goes_on_from_its_newest_whole_checkpoint(
+    run: Run, tmp_path: Path, torn: str | None, resumes_at: int
+) -> None:
+    class Stopped(Exception):
+        pass
+
+    class StopAfter(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+            begun.append((epoch, int(self.model.optimizer.iterations)))
+            if epoch == 2 and len(begun) == 3:
+                raise Stopped
+
+    begun: list[tuple[int, int]] = []
+    seen: list[int] = []
+    callbacks, batches = trainer._callbacks, trainer.training_batches
+    recipe = dataclasses.replace(RECIPE, stages=(dataclasses.replace(RECIPE.stages[0], drift_every=0),), chunk=15)
+    work = tmp_path / "work"
+    arguments = (recipe, run.training, run.validation, 3, str(run.starting), work, print)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer, "_callbacks", lambda *given: [*callbacks(*given), StopAfter()])
+        patch.setattr(trainer, "training_batches", lambda *given: seen.append(given[-1]) or batches(*given))
+        with pytest.raises(Stopped):
+            trainer.train(*arguments)
+        if torn:
+            file = work / "all-checkpoint" / torn
+            file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+        trainer.train(*arguments)
+    assert begun[:3] == [(0, 0), (1, 15), (2, 30)]
+    assert begun[3] == (resumes_at, 15 * resumes_at), f"went on at {begun[3]}, not where it stopped: {begun}"
+    assert sorted(path.name for path in work.iterdir()) == ["all.weights.h5", "head.weights.h5", "run.json"]
+    if torn != "latest.weights.h5":
+        assert seen[-1] == 15 * resumes_at * RECIPE.batch
+
+
+def test_who_has_seen_some_photos_goes_on_with_those_that_come_next(run: Run) -> None:
+    def breeds(seen: int, batches: int) -> list[int]:
+        dataset_ = trainer.training_batches(run.training, RECIPE, seed=3, seen=seen).take(batches)
+        return [int(breed) for _, target in dataset_ for breed in target["breeds"]]
+
+    rounds = 2 * len(run.training) // RECIPE.batch  # over the end of the first, where the order changes
+    whole = breeds(0, rounds)
+    assert whole[2 * RECIPE.batch :] == breeds(2 * RECIPE.batch, rounds - 2)
+    assert whole[: len(whole) // 2] != whole[len(whole) // 2 :]
+
+
+def test_the_real_network_has_breed_and_dog_logits_and_holds_its_lower_blocks_when_told() -> None:
+    model = inception_v3(120, (75, 75))
+    answer = model(np.zeros((2, 75, 75, 3), np.float32))
+    assert answer["breeds"].shape == (2, 120)
+    assert answer["dog"].shape == (2, 1)
+    everything = len(trainer.breed_learner(model, Stage("all", None, 1, 0.1)).trainable_weights)
+    upper = len(trainer.breed_learner(model, Stage("upper", "mixed8", 1, 0.1)).trainable_weights)
+    assert (everything, upper) == (190, 38)
+
+
+def test_the_plainer_the_breed_the_more_a_photo_shows_a_dog() -> None:
+    model = tiny(3, SIZE)
+    weights, _ = model.get_layer("dog").get_weights()
+    model.get_layer("dog").set_weights([np.zeros_like(weights), np.array([0.5], np.float32)])
+    answer = model(np.random.default_rng(1).uniform(size=(4, *SIZE, 3)))
+    np.testing.assert_allclose(answer["dog"][:, 0], np.max(answer["breeds"], axis=1) + 0.5, rtol=1e-6)
+
+
+def test_batch_statistics_stay_as_they_are_while_the_weights_learn() -> None:
+    model = tiny(3, SIZE)
+    learner = trainer.breed_learner(model, Stage("all", None, 1, 0.1))
+    learner.compile(keras.optimizers.SGD(0.1), keras.losses.CategoricalCrossentropy(from_logits=True))
+    before = {w.path: w.numpy() for w in backbone_of(model).weights}
+    learner.fit(np.random.default_rng(1).uniform(size=(8, *SIZE, 3)), np.eye(3)[[0, 1, 2, 0, 1, 2, 0, 1]], verbose=0)
+    changed = {
+        w.path.split("/")[-1] for w in backbone_of(model).weights if not np.array_equal(before[w.path], w.numpy())
+    }
+    assert changed == {"kernel", "beta"}

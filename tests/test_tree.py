@@ -1,0 +1,113 @@
+"""The tree of `backend/`: small folders, one direction of imports, and nothing that has no place in the table below."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BACKEND = ROOT / "backend"
+MOST_FILES = 15  # modules of a folder
+# From the bottom up: a module imports from its own folder, and from the lines above it. A folder stands for all in it.
+FLOORS = (
+    ("errors", "files", "memory", "tensorflow_import", "logs", "tracing", "settings"),
+    ("addresses", "api_keys"),
+    ("serving.photos", "serving.traffic"),
+    ("serving.tensors",),
+    ("serving.versions", "serving.metrics"),
+    ("serving.repository",),
+    ("serving.inference",),
+    ("serving.administration", "serving.assembly"),
+    ("gateway", "training"),
+    ("export", "middleware"),
+    ("protocols",),
+    ("app", "ray"),
+    ("http_server", "bench"),
+    ("commands", "cli"),
+)
+# What the server never loads, and the only ones that import it.
+MAKERS = ("training", "export")
+USE_MAKERS = (*MAKERS, "bench", "commands")
+PACKAGES = {"serving"}  # whose own file imports TensorFlow for all of its folders
+FILES = sorted(path for path in BACKEND.rglob("*.py") if "node_modules" not in path.parts)
+
+
+def module_of(file: Path) -> str:
+    """protocols.admin for backend/protocols/admin.py; a package goes by its folder's name."""
+    return ".".join(file.relative_to(BACKEND).with_suffix("").parts).removesuffix(".__init__").removesuffix("__init__")
+
+
+def inside(module: str, place: str) -> bool:
+    return module == place or module.startswith(f"{place}.")
+
+
+def floor(module: str) -> int:
+    (found,) = [n for n, places in enumerate(FLOORS) if any(inside(module, place) for place in places)]
+    return found
+
+
+def place(module: str) -> str:
+    """The entry of the table that a module belongs to."""
+    return next(each for each in FLOORS[floor(module)] if inside(module, each))
+
+
+def imports(file: Path) -> Iterator[str]:
+    """The modules of ours that a file imports, also within its functions."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: a relative import, line {node.lineno}"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        for name in names:
+            if name.startswith("backend."):
+                yield name.removeprefix("backend.")
+
+
+def test_no_folder_holds_more_than_fits_a_screen() -> None:
+    folders = {file.parent for file in FILES}
+    sizes = {str(each): len([file for file in FILES if file.parent == each]) for each in folders}
+    assert {name: size for name, size in sizes.items() if size > MOST_FILES} == {}
+
+
+@pytest.mark.parametrize("file", FILES, ids=module_of)
+def test_a_module_imports_only_from_its_own_folder_and_from_lower_ones(file: Path) -> None:
+    module = module_of(file)
+    if not module or module in PACKAGES:
+        return
+    for name in imports(file):
+        assert floor(name) < floor(module) or place(name) == place(module), (
+            f"{file}: {name} stands above it or beside it"
+        )
+
+
+def test_what_trains_and_exports_is_imported_by_commands_and_measurements_only() -> None:
+    for file in FILES:
+        if any(inside(module_of(file), user) for user in USE_MAKERS):
+            continue
+        strangers = [name for name in imports(file) if any(inside(name, maker) for maker in MAKERS)]
+        assert not strangers, f"{file}: {strangers}"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """At import; what a function imports when it is called cannot lock two modules."""
+    known = {module_of(file) for file in FILES}
+
+    def at_import(file: Path) -> set[str]:
+        found = set()
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("backend"):
+                module = node.module.removeprefix("backend").removeprefix(".")
+                for alias in node.names:
+                    full = f"{module}.{alias.name}".strip(".")
+                    found.add(full if full in known else module)
+        return found
+
+    left = {module_of(file): at_import(file) for file in FILES}
+    while free := [module for module, needed in left.items() if not needed & set(left)]:
+        for module in free:
+            del left[module]
+    assert not left, f"in a circle: {sorted(left)}"

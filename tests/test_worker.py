@@ -1,0 +1,415 @@
+"""Receiving requests: slow clients delay nobody, and what is refused is answered in the one error body."""
+
+import contextlib
+import gc
+import json
+import os
+import re
+import resource
+import select
+import signal
+import socket
+import threading
+import time
+import weakref
+from pathlib import Path
+
+import grpc
+import pytest
+import requests
+import tiny_models
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from server_process import most_seconds, worker_of
+from waiting import wait_until
+
+from backend.http_server.worker import CHUNK_FRAMES, Incoming
+from backend.protocols.tf_serving_grpc import MAX_CONNECTIONS
+
+pytestmark = pytest.mark.alone
+
+SLOW_CLIENTS = 200  # the server has 80 threads
+PREDICT = "/v1/models/half_plus_two:predict"
+BODY = b'{"instances": [1.0]}'
+
+
+def post(*headers: str, body: bytes = b"", path: str = PREDICT) -> bytes:
+    return "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", *headers, "", ""]).encode() + body
+
+
+WHOLE = {
+    "without a body": b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+    "of a length": post("Content-Length: 20", body=BODY),
+    "in chunks": post("Transfer-Encoding: chunked", body=b"4\r\n{abc\r\n3;x=y\r\nde}\r\n0\r\n\r\n"),
+    "in chunks, with a trailer": post("Transfer-Encoding: chunked", body=b"1\r\n{\r\n0\r\nX-A: b\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize("case", WHOLE)
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_a_request_is_whole_with_its_last_byte_and_not_before(case, size):
+    incoming = Incoming(1000)
+    *pieces, last = [WHOLE[case][start : start + size] for start in range(0, len(WHOLE[case]), size)]
+    for piece in pieces:
+        incoming.take(piece)
+        assert not incoming.is_done
+    incoming.take(last)
+    assert incoming.is_done
+    assert not incoming.is_cut
+    assert incoming.request() == WHOLE[case]
+
+
+CUT = {
+    "a body that is too long": post("Content-Length: 1001"),
+    "a body longer than any number": post(f"Content-Length: {'9' * 5000}"),
+    "chunks that are too long together": post(
+        "Transfer-Encoding: chunked", body=b"FFFFFF\r\n" + b"x" * (CHUNK_FRAMES + 1001)
+    ),
+    "a chunk without a size": post("Transfer-Encoding: chunked", body=b"\r\n{}"),
+    "very many tiny chunks": post("Transfer-Encoding: chunked", body=b"1\r\nx\r\n" * 70_000),
+}
+
+
+@pytest.mark.parametrize("case", CUT)
+def test_a_request_whose_body_is_not_worth_waiting_for_closes_its_connection(case):
+    incoming = Incoming(1000)
+    incoming.take(CUT[case])
+    assert incoming.is_done
+    assert b"\r\nConnection: close\r\n" in incoming.request()
+
+
+def test_a_question_whether_to_go_on_is_not_asked_of_the_parser_again():
+    incoming = Incoming(1000)
+    incoming.take(post("Content-Length: 2", "Expect: 100-continue"))
+    assert incoming.expects_continue
+    incoming.take(b"{}")
+    assert incoming.request() == post("Content-Length: 2", body=b"{}")
+
+
+def test_what_has_come_is_gone_with_the_request_and_not_only_when_garbage_is_looked_for():
+    incoming = Incoming(1000)
+    incoming.take(WHOLE["of a length"])
+    gone = weakref.ref(incoming)
+    gc.disable()
+    del incoming
+    gc.enable()
+    assert gone() is None
+
+
+def test_an_old_client_is_not_told_to_go_on():
+    incoming = Incoming(1000)
+    incoming.take(post("Content-Length: 2", "Expect: 100-continue").replace(b"HTTP/1.1", b"HTTP/1.0"))
+    assert not incoming.expects_continue
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    models = tmp_path_factory.mktemp("models")
+    tiny_models.half_plus(2, models / "half_plus_two" / "1")
+    return models
+
+
+@pytest.fixture(scope="module")
+def server(start_server, models):
+    return start_server(models, "--receive-seconds", "6", "--max-tensor-body-mb", "1", "--max-held-mb", "16")
+
+
+class Slow:
+    """Clients that send a request byte by byte, four bytes a second, until `stop`."""
+
+    def __init__(self, server, request: bytes, count: int):
+        self.sockets = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(count)]
+        self._request, self._stop = request, threading.Event()
+        self._thread = threading.Thread(target=self._drip)
+
+    def _drip(self) -> None:
+        for place in range(len(self._request)):
+            for each in self.sockets:
+                try:
+                    each.send(self._request[place : place + 1])
+                except OSError:
+                    continue  # cut off by the server
+            if self._stop.wait(0.25):
+                return
+
+    def __enter__(self) -> "Slow":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        for each in self.sockets:
+            each.close()
+
+
+def predict_seconds(server) -> float:
+    begun = time.monotonic()
+    assert requests.post(server.url + PREDICT, data=BODY, timeout=60).json() == {"predictions": [2.5]}
+    return time.monotonic() - begun
+
+
+def test_two_hundred_slow_clients_do_not_delay_the_others(server):
+    head, body = post("X-Long: " + "a" * 500), post("Content-Length: 500", body=b" " * 500)
+    with Slow(server, head, SLOW_CLIENTS // 2), Slow(server, body, SLOW_CLIENTS // 2):
+        time.sleep(1)
+        seconds = [predict_seconds(server) for _ in range(10)]
+        with requests.Session() as session:
+            assert session.get(f"{server.url}/healthz", timeout=5).status_code == 200
+    print(f"{SLOW_CLIENTS} slow clients; the slowest other answer took {1000 * max(seconds):.0f} ms")
+    assert max(seconds) < most_seconds(2)
+
+
+def answer(client: socket.socket) -> tuple[bytes, dict]:
+    """Status line and body; waits until the server closes."""
+    head, _, body = b"".join(iter(lambda: client.recv(65536), b"")).partition(b"\r\n\r\n")
+    return head.splitlines()[0], json.loads(body)
+
+
+def test_a_client_that_drips_its_head_or_its_body_is_told_the_limit(server):
+    head, body = post("X-Long: " + "a" * 500), post("Content-Length: 500", body=b" " * 500)
+    with Slow(server, head, 1) as one, Slow(server, body, 1) as other:
+        answers = [answer(slow.sockets[0]) for slow in (one, other)]
+    for status, error in answers:
+        assert status == b"HTTP/1.1 408 Request Timeout"
+        assert "6 seconds (DOGSNAP_RECEIVE_SECONDS)" in error["error"]
+        assert error["request_id"]
+
+
+def test_a_head_without_end_is_refused(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        client.sendall(b"GET / HTTP/1.1\r\n" + b"X-A: b\r\n" * 40_000)
+        status, body = answer(client)
+    assert b" 431 " in status
+    assert "131072 bytes" in body["error"]
+
+
+def test_requests_that_would_fill_the_memory_are_refused_and_the_server_goes_on(server):
+    half = post("Content-Length: 1000000", body=b" " * 900_000)
+    clients = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(20)]
+    for client in clients:
+        client.sendall(half)
+    refused, _, _ = select.select(clients, [], [], 60)  # whose bytes came last
+    status, body = answer(refused[0])
+    assert b" 503 " in status
+    assert "16 MiB (DOGSNAP_MAX_HELD_MB)" in body["error"]
+    for client in clients:
+        client.close()
+    predict_seconds(server)
+
+
+def test_a_client_that_waits_for_leave_to_send_its_body_gets_it(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        client.sendall(post(f"Content-Length: {len(BODY)}", "Expect: 100-continue", "Connection: close"))
+        assert client.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.sendall(BODY)
+        status, body = answer(client)
+    assert status == b"HTTP/1.1 200 OK"
+    assert body == {"predictions": [2.5]}
+
+
+def test_requests_sent_one_behind_the_other_are_answered_in_turn(server):
+    one = post(f"Content-Length: {len(BODY)}", body=BODY)
+    last = post(f"Content-Length: {len(BODY)}", "Connection: close", body=BODY)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        client.sendall(one + one + last[:70])
+        time.sleep(0.2)
+        client.sendall(last[70:])
+        received = b"".join(iter(lambda: client.recv(65536), b""))
+    assert received.count(b"HTTP/1.1 200 OK") == 3
+    assert received.count(b'{"predictions":[2.5]}') == 3
+
+
+def test_half_a_request_whose_sender_listens_on_is_told_what_is_missing(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        client.sendall(post("Content-Length: 500", body=b"{"))
+        client.shutdown(socket.SHUT_WR)
+        status, body = answer(client)
+    assert status.startswith(b"HTTP/1.1 400 ")
+    assert "500 bytes were promised, 1 came" in body["error"]
+
+
+def test_a_body_over_the_limit_is_refused_while_it_is_still_being_sent(server):
+    response = requests.post(server.url + PREDICT, data=b" " * 20_000_000, timeout=60)
+    assert response.status_code == 413
+    assert "DOGSNAP_MAX_TENSOR_BODY_MB" in response.json()["error"]
+
+
+def test_a_client_that_leaves_its_answered_connection_open_delays_nobody(server):
+    clients = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(20)]
+    for client in clients:
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    begun = time.monotonic()
+    for client in clients:
+        assert client.recv(1000).startswith(b"HTTP/1.1 200")
+    assert predict_seconds(server) < most_seconds(2)
+    assert time.monotonic() - begun < most_seconds(5)
+    for client in clients:
+        client.close()
+
+
+# Where a request ends has one meaning here, or none: what could mean two things to two servers is refused, and nothing
+# behind it on its connection is read as a request.
+BEHIND = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+CHUNKED = "Transfer-Encoding: chunked"
+ONE_CHUNK = b"14\r\n" + BODY + b"\r\n"
+UNCLEAR = {
+    "the same length twice": post("Content-Length: 20", "Content-Length: 20", body=BODY),
+    "two lengths": post("Content-Length: 20", "Content-Length: 0", body=BODY),
+    "a list of lengths": post("Content-Length: 20, 20", body=BODY),
+    "a length with a sign": post("Content-Length: +20", body=BODY),
+    "a negative length": post("Content-Length: -20", body=BODY),
+    "a length in hexadecimal": post("Content-Length: 0x14", body=BODY),
+    "a length with an underscore": post("Content-Length: 2_0", body=BODY),
+    "a blank before the colon": post("Content-Length : 20", body=BODY),
+    "a length and chunks": post("Content-Length: 4", CHUNKED, body=b"0\r\n\r\n"),
+    "chunks and a length": post(CHUNKED, "Content-Length: 20", body=ONE_CHUNK + b"0\r\n\r\n"),
+    "chunks twice": post(CHUNKED, CHUNKED, body=ONE_CHUNK + b"0\r\n\r\n"),
+    "chunks that are not the last coding": post("Transfer-Encoding: chunked, identity", body=b"0\r\n\r\n"),
+    "identity": post("Transfer-Encoding: identity", "Content-Length: 20", body=BODY),
+    "an unknown coding": post("Transfer-Encoding: xchunked", body=b"0\r\n\r\n"),
+    "a coding behind a control character": post("Transfer-Encoding: \x0bchunked", body=b"0\r\n\r\n"),
+    "chunks in HTTP/1.0": post(CHUNKED, body=b"0\r\n\r\n").replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "a folded header": post("X-A: b\r\n c", "Content-Length: 20", body=BODY),
+    "a folded coding": post("Transfer-Encoding:\r\n chunked", body=b"0\r\n\r\n"),
+    "a fold before any header": b"POST / HTTP/1.1\r\n X-A: b\r\nHost: x\r\n\r\n",
+    "lines that end with LF alone": post().replace(b"\r\n", b"\n"),
+    "LF within a header": post("X-A: b\nContent-Length: 20", body=BODY),
+    "CR within a header": post("X-A: b\rContent-Length: 20", body=BODY),
+    "a zero byte within a header": post("X-A: b\0c"),
+    "two hosts": post("Host: y"),
+    "no version": b"GET /health\r\n\r\n",
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "a proxy's greeting": b"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n" + post(),
+    "a chunk size with 0x": post(CHUNKED, body=b"0x14\r\n" + BODY + b"\r\n0\r\n\r\n"),
+    "a chunk size with a sign": post(CHUNKED, body=b"+14\r\n" + BODY + b"\r\n0\r\n\r\n"),
+    "a chunk size after a blank": post(CHUNKED, body=b" 14\r\n" + BODY + b"\r\n0\r\n\r\n"),
+    "a chunk size beyond all": post(CHUNKED, body=b"FFFFFFFFFFFFFFFF0\r\n" + BODY),
+    "a chunk longer than it says": post(CHUNKED, body=b"14\r\n" + BODY + b"xx\r\n0\r\n\r\n"),
+    "chunks whose lines end with LF alone": post(CHUNKED, body=b"14\n" + BODY + b"\n0\n\n"),
+    "a chunk extension that ends with LF": post(CHUNKED, body=b"14;a\n" + BODY + b"\r\n0\r\n\r\n"),
+    "a chunk extension with CR": post(CHUNKED, body=b"14;a\rb\r\n" + BODY + b"\r\n0\r\n\r\n"),
+    "a length in a trailer": post(CHUNKED, body=ONE_CHUNK + b"0\r\nContent-Length: 5\r\n\r\n"),
+    "a request as a trailer": post(CHUNKED, body=ONE_CHUNK + b"0\r\n" + BEHIND),
+    "an expectation that nobody knows": post("Expect: 200-ok", "Content-Length: 20", body=BODY),
+    "a request line that is too long": post(path="/" + "a" * 9000),
+    "a header that is too long": post("X-A: " + "a" * 9000),
+    "too many headers": post(*[f"X-{number}: a" for number in range(120)]),
+}
+
+
+def exchange(server, data: bytes) -> bytes:
+    """All that comes back until the server closes the connection."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
+        client.sendall(data)
+        return b"".join(iter(lambda: client.recv(65536), b""))
+
+
+@pytest.mark.parametrize("case", UNCLEAR)
+def test_a_request_with_an_unclear_end_is_refused_and_what_follows_it_is_not_read(server, case):
+    received = exchange(server, UNCLEAR[case] + BEHIND)
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert re.findall(rb"HTTP/1\.1 (\d+)", received)[1:] == [], received
+    assert head.split()[1] in (b"400", b"413", b"414", b"417", b"431")
+    assert set(json.loads(body)) == {"error", "request_id"}
+
+
+CLEAR = {
+    "chunks with extensions and a trailer": post(
+        CHUNKED, body=b'14;a=b;c="d"\r\n' + BODY + b"\r\n0;x\r\nX-A: b\r\n\r\n"
+    ),
+    "a target that names its host": post("Content-Length: 20", body=BODY, path=f"http://x:1{PREDICT}"),
+    "an offer of another protocol": post("Connection: Upgrade", "Upgrade: h2c", "Content-Length: 20", body=BODY),
+    "an expectation in HTTP/1.0": post(
+        "Expect: 100-continue", "Connection: keep-alive", "Content-Length: 20", body=BODY
+    ).replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "a header that would move its path": post("SCRIPT_NAME: /x", "PATH_INFO: /y", "Content-Length: 20", body=BODY),
+    "an empty line before it": b"\r\n" + post("Content-Length: 20", body=BODY),
+    "a header that looks like a length": post("Content_Length: 3", "Content-Length: 20", body=BODY),
+}
+
+
+@pytest.mark.parametrize("case", CLEAR)
+def test_an_unusual_request_with_a_clear_end_is_answered_and_so_is_the_next(server, case):
+    received = exchange(server, CLEAR[case] + BEHIND.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    assert re.findall(rb"HTTP/1\.[01] (\d+)", received) == [b"200", b"200"], received
+    assert b'{"predictions":[2.5]}' in received
+    assert received.endswith(b"healthy")
+
+
+@pytest.fixture
+def many_files():
+    """Lets this process open more than a thousand connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 4096:
+        pytest.skip(f"this machine lets a process open {hard} files at most; the test needs 4096")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("sent", [b"", b"P"])
+def test_more_connections_than_there_is_room_for_make_the_oldest_leave(server, many_files, sent):
+    with contextlib.ExitStack() as stack:
+        clients = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60)) for _ in range(1050)
+        ]
+        for client in clients:
+            client.send(sent)
+        assert predict_seconds(server) < most_seconds(2)
+        status, body = answer(clients[0])
+    assert b" 503 " in status
+    assert "no connection left" in body["error"]
+
+
+def test_connections_that_stay_open_behind_their_answers_make_room_for_others(server, many_files):
+    request = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        for _ in range(1050):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+            client.sendall(request)
+            assert client.recv(1000).startswith(b"HTTP/1.1 200")
+        assert predict_seconds(server) < most_seconds(2)
+
+
+@contextlib.contextmanager
+def standing_still(process: int):
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+def test_who_knocks_before_a_server_stops_is_let_in_also_behind_one_who_left(start_server, models):
+    server = start_server(models)
+    worker = worker_of(server)
+    with contextlib.ExitStack() as stack:
+        with standing_still(worker):
+            clients = []
+            for _ in range(3):
+                socket.create_connection(("127.0.0.1", server.port), timeout=60).close()
+                clients.append(stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60)))
+                clients[-1].sendall(WHOLE["without a body"])
+            server.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: has_signal_waiting(worker, signal.SIGTERM))
+        for client in clients:
+            assert client.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+def has_signal_waiting(process: int, number: int) -> bool:
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    return bool(int(re.search(r"ShdPnd:\s*(\w+)", status)[1], 16) >> (number - 1) & 1)
+
+
+def test_silent_connections_to_the_grpc_door_leave_files_for_this_one(server, many_files):
+    with contextlib.ExitStack() as stack:
+        clients = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.grpc_port), timeout=60))
+            for _ in range(MAX_CONNECTIONS + 50)
+        ]
+        for client in clients[-20:]:
+            assert client.recv(100) == b""  # closed at once; the first would be greeted
+        assert predict_seconds(server) < most_seconds(2)
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        check = health_pb2_grpc.HealthStub(channel).Check
+        assert check(health_pb2.HealthCheckRequest(), 60, wait_for_ready=True).status == 1
