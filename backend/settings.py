@@ -1,7 +1,4 @@
-"""The one table of settings: name, default, type and help; flags, environment and README come from it.
-
-It does not act on any setting.
-"""
+"""The table of settings: name, default, type and help. Flags, environment variables and documentation come from it."""
 
 import dataclasses
 import os
@@ -34,70 +31,70 @@ class Settings:
     """Everything that can be set, by flag (--max-body-mb) or environment (DOGSNAP_MAX_BODY_MB)."""
 
     host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 for every interface")
-    port: int = setting(8501, "port of the HTTP doors")
-    grpc_port: int = setting(8500, "port of the gRPC door; 0 leaves it closed")
-    models: Path = setting(MODELS, "folder of model folders, each with one numeric folder per version")  # noqa: RUF009 (a Path does not change)
-    model_config_file: str = setting("", "TensorFlow Serving's model_config_list as text; replaces --models")
+    port: int = setting(8501, "port for HTTP")
+    grpc_port: int = setting(8500, "port for gRPC; 0 starts no gRPC server")
+    models: Path = setting(MODELS, "folder with one folder per model, each with one numeric folder per version")  # noqa: RUF009 (a Path does not change)
+    model_config_file: str = setting("", "file with TensorFlow Serving's model_config_list as text; replaces --models")
     engine: str = setting(
         "",
-        "where the models run, if not here: `grpc://host:8500[,host:8500]` of any server with TensorFlow Serving's gRPC",
+        "forward to a server with TensorFlow Serving's gRPC, `grpc://host:8500[,host:8500]`, and run no model here",
         secret=True,
     )
-    default_model: str = setting("inception_v3", "model that answers when a request names none")
-    poll_seconds: float = setting(1.0, "how often the model folders are looked at; 0 looks once")
-    retry_seconds: float = setting(60.0, "how long after a failed load the same version is tried again")
-    warm_up: bool = setting(True, "run the warm-up records of a version before it answers")
-    run_threads: int = setting(8, "requests that run in TensorFlow at the same time", least=1)
-    queue_size: int = setting(64, "requests that may wait for a run thread; one more is answered 503")
-    deadline_ms: int = setting(30_000, "a request without an answer after this time is answered 504", least=1)
-    max_body_mb: int = setting(16, "largest body with a photo, in MiB", least=1)
+    default_model: str = setting("inception_v3", "model for requests that name none")
+    poll_seconds: float = setting(1.0, "seconds between two scans of the model folders; 0 scans only at the start")
+    retry_seconds: float = setting(60.0, "seconds until a version that failed to load is tried again")
+    warm_up: bool = setting(True, "run the warm-up requests of a version before it becomes available")
+    run_threads: int = setting(8, "run threads: requests that are computed at the same time", least=1)
+    queue_size: int = setting(64, "requests that may wait for a run thread; further ones get 503")
+    deadline_ms: int = setting(30_000, "milliseconds after which an unanswered request gets 504", least=1)
+    max_body_mb: int = setting(16, "largest request body with a photo, in MiB", least=1)
     max_tensor_body_mb: int = setting(
-        100, "largest body with tensors (under /v1/, POST / and by gRPC), also after gzip, in MiB", least=1
+        100, "largest request body with tensors (/v1/, POST / and gRPC), also after decompression, in MiB", least=1
     )
     max_held_mb: int = setting(
         1024,
-        "all requests that are arriving or being answered, in MiB; one more is answered 503. The messages that are being "
-        "answered by gRPC may take as much again; one more is answered RESOURCE_EXHAUSTED",
+        "memory for the bodies of all HTTP requests together, in MiB; further ones get 503. gRPC messages have as much "
+        "again; further ones get RESOURCE_EXHAUSTED",
         least=1,
     )
-    receive_seconds: int = setting(60, "how long a request may take to arrive", least=1)
+    receive_seconds: int = setting(60, "seconds in which a request must have arrived", least=1)
     max_photo_pixels: int = setting(50_000_000, "largest photo, in pixels", least=1)
     max_photos: int = setting(32, "most photos in one request", least=1)
-    max_request_pixels: int = setting(100_000_000, "all photos of one request together, in pixels", least=1)
-    max_json_depth: int = setting(100, "deepest nesting of lists and objects in JSON, in levels", least=2)
+    max_request_pixels: int = setting(100_000_000, "largest sum of the photos of one request, in pixels", least=1)
+    max_json_depth: int = setting(100, "deepest nesting of lists and objects in JSON", least=2)
     max_json_values: int = setting(
-        12_000_000, "most values in the JSON of one request; a list, an object or a key counts as four", least=1
+        12_000_000, "most values in the JSON of one request; a list, an object or a member name counts as four", least=1
     )
-    enable_cors: bool = setting(False, "let pages of other hosts call this server from a browser")
+    enable_cors: bool = setting(False, "let web pages of other origins call this server (CORS)")
     access_log: bool = setting(False, "log one line per request")
     admin_token: str = setting(
         "",
-        "who sends it may switch versions; without one only this machine may. Better set in the environment",
+        "bearer token for administration; without one only this machine may administer. Better set in the environment",
         secret=True,
     )
-    switch_log: str = setting("", "file that keeps every switch, and brings them back after a restart")
-    drain_seconds: int = setting(30, "after SIGTERM, how long running requests may take to finish")
+    switch_log: str = setting("", "file with the log of switches; a restart applies them again")
+    drain_seconds: int = setting(30, "seconds that running requests have to finish after SIGTERM")
     settings_file: str = setting(
         "",
-        "file with a line DOGSNAP_NAME=value for each setting that neither flag nor environment sets; SIGHUP has it read again",
+        "file with lines DOGSNAP_NAME=value; flags and environment take precedence; SIGHUP reloads it",
     )
-    api_keys: str = setting("", "file of `dogsnap keys`; who sends none of its keys is answered 401")
+    api_keys: str = setting("", "file with the API keys, see `dogsnap keys`; requests without one of them get 401")
     open_app: str = setting(
-        "", "what the app asks is answered without a key, each address at most so often, e.g. `30/minute`"
+        "", "rate limit per address for the requests of the app, which then need no API key, e.g. `30/minute`"
     )
-    rate_limit_key: str = setting("", "most requests of one key, e.g. `100/minute`; one more is answered 429")
-    rate_limit_address: str = setting("", "most requests of one address, e.g. `300/minute;10/second`")
+    rate_limit_key: str = setting("", "rate limit per API key, e.g. `100/minute`; further requests get 429")
+    rate_limit_address: str = setting("", "rate limit per client address, e.g. `300/minute;10/second`")
     trusted_proxies: int = setting(
-        0, "proxies before this server; with 1 the address of a request is the last one in its X-Forwarded-For"
+        0, "number of proxies in front of this server; with 1 the client's address is the last one in X-Forwarded-For"
     )
     rate_limit_storage: str = setting(
-        "memory://", "where requests are counted; redis://host:6379 for several servers together", secret=True
+        "memory://", "where the rate limits are counted; `redis://host:6379` shares them between servers", secret=True
     )
-    tls_cert: str = setting("", "file with the certificate chain (PEM) of HTTPS and gRPC; needs --tls-key")
+    tls_cert: str = setting("", "file with the certificate chain (PEM) for HTTPS and gRPC; needs --tls-key")
     tls_key: str = setting("", "file with the private key (PEM) of --tls-cert")
-    log_format: str = setting("text", "text or json: one line, or one JSON object, per event")
+    log_format: str = setting("text", "`text`: one line per event; `json`: one JSON object per event")
     otlp_endpoint: str = setting(
-        "", "where traces go, e.g. `http://localhost:4318/v1/traces`; needs the extra dogsnap[otel]"
+        "", "where OpenTelemetry traces go, e.g. `http://localhost:4318/v1/traces`; needs the extra `otel`"
     )
 
     def __post_init__(self) -> None:

@@ -95,14 +95,14 @@ class EngineClient:
         self._get_status = self._method(MODELS, "GetModelStatus", get_model_status_pb2.GetModelStatusResponse)
         self._seconds = Histogram(
             "dogsnap_engine_seconds",
-            "time of a call to the engine, its repetitions included",
+            "time of a call to the engine, retries included",
             ("call",),
             buckets=LATENCY_BUCKETS,
             registry=metrics.registry,
         )
         self._failures = Counter(
             "dogsnap_engine_failures",
-            "calls to the engine that failed for good, by gRPC's status",
+            "calls to the engine that failed after all retries, by gRPC status",
             ("call", "code"),
             registry=metrics.registry,
         )

@@ -47,7 +47,7 @@ class _Splits(Collector):
     def collect(self) -> Iterable[Metric]:
         family = GaugeMetricFamily(
             "dogsnap_split_share",
-            "share of a label's requests that is to go to this version",
+            "share of a label's requests that the split sends to the version, 0 to 1",
             labels=("model", "label", "version"),
         )
         for model, label, split in self._splits():
@@ -68,7 +68,7 @@ class Metrics:
         PlatformCollector(registry=self.registry)
         self._requests = Counter(
             "dogsnap_requests",
-            "requests by outcome: OK or a canonical error code",
+            "requests by outcome: OK or a canonical error code (the label door is the protocol)",
             (*WHICH, "outcome"),
             registry=self.registry,
         )
@@ -80,51 +80,57 @@ class Metrics:
             registry=self.registry,
         )
         self._available = Gauge(
-            "dogsnap_version_available", "1 while a version answers", ("model", "version"), registry=self.registry
+            "dogsnap_version_available",
+            "1 while the version is available",
+            ("model", "version"),
+            registry=self.registry,
         )
         self._load_seconds = Gauge(
-            "dogsnap_load_seconds", "how long loading and warming up took", ("model", "version"), registry=self.registry
+            "dogsnap_load_seconds",
+            "duration of the last load and warm-up of the version",
+            ("model", "version"),
+            registry=self.registry,
         )
 
         self._load_times = Histogram(
             "dogsnap_load_duration_seconds",
-            "how long each load and warm-up took",
+            "duration of each load and warm-up",
             ("model",),
             buckets=LOAD_BUCKETS,
             registry=self.registry,
         )
         self._failed_loads = Counter(
-            "dogsnap_failed_loads", "loads of a version that failed", ("model", "version"), registry=self.registry
+            "dogsnap_failed_loads", "failed loads of the version", ("model", "version"), registry=self.registry
         )
         self._step_seconds = Histogram(
             "dogsnap_step_seconds",
-            "time of one step of a request: check (the photo), queue (waiting for a thread), run (the network), name",
+            "time of one step of a request: check (the photo), queue (wait for a run thread), run (the network), name",
             ("model", "version", "step"),
             buckets=STEP_BUCKETS,
             registry=self.registry,
         )
         self._sizes = Histogram(
             "dogsnap_batch_size",
-            "photos or rows that run together",
+            "photos or rows in one run of the network",
             ("model", "version"),
             buckets=SIZE_BUCKETS,
             registry=self.registry,
         )
         self._refused = Counter(
             "dogsnap_refused_requests",
-            "requests refused at the door: full, key (none or a wrong one), rate (too many)",
+            "requests refused before any work: full (no place in the queue), key (none or a wrong one), rate (over a limit)",
             ("door", "reason"),
             registry=self.registry,
         )
         self._routed = Counter(
             "dogsnap_routed_requests",
-            "requests that named no version, by the label they named ('' for none) and the version they got",
+            "requests without a version number, by label ('' for the default) and the version that answered",
             ("model", "label", "version"),
             registry=self.registry,
         )
         self._shadowed = Counter(
             "dogsnap_shadowed_photos",
-            "photos a shadow was shown: agree or differ in the first answer, dropped when busy, failed",
+            "photos sent to a shadow: agree or differ (in the best answer), dropped (the server was busy), failed",
             ("model", "version", "shadow", "result"),
             registry=self.registry,
         )
@@ -194,15 +200,19 @@ class Metrics:
     def watch_places(self, held: Callable[[], int], waiting: Callable[[], int], places: int) -> None:
         """Show how many requests run or wait, asked for when somebody looks, and how many may."""
         for name, text, value in (
-            ("dogsnap_places_held", "requests that run or wait for a run thread", held),
+            ("dogsnap_places_held", "requests that run or wait", held),
             ("dogsnap_queue_length", "requests that wait for a run thread", waiting),
-            ("dogsnap_places", "requests that may run or wait at most", lambda: places),
+            ("dogsnap_places", "most requests that may run or wait", lambda: places),
         ):
             Gauge(name, text, registry=self.registry).set_function(value)
 
     def watch_readiness(self, not_ready: Callable[[], str]) -> None:
         """Show whether every configured model answers, asked for when somebody looks."""
-        gauge = Gauge("dogsnap_ready", "1 while every configured model answers, as /readyz", registry=self.registry)
+        gauge = Gauge(
+            "dogsnap_ready",
+            "1 while every configured model has an available version, as /readyz",
+            registry=self.registry,
+        )
         gauge.set_function(lambda: not not_ready())
 
     def watch_splits(self, splits: Callable[[], Iterable[tuple[str, str, Split]]]) -> None:
