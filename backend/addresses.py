@@ -1,7 +1,4 @@
-"""What both doors are opened with, and found by: address, URL, threads.
-
-It opens neither: gunicorn and grpcio do.
-"""
+"""The addresses and URLs of the HTTP and gRPC servers, and how many threads each has."""
 
 from backend.settings import Settings
 

@@ -1,6 +1,6 @@
-"""The file of API keys: a name and a digest for each, so that who reads the file can use none of them.
+"""The file of API keys: a name and a SHA-256 digest for each.
 
-It does not decide which requests need a key: `middleware/rate_limits.py` does.
+Which requests need a key is decided in `middleware/rate_limits.py`.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
-"""The application factory: puts the doors in front of a predictor.
+"""The application factory: registers protocols and middleware on a Flask application.
 
-It starts nothing and reads no environment: tests pass settings and predictor.
+It reads no environment and starts nothing: tests pass settings and predictor.
 """
 
 from flask import Flask

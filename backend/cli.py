@@ -1,7 +1,4 @@
-"""The command `dogsnap`: one file per command in `commands/`, imported when it is called.
-
-It does no work of its own.
-"""
+"""The command `dogsnap`: imports a subcommand's module from `commands/` when it is called."""
 
 import importlib
 

@@ -1,7 +1,4 @@
-"""The errors of every door: small types with a canonical status, which HTTP and gRPC doors translate.
-
-It does not log and does not know any web framework.
-"""
+"""The errors of all protocols: small types with a canonical status code, which maps to HTTP and gRPC."""
 
 
 class DogsnapError(Exception):

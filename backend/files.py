@@ -1,7 +1,4 @@
-"""What several parts share about files: which are photos, by their names, and how one is replaced whole.
-
-It looks into none.
-"""
+"""Helpers for files: which names are photos, and replacing a file atomically."""
 
 import os
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""What the server writes about itself: one line, or one JSON object, per event on standard error, with the request's id.
+"""Logging: one line or one JSON object per event on standard error, with the request id.
 
-It decides no event: whoever logs one leaves out photos, keys and places.
+Photos, keys and addresses are never logged.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Keeps the server's memory together: how the C library hands it out to threads.
-
-It measures nothing; `serving/metrics.py` does.
-"""
+"""Configures the C library's memory allocator, so that the server's memory does not grow with its threads."""
 
 import ctypes
 from contextlib import suppress

@@ -1,6 +1,6 @@
-"""Traces for OpenTelemetry: one span for each request, with a span for each of its steps, sent to a collector over OTLP.
+"""OpenTelemetry traces over OTLP: a span for each request and each of its steps.
 
-It needs the extra `dogsnap[otel]`; without --otlp-endpoint none of it is imported. Spans hold no photo, key or address.
+Spans contain no photo, key or address. Needs the extra `dogsnap[otel]`.
 """
 
 import importlib.util

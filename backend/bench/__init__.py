@@ -1,1 +1,1 @@
-"""Measures servers from outside, each with load from a process of its own. What serves knows nothing of it."""
+"""Measures servers from outside, with load from separate processes."""

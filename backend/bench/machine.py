@@ -1,7 +1,4 @@
-"""What a measurement was made on, without which its figures mean nothing.
-
-It measures nothing.
-"""
+"""Describes the machine that a measurement ran on."""
 
 import os
 import platform

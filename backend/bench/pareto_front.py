@@ -1,7 +1,4 @@
-"""The accuracy-time front: what each version of a model needs for a photo, and how often it names the right breed.
-
-It chooses no version and makes none: `dogsnap merge` does.
-"""
+"""The Pareto front of accuracy and time over the versions of a model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

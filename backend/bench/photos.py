@@ -1,7 +1,4 @@
-"""The photos that are sent: those of a folder, or ones made here, of which one is as large as a phone's.
-
-It sends nothing, and keeps no photo.
-"""
+"""The photos that benchmarks send: from a folder, or generated."""
 
 import io
 from pathlib import Path

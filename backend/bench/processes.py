@@ -1,7 +1,4 @@
-"""What the kernel says about a process, processor time and memory, and where it is to run. Linux only.
-
-It starts and ends nothing.
-"""
+"""Processor time, memory and core affinity of a process, read from /proc. Linux only."""
 
 import os
 from collections.abc import Iterable, Iterator

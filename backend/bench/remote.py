@@ -1,7 +1,4 @@
-"""A TensorFlow Serving REST address and how photos are sent to it, read from the metadata that it gives.
-
-It measures nothing.
-"""
+"""A client of TensorFlow Serving's REST API that finds out from the metadata how a model takes photos."""
 
 import base64
 import io

@@ -1,7 +1,4 @@
-"""What a measurement looks like: tables, the file that keeps it, the comparison with such a file, and a picture.
-
-It measures nothing.
-"""
+"""Prints measurements as tables, saves them, compares them with saved ones and draws them."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,4 @@
-"""Runs load against an address, and sums up several rounds of it by their median.
-
-It does not know what answers there.
-"""
+"""Runs load in several rounds and takes the median."""
 
 import json
 import statistics

@@ -1,7 +1,4 @@
-"""Starts and stops the servers that are measured, each a process on a free port of this machine.
-
-It sends them no load.
-"""
+"""Starts and stops the servers that are measured, each as a process on a free port."""
 
 import os
 import shutil

@@ -1,7 +1,4 @@
-"""Load of many shapes on one address: so many clients, and so many photos in a request.
-
-It does not judge what comes out.
-"""
+"""Measures an address over numbers of clients and batch sizes."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,4 @@
-"""What this server has to reach, and how each of it is measured, as ratios within one run wherever that is possible.
-
-It prints and keeps nothing: that is `report.py`.
-"""
+"""The performance targets of this server and how each is measured, as ratios within one run where possible."""
 
 import base64
 import importlib.util

@@ -1,1 +1,1 @@
-"""One file per command of `dogsnap`; each is short and calls the module that does the work."""
+"""The subcommands of `dogsnap`: one module each, which calls the module that does the work."""

@@ -1,7 +1,4 @@
-"""`dogsnap bench`: how fast the server at --url is; without it, whether this one is as fast as it should be.
-
-It measures nothing itself: `backend/bench/` does.
-"""
+"""`dogsnap bench`: measures the server at --url, or without it this server against its targets."""
 
 import signal
 import sys

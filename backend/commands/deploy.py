@@ -1,7 +1,4 @@
-"""`dogsnap deploy`: serve the versions on a cluster.
-
-It starts no cluster: it brings one that runs to serve what is wanted.
-"""
+"""`dogsnap deploy`: serves the versions on a running cluster."""
 
 import importlib.util
 import os

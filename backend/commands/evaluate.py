@@ -1,4 +1,4 @@
-"""`dogsnap evaluate`: how good an exported version is, measured on photos it has not seen."""
+"""`dogsnap evaluate`: measures an exported version on photos it was not trained on."""
 
 import json
 from pathlib import Path

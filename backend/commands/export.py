@@ -1,4 +1,4 @@
-"""`dogsnap export`: from the stored weights, or from a vision transformer, to a version that can be served."""
+"""`dogsnap export`: builds a version from stored weights or from a vision transformer."""
 
 from pathlib import Path
 

@@ -1,7 +1,4 @@
-"""`dogsnap keys`: makes, lists and removes the API keys of a server.
-
-It needs no running server: that one reads the file again when it has changed.
-"""
+"""`dogsnap keys`: adds, lists and removes API keys in a file, which a running server reloads."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`dogsnap merge`: a version that takes photos, made from a version that takes images."""
+"""`dogsnap merge`: makes a version that takes photos from one that takes image tensors."""
 
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,4 @@
-"""`dogsnap models`: see and switch the versions of a running server.
-
-It switches nothing itself: the server does, and keeps the log.
-"""
+"""`dogsnap models`: lists and switches the versions of a running server."""
 
 import functools
 import time

@@ -1,7 +1,4 @@
-"""`dogsnap predict`: breeds of a photo, or predictions for instances, without a server or by one: the same answer either way.
-
-It does not check or run anything itself: the predictor does, or the server at --url.
-"""
+"""`dogsnap predict`: breeds of a photo, or predictions for instances, without a server or from one."""
 
 import json
 import logging

@@ -1,6 +1,6 @@
-"""`dogsnap serve`: settings that cannot work end it in a sentence; with all others the server starts.
+"""`dogsnap serve`: checks the settings and starts the server.
 
-It does not import TensorFlow: the server does, after the fork.
+It does not import TensorFlow: the worker does, after the fork.
 """
 
 import logging

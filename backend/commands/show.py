@@ -1,4 +1,4 @@
-"""`dogsnap show`: what a SavedModel takes and gives, and what it is made of."""
+"""`dogsnap show`: prints the signatures and the graph of a SavedModel."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""From stored weights to versions that can be served: export, merge, acceleration. Serving never imports it."""
+"""Builds versions that can be served: export, merge, acceleration. Serving never imports it."""
 
 from backend.tensorflow_import import import_tensorflow
 

@@ -1,6 +1,4 @@
-"""Puts a version's network beside its SavedModel in OpenVINO's form, if measuring shows that it is faster and answers the same.
-
-It runs no request: `runtimes.py` does. A stock TensorFlow Serving, and whoever has no OpenVINO, runs the SavedModel.
+"""Adds an OpenVINO copy of a version's network, if that is measurably faster and gives the same answers.
 
 Lab note on the choice. Inception v3 at 299x299, one image, two cores with AMX beside a training; processor time of both cores,
 medians of rounds in turn, as a ratio to TensorFlow 2.21 with variables (115 ms); expected before, in brackets:
@@ -13,7 +11,8 @@ medians of rounds in turn, as a ratio to TensorFlow 2.21 with variables (115 ms)
     OpenVINO 2026.4, bfloat16                      6.1   (4)    answers within 0.03
     OpenVINO 2026.4, int8 (300 photos, NNCF)       9.7   (6)    answers within 0.09
 OpenVINO is the fastest in each kind of number and needs no second format on the way; 180 MB on disk, no protobuf, wheels for
-Python 3.10 to 3.14. bfloat16 before int8: that needs photos at set-up, and called 94.1 % of the photos without a dog so in place
+Python 3.10 to 3.14. bfloat16 before int8: that needs photos at set-up, and called 94.1 % of the photos without a dog so in
+place
 of 97.7 %.
 """
 

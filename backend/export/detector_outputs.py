@@ -1,7 +1,4 @@
-"""Finds a detector's boxes, classes and scores among its outputs, to give them the names that clients of detectors expect.
-
-It changes no value: `layers.py` does.
-"""
+"""Finds boxes, classes and scores among a detector's outputs, and gives them the names that clients expect."""
 
 from collections.abc import Mapping
 

@@ -1,7 +1,4 @@
-"""Turns one signature of a SavedModel into a network of constants, pruned to inference.
-
-It adds no layer and writes no file: that is `layers.py` and `merge.py`.
-"""
+"""Freezes one signature of a SavedModel: variables become constants, and what inference does not need is pruned."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,4 @@
-"""Shows what is inside a SavedModel: its signatures as `saved_model_cli show` prints them, and the nodes of its graph.
-
-It reads the file alone: no variable is loaded and nothing runs.
-"""
+"""Lists the signatures of a SavedModel as `saved_model_cli show` does, and the nodes of its graph, without loading it."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

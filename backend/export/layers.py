@@ -1,7 +1,4 @@
-"""Layers that merging puts in front of a network and behind it: base64 and image bytes in; softmax, names and PNG out.
-
-It decodes and resizes nothing itself (`serving/photos/preprocessing.py` does, for training as well), and reads no file.
-"""
+"""The layers that merging adds: base64 and image decoding in front of a network; softmax, names and PNG encoding behind it."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence

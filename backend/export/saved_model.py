@@ -1,7 +1,4 @@
-"""Writes version directories: the trained network as a SavedModel that any TensorFlow Serving can load, describing itself.
-
-It does not train, and adds no decoding: that is `merge.py`.
-"""
+"""Writes version folders: a trained network as a SavedModel that describes itself and runs in any TensorFlow Serving."""
 
 import errno
 import json

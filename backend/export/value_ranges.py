@@ -1,7 +1,4 @@
-"""Tells from a graph which numbers an output can hold: its last operation gives that away, or nothing does.
-
-It runs nothing, and takes nobody's word.
-"""
+"""Infers the value range of an output from its last bounded operation (tanh, sigmoid, softmax)."""
 
 import tensorflow as tf
 

@@ -1,7 +1,4 @@
-"""Exports vision transformers, the ViT image classifiers of KerasHub, as versions that take photos and answer with a label.
-
-It trains nothing. KerasHub is needed here alone: what is written holds the network and all around it, and needs TensorFlow only.
-"""
+"""Exports ViT image classifiers of KerasHub as versions that take photos and answer with a label."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,1 +1,1 @@
-"""The gateway: models that run elsewhere, behind TensorFlow Serving's PredictionService, in place of the repository's own."""
+"""The gateway: forwards to engines with TensorFlow Serving's PredictionService in place of running models."""

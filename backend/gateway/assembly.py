@@ -1,7 +1,4 @@
-"""Puts a gateway together from the settings: a predictor whose models run in an engine.
-
-It does not start anything.
-"""
+"""Builds a predictor whose models run in an engine, from the settings."""
 
 from functools import partial
 from pathlib import Path

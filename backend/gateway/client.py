@@ -1,7 +1,4 @@
-"""A gRPC client of the engines: one channel to all of them, which balances, looks after their health and tries again.
-
-It knows TensorFlow Serving's messages and what their failures mean here, and nothing of photos or breeds.
-"""
+"""A gRPC client of the engines: one channel with load balancing, health checks and retries."""
 
 import json
 import logging

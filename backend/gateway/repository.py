@@ -1,7 +1,4 @@
-"""The models that engines serve, in the repository's place: which versions there are, and which one a request is about.
-
-It loads nothing and switches nothing: versions, labels and the default are the engine's, and what it says of them comes back.
-"""
+"""The counterpart of the repository in a gateway: asks the engines for models, versions and labels."""
 
 import logging
 import threading

@@ -1,7 +1,4 @@
-"""One version as an engine serves it: signatures as the engine tells them, names of the breeds from the local models folder.
-
-It runs nothing: `run` is a call. It does not choose an engine either: gRPC does.
-"""
+"""One version of a model in an engine: signatures from the engine, breed names from the local models folder."""
 
 import copy
 import logging

@@ -1,6 +1,6 @@
-"""Where the engines are: `grpc://host:8500[,host:8500][?key=value]`, read and checked.
+"""Parses the address of the engines: `grpc://host:8500[,host:8500][?key=value]`.
 
-It connects to nothing, and does not import gRPC: the command line checks settings with it.
+It does not import gRPC, since the command line checks settings with it.
 """
 
 import re

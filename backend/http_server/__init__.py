@@ -1,1 +1,1 @@
-"""The server process: gunicorn's configuration, worker and master, and the application they run."""
+"""The server process: gunicorn's configuration, worker and arbiter, and the start of the gRPC server."""

@@ -1,7 +1,4 @@
-"""gunicorn's master process, which keeps a worker answering: through a crash, a reload of the settings and a jump of the clock.
-
-It answers no request.
-"""
+"""gunicorn's master process: replaces workers that crash, reloads settings without a pause, survives clock jumps."""
 
 import logging
 import mmap

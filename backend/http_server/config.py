@@ -1,7 +1,4 @@
-"""gunicorn's configuration, from our settings: one worker, many threads, TensorFlow loaded after the fork.
-
-It does not create the application: `server.py` does.
-"""
+"""gunicorn's configuration from our settings: one worker, many threads, TensorFlow loaded after the fork."""
 
 import logging
 import os

@@ -1,6 +1,6 @@
-"""The server: one application, and the gRPC door beside it, in gunicorn's terms.
+"""The worker's application: Flask and the gRPC server beside it.
 
-It does not import TensorFlow before the fork, and takes settings as they are: `commands/serve.py` checks them.
+It does not import TensorFlow before the fork.
 """
 
 import dataclasses

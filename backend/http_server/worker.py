@@ -1,6 +1,5 @@
-"""gunicorn's threaded worker, which gives a request to a thread only once all of it has come: a slow client holds no thread.
-
-It does not judge requests: gunicorn's parser and the application do, on what has come, and never wait for more.
+"""gunicorn's threaded worker, which gives a request to a thread only when it has arrived completely: slow clients hold no
+thread.
 """
 
 import errno

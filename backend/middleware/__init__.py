@@ -1,1 +1,1 @@
-"""What every request passes before and after its protocol: keys, rate limits, disconnects, headers, overload."""
+"""What applies to every request: API keys, rate limits, request ids, security headers, disconnects, overload."""

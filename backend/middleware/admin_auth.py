@@ -1,7 +1,4 @@
-"""Who may administer this server: whoever knows the token, or, where none is set, whoever sits at this very machine.
-
-It does not know what is administered; HTTP and gRPC ask alike.
-"""
+"""Authorization of administration: the admin token, or without one a request from this machine."""
 
 import hashlib
 import hmac

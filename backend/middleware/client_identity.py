@@ -1,7 +1,4 @@
-"""Tells callers apart, so that each stays on one side of a split, and requests, for the logs; HTTP and gRPC ask alike.
-
-It does not know who anybody is: any text that stays the same will do.
-"""
+"""Client identity: the sticky key that assigns a client to a side of a split, and the request id. Shared by HTTP and gRPC."""
 
 import re
 import uuid

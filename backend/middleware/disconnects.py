@@ -1,7 +1,4 @@
-"""Watches the connections of waiting HTTP requests, so that a client that hangs up frees its place in the queue.
-
-It interrupts nothing that runs, and gRPC tells of its clients itself.
-"""
+"""Watches the connections of queued HTTP requests and cancels a request whose client has disconnected."""
 
 import select
 import socket

@@ -1,7 +1,4 @@
-"""What the HTTP doors share: reading bodies within limits, JSON in and out, request ids, and the one error body.
-
-It knows no route and no protocol.
-"""
+"""What the HTTP protocols share: bodies within limits, JSON, request ids, the error body, compression, CORS."""
 
 import gzip
 import io

@@ -1,7 +1,4 @@
-"""Refuses a request that would find no place before anything is done for it: no JSON parsed, no photo looked at or received.
-
-It does not count places: the executor does, and it has the last word.
-"""
+"""Refuses requests while the server is full, before their bodies are received or parsed."""
 
 from functools import lru_cache
 

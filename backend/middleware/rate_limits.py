@@ -1,6 +1,6 @@
-"""Who may come in, and how often: API keys, and rate limits per key and per address, for HTTP and gRPC alike.
+"""API keys, and rate limits per key and per address, for HTTP and gRPC.
 
-It does not guard administration: `admin_auth.py` does, by a token of its own, which opens what a key opens as well.
+Administration has a token of its own (`admin_auth.py`), which is accepted wherever a key is.
 """
 
 import logging

@@ -1,7 +1,4 @@
-"""Security headers for every HTTP answer: what a browser may do with it.
-
-Pages set their own policy, which wins.
-"""
+"""Security headers for every HTTP response."""
 
 from flask import Flask, Response
 

@@ -1,7 +1,4 @@
-"""The gRPC door's certificate, from files; gunicorn sees to HTTPS.
-
-It makes none and renews none: SIGHUP has new files read.
-"""
+"""The TLS certificate of the gRPC server, from files; gunicorn handles HTTPS."""
 
 from pathlib import Path
 

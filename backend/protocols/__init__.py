@@ -1,1 +1,1 @@
-"""One file per protocol: translates requests in, calls the predictor, translates answers out."""
+"""One module per protocol: translates requests for the predictor, and its results into answers."""

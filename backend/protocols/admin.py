@@ -1,7 +1,4 @@
-"""Administration under /api/admin: what there is, the switches, and their log; the room behind it is the switchboard.
-
-It does not decide who may: `admin_auth.py` does.
-"""
+"""The administration API under /api/admin: versions, switches and their log."""
 
 from typing import Any
 

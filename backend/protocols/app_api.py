@@ -1,7 +1,4 @@
-"""The app's own API under /api: a photo in, breeds out; the breeds and the models to look up.
-
-It does not look at the photo: the predictor does.
-"""
+"""The app's API under /api: classifies a photo, lists breeds and models."""
 
 from typing import Any
 

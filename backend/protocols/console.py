@@ -1,7 +1,4 @@
-"""The console at /console: one page for whoever switches versions, rendered here, with its script and style from files.
-
-It switches nothing: its buttons call /api/admin, and what shows models is protected as that is.
-"""
+"""The page /console: shows versions and has buttons to switch them, through the administration API."""
 
 from pathlib import Path
 

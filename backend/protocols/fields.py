@@ -1,7 +1,4 @@
-"""The fields of JSON bodies and queries: for each kind, what checks a value, and how OpenAPI describes what passes.
-
-It does not know which path takes which field: the doors say so, in tables of these.
-"""
+"""Types of JSON and query fields: each checks a value and describes itself to OpenAPI."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Clients to start from, generated for a signature in the four languages Simple TensorFlow Serving generates.
+"""Generates example clients for a signature in bash, Python, JavaScript and Go, as Simple TensorFlow Serving does.
 
 Example values are written as "this value, in lists of these sizes", so that a client for images stays short.
 """

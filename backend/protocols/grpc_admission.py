@@ -1,7 +1,4 @@
-"""How calls come in by gRPC: who sends nothing makes room for the next, and messages take a bounded part of the memory.
-
-It reads no message and answers none: the services do.
-"""
+"""Admission of gRPC calls: bounds concurrent calls and the memory of their messages, and cancels idle calls."""
 
 import threading
 import time

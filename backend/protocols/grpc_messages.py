@@ -1,7 +1,4 @@
-"""Between TensorFlow Serving's messages and what the room behind the doors takes and gives.
-
-It does not know calls or servers, and runs nothing.
-"""
+"""Converts between TensorFlow Serving's protobuf messages and the types of `serving/`."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,4 @@
-"""Whether the server lives and is ready, and its metrics.
-
-It does not run a model: /readyz asks the repository.
-"""
+"""Liveness, readiness and Prometheus metrics."""
 
 from flask import Blueprint, Response, request
 

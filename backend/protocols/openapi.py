@@ -1,7 +1,7 @@
-"""The OpenAPI 3.1 document at /openapi.json, and at /docs a page to try what it describes.
+"""The OpenAPI 3.1 document at /openapi.json, and the page /docs to try it. gRPC is not described.
 
-Paths come from the application's routes, fields and their types from the tables the doors check with, limits from the settings;
-only the sentences and the answers' shapes are written here. It does not describe gRPC.
+Paths come from the application's routes, fields from the tables that requests are checked with, limits from the settings; only
+the sentences and the answers' schemas are written here.
 """
 
 import re

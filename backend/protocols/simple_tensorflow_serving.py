@@ -1,8 +1,8 @@
 """Simple TensorFlow Serving's API: POST / with JSON or photos in a form, the list of models, and generated clients.
 
-It translates; values are checked and run by the predictor. Without a version the one that takes the data answers, since
-the clients of that server knew only one version at a time. `preprocess`, `postprocess` and `run_profile` are ignored: they
-made that server run code out of the model, or write files.
+A request without a version is answered by the largest one that takes its data, since clients of that server knew only one
+version.
+`preprocess`, `postprocess` and `run_profile` are ignored: they made that server run code out of the model, or write files.
 """
 
 from contextlib import ExitStack, suppress

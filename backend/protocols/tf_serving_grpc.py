@@ -1,6 +1,6 @@
-"""TensorFlow Serving's gRPC services, with the standard health and reflection services beside them.
+"""TensorFlow Serving's gRPC services, with the standard health and reflection services.
 
-It translates; values are checked and run by the predictor. Import it after the fork only: it loads TensorFlow.
+Import it only after the fork: it loads TensorFlow.
 """
 
 import dataclasses

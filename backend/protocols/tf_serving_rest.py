@@ -1,7 +1,7 @@
 """TensorFlow Serving's REST API under /v1/models: predict, classify, regress, metadata and status.
 
-It translates; values are checked and run by the predictor. What is added to the original: the answering version in the
-response header X-Dogsnap-Model-Version, strict JSON, status by label, and errors that list the expected names.
+Added to the original: the answering version in the response header X-Dogsnap-Model-Version, strict JSON, status by label, and
+errors that list the expected names.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""The mini program in the browser: static files built into backend/web/dist, served at /.
-
-It does not build them: `make setup` does.
-"""
+"""Serves the mini program for browsers, built into backend/web/dist, at /."""
 
 from pathlib import Path
 

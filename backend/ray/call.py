@@ -1,7 +1,4 @@
-"""A gRPC call on its way through the cluster: what the door hands to a replica, and what comes back.
-
-Messages travel as the bytes they arrived as. It does not know Ray, and translates nothing.
-"""
+"""A gRPC call on its way from the router to a replica, with messages as bytes."""
 
 import threading
 from collections.abc import Callable

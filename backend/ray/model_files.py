@@ -1,6 +1,6 @@
-"""Where the versions of models are, and how a node gets them: a folder that all nodes see is read in place, a URL copied once.
+"""Gets the versions of models to a node: reads a shared folder in place, copies a URL once.
 
-It does not load what it copies. URLs are those of fsspec: file:///models, s3://bucket/models, gs://bucket/models.
+URLs are those of fsspec: file:///models, s3://bucket/models, gs://bucket/models.
 """
 
 import fcntl

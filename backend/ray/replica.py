@@ -1,7 +1,4 @@
-"""A replica of one model version: the predictor narrowed to it, asked by the servicer of our own gRPC door.
-
-It chooses no version and opens no port: the door does the one, Ray's proxy the other.
-"""
+"""A replica of one model version: a predictor with only that version, called by the gRPC servicer."""
 
 import asyncio
 import logging

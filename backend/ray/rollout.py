@@ -1,6 +1,6 @@
-"""Brings a Ray cluster to serve the versions there are: new ones first, then the door is turned to them, then old ones go.
+"""Deploys versions on a Ray cluster: starts new ones, routes requests to them, removes old ones.
 
-Each version is an application of its own, named by what is in it; what has not changed is left alone. It runs on no node.
+Each version is an application named by its content; unchanged ones are left alone.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
-"""The deployment behind Ray's gRPC proxy: finds the version that a request means, and hands the call to its replicas.
+"""The deployment behind Ray's gRPC proxy: routes a call to a replica of the requested version.
 
-It runs no model, and asks again elsewhere when a replica dies with a call: a prediction changes nothing, so it may be repeated.
+If a replica dies during a call, the call is repeated on another one: predictions change nothing.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""Which application answers a request: the table that the door holds, of models, versions and labels.
-
-It knows nothing of Ray: applications are names here.
-"""
+"""The routing table: which application answers for a model, version or label."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

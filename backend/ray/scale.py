@@ -1,7 +1,4 @@
-"""How many replicas a version has, and what each takes of its node: the table behind the flags of `dogsnap deploy ray`.
-
-It scales nothing: Ray Serve does.
-"""
+"""Autoscaling and resources per version: the table behind the flags of `dogsnap deploy ray`."""
 
 import dataclasses
 

@@ -1,7 +1,4 @@
-"""The gRPC services that Ray's proxy offers: TensorFlow Serving's own stubs, unmodified, and the standard health service.
-
-It answers nothing.
-"""
+"""The gRPC services of Ray's proxy: TensorFlow Serving's unmodified stubs and the standard health service."""
 
 from google.protobuf import message_factory
 from tensorflow_serving.apis import prediction_service_pb2

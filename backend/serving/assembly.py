@@ -1,7 +1,4 @@
-"""Puts the room together from the settings: repository, executor, metrics, predictor.
-
-It does not start anything.
-"""
+"""Builds the predictor from the settings: repository, executor, metrics."""
 
 from collections.abc import Iterable
 from functools import partial

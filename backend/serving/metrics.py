@@ -1,7 +1,4 @@
-"""Counts requests and times them per model, version, door and outcome, in Prometheus' form.
-
-It serves nothing: a door reads `Metrics.text`.
-"""
+"""Prometheus metrics: requests and times per model, version, protocol (label `door`) and outcome."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator

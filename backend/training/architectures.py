@@ -1,7 +1,4 @@
-"""The networks that can be trained and exported, as Keras models: images in; logits out, or images.
-
-It does not train them, and knows nothing of files but the two weights formats that it reads and writes.
-"""
+"""The networks as Keras models (image in, logits or image out), and reading and writing their weights."""
 
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""From a trained network to the artefacts that ship: dog head, calibration, float16 weights, labels, recipe, scores.
-
-It trains no breed layer and exports nothing: `export/saved_model.py` builds version 1 from what is written here.
-"""
+"""From a trained network to the files in models/: dog head, calibration, float16 weights, labels, recipe, scores."""
 
 import json
 from collections.abc import Callable

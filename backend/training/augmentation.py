@@ -1,4 +1,4 @@
-"""Changes a training photo as another camera would: framing, distance, shape, light, sharpness, compression.
+"""Random changes of training photos: framing, distance, shape, light, sharpness, compression; mixing of photos.
 
 The photos at hand are square crops of the dog alone; the app's users send whole pictures with a small dog somewhere in them.
 It works on one photo at a time (on a batch where photos are mixed), as TensorFlow operations inside the input pipeline, and

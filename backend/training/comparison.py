@@ -1,7 +1,4 @@
-"""Measures how far two versions of a model agree on the same photos, how often each is right, and how fast each answers.
-
-It judges no single version (`evaluation.py` does) and draws nothing.
-"""
+"""Compares two versions of a model on the same photos: agreement, accuracy and time."""
 
 import time
 from collections.abc import Callable, Sequence

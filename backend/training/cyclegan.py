@@ -1,7 +1,4 @@
-"""Trains a CycleGAN between two small sets of pictures that it makes itself: Gaussian noise, and noise with a sinusoid in it.
-
-It reads no picture and exports nothing: `export/saved_model.py` builds version 1 from what is written here.
-"""
+"""Trains a CycleGAN between two generated sets of pictures: Gaussian noise, and noise with a sinusoid in it."""
 
 import json
 import time

@@ -1,7 +1,4 @@
-"""Reads the official Stanford Dogs layout: a folder per breed, lists of training and test photos, bad photos named and skipped.
-
-It decodes photos only to check them; what is done to their pixels is in `augmentation.py` and `serving/photos/preprocessing.py`.
-"""
+"""Reads the Stanford Dogs layout: a folder per breed, lists of training and test photos; unreadable photos are skipped."""
 
 import json
 import random

@@ -1,7 +1,4 @@
-"""Judges a network's answers: accuracy, calibration, the decisions "no dog" and "not sure", and which breeds it confuses.
-
-It works on arrays of logits or probabilities; running a network over photos is `scoring.py`, drawing is `plots.py`.
-"""
+"""Scores from logits or probabilities: accuracy, calibration, decisions "no dog" and "not sure", confused breeds."""
 
 from collections import Counter
 from dataclasses import asdict, dataclass

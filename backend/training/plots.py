@@ -1,7 +1,4 @@
-"""Draws an evaluation: a heat map of which breed is taken for which, and a reliability plot.
-
-It computes no score: `evaluation.py` does.
-"""
+"""Draws the confusion matrix and the reliability diagram of an evaluation."""
 
 from pathlib import Path
 

@@ -1,7 +1,4 @@
-"""Recipes: what is trained, in which order and how fast, as data. A recipe's docstring-like `note` is its lab note.
-
-It runs nothing; `trainer.py` reads these.
-"""
+"""Recipes: what is trained, in which order and how fast, as data, each with its lab note."""
 
 from dataclasses import dataclass, replace
 

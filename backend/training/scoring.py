@@ -1,7 +1,4 @@
-"""Runs an exported version over many photos, as its clients would, and collects the answers.
-
-It judges nothing: `evaluation.py` does.
-"""
+"""Runs an exported version over many photos and collects the answers."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Trains a recipe: head on cached features, then stage by stage, with checkpoints that an interrupted run resumes from.
-
-It decides nothing about the network's answers (temperature and thresholds are `evaluation.py`) and exports nothing.
-"""
+"""Trains a recipe: head on cached features, then stage by stage, with checkpoints to resume from."""
 
 import json
 import os

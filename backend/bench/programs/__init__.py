@@ -1,1 +1,1 @@
-"""Programs that measurements start, each a process of its own."""
+"""Programs that benchmarks start, each in a process of its own."""

@@ -1,7 +1,7 @@
-"""The bare runtime, one job a line: `python -m backend.bench.programs.bare_runtime tensorflow|serving SAVED_MODEL`.
+"""Runs a SavedModel without a server, one job per line: `python -m backend.bench.programs.bare_runtime tensorflow|serving
+SAVED_MODEL`.
 
-It serves nothing. "tensorflow" is TensorFlow's own call of the default signature, whatever the version brings along;
-"serving" is the call that the server makes.
+"tensorflow" calls the default signature with TensorFlow, "serving" makes the call that the server makes.
 """
 
 import itertools

@@ -1,6 +1,5 @@
-"""A SavedModel behind LitServe, as its first page shows it: `python -m backend.bench.programs.litserve_app SAVED_MODEL PORT`.
-
-It is here to be compared with.
+"""A SavedModel behind LitServe, written as in its documentation: `python -m backend.bench.programs.litserve_app
+SAVED_MODEL PORT`.
 """
 
 import sys

@@ -1,7 +1,7 @@
-"""The load generator, in an interpreter of its own: `python -m backend.bench.programs.load_generator < JOB`.
+"""The load generator: `python -m backend.bench.programs.load_generator < JOB` sends requests and prints the answers' times.
 
-It knows no model and no TensorFlow, and judges nothing: it prints what happened. Written by hand because a request costs it
-0.08 ms of processor time; the libraries for it cost 0.24 (http.client), 1.5 (aiohttp), 2.1 (locust) and 4 ms (requests).
+It is written by hand because a request costs it 0.08 ms of processor time; the libraries for it cost 0.24 (http.client), 1.5
+(aiohttp), 2.1 (locust) and 4 ms (requests).
 """
 
 import asyncio

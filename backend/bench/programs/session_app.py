@@ -1,8 +1,9 @@
-"""What Simple TensorFlow Serving does with a request: `python -m backend.bench.programs.session_app SAVED_MODEL PORT`.
+"""The steps of Simple TensorFlow Serving: `python -m backend.bench.programs.session_app SAVED_MODEL PORT`.
 
-It stands in for the package itself, whose last release (0.8.2) does not start: it needs Flask before 2.3, and uWSGI. The same
-steps are here: Flask's own server, one request at a time, JSON by the standard library, a session of TensorFlow 1 that is
-fed the values as they came, lists made of the arrays.
+It replaces the package, whose last release (0.8.2) does not start: it needs Flask before 2.3, and uWSGI. The steps are the
+same:
+Flask's own server, one request at a time, JSON by the standard library, a TensorFlow 1 session that is fed the values as they
+came, and lists made of the arrays.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Options that several commands take, and the kinds of path they share.
-
-It is no command itself, and loads nothing that takes time.
-"""
+"""Options and path types that several commands share."""
 
 import json
 from pathlib import Path

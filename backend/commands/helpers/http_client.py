@@ -1,7 +1,4 @@
-"""The way of a command to the administration of a running server, with its errors as single sentences.
-
-It is no command itself.
-"""
+"""A client of the administration API of a running server; failures become one-sentence errors."""
 
 import getpass
 from typing import Any

@@ -1,7 +1,4 @@
-"""Files of instances as `gcloud ... predict --json-instances` takes them: on each line one JSON value, and no list around.
-
-It reads them and names their lines in errors; whether a model takes the values is for the model to say.
-"""
+"""Reads files as `gcloud ... predict --json-instances` takes them: one JSON value per line."""
 
 import codecs
 import json

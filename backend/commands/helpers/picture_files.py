@@ -1,7 +1,4 @@
-"""`dogsnap predict PICTURE --out FILE`: pictures through an image-to-image model, one file or a folder of them.
-
-It asks nobody itself: `predict.py` says how, here or by a server.
-"""
+"""`dogsnap predict PICTURE --out FILE`: sends pictures, a file or a folder, through an image-to-image model."""
 
 import base64
 import binascii

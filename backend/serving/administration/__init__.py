@@ -1,1 +1,1 @@
-"""What administrators see and change: the overview of all models, and the switchboard."""
+"""Administration of models: status of all versions, switches and undo."""

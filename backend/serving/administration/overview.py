@@ -1,7 +1,4 @@
-"""How every model stands: versions, labels, splits and shadows, with the requests, errors and latencies of each version.
-
-It counts nothing itself: the figures are those of the metrics, since the server started.
-"""
+"""The status of all models: versions, labels, splits, shadows, and each version's requests, errors and latencies."""
 
 from collections import defaultdict
 from collections.abc import Iterable

@@ -1,7 +1,4 @@
-"""Carries out what people switch: labels, the default, splits, shadows, loading, unloading, the models; and takes it back.
-
-It does not load anything itself (the repository does, at its next look) and does not ask who may switch: the doors do.
-"""
+"""Carries out switches (labels, default, splits, shadows, loading, unloading, configuration) and undoes them."""
 
 import re
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""A request's way: the predictor, the executor's queue, and shadow runs."""
+"""The path of a request: predictor, executor and shadow runs."""

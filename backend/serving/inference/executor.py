@@ -1,7 +1,4 @@
-"""Runs requests in a bounded number of threads, with a bounded queue before them and a deadline for each.
-
-It does not know what it runs.
-"""
+"""Runs requests in a bounded number of threads, with a bounded queue and a deadline for each."""
 
 import threading
 import time

@@ -1,6 +1,6 @@
-"""The straight way of a request: resolve the version, check the values, run the network, name the result.
+"""The path of a request: choose the version, check the values, run the network, name the result.
 
-It does not parse any protocol: the doors bring arrays or photo bytes, and take arrays or breeds home.
+Requests come as arrays or photo bytes: protocols are parsed in `protocols/`.
 """
 
 import time

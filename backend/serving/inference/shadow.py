@@ -1,7 +1,6 @@
-"""Shows a version the photos that another one has answered, and counts how often both name the same class first.
+"""Runs photos that were answered on a shadow version too, and counts how often both agree on the best class.
 
-It never makes an answer wait or fail: it runs after the answer, one photo at a time, and leaves out what comes while the
-server is busy.
+It runs after the answer, one photo at a time, and drops photos while the server is busy.
 """
 
 import contextlib

@@ -1,1 +1,1 @@
-"""Photos: checked before they are decoded, turned upright, made into the network's input."""
+"""Photos: base64 text, file checks, orientation, preprocessing."""

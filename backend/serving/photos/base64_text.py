@@ -1,7 +1,4 @@
-"""Base64 text in every form that clients send it, to bytes and back.
-
-It does not look at what the bytes are.
-"""
+"""Decodes base64 text in every form that clients send."""
 
 import re
 

@@ -1,6 +1,6 @@
-"""The photo room: checks a photo from its header before a pixel is decoded, and turns it upright for the network.
+"""Checks a photo by its header before it is decoded, and turns it upright.
 
-It keeps nothing: no photo is stored or logged, and what a photo's EXIF says about its maker stays behind.
+No photo is stored or logged, and its EXIF data is dropped.
 """
 
 import io

@@ -1,6 +1,6 @@
-"""How JPEG, PNG and GIF files are put together, as far as it takes to refuse those made to keep a decoder busy.
+"""Checks the structure of JPEG, PNG and GIF files, to refuse those made to keep a decoder busy.
 
-It decodes nothing, and leaves damaged files to the decoders.
+Damaged files are left to the decoders.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""Photos among the values of tensors: the limits of the photo room hold for them, too, where a graph decodes pictures.
-
-It leaves alone what TensorFlow's decoders would not take for a picture, and does not know models or signatures.
-"""
+"""Applies the limits for photos to photos inside string tensors, where a model's graph decodes them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

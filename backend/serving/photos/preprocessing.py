@@ -1,7 +1,4 @@
-"""From the bytes of a photo to the network's input, as TensorFlow operations, written once for training, merging and version 1.
-
-It does not check limits, turn photos upright or know a model: that is `photo.py` and `servable.py`.
-"""
+"""From the bytes of a photo to the network's input, as TensorFlow operations; used by training, merging and version 1."""
 
 import math
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""The repository: every model, its versions and their states."""
+"""The repository: all models, their versions and states."""

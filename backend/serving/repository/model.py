@@ -1,6 +1,6 @@
-"""One model as it is served: its versions and their states, its labels, and what people chose for it.
+"""One model: its versions and their states, its labels, and its chosen default, splits and shadow.
 
-It loads nothing and holds no lock: the repository does both.
+It is not thread-safe: the repository holds the lock.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""The repository of loaded versions: watches the model folders, loads beside, switches, unloads after the last request.
-
-It does not run a model and does not know any door.
-"""
+"""Watches the model folders, loads and unloads versions, and hands out the version that a request asks for."""
 
 import ctypes
 import gc

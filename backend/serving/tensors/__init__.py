@@ -1,1 +1,1 @@
-"""Tensors: signatures, and values between JSON, protocol buffers, tf.Example and arrays."""
+"""Conversions between JSON, protocol buffers, tf.Example and arrays."""

@@ -1,7 +1,4 @@
-"""tf.Example in, classes and values out: what the classify and regress methods of TensorFlow Serving mean.
-
-It does not read JSON text or protobuf requests; it makes Examples from JSON values and shapes outputs.
-"""
+"""tf.Example and the results of TensorFlow Serving's classify and regress methods."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

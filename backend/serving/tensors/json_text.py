@@ -1,7 +1,4 @@
-"""JSON text as TensorFlow Serving reads it: with NaN and Infinity, and whatever follows the document ignored.
-
-It only reads; answers are strict JSON.
-"""
+"""Parses JSON text as TensorFlow Serving does: accepts NaN and Infinity, and ignores what follows the document."""
 
 import gc
 import json

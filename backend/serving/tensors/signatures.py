@@ -1,4 +1,4 @@
-"""What a version takes and gives: its signatures, by name, and the id that names it."""
+"""The signatures of a version, and the id that names a version."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Between TensorProto messages and arrays, without trusting what a message claims about itself.
-
-It does not look at signatures: whether dtype and shape are the declared ones is for the predictor.
-"""
+"""Converts between TensorProto messages and arrays, without trusting the sizes that a message claims."""
 
 import math
 from collections.abc import Mapping, Sequence

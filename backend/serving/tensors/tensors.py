@@ -1,7 +1,7 @@
-"""Between JSON values and arrays, by a signature's types: the row and the columnar form of TensorFlow Serving's REST API.
+"""Converts between JSON values and arrays by a signature's types: the row and columnar forms of TensorFlow Serving's REST
+API.
 
-It does not read or write JSON text and does not run anything. Error texts hold the phrases that TensorFlow Serving's
-own tests look for.
+Error messages contain the phrases that TensorFlow Serving's own tests look for.
 """
 
 import base64

@@ -1,1 +1,1 @@
-"""Which version answers which request: defaults, splits, shadows, and the log of their changes."""
+"""Traffic: default, splits and shadows, and the log of switches."""

@@ -1,7 +1,4 @@
-"""Which version of a model gets a request that names none, or names a label: the default, splits and shadows that were chosen.
-
-It holds the choices and the arithmetic of a split; the repository applies them, the switchboard changes them.
-"""
+"""Which version answers a request that names a label or nothing: the chosen default, splits and shadow."""
 
 import hashlib
 from collections.abc import Iterable, Mapping

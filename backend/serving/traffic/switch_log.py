@@ -1,7 +1,4 @@
-"""The log of switches: who moved what, when, from where to where; in memory, and in a file when one is given.
-
-It carries out no switch: the switchboard does, and the repository where models are configured or a folder comes or goes.
-"""
+"""The log of switches (author, time, old and new value), in memory and optionally in a file."""
 
 import json
 import logging

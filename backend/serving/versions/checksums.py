@@ -1,6 +1,6 @@
-"""The checksums that travel with a version: written by its export, compared before it is loaded.
+"""The checksums of a version's files: written by the export, verified before loading.
 
-They show damage and careless changes. They are no signature: who may write the folder may write them, too.
+They detect damage, not attacks: whoever can write the folder can write them too.
 """
 
 import hashlib

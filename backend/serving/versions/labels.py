@@ -1,7 +1,4 @@
-"""Names the classes: from probabilities to the top breeds, or "no dog", with the labels that travelled with the model.
-
-It holds no label and no threshold of its own.
-"""
+"""Names the classes: from probabilities to the best breeds or "no dog", with the labels stored in the version."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -1,7 +1,4 @@
-"""Which models are to be served: those of a folder, or those a model_config_list of TensorFlow Serving names.
-
-It loads nothing.
-"""
+"""Which models to serve: those in a folder, or those in TensorFlow Serving's model_config_list."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,8 +1,4 @@
-"""Runs a version's network by OpenVINO where the version brings it in that form, since its export found that to be faster.
-
-It converts and measures nothing: `export/acceleration.py` does. What stands around the network (decoding, resizing, names)
-stays TensorFlow's, and so does the whole version wherever OpenVINO cannot be used.
-"""
+"""Runs a version's network in OpenVINO, if the version has a copy for it; TensorFlow runs everything else."""
 
 import json
 import logging

@@ -1,7 +1,4 @@
-"""One version of a model: its signatures, its self-description, and, of a loaded one, the call that runs it.
-
-It does not know where versions come from or which one answers a request: that is `repository.py`.
-"""
+"""One loaded version of a model: its signatures, its description, and the call that runs it."""
 
 import json
 import re

@@ -1,7 +1,4 @@
-"""Version folders on disk: which there are, which are wanted by a policy, and whether one is complete.
-
-It does not load anything.
-"""
+"""Version folders on disk: which there are, which a policy selects, and whether one is complete."""
 
 import re
 from collections.abc import Iterable

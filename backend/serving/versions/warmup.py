@@ -1,7 +1,4 @@
-"""Runs the requests a version brings along, so that its first user does not wait for what happens only once.
-
-It does not write them: the export does.
-"""
+"""Runs the warm-up requests stored in a version, so that the first request is not slow."""
 
 from collections.abc import Iterator
 from contextlib import suppress
