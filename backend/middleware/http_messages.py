@@ -30,8 +30,8 @@ GZIP_LEVEL = 4  # of 9: floats shrink little, so more work gains little
 # What pages of other hosts may send; and what they may read beside the body.
 CORS_SENT = "Content-Type, X-Api-Key, Authorization, X-Request-Key, X-Request-Id"
 CORS_READ = "X-Request-Id, Retry-After, X-Dogsnap-Model-Version"
-# A client may take so long to read what of its answer does not fit into the system's buffers; it holds a thread meanwhile.
-SEND_SECONDS = 15.0
+# A client may take so long to read a piece of its answer that fits no buffer of the system; it holds a thread meanwhile.
+SEND_SECONDS, SEND_BYTES = 15.0, 64 * 1024
 
 
 class MemoryRequest(Request):
@@ -47,6 +47,7 @@ def prepare(app: Flask, settings: Settings) -> None:
     app.config[JSON_LIMITS] = JsonLimits(settings.max_json_depth, settings.max_json_values)
     app.before_request(_take_request_id)
     app.before_request(_limit_sending)
+    app.after_request(_send_in_pieces)  # what is registered first runs last
     app.after_request(_compress)
     app.after_request(_add_request_id)
     if settings.enable_cors:
@@ -100,6 +101,16 @@ def _limit_sending() -> None:
     connection = request.environ.get("gunicorn.socket")
     if connection is not None:
         connection.settimeout(SEND_SECONDS)
+
+
+def _send_in_pieces(response: Response) -> Response:
+    """gunicorn sends each piece by a `sendall` of its own, whose timeout is for all that it is given."""
+    if response.is_streamed or response.direct_passthrough:
+        return response
+    body = response.get_data()
+    if len(body) > SEND_BYTES:
+        response.response = (body[at : at + SEND_BYTES] for at in range(0, len(body), SEND_BYTES))
+    return response
 
 
 def _broken_body(error: Exception) -> Response:
