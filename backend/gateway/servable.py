@@ -43,6 +43,8 @@ class EngineServable(BaseServable):
     what they are made of in TensorFlow Serving, and all that some engines have.
     """
 
+    holds_shapes = False  # the engine does, where its graph needs it
+
     def __init__(
         self, identity: ServableId, signature_defs: Mapping[str, Any], folder: Path | None, engine: EngineClient
     ):

@@ -138,7 +138,7 @@ class Predictor:
     ) -> Prediction:
         signature = servable.signature(signature_name)
         arrays = inputs(signature) if callable(inputs) else inputs
-        check_inputs(signature, arrays)
+        check_inputs(signature, arrays, servable.holds_shapes)
         check_output_filter(signature, output_filter)
         runs, arrays = self._checked_photos(servable, signature, arrays)
         outputs = self._execute(servable, partial(servable.run, runs, arrays), _rows(arrays), deadline, when_gone)
@@ -296,15 +296,15 @@ def _rows(arrays: Arrays) -> int:
     return shape[0] if shape else 1
 
 
-def check_inputs(signature: Signature, inputs: Arrays) -> None:
-    """Raises InvalidArgument, naming the alias, unless every input is there with its declared dtype and shape."""
+def check_inputs(signature: Signature, inputs: Arrays, shapes: bool = True) -> None:
+    """Raises InvalidArgument, naming the alias, unless every input is there with its declared dtype and, with `shapes`, shape."""
     _check_names(signature, inputs)
     for alias, spec in signature.inputs.items():
         received = np.asarray(inputs[alias])
         dtype = tf.string if received.dtype.kind in "OSU" else tf.as_dtype(received.dtype)
         if dtype != spec.dtype:
             raise InvalidArgument(f'input "{alias}": expected {spec.dtype.name} values, received {dtype.name}')
-        if not spec.shape.is_compatible_with(received.shape):
+        if shapes and not spec.shape.is_compatible_with(received.shape):
             raise InvalidArgument(f'input "{alias}": expected shape {spec.shape}, received {received.shape}')
 
 

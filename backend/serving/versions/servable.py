@@ -16,7 +16,7 @@ from backend.serving.photos import preprocessing
 from backend.serving.photos.base64_text import to_web_safe_base64
 from backend.serving.photos.photo_values import Decoding
 from backend.serving.tensors.signatures import BYTES_SUFFIX, DEFAULT_SIGNATURE, ServableId, Signature, UnknownSignature
-from backend.serving.versions import checksums, runtimes
+from backend.serving.versions import checksums, runtimes, sessions
 
 PHOTO_SIGNATURES = ("scores", "image_bytes", DEFAULT_SIGNATURE)  # in the order of preference
 DESCRIPTION_FILE = Path("assets.extra") / "dogsnap.json"
@@ -71,6 +71,8 @@ class BaseServable:
     A kind of servable adds `run`.
     """
 
+    # Whether inputs have to be of their declared shapes; else the graph decides, as in TensorFlow Serving.
+    holds_shapes = True
     # Where its labels come from, for who finds none.
     label_source = "its assets.extra/dogsnap.json"
 
@@ -148,7 +150,20 @@ class BaseServable:
                 f"it has {', '.join(signature.inputs)}"
             )
         ((alias, spec),) = signature.inputs.items()
-        return self.run(signature, {alias: self._feed(alias, spec, photos)})
+        values = self._feed(alias, spec, photos)
+        if spec.shape.rank == 0:
+            return self._run_one_by_one(signature, alias, values)
+        try:
+            return self.run(signature, {alias: values})
+        except InvalidArgument:
+            if spec.shape.rank is not None or not len(values):
+                raise
+        return self._run_one_by_one(signature, alias, values)  # of unknown rank, and it takes no vector
+
+    def _run_one_by_one(self, signature: Signature, alias: str, values: Sequence[Any]) -> dict[str, np.ndarray]:
+        """For a graph that takes a single value: one run for each, whose answers become rows."""
+        answers = [self.run(signature, {alias: value}) for value in values]
+        return {output: _rows([answer[output] for answer in answers]) for output in signature.outputs}
 
     def _feed(self, alias: str, spec: tf.TensorSpec, photos: Sequence[bytes]) -> Any:
         if spec.dtype == tf.string:
@@ -172,6 +187,11 @@ class BaseServable:
         return size
 
 
+def _rows(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """The answers of single runs under one first dimension; most have one of size 1 already."""
+    return np.concatenate(parts) if all(part.shape[:1] == (1,) for part in parts) else np.stack(parts)
+
+
 class Servable(BaseServable):
     """A SavedModel in memory. One copy serves all threads: running a signature changes nothing in it."""
 
@@ -189,11 +209,16 @@ class Servable(BaseServable):
         Raises FailedPrecondition for a changed file; what TensorFlow raises for a damaged one comes through.
         """
         checksums.verify(path)
-        meta_graph = _serving_graph(path)
+        graphs = _graphs(path)
+        meta_graph = next((graph for graph in graphs if list(graph.meta_info_def.tags) == ["serve"]), graphs[0])
         loaded, runtime = runtimes.load(path, identity)
-        if loaded is None:
+        in_session = loaded is None and sessions.is_of_tensorflow_1(graphs)
+        if in_session:
+            loaded = sessions.SessionModel(path, meta_graph)
+        elif loaded is None:
             loaded = tf.saved_model.load(str(path), tags=list(meta_graph.meta_info_def.tags))
         servable = cls(identity, path, loaded, _copied(meta_graph.signature_def))
+        servable.holds_shapes = not in_session
         servable.decoding, servable.runtime = Decoding.of(meta_graph.graph_def), runtime
         return servable
 
@@ -203,7 +228,7 @@ class Servable(BaseServable):
             outputs = self._functions[signature.name](**tensors)
             return {alias: _to_numpy(outputs[alias]) for alias in signature.outputs}
         except tf.errors.OpError as error:
-            raise _translated(error) from error
+            raise _translated(error, _unlike_declared(signature, inputs)) from error
 
 
 _IMAGE_FUNCTIONS: dict[tuple[int, int], Any] = {}
@@ -219,11 +244,11 @@ def _photos_to_images(size: tuple[int, int]) -> Any:
     return _IMAGE_FUNCTIONS[size]
 
 
-def _serving_graph(path: Path) -> meta_graph_pb2.MetaGraphDef:
+def _graphs(path: Path) -> Sequence[meta_graph_pb2.MetaGraphDef]:
     graphs = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs
     if not graphs:
         raise ValueError(f"{path / 'saved_model.pb'} holds no graph")
-    return next((graph for graph in graphs if list(graph.meta_info_def.tags) == ["serve"]), graphs[0])
+    return graphs
 
 
 def _copied(definitions: Mapping[str, meta_graph_pb2.SignatureDef]) -> dict[str, meta_graph_pb2.SignatureDef]:
@@ -251,9 +276,19 @@ def _to_numpy(tensor: tf.Tensor | np.ndarray) -> np.ndarray:
     return np.asarray(tensor.numpy(), dtype=object if tensor.dtype == tf.string else None)
 
 
-def _translated(error: tf.errors.OpError) -> DogsnapError:
+def _unlike_declared(signature: Signature, inputs: Mapping[str, Any]) -> str:
+    """Names the inputs whose shape is not the declared one, "" for none: the graph's own words do not."""
+    shapes = {alias: np.shape(value) for alias, value in inputs.items()}
+    return "".join(
+        f'; input "{alias}": declared shape {signature.inputs[alias].shape}, received {shape}'
+        for alias, shape in shapes.items()
+        if not signature.inputs[alias].shape.is_compatible_with(shape)
+    )
+
+
+def _translated(error: tf.errors.OpError, note: str = "") -> DogsnapError:
     if isinstance(error, INPUT_ERRORS):
-        return InvalidArgument(kernel_sentence(error.message))
+        return InvalidArgument(kernel_sentence(error.message) + note)
     if isinstance(error, tf.errors.ResourceExhaustedError):
         return Unavailable("the server has no memory left for this request; send fewer or smaller inputs, or try again")
     return Internal(kernel_sentence(error.message))

@@ -1,0 +1,167 @@
+"""SavedModels of TensorFlow 1, asked as their articles ask them, by every protocol, here and through a gateway."""
+
+import base64
+import gc
+import json
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+
+import colour_photos
+import numpy as np
+import pytest
+import requests
+import tensorflow as tf
+import tensorflow1_models
+from click.testing import CliRunner
+from exported import png
+from grpc_client import connected
+from PIL import Image
+
+from backend.commands.predict import predict
+from backend.errors import InvalidArgument
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.servable import Servable
+
+CLIENT = Path(__file__).parent / "clients" / "image_to_image_client.py"
+SECONDS = 60
+SIDE = tensorflow1_models.SIDE
+PIXELS = np.random.default_rng(1).integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Path:
+    """saved_model/1: image to image; inception_v3/1: retrained, taking pixels; inception_v3/2: its merged version."""
+    folder = tmp_path_factory.mktemp("tensorflow1_models")
+    tensorflow1_models.image_to_image(folder / "saved_model" / "1")
+    first = tensorflow1_models.retrained(folder / "inception_v3" / "1")
+    tensorflow1_models.merged(first, folder / "inception_v3" / "2")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def engine(start_server, models):
+    return start_server(models)
+
+
+@pytest.fixture(scope="module")
+def gateway(start_server, models, engine):
+    return start_server(models, "--engine", f"grpc://127.0.0.1:{engine.grpc_port}")
+
+
+@pytest.fixture(scope="module", params=["engine", "gateway"])
+def server(request):
+    """The server itself, and a gateway in front of it."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def picture(tmp_path) -> Path:
+    file = tmp_path / "gaussian.png"
+    file.write_bytes(png(PIXELS))
+    return file
+
+
+def is_negative(file: bytes) -> bool:
+    return np.abs(tf.io.decode_png(file).numpy().astype(int) - (255 - PIXELS)).max() <= 1
+
+
+def test_the_articles_client_gets_a_picture_from_the_articles_model(server, picture, tmp_path) -> None:
+    subprocess.run([sys.executable, CLIENT, server.url, picture, tmp_path / "out.png"], timeout=120, check=True)
+    assert is_negative((tmp_path / "out.png").read_bytes())
+
+
+@pytest.mark.parametrize("shape", [(1,), ()])
+def test_grpc_takes_one_row_or_the_bare_picture(server, picture, shape) -> None:
+    contents = np.array([picture.read_bytes()], dtype=object).reshape(shape)
+    with connected(server.grpc_port) as client:
+        answer = client.predict("saved_model", input_bytes=tf.make_tensor_proto(contents, tf.string))
+    (file,) = answer.outputs["output_bytes"].string_val
+    assert is_negative(file)
+
+
+@pytest.mark.parametrize("where", ["here", "by a server"])
+def test_predict_writes_the_picture(engine, models, picture, tmp_path, where) -> None:
+    asked = ["--models", models] if where == "here" else ["--url", engine.url]
+    command = [picture, "--model", "saved_model", "--out", tmp_path / "out.png", *asked]
+    result = CliRunner().invoke(predict, list(map(str, command)))
+    assert result.exit_code == 0, result.output
+    assert is_negative((tmp_path / "out.png").read_bytes())
+
+
+def test_more_rows_than_the_graph_takes_are_refused_with_both_shapes(server, picture) -> None:
+    row = {"b64": base64.b64encode(picture.read_bytes()).decode()}
+    url = f"{server.url}/v1/models/saved_model:predict"
+    answer = requests.post(url, json={"instances": [row, row]}, timeout=SECONDS)
+    assert answer.status_code == 400
+    assert 'input "input_bytes": declared shape (), received (2,)' in answer.json()["error"]
+    assert "requested shape has 1" in answer.json()["error"], "the graph's own words are missing"
+
+
+def test_a_form_of_several_pictures_is_answered_one_by_one(server, picture) -> None:
+    files = [("images", picture.read_bytes())] * 2
+    fields = {"model_name": "saved_model"}
+    answer = requests.post(f"{server.url}/", data=fields, files=files, timeout=SECONDS)
+    assert answer.status_code == 200, answer.text
+    assert [is_negative(base64.b64decode(each["b64"])) for each in answer.json()["output_bytes"]] == [True, True]
+
+
+GREEN = colour_photos.encode(Image.new("RGB", (40, 30), (10, 250, 10)), "PNG")
+
+
+def asked(server, **sent) -> np.ndarray:
+    answer = requests.post(f"{server.url}/", timeout=SECONDS, **sent)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["X-Dogsnap-Model-Version"] == "2"
+    return np.array(answer.json()["prediction"])
+
+
+def test_the_merged_model_of_an_unknown_rank_answers_its_articles_json_and_a_form_alike(server) -> None:
+    text = base64.urlsafe_b64encode(GREEN).decode()
+    by_json = asked(server, json={"model_name": "default", "model_version": 2, "data": {"image": text}})
+    assert by_json.shape == (1, 3)
+    assert by_json[0].argmax() == 1
+    fields = {"model_version": 2}
+    np.testing.assert_allclose(asked(server, data=fields, files={"image": GREEN}), by_json, atol=1e-3)
+    several = asked(server, data=fields, files=[("images", GREEN), ("images", GREEN)])
+    np.testing.assert_allclose(several, np.repeat(by_json, 2, axis=0), atol=1e-3)
+
+
+def test_a_damaged_photo_in_a_form_is_still_told_as_such(server) -> None:
+    answer = requests.post(f"{server.url}/", data={"model_version": 2}, files={"image": GREEN[:60]}, timeout=SECONDS)
+    assert answer.status_code == 415
+    assert "damaged" in answer.json()["error"]
+
+
+def test_reference_variables_are_read_without_complaints(engine) -> None:
+    image = np.zeros((1, *tensorflow1_models.SIZE, 3))
+    image[..., 2] = 0.9
+    url = f"{engine.url}/v1/models/inception_v3/versions/1:predict"
+    answer = requests.post(url, json={"instances": image.tolist()}, timeout=SECONDS).json()
+    assert np.argmax(answer["predictions"][0]) == 2
+    assert "reference variable" not in engine.log()
+
+
+def test_a_signature_may_give_back_its_input_or_leave_it_unused(tmp_path) -> None:
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        kept, unused = v1.placeholder(tf.float32, [2], "kept"), v1.placeholder(tf.float32, [], "unused")
+        outputs = {"same": kept, "constant": tf.constant(7.0)}
+        v1.saved_model.simple_save(session, str(tmp_path / "1"), {"kept": kept, "unused": unused}, outputs)
+    servable = Servable.load(ServableId("m", 1), tmp_path / "1")
+    answer = servable.run(servable.signature(), {"kept": [1.0, 2.0], "unused": 3.0})
+    assert (
+        json.dumps({alias: value.tolist() for alias, value in answer.items()})
+        == '{"constant": 7.0, "same": [1.0, 2.0]}'
+    )
+
+
+def test_a_version_that_is_unloaded_takes_its_session_along(models) -> None:
+    servable = Servable.load(ServableId("m", 1), models / "inception_v3" / "1")
+    session = weakref.ref(servable._loaded._session)
+    with pytest.raises(InvalidArgument, match=r"declared shape \(None, 16, 16, 3\), received \(1, 2\)"):
+        servable.run(servable.signature(), {"image": [[1.0, 2.0]]})
+    del servable
+    gc.collect()
+    assert session() is None
