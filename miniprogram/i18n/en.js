@@ -26,7 +26,6 @@ module.exports = {
       dropHint: 'Or drop a photo here, or paste one',
       recent: 'Recent',
       unsure: 'Not sure',
-      noDog: 'No dog seen',
       history: 'History',
       settings: 'Settings',
       privacy: 'Photos are only looked at, never kept by the server',
@@ -37,10 +36,13 @@ module.exports = {
       photoHidden: 'This device cannot show this photo',
       stages: { shrinking: 'Preparing the photo…', asking: 'Having a look…' },
       cancel: 'Cancel',
+      frame: 'Frame a dog',
       shownLead: 'Most likely',
+      groupLead: 'Most likely of this kind',
+      setLead: 'Probably',
       unsureHeadline: 'Not sure',
       unsureLead: 'It looks a bit like these breeds:',
-      noDogHeadline: 'No dog seen',
+      unknownLead: 'It does not look quite like any breed I know. The nearest are:',
       noDogLead: 'There seems to be no dog in this photo. Try another one that shows the whole dog clearly.',
       again: 'Snap another',
       retry: 'Try again',
@@ -50,6 +52,8 @@ module.exports = {
       saved: 'Picture saved',
       saveFailed: 'The picture could not be saved; please check the album permission',
       shareTitle: 'Most likely: {name} ({percent})',
+      apartHeadline: 'How to tell them apart',
+      candidate: '{name}: {height} cm at the shoulder. {coat}',
       tipsHeadline: 'For a surer answer',
       tips: [
         'Get the whole dog into the picture, not too far away',
@@ -76,8 +80,25 @@ module.exports = {
         server: 'Something went wrong on the server. Please try again later.',
         unreadable: "The server's answer made no sense. Please try again later.",
         photoGone: 'This photo is no longer here. Please take another one.',
+        notAllowed: 'This photo did not pass the content check. Please choose another one.',
         unexpected: 'Something unexpected happened. Please try again.',
       },
+    },
+    frame: {
+      title: 'Frame a dog',
+      hint: 'Drag a frame around one dog, or tap the dog. Only that part is looked at, as sharp as the photo has it.',
+      photo: 'Your photo. The frame starts {left}% from the left and {top}% from the top; it is {width}% wide and {height}% high.',
+      moves: {
+        left: 'Move the frame left',
+        right: 'Move the frame right',
+        up: 'Move the frame up',
+        down: 'Move the frame down',
+        smaller: 'Make the frame smaller',
+        larger: 'Make the frame larger',
+      },
+      ask: 'Which dog is this?',
+      cancel: 'Cancel',
+      gone: 'This photo is no longer here. Please take another one.',
     },
     breed: {
       title: 'Breed',
@@ -108,8 +129,6 @@ module.exports = {
       empty: 'Nothing here yet',
       emptyLead: 'What you snap will appear here, on this phone only.',
       snap: 'Snap a dog',
-      unsure: 'Not sure: {name}?',
-      noDog: 'No dog seen',
       remove: 'Delete this one: {name}',
       removeTitle: 'Delete this one?',
       removeContent: 'Its photo and its result will be gone.',
@@ -147,12 +166,28 @@ module.exports = {
       ],
     },
   },
+  told: {
+    unsure: 'Not sure: {name}?',
+    unknown: 'Perhaps a breed I do not know',
+    noDog: 'No dog seen',
+    either: '{first} or {second}',
+    oneOf: 'One of {count} breeds',
+  },
   notPhoto: 'This file is not a photo',
+  singlePage: 'Open the mini program below to go on',
   refusedPhoto: {
     title: 'No access to camera or album',
-    content:
-      'The camera or the album may not be used. Please allow it in the settings of your phone for WeChat or this browser; in WeChat also under “⋯” at the top right, “Settings”.',
     confirm: 'OK',
+    reasons: {
+      undeclared:
+        'This mini program is not yet registered to use the camera and the album. Whoever runs it has to declare that in its privacy agreement; you can do nothing about it here.',
+      privacy:
+        'You have not agreed to the privacy agreement, so WeChat hands over no photo. Choose a photo again and agree to go on.',
+      camera:
+        'The camera may not be used. Please allow it in the settings of your phone for WeChat or this browser; in WeChat also under “⋯” at the top right, “Settings”. Photos of the album can still be chosen.',
+      other:
+        'The camera or the album may not be used. Please allow it in the settings of your phone for WeChat or this browser; in WeChat also under “⋯” at the top right, “Settings”.',
+    },
   },
   card: { app: 'dogsnap' },
 }

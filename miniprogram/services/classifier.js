@@ -11,9 +11,22 @@ const KEY_HEADER = 'X-Request-Key'
 
 /**
  * @typedef {{id: string, name: string, name_zh: string, probability: number}} Guess
+ * @typedef {'shown' | 'group' | 'set' | 'unsure' | 'unknown' | 'noDog'} State
+ * @typedef {object} Group
+ * @property {string} id
+ * @property {string} name
+ * @property {string} name_zh
+ * @property {string[]} members  ids
+ * @property {number} probability
+ * @property {string} difference  how to tell the members apart; '' where nobody wrote it down
+ * @property {string} difference_zh
+ *
  * @typedef {object} Outcome
- * @property {'shown' | 'unsure' | 'noDog'} state
+ * @property {State} state
  * @property {Guess[]} breeds  most likely first
+ * @property {Group | null} group  the look-alikes to which the first breed belongs
+ * @property {string[] | null} set  ids of the breeds of which one is right in 95 of 100 photos
+ * @property {number[] | null} box  where the dog is: left, top, right, bottom, as fractions of the upright photo
  * @property {{name: string, version: number}} model  which one really answered
  */
 
@@ -42,10 +55,23 @@ function blameModel(failure) {
 /** @returns {Outcome} */
 function toOutcome(answer) {
   if (!answer || !Array.isArray(answer.breeds) || !answer.model) throw new request.Failure('unreadable')
-  return { state: stateOf(answer), breeds: answer.breeds, model: answer.model }
+  const { breeds, model, group = null, set = null, box = null } = answer
+  return { state: stateOf(answer), breeds, model, group, set, box }
 }
 
-function stateOf({ dog, confident }) {
+/** @type {Record<string, State>}  by the server's word */
+const STATE_BY_LEVEL = {
+  breed: 'shown',
+  group: 'group',
+  set: 'set',
+  unsure: 'unsure',
+  unknown: 'unknown',
+  no_dog: 'noDog',
+}
+
+/** A server from before there were levels says only whether it is sure. @returns {State} */
+function stateOf({ level, dog, confident }) {
+  if (level in STATE_BY_LEVEL) return STATE_BY_LEVEL[level]
   if (!dog) return 'noDog'
   return confident ? 'shown' : 'unsure'
 }

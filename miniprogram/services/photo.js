@@ -11,6 +11,10 @@ const LONGEST_SIDE = 640
 const QUALITIES = [0.78, 0.64, 0.5]
 const ENOUGH_BYTES = 60 * 1000
 
+/** A framed part keeps the photo's own pixels up to here; larger canvases fail on some phones. */
+const LONGEST_PART = 2048
+const PART_QUALITY = 0.92
+
 /** base64 writes three bytes as four characters. */
 const BYTES_PER_CHARACTER = 3 / 4
 
@@ -29,6 +33,7 @@ const UPRIGHT = {
   'right-mirrored': (w, h) => [0, -1, -1, 0, h, w], // 7
   left: (w) => [0, -1, 1, 0, 0, w], // 8
 }
+const WHOLE = { left: 0, top: 0, right: 1, bottom: 1 }
 const ON_ITS_SIDE = ['left-mirrored', 'right', 'right-mirrored', 'left']
 
 /**
@@ -62,8 +67,22 @@ async function prepare(path) {
   const canvas = await pageCanvas.find()
   const image = await pageCanvas.load(canvas, path)
   if (!image) return { path, base64: await readBase64(path) }
-  drawUpright(canvas, image, await orientationOf(canvas, path))
+  drawUpright(canvas, image, await orientationOf(canvas, path), WHOLE, LONGEST_SIDE)
   return encode(canvas)
+}
+
+/**
+ * Cuts a part out of a photo, in the photo's own resolution.
+ * @param {string} path
+ * @param {import('./frame').Frame} part
+ * @returns {Promise<string>}  temporary file: an upright JPEG without EXIF; rejects where this phone cannot show the photo
+ */
+async function crop(path, part) {
+  const canvas = await pageCanvas.find()
+  const image = await pageCanvas.load(canvas, path)
+  if (!image) throw new Failure('photoGone')
+  drawUpright(canvas, image, await orientationOf(canvas, path), part, LONGEST_PART)
+  return pageCanvas.save(canvas, PART_QUALITY)
 }
 
 /** How the picture lies when this phone draws it; upright where nothing tells. */
@@ -73,13 +92,18 @@ async function orientationOf(canvas, path) {
   return info && info.orientation in UPRIGHT ? info.orientation : 'up'
 }
 
-function drawUpright(canvas, image, orientation) {
-  const scale = Math.min(1, LONGEST_SIDE / Math.max(image.width, image.height))
-  const width = Math.max(1, Math.round(image.width * scale))
-  const height = Math.max(1, Math.round(image.height * scale))
-  const size = ON_ITS_SIDE.includes(orientation) ? [height, width] : [width, height]
+/** Draws a part of the upright picture, with the part's longest side at most `longest` pixels, and never enlarged. */
+function drawUpright(canvas, image, orientation, part, longest) {
+  const turned = ON_ITS_SIDE.includes(orientation)
+  const [wide, high] = turned ? [image.height, image.width] : [image.width, image.height]
+  const [across, down] = [part.right - part.left, part.bottom - part.top]
+  const scale = Math.min(1, longest / Math.max(wide * across, high * down))
+  const [width, height] = [image.width, image.height].map((side) => Math.max(1, Math.round(side * scale)))
+  const whole = turned ? [height, width] : [width, height]
+  const size = [whole[0] * across, whole[1] * down].map((side) => Math.max(1, Math.round(side)))
   const context = pageCanvas.resize(canvas, size[0], size[1])
   context.save()
+  context.transform(1, 0, 0, 1, -Math.round(whole[0] * part.left), -Math.round(whole[1] * part.top))
   context.transform(...UPRIGHT[orientation](width, height))
   context.drawImage(image, 0, 0, width, height)
   context.restore()
@@ -108,4 +132,4 @@ function readBase64(filePath) {
   })
 }
 
-module.exports = { choose, prepare }
+module.exports = { choose, prepare, crop }

@@ -4,24 +4,44 @@
  */
 const appearance = require('./appearance')
 const photo = require('./photo')
+const routes = require('./routes')
 
 /**
  * @param {('camera' | 'album')[]} sources
  * @returns {Promise<string | null>}  temporary file, or null when there is none: the user has been told why, or knows
  */
 async function pick(sources) {
+  if (routes.isSinglePage()) {
+    wx.showToast({ title: appearance.texts().singlePage, icon: 'none' })
+    return null
+  }
   try {
     return await photo.choose(sources)
   } catch (refused) {
-    console.warn('no photo chosen:', refused.errMsg) // which of the many refusals it was
-    await tell()
+    console.warn('no photo chosen:', refused.errno, refused.errMsg)
+    await tell(reasonOf(refused, sources))
     return null
   }
 }
 
-function tell() {
-  const { title, content, confirm: confirmText } = appearance.texts().refusedPhoto
-  return wx.showModal({ title, content, confirmText, showCancel: false })
+/** WeChat's own numbers. @type {Record<number, Reason>} */
+const REASON_BY_ERRNO = { 104: 'privacy', 112: 'undeclared' }
+
+/**
+ * @typedef {'undeclared' | 'privacy' | 'camera' | 'other'} Reason
+ * @param {{errno?: number, errMsg: string}} refused
+ * @param {('camera' | 'album')[]} sources
+ * @returns {Reason}
+ */
+function reasonOf({ errno, errMsg }, sources) {
+  const onlyCamera = sources.length === 1 && sources[0] === 'camera'
+  return REASON_BY_ERRNO[errno] || (onlyCamera || /camera/i.test(errMsg) ? 'camera' : 'other')
+}
+
+/** @param {Reason} reason */
+function tell(reason) {
+  const { title, reasons, confirm: confirmText } = appearance.texts().refusedPhoto
+  return wx.showModal({ title, content: reasons[reason], confirmText, showCancel: false })
 }
 
 module.exports = { pick }

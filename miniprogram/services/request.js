@@ -10,7 +10,7 @@ const KEY_HEADER = 'X-Api-Key'
 
 /**
  * @typedef {'offline' | 'timeout' | 'cancelled' | 'refused' | 'locked' | 'noModel' | 'wrongModel' | 'tooLarge'
- *   | 'notPhoto' | 'busy' | 'slow' | 'server' | 'unreadable' | 'photoGone'} FailureKind
+ *   | 'notPhoto' | 'notAllowed' | 'busy' | 'slow' | 'server' | 'unreadable' | 'photoGone'} FailureKind
  */
 
 /** Why there is no answer: `kind` for the texts, the rest to be shown beside them. */
@@ -35,6 +35,7 @@ const KIND_BY_STATUS = {
   404: 'noModel',
   413: 'tooLarge',
   415: 'notPhoto',
+  422: 'notAllowed',
   429: 'busy',
   503: 'busy',
   504: 'slow',

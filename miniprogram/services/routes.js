@@ -1,16 +1,27 @@
 /** The addresses of the pages, and how to get there. No page writes another page's address. */
+const appearance = require('./appearance')
+
+/** WeChat's number for a page opened from Moments, alone: from there no route leads on. */
+const SINGLE_PAGE = 1154
 
 /** WeChat opens at most ten pages on top of each other; from here on a page replaces the one before. */
 const DEEP = 9
 
 const result = (id) => `/pages/result/result?id=${id}`
 const breed = (id) => `/pages/breed/breed?id=${id}`
+const frame = (id) => `/pages/frame/frame?id=${id}`
 const HISTORY = '/pages/history/history'
 const SETTINGS = '/pages/settings/settings'
 const HOME = '/pages/home/home'
 
 function go(url) {
+  if (isSinglePage()) return wx.showToast({ title: appearance.texts().singlePage, icon: 'none' })
   return getCurrentPages().length < DEEP ? wx.navigateTo({ url }) : wx.redirectTo({ url })
+}
+
+/** Whether WeChat shows one page alone, as Moments do: without login, routes, camera and album. */
+function isSinglePage() {
+  return wx.getEnterOptionsSync().scene === SINGLE_PAGE
 }
 
 /** In place of the page in view: going back does not return to it. */
@@ -23,4 +34,4 @@ function back() {
   return getCurrentPages().length > 1 ? wx.navigateBack() : replace(HOME)
 }
 
-module.exports = { HISTORY, SETTINGS, HOME, result, breed, go, replace, back }
+module.exports = { HISTORY, SETTINGS, HOME, result, frame, breed, isSinglePage, go, replace, back }

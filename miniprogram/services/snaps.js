@@ -3,6 +3,7 @@
  * that shows its photo. Answers are kept by history.js, not here.
  */
 const classifier = require('./classifier')
+const history = require('./history')
 const photo = require('./photo')
 
 /** @type {Map<string, string>} snap id -> photo, for photos of this session */
@@ -26,6 +27,15 @@ function open(path) {
 /** @returns {string | undefined} */
 function photoOf(id) {
   return photos.get(id)
+}
+
+/**
+ * The photo of a snap as large as there is one: as it was chosen in this session, else the small copy in the history.
+ * @returns {{path: string, box: number[] | null}}  path: '' when there is none; box: where the server saw the dog
+ */
+function original(id) {
+  const kept = history.find(id)
+  return { path: photos.get(id) || (kept ? kept.photo : ''), box: (kept && kept.outcome.box) || null }
 }
 
 function forward(path) {
@@ -69,4 +79,4 @@ function run(path, tell) {
   }
 }
 
-module.exports = { open, photoOf, forward, takeForwarded, run }
+module.exports = { open, photoOf, original, forward, takeForwarded, run }

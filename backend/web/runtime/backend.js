@@ -3,6 +3,7 @@
  * It knows no page and no component.
  */
 import { glassEasel } from 'glass-easel-miniprogram-adapter'
+import { touchFields } from './touches.js'
 
 /** In the templates of built-in components, <html-img> is the browser's own <img>. */
 const NATIVE_PREFIX = 'html-'
@@ -15,7 +16,9 @@ export function createBackend(builtinTags) {
     createTextNode: (text) => document.createTextNode(text),
     createDocumentFragment: () => document.createDocumentFragment(),
   }
-  backend.onEvent((target, type, detail, options) => glassEasel.triggerEvent(target, type, detail, options))
+  backend.onEvent((target, type, detail, options) =>
+    glassEasel.triggerEvent(target, type, detail, { ...options, extraFields: touchFields(options.originalEvent) }),
+  )
   return backend
 }
 

@@ -7,6 +7,7 @@ import { attributeObservers, commonProperties, listenToKeyboard, makeReachable }
 import { createBackend } from './backend.js'
 import { BUILTINS } from './builtins/index.js'
 import { createLoader } from './modules.js'
+import { listenToMouse } from './touches.js'
 
 /**
  * @param {any} program  what build.mjs wrote: app, units, scopes, templates, scripts
@@ -39,6 +40,7 @@ export function createEngine(program, { wx, App, getApp, getCurrentPages }) {
   // The engine wants a style sheet for each; app.css holds the rules of them all.
   for (const unit of ['app', ...Object.keys(program.units)]) backend.registerStyleSheetContent(unit, '')
   listenToKeyboard()
+  listenToMouse()
   return {
     runApp() {
       load('app.js')

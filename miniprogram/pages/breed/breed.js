@@ -69,8 +69,16 @@ Page({
     routes.go(routes.breed(currentTarget.dataset.id))
   },
 
+  shareTitle() {
+    return wording.fill(this.data.text.shareTitle, this.data.breed)
+  },
+
   onShareAppMessage() {
-    return { title: wording.fill(this.data.text.shareTitle, this.data.breed), path: routes.breed(this.breedId) }
+    return { title: this.shareTitle(), path: routes.breed(this.breedId) }
+  },
+
+  onShareTimeline() {
+    return { title: this.shareTitle(), query: `id=${this.breedId}` }
   },
 })
 

@@ -3,6 +3,7 @@ const appearance = require('../../services/appearance')
 const history = require('../../services/history')
 const install = require('../../services/install')
 const routes = require('../../services/routes')
+const told = require('../../services/told')
 const wording = require('../../services/wording')
 
 /** Colour of the word "delete" in WeChat's own dialog, by theme; the same as --danger in app.wxss. */
@@ -78,21 +79,21 @@ Page({
 
 /** @param {import('../../services/history').Entry} entry */
 function toItem({ id, time, photo, outcome }, now, text, language) {
-  const { name, detail } = describe(outcome, text, language)
+  const { name, detail } = describe(outcome, language)
   const removeLabel = wording.fill(text.remove, { name })
   return { day: wording.day(time, now, text), id, photo, name, detail, removeLabel }
 }
 
 /**
- * A dog by its breed, with the percentage and the other name under it; a photo without one by that.
+ * What was told, with the percentage and the other name under it where there is one breed or group to name.
  * @param {import('../../services/classifier').Outcome} outcome
  */
-function describe({ state, breeds }, text, language) {
-  if (state === 'noDog') return { name: text.noDog, detail: '' }
-  const [best] = breeds
-  const { main, second } = wording.names(best, language)
-  const name = state === 'unsure' ? wording.fill(text.unsure, { name: main }) : main
-  return { name, detail: [wording.percent(best.probability), second].join(' ') }
+function describe(outcome, language) {
+  const { state, breeds, group } = outcome
+  const named = { shown: breeds[0], group, set: breeds[0], unsure: breeds[0] }[state]
+  const { second } = named ? wording.names(named, language) : { second: '' }
+  const detail = named ? [wording.percent(named.probability), second].join(' ') : ''
+  return { name: told.headline(outcome), detail: state === 'set' ? '' : detail }
 }
 
 /** Items come newest first, so those of one day follow each other. */

@@ -5,7 +5,7 @@ const picking = require('../../services/picking')
 const routes = require('../../services/routes')
 const settings = require('../../services/settings')
 const snaps = require('../../services/snaps')
-const wording = require('../../services/wording')
+const told = require('../../services/told')
 
 /** As many as fit beside each other on the smallest phone. */
 const RECENT = 4
@@ -42,10 +42,10 @@ Page({
   },
 
   showRecent() {
-    const { text, language } = /** @type {any} */ (this.data)
+    const { text } = this.data
     const recent = history.list().slice(0, RECENT)
     this.setData({
-      recent: recent.map(({ id, photo, outcome }) => ({ id, photo, name: caption(outcome, text, language) })),
+      recent: recent.map(({ id, photo, outcome }) => ({ id, photo, name: caption(outcome, text) })),
     })
   },
 
@@ -83,13 +83,13 @@ Page({
   onShareAppMessage() {
     return { title: this.data.text.headline, path: routes.HOME }
   },
+
+  onShareTimeline() {
+    return { title: this.data.text.headline }
+  },
 })
 
-/**
- * Short, for under a small picture: the breed, or why there is none.
- * @param {import('../../services/classifier').Outcome} outcome
- */
-function caption({ state, breeds }, text, language) {
-  if (state === 'noDog') return text.noDog
-  return state === 'unsure' ? text.unsure : wording.names(breeds[0], language).main
+/** Short, for under a small picture. @param {import('../../services/classifier').Outcome} outcome */
+function caption(outcome, text) {
+  return outcome.state === 'unsure' ? text.unsure : told.headline(outcome)
 }

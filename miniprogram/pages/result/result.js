@@ -1,20 +1,26 @@
 /**
- * One photo and its answer. The page is in exactly one state - working, shown, unsure, noDog or failed - and
- * result.wxml has one branch for each. It sends its photo once, when it opens; coming back from the background does
- * not send again.
+ * One photo and its answer. The page is in exactly one state - working, one for each level of an answer, or failed -
+ * and result.wxml has one branch for each. It sends its photo once, when it opens; coming back from the background
+ * does not send again.
  */
 const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
+const candidates = require('../../services/candidates')
 const card = require('../../services/card')
+const frame = require('../../services/frame')
 const history = require('../../services/history')
 const picking = require('../../services/picking')
 const { Failure } = require('../../services/request')
 const routes = require('../../services/routes')
 const snaps = require('../../services/snaps')
+const told = require('../../services/told')
 const wording = require('../../services/wording')
 
 /** Rows of an answer; the page keeps room for as many while it waits. */
 const ROWS = 3
+
+/** Answers that are sure enough to be shared. */
+const SURE = ['shown', 'group']
 
 /** Asking again with the same photo could end otherwise. */
 const WORTH_A_RETRY = ['offline', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unexpected', 'noModel', 'wrongModel']
@@ -28,14 +34,21 @@ Page({
     language: '',
     /** @type {any} */
     text: {},
-    /** @type {'working' | 'shown' | 'unsure' | 'noDog' | 'failed'} */
+    /** @type {'working' | 'failed' | import('../../services/classifier').State} */
     state: 'working',
     stage: 'shrinking',
     photo: '',
     photoHidden: false,
+    /** Width divided by height; 0 until the photo is loaded. */
+    photoRatio: 0,
+    /** Where the dog is, as CSS; '' where the server did not say. */
+    boxStyle: '',
     placeholders: Array.from({ length: ROWS }, (_, index) => index),
     /** @type {{id: string, name: string, second: string, percent: string, width: number}[]} */
     rows: [],
+    headline: '',
+    /** How to tell the candidates apart, a sentence each. @type {string[]} */
+    apart: [],
     answeredBy: '',
     failure: { sentence: '', reference: '', retry: false, settings: false },
   },
@@ -106,11 +119,20 @@ Page({
 
   showOutcome() {
     const { text, language } = /** @type {any} */ (this.data)
-    const { breeds: guesses, model } = this.outcome
+    const { box, model } = this.outcome
     this.setData({
-      rows: guesses.slice(0, ROWS).map((guess) => toRow(guess, language)),
+      headline: told.headline(this.outcome),
+      rows: candidates.rows(this.outcome, ROWS).map((guess) => toRow(guess, language)),
+      boxStyle: box ? frame.css(frame.fromBox(box)) : '',
       answeredBy: wording.fill(text.answeredBy, model),
     })
+    this.showDifferences()
+  },
+
+  /** The server's facts may have to be fetched; without them the answer stands as it is. */
+  async showDifferences() {
+    const { text, language } = /** @type {any} */ (this.data)
+    this.setData({ apart: await candidates.differences(this.outcome, text.candidate, language).catch(() => []) })
   },
 
   /** Every answer, also "no dog": the history is what was snapped. */
@@ -141,6 +163,14 @@ Page({
     this.setData({ photoHidden: true })
   },
 
+  onPhotoLoad({ detail }) {
+    this.setData({ photoRatio: detail.width / detail.height })
+  },
+
+  onFrame() {
+    if (this.outcome) routes.go(routes.frame(this.snapId))
+  },
+
   onCancel() {
     this.stop()
     routes.back()
@@ -166,14 +196,13 @@ Page({
 
   /** @returns {Promise<string>} temporary file */
   drawCard() {
-    const { text, photo: path } = this.data
-    const [best] = this.data.rows
-    const subtitle = best.second || text.note
+    const { text, language, photo: path } = /** @type {any} */ (this.data)
+    const { name, second, percent } = toRow(candidates.best(this.outcome), language)
     return card.draw({
       photo: this.small || path,
-      title: best.name,
-      subtitle,
-      percent: best.percent,
+      title: name,
+      subtitle: second || text.note,
+      percent,
       app: appearance.texts().card.app,
     })
   },
@@ -190,14 +219,15 @@ Page({
 
   /** The link leads to the breed: the photo is on this phone only, and goes along as the card's picture. */
   onShareAppMessage() {
-    if (this.data.state !== 'shown') return { title: appearance.texts().pages.home.headline, path: routes.HOME }
-    const [best] = this.data.rows
-    const share = { title: wording.fill(this.data.text.shareTitle, best), path: routes.breed(best.id) }
+    const { state, text, language, rows } = /** @type {any} */ (this.data)
+    if (!SURE.includes(state)) return { title: appearance.texts().pages.home.headline, path: routes.HOME }
+    const best = toRow(candidates.best(this.outcome), language)
+    const share = { title: wording.fill(text.shareTitle, best), path: routes.breed(rows[0].id) }
     return Object.assign({ promise: this.drawCard().then((imageUrl) => Object.assign({ imageUrl }, share)) }, share)
   },
 })
 
-/** @param {import('../../services/classifier').Guess} guess */
+/** @param {{id: string, name: string, name_zh: string, probability: number}} guess  a breed or a group */
 function toRow(guess, language) {
   const { main, second } = wording.names(guess, language)
   return {

@@ -65,19 +65,60 @@ test('a cancelled choice stays on the page', async () => {
   assert.deepEqual(phone.routes, [])
 })
 
-for (const [language, words] of [
-  ['zh_CN', /允许/],
-  ['en', /allow/],
-]) {
-  test(`a camera or album that may not be used is told in words (${language}), with where to allow it`, async (t) => {
-    t.mock.method(console, 'warn', () => {})
-    Object.assign(phone, { language, chosen: Object.assign(new Error(), { errMsg: 'chooseMedia:fail auth deny' }) })
-    await phone.open('home').onAlbum()
-    assert.match(phone.modals[0].content, words)
-    assert.equal(phone.modals[0].showCancel, false)
-    assert.deepEqual(phone.routes, [])
-  })
+const REFUSALS = [
+  { errno: 112, errMsg: 'chooseMedia:fail api scope is not declared', zh: /登记/, en: /registered/ },
+  { errno: 104, errMsg: 'chooseMedia:fail user disagreed', zh: /没有同意/, en: /not agreed/ },
+  { errMsg: 'chooseMedia:fail camera auth deny', zh: /相机没有权限/, en: /The camera may not be used/ },
+  { errMsg: 'chooseMedia:fail auth deny', zh: /相机和相册/, en: /camera or the album/ },
+]
+for (const { errno, errMsg, zh, en } of REFUSALS) {
+  for (const [language, words] of [
+    ['zh_CN', zh],
+    ['en', en],
+  ]) {
+    test(`"${errMsg}" is told in words of its own (${language}), with what to do`, async (t) => {
+      t.mock.method(console, 'warn', () => {})
+      Object.assign(phone, { language, chosen: Object.assign(new Error(), { errno, errMsg }) })
+      await phone.open('home').onAlbum()
+      assert.match(phone.modals[0].content, words)
+      assert.equal(phone.modals[0].showCancel, false)
+      assert.deepEqual(phone.routes, [])
+    })
+  }
 }
+
+test('the sentences for refused photos differ', () => {
+  for (const language of ['zh', 'en']) {
+    const { reasons } = phone.load(`i18n/${language}.js`).refusedPhoto
+    assert.equal(new Set(Object.values(reasons)).size, Object.keys(reasons).length)
+  }
+})
+
+test('a camera that may not be used is told as such, whatever words the phone has for it', async (t) => {
+  t.mock.method(console, 'warn', () => {})
+  phone.chosen = Object.assign(new Error(), { errMsg: 'chooseMedia:fail system permission denied' })
+  await phone.open('home').onCamera()
+  assert.match(phone.modals[0].content, /相机没有权限/)
+})
+
+test('home and breed can be shared to Moments, the breed with its address', async () => {
+  assert.equal(typeof phone.open('home').onShareTimeline().title, 'string')
+  const page = phone.open('breed', { id: 'n01' })
+  await settle()
+  await phone.requests[0].answer(200, { breeds: BREEDS })
+  assert.deepEqual(page.onShareTimeline(), { title: '认识一下金毛寻回犬', query: 'id=n01' })
+})
+
+test('opened from Moments as a single page, nothing leads on and no photo is asked for: a sentence says where to go', async () => {
+  phone.scene = 1154
+  const page = phone.open('breed', { id: 'n01' })
+  page.onLookAlike(tap({ id: 'n02' }))
+  assert.match(phone.toast, /前往小程序/)
+  phone.toast = ''
+  await phone.open('home').onCamera()
+  assert.match(phone.toast, /前往小程序/)
+  assert.deepEqual([phone.routes, phone.chooseOptions], [[], undefined])
+})
 
 test('a photo from a chat opens its result, once', () => {
   phone.load('app.js')

@@ -35,12 +35,34 @@ export function answerBody(changes = {}) {
   }
 }
 
+export const HUSKY = {
+  id: 'husky',
+  name: 'husky',
+  name_zh: '哈士奇类',
+  members: ['n01', 'n03'],
+  probability: 0.97,
+  difference: 'By the eyes.',
+  difference_zh: '看眼睛。',
+}
+
+/** What the server answers at each level; the app's word for the level is the key. */
+export const LEVELS = {
+  shown: { level: 'breed' },
+  group: { level: 'group', confident: false, group: HUSKY },
+  set: { level: 'set', confident: false, set: ['n02', 'n01'] },
+  unsure: { level: 'unsure', confident: false },
+  unknown: { level: 'unknown', confident: false },
+  noDog: { level: 'no_dog', dog: false },
+}
+
 /** A phone in Chinese, in light colours, with nothing stored. */
 export class Phone {
   constructor() {
     this.language = 'zh_CN'
     this.theme = 'light'
     this.platform = 'ios'
+    this.scene = 1001
+    this.photoArea = { left: 0, top: 0, width: 200, height: 100 } // on the screen, where a finger touches it
     this.storage = {}
     this.refuses = [] // of the storage: 'read', 'write', 'remove'
     this.files = { 'tmp/dog.jpg': 'dog' }
@@ -145,6 +167,7 @@ function fakeWx(phone) {
   return {
     env: { USER_DATA_PATH: 'usr' },
     getAppBaseInfo: () => ({ language: phone.language, theme: phone.theme }),
+    getEnterOptionsSync: () => ({ scene: phone.scene }),
     getDeviceInfo: () => ({ platform: phone.platform }),
     onThemeChange: (listener) => phone.themeListeners.push(listener),
     getStorageSync: (key) => {
@@ -168,7 +191,8 @@ function fakeWx(phone) {
     getImageInfo: async ({ src }) => ({ orientation: 'up', ...phone.pictures[src] }),
     createSelectorQuery: () => ({
       select: (selector) => {
-        const found = phone.ids.includes(selector.slice(1)) ? { node: phone.canvas } : null
+        const id = selector.slice(1)
+        const found = phone.ids.includes(id) ? { node: id === 'drawing' && phone.canvas, ...phone.photoArea } : null
         return { fields: () => ({ exec: (tell) => tell([found]) }) }
       },
     }),

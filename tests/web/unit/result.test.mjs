@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { beforeEach, test } from 'node:test'
-import { answerBody, GUESSES, Phone, settle, tap } from './phone.mjs'
+import { answerBody, GUESSES, HUSKY, LEVELS, Phone, settle, tap } from './phone.mjs'
 
 let phone
 beforeEach(() => {
@@ -50,16 +50,80 @@ test('no dog is told as no dog, whatever breeds come along', async () => {
   assert.equal((await answered({ dog: false, confident: true })).data.state, 'noDog')
 })
 
-for (const [state, changes] of [
-  ['shown', {}],
-  ['unsure', { confident: false }],
-  ['noDog', { dog: false }],
-]) {
-  test(`an answer of the kind "${state}" is kept and opens again as it was`, async () => {
-    const { snapId } = await answered(changes)
-    assert.equal(phone.open('result', { id: snapId }).data.state, state)
+for (const [state, changes] of Object.entries(LEVELS)) {
+  test(`an answer at the level "${changes.level}" has a state of its own, is kept, and opens again as it was`, async () => {
+    const page = await answered(changes)
+    assert.equal(page.data.state, state)
+    const again = phone.open('result', { id: page.snapId })
+    await settle()
+    assert.deepEqual(
+      [again.data.state, again.data.headline, again.data.rows, again.data.apart],
+      [state, page.data.headline, page.data.rows, page.data.apart],
+    )
   })
 }
+
+test('a group is told by its name, with its members as rows and what tells them apart', async () => {
+  const page = await answered(LEVELS.group)
+  assert.equal(page.data.headline, '哈士奇类')
+  assert.deepEqual(
+    page.data.rows.map(({ id }) => id),
+    ['n01', 'n03'],
+  )
+  assert.deepEqual(page.data.apart, ['看眼睛。'])
+})
+
+for (const [set, headline] of [
+  [['n01'], '金毛寻回犬'],
+  [['n02', 'n01'], '金毛寻回犬或拉布拉多寻回犬'],
+  [['n01', 'n02', 'n03'], '3 个品种之一'],
+]) {
+  test(`a set of ${set.length} is told as "${headline}", its breeds as rows`, async () => {
+    const page = await answered({ ...LEVELS.set, set })
+    assert.equal(page.data.headline, headline)
+    assert.deepEqual(page.data.rows.map(({ id }) => id).sort(), [...set].sort())
+  })
+}
+
+test('a set is told apart by what the server knows of its breeds, and by nothing where it cannot be asked', async () => {
+  const facts = (id, name) => ({ id, name, name_zh: '', height_cm: [51, 56], coat: { en: 'Golden.', zh: '金色。' } })
+  const page = await answered(LEVELS.set)
+  assert.deepEqual(page.data.apart, [])
+  const request = phone.requests.find(({ url }) => url.endsWith('/api/breeds'))
+  await request.answer(200, { breeds: [facts('n01', 'golden'), facts('n02', 'Labrador'), facts('n03', 'bloodhound')] })
+  assert.deepEqual(page.data.apart, ['Golden：肩高 51–56 厘米。金色。', 'Labrador：肩高 51–56 厘米。金色。'])
+})
+
+test('candidates that are all of one group are told apart by what the model says of the group', async () => {
+  const page = await answered({ ...LEVELS.set, set: ['n01', 'n03'], group: HUSKY })
+  assert.deepEqual(page.data.apart, ['看眼睛。'])
+})
+
+test('a server that knows no levels is told as before', async () => {
+  assert.equal((await answered()).data.state, 'shown')
+  assert.equal((await answered({ level: 'of the future', confident: false })).data.state, 'unsure')
+})
+
+test('the box is drawn where the server saw the dog, and nowhere where it said nothing', async () => {
+  const page = await answered({ box: [0.1, 0.2, 0.6, 0.9] })
+  assert.equal(page.data.boxStyle, 'left: 10.00%; top: 20.00%; width: 50.00%; height: 70.00%')
+  assert.equal((await answered()).data.boxStyle, '')
+})
+
+test('a tap on the photo leads to framing a part of it, once there is an answer', async () => {
+  const { page, request } = await asking()
+  page.onFrame()
+  assert.deepEqual(phone.routes, [])
+  await request.answer(200, answerBody())
+  page.onFrame()
+  assert.equal(phone.routes.at(-1), `navigateTo /pages/frame/frame?id=${page.snapId}`)
+})
+
+test('a group is shared by its name and probability', async () => {
+  const page = await answered(LEVELS.group)
+  page.drawCard = async () => 'tmp/card.jpg'
+  assert.equal(page.onShareAppMessage().title, '这是哈士奇类（97%）')
+})
 
 test('a photo without an answer is not kept', async () => {
   const { request } = await asking()
@@ -112,6 +176,7 @@ const FAILURES = [
   { status: 404, sentence: /模型版本/, retry: true },
   { status: 413, sentence: /太大/, retry: false },
   { status: 415, sentence: /不是能识别的照片/, retry: false },
+  { status: 422, sentence: /没有通过内容检查/, retry: false },
   { status: 429, sentence: /人太多/, retry: true },
   { status: 503, sentence: /人太多/, retry: true },
   { status: 504, sentence: /没来得及/, retry: true },

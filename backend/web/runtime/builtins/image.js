@@ -23,7 +23,8 @@ export const image = {
   ],
   methods: {
     _load() {
-      this.triggerEvent('load', {})
+      const { naturalWidth: width, naturalHeight: height } = this.$$.querySelector('img')
+      this.triggerEvent('load', { width, height })
     },
     _fail() {
       if (this.data.url) this.triggerEvent('error', { errMsg: `image: cannot show ${this.data.src}` })

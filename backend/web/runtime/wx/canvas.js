@@ -1,4 +1,4 @@
-/** Drawing: finding a page's canvas, and making a file of what was drawn. Other queries are not offered. */
+/** Drawing: finding a page's canvas, or where an element is, and making a file of what was drawn. */
 import { api } from './api.js'
 import { addTemporary, urlOf } from './file_store.js'
 
@@ -43,10 +43,10 @@ function selectorQuery(page) {
 
 function nodeOf(element) {
   if (!element) return null
-  const { width, height } = element.getBoundingClientRect()
+  const { left, top, right, bottom, width, height } = element.getBoundingClientRect()
   const node = element.querySelector('canvas')
   if (node) node.createImage ??= createImage
-  return { node, width, height }
+  return { node, left, top, right, bottom, width, height }
 }
 
 /** Like `new Image()`, but its src may also be one of the mini program's files. */

@@ -8,7 +8,11 @@ function language() {
   return navigator.language.startsWith('zh') ? navigator.language.replace('-', '_') : navigator.language.split('-')[0]
 }
 
+/** WeChat's scene number for "opened from the list of mini programs". */
+const SCENE_LIST = 1001
+
 export const system = {
+  getEnterOptionsSync: () => ({ scene: SCENE_LIST, path: '', query: {} }),
   getAppBaseInfo: () => ({ SDKVersion: '3.8.12', language: language(), theme: dark().matches ? 'dark' : 'light' }),
   getDeviceInfo: () => ({ platform: 'web', brand: '', model: '', system: navigator.userAgent }),
   getWindowInfo: () => ({ windowWidth: innerWidth, windowHeight: innerHeight, pixelRatio: devicePixelRatio }),

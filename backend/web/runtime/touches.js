@@ -1,0 +1,40 @@
+/** Touch events with WeChat's fields, and a mouse that touches like a finger. Taps are the engine's own work. */
+import { glassEasel } from 'glass-easel-miniprogram-adapter'
+
+const KIND_BY_POINTER_EVENT = {
+  pointerdown: 'touchstart',
+  pointermove: 'touchmove',
+  pointerup: 'touchend',
+  pointercancel: 'touchcancel',
+}
+
+/** What a mini program finds on a touch event beside `detail`; nothing for other events. */
+export function touchFields({ touches, changedTouches }) {
+  return touches && { touches: Array.from(touches, plain), changedTouches: Array.from(changedTouches, plain) }
+}
+
+/** Moves outside of the element belong to it, as a finger's do, until the button is let go. */
+export function listenToMouse() {
+  let target = null
+  const touch = (event) => {
+    if (event.pointerType !== 'mouse') return
+    if (event.type === 'pointerdown') target = elementAt(event.target)
+    if (!target) return
+    const kind = KIND_BY_POINTER_EVENT[event.type]
+    const isDown = kind === 'touchstart' || kind === 'touchmove'
+    const finger = plain({ identifier: 0, clientX: event.clientX, clientY: event.clientY })
+    const extraFields = { touches: isDown ? [finger] : [], changedTouches: [finger] }
+    glassEasel.triggerEvent(target, kind, {}, { bubbles: true, composed: true, originalEvent: event, extraFields })
+    if (!isDown) target = null
+  }
+  for (const type of Object.keys(KIND_BY_POINTER_EVENT)) document.addEventListener(type, touch)
+}
+
+function elementAt(node) {
+  while (node && !node.__wxElement) node = node.parentNode
+  return node?.__wxElement
+}
+
+function plain({ identifier, clientX, clientY }) {
+  return { identifier, clientX, clientY, pageX: clientX, pageY: clientY }
+}

@@ -1,0 +1,44 @@
+/** The breeds that an answer leaves open: which ones are shown, and what tells them apart. It knows no facts itself. */
+const breeds = require('./breeds')
+const wording = require('./wording')
+
+/**
+ * The rows of an answer, most likely first: of a group its members, of a set its breeds, else the first few.
+ * @param {import('./classifier').Outcome} outcome
+ * @param {number} most  where the answer does not say itself how many
+ * @returns {import('./classifier').Guess[]}
+ */
+function rows({ state, breeds: guesses, group, set }, most) {
+  if (state === 'group') return guesses.filter(({ id }) => group.members.includes(id))
+  if (state === 'set') return guesses.filter(({ id }) => set.includes(id))
+  return guesses.slice(0, most)
+}
+
+/** What a card or a link names: the group where that was told, else the first breed. */
+function best({ state, breeds: guesses, group }) {
+  return state === 'group' ? group : guesses[0]
+}
+
+/**
+ * How to tell the candidates apart: what the model's group says, where it holds them all, else their height and coat.
+ * @param {import('./classifier').Outcome} outcome
+ * @param {string} sentence  about the looks of one candidate, with places for name, height and coat
+ * @param {'zh' | 'en'} language
+ * @returns {Promise<string[]>}  a sentence or more each; none for a single breed; rejects where facts cannot be had
+ */
+async function differences(outcome, sentence, language) {
+  const { state, group } = outcome
+  const open = rows(outcome, 0).map(({ id }) => id)
+  if (!['group', 'set'].includes(state) || open.length < 2) return []
+  const said = group && (language === 'zh' ? group.difference_zh : group.difference)
+  if (said && open.every((id) => group.members.includes(id))) return [said]
+  const known = (await breeds.all()).filter(({ id }) => open.includes(id))
+  return known.filter(({ height_cm: height }) => height).map((breed) => looks(breed, sentence, language))
+}
+
+function looks(breed, sentence, language) {
+  const { main: name } = wording.names(breed, language)
+  return wording.fill(sentence, { name, height: wording.range(breed.height_cm), coat: breed.coat[language] })
+}
+
+module.exports = { rows, best, differences }

@@ -1,0 +1,32 @@
+/** What an answer says, in one line: the headline of the result page, and the caption in the history. */
+const appearance = require('./appearance')
+const wording = require('./wording')
+
+/** Sets of more breeds than these are told by their number. */
+const MOST_NAMED = 2
+
+/**
+ * @param {import('./classifier').Outcome} outcome
+ * @returns {string}
+ */
+function headline({ state, breeds, group, set }) {
+  const { told: text } = appearance.texts()
+  if (state === 'noDog' || state === 'unknown') return text[state]
+  if (state === 'unsure') return wording.fill(text.unsure, { name: nameOf(breeds[0]) })
+  if (state === 'group') return nameOf(group)
+  return state === 'set' ? anyOf(set, breeds, text) : nameOf(breeds[0])
+}
+
+/** "A", "A or B", "One of 3 breeds". */
+function anyOf(set, breeds, text) {
+  if (set.length > MOST_NAMED) return wording.fill(text.oneOf, { count: set.length })
+  const [first, second] = breeds.filter(({ id }) => set.includes(id)).map(nameOf)
+  return second ? wording.fill(text.either, { first, second }) : first
+}
+
+/** @param {{name: string, name_zh: string}} named  a breed or a group */
+function nameOf(named) {
+  return wording.names(named, appearance.language()).main
+}
+
+module.exports = { headline, nameOf }

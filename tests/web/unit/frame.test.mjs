@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict'
+import { beforeEach, test } from 'node:test'
+import { grid, plain } from './canvas.mjs'
+import { answerBody, Phone, settle, tap } from './phone.mjs'
+
+let phone
+beforeEach(() => {
+  phone = new Phone()
+})
+
+const touch = (clientX, clientY) => ({
+  touches: [{ clientX, clientY }],
+  changedTouches: [{ clientX, clientY }],
+})
+const rounded = (frame) => ['left', 'top', 'right', 'bottom'].map((side) => Number(frame[side].toFixed(3)))
+
+/** The framing page of a photo that was answered with this box. */
+async function framing(box = null) {
+  const page = phone.snap()
+  await settle()
+  await phone.requests.at(-1).answer(200, answerBody({ box }))
+  return phone.open('frame', { id: page.snapId })
+}
+
+test('framing starts around the dog that the server saw, else in the middle', async () => {
+  assert.deepEqual(rounded((await framing([0.1, 0.2, 0.6, 0.9])).frame), [0.1, 0.2, 0.6, 0.9])
+  assert.deepEqual(rounded((await framing()).frame), [0.25, 0.25, 0.75, 0.75])
+})
+
+test('a finger drags a frame from corner to corner, in whatever direction', async () => {
+  const page = await framing()
+  page.onTouchStart(touch(160, 80))
+  page.onTouchMove(touch(100, 50))
+  page.onTouchMove(touch(40, 10))
+  page.onTouchEnd(touch(40, 10))
+  assert.deepEqual(rounded(page.frame), [0.2, 0.1, 0.8, 0.8])
+  page.onTouchMove(touch(0, 0)) // no finger is down
+  assert.deepEqual(rounded(page.frame), [0.2, 0.1, 0.8, 0.8])
+})
+
+test('a tap moves the frame there, and never beyond the edge', async () => {
+  const page = await framing([0.1, 0.1, 0.3, 0.5])
+  page.onTouchStart(touch(100, 50))
+  page.onTouchEnd(touch(101, 50))
+  assert.deepEqual(rounded(page.frame), [0.405, 0.3, 0.605, 0.7])
+  page.onTouchStart(touch(400, -20))
+  page.onTouchEnd(touch(400, -20))
+  assert.deepEqual(rounded(page.frame), [0.8, 0, 1, 0.4])
+})
+
+test('buttons move and size the frame within the photo, and say where it is', async () => {
+  const page = await framing()
+  for (const move of ['left', 'up', 'larger']) page.onMove(tap({ move }))
+  assert.deepEqual(rounded(page.frame), [0.175, 0.175, 0.725, 0.725])
+  assert.match(page.data.label, /左边 1[78]%、上边 18%.*宽 55%，高 55%/)
+  for (let press = 0; press < 30; press++) page.onMove(tap({ move: 'smaller' }))
+  const [left, , right] = rounded(page.frame)
+  assert.ok(Math.abs(right - left - 0.1) < 1e-9)
+  for (let press = 0; press < 30; press++) page.onMove(tap({ move: 'right' }))
+  assert.equal(page.frame.right, 1)
+})
+
+test('the framed part is cut out in the resolution of the photo, and asked about as a snap of its own', async () => {
+  const page = await framing([0.5, 0, 1, 0.5])
+  await page.onAsk()
+  const { width, height } = phone.saves.at(-1)
+  assert.deepEqual([width, height], [2000, 1500])
+  const [, id] = phone.routes.at(-1).match(/^redirectTo \/pages\/result\/result\?id=(.+)$/)
+  const next = phone.open('result', { id })
+  assert.equal(next.data.photo, `tmp/small-${phone.saves.length}.jpg`)
+})
+
+test('of a photo that is stored on its side, the part is cut out of the upright picture', async () => {
+  for (const turnsPictures of [true, false]) {
+    phone = new Phone()
+    phone.turnsPictures = turnsPictures
+    phone.pictures['tmp/dog.jpg'] = { ...grid(['BDF', 'ACE']), orientation: 'right', upright: grid(['AB', 'CD', 'EF']) }
+    phone.ids = ['drawing']
+    await phone.service('photo').crop('tmp/dog.jpg', { left: 0.5, top: 1 / 3, right: 1, bottom: 1 })
+    assert.deepEqual(phone.saves.at(-1).rows, ['D', 'F'])
+  }
+})
+
+test('a very large part is shrunk to what canvases can hold', async () => {
+  phone.pictures['tmp/dog.jpg'] = plain(12000, 9000)
+  phone.ids = ['drawing']
+  await phone.service('photo').crop('tmp/dog.jpg', { left: 0, top: 0, right: 1, bottom: 1 })
+  assert.equal(phone.saves.at(-1).width, 2048)
+})
+
+test('of a snap from the history the kept photo is framed; of one that is gone, the page says so', async () => {
+  const { snapId } = await (async () => {
+    const page = phone.snap()
+    await settle()
+    await phone.requests.at(-1).answer(200, answerBody())
+    return page
+  })()
+  const later = new Phone()
+  Object.assign(later, { storage: phone.storage, files: phone.files })
+  assert.equal(later.open('frame', { id: snapId }).data.photo, `usr/${snapId}.jpg`)
+  assert.equal(later.open('frame', { id: 'nothing' }).data.state, 'gone')
+})
+
+test('a photo that cannot be shown cannot be framed', async () => {
+  const page = await framing()
+  page.onPhotoError()
+  assert.equal(page.data.state, 'gone')
+  page.onCancel()
+  assert.match(phone.routes.at(-1), /navigateBack|home/)
+})
