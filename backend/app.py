@@ -7,7 +7,7 @@ from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from backend.middleware import disconnects, http_messages, overload, security_headers
-from backend.middleware.rate_limits import Gate
+from backend.middleware.rate_limits import AccessControl
 from backend.protocols import (
     admin,
     app_api,
@@ -22,25 +22,25 @@ from backend.serving.inference.predictor import Predictor
 from backend.settings import Settings
 from backend.tracing import Tracing
 
-GATE = "dogsnap.gate"
+ACCESS_CONTROL = "dogsnap.access_control"
 
 
 def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None = None) -> Flask:
-    """The WSGI application with every HTTP door."""
+    """The WSGI application with all HTTP protocols."""
     app = Flask("dogsnap", static_folder=None)
-    app.url_map.merge_slashes = False  # a path that is not quite right is refused, not redirected
+    app.url_map.merge_slashes = False  # a path with double slashes is refused, not redirected
     if settings.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.trusted_proxies, x_proto=0, x_host=0)
-    http_messages.prepare(app, settings)
-    disconnects.prepare(app)
+    http_messages.init_app(app, settings)
+    disconnects.init_app(app)
     if tracing is not None:
         tracing.follow(app)
         predictor.metrics.on_step = tracing.step
-    security_headers.prepare(app, settings)
-    gate = app.extensions[GATE] = Gate(settings, predictor.metrics)
-    gate.guard(app)
-    predictor.client_gone = disconnects.client_gone
-    overload.prepare(app, predictor)
+    security_headers.init_app(app, settings)
+    access_control = app.extensions[ACCESS_CONTROL] = AccessControl(settings, predictor.metrics)
+    access_control.init_app(app)
+    predictor.disconnect_callback = disconnects.disconnect_callback
+    overload.init_app(app, predictor)
     app.register_blueprint(health.blueprint(settings, predictor))
     app.register_blueprint(admin.blueprint(settings, predictor))
     app.register_blueprint(console.blueprint(settings, predictor))

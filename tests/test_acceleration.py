@@ -14,7 +14,7 @@ from backend.export.acceleration import Acceleration, Steps, accelerate, trial_i
 from backend.export.freezing import freeze, load_signatures
 from backend.export.merge import MergeError, Options, merge
 from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions.runtimes import FOLDER, Facts
+from backend.serving.versions.runtimes import FOLDER, NetworkManifest
 from backend.serving.versions.servable import Servable
 
 
@@ -40,7 +40,7 @@ def test_a_network_that_gains_is_written_with_what_was_measured(network, tmp_pat
     accelerated.patch(monkeypatch, speedup=1.4)
     said = []
     assert accelerate(tmp_path, network, said.append)
-    facts = Facts.read(tmp_path / FOLDER)
+    facts = NetworkManifest.read(tmp_path / FOLDER)
     assert (facts.precision, facts.speedup, sorted(facts.outputs)) == ("f32", 1.4, ["dog", "prediction"])
     assert facts.largest_difference <= facts.tolerance == 1e-3
     assert "OpenVINO" in facts.measured_by
@@ -83,7 +83,7 @@ def test_an_operation_that_openvino_does_not_have_leaves_the_network_to_tensorfl
 def test_the_stopwatch_gives_a_ratio_of_processor_times(network, tmp_path, monkeypatch):
     monkeypatch.setattr(acceleration, "SMALLEST_BYTES", 0)
     accelerate(tmp_path, replace(network, precision=replace(network.precision, least_speedup=0.0)))
-    assert 0.01 < Facts.read(tmp_path / FOLDER).speedup < 100
+    assert 0.01 < NetworkManifest.read(tmp_path / FOLDER).speedup < 100
 
 
 def test_a_fast_version_that_does_not_pay_is_not_written(source, monkeypatch):

@@ -319,6 +319,6 @@ def test_two_servers_count_together_in_redis_and_each_goes_on_alone_without_it(s
     wait_until(lambda: predict(servers[0]).status_code == 200, 30)
     assert [predict(servers[turn % 2]).status_code for turn in range(5)] == [200] * 4 + [429]
     for server in servers:
-        assert server.log().count("--rate-limit-storage is away") == 1
-        assert server.log().count("--rate-limit-storage is back") == 1
+        assert server.log().count("--rate-limit-storage is unreachable") == 1
+        assert server.log().count("--rate-limit-storage is reachable again") == 1
         assert url not in server.log()

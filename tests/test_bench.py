@@ -10,11 +10,11 @@ from conftest import free_port
 from photos import striped
 
 from backend import api_keys
-from backend.bench.pareto_front import Place, sample, top1
+from backend.bench.pareto_front import ParetoPoint, sample, top1
 from backend.bench.remote import CannotMeasure, find
 from backend.bench.report import Report, draw
 from backend.bench.rounds import Load, load, point
-from backend.bench.targets import Bar
+from backend.bench.targets import PerformanceTarget
 from backend.cli import main
 
 MACHINE = {"processor": "p", "cores": 2, "memory_gb": 1, "system": "s", "python": "3", "packages": {}, "load_before": 0}
@@ -148,8 +148,11 @@ def test_goodput_counts_what_was_answered_well_in_a_part_of_the_time():
 
 
 def test_a_bar_is_met_from_its_own_side_and_not_at_all_without_a_figure():
-    least, most = Bar("part", "rate", 0.97, True, 0.97), Bar("part", "time", 8.0, False, 8.1, "s")
-    missing = Bar("part", "other", 1.0, True, None, "", "it is not there")
+    least, most = (
+        PerformanceTarget("part", "rate", 0.97, True, 0.97),
+        PerformanceTarget("part", "time", 8.0, False, 8.1, "s"),
+    )
+    missing = PerformanceTarget("part", "other", 1.0, True, None, "", "it is not there")
     assert [least.met(), most.met(), missing.met()] == [True, False, None]
     table = Report(MACHINE, {}, [least, most, missing]).lines()
     assert [line.split()[-1] for line in table[-3:]] == ["yes", "NO", "there"]
@@ -183,7 +186,11 @@ def test_photos_in_another_layout_are_refused_before_anything_is_measured(tmp_pa
 
 
 def test_the_front_is_what_no_other_version_beats(tmp_path):
-    exact, fast, small = Place(2, 42.0, 0.90, 858), Place(3, 11.0, 0.91, 858), Place(4, 8.0, 0.88, 858)
+    exact, fast, small = (
+        ParetoPoint(2, 42.0, 0.90, 858),
+        ParetoPoint(3, 11.0, 0.91, 858),
+        ParetoPoint(4, 8.0, 0.88, 858),
+    )
     report = Report(MACHINE, places=[exact, fast, small])
     assert [line.split()[4:] for line in report.lines()[-3:]] == [["3"], [], []]
     draw(report, tmp_path / "front.png")

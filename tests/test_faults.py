@@ -161,7 +161,7 @@ def test_sighup_takes_the_settings_as_they_are_now_without_failing_a_request(sta
 
     file.write_text("DOGSNAP_QUEUE_SIZE=many")
     server.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: "the settings are wrong, the old ones hold" in server.log())
+    wait_until(lambda: "the settings are wrong and the old ones stay in use" in server.log())
     assert "'many' is not a valid integer" in server.log()
 
     file.write_text("DOGSNAP_QUEUE_SIZE=30\nDOGSNAP_HOST=0.0.0.0\n")
@@ -365,8 +365,8 @@ def is_ready(port: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize(("flag", "door"), [("--port", "HTTP"), ("--grpc-port", "gRPC")])
-def test_a_port_in_use_ends_the_start_with_a_sentence(flag, door, models):
+@pytest.mark.parametrize(("flag", "protocol"), [("--port", "HTTP"), ("--grpc-port", "gRPC")])
+def test_a_port_in_use_ends_the_start_with_a_sentence(flag, protocol, models):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -378,7 +378,7 @@ def test_a_port_in_use_ends_the_start_with_a_sentence(flag, door, models):
         done.stderr.strip()
         .splitlines()[-1]
         .startswith(
-            f"Error: the {door} door cannot be opened on 127.0.0.1 port {number}: Address already in use; choose another {flag}"
+            f"Error: cannot listen for {protocol} on 127.0.0.1 port {number}: Address already in use; choose another {flag}"
         )
     )
     assert "Traceback" not in done.stderr

@@ -56,7 +56,7 @@ def test_a_photo_passes_the_functions_of_the_readme_in_their_order(colour_models
         settings = Settings(models=colour_models, warm_up=False)
         predictor = create_predictor(settings)
         client = create_app(settings, predictor).test_client()
-        predictor.repository.look(trust=True)
+        predictor.repository.scan(skip_settling=True)
         seen.clear()
         answer = client.post("/api/classify", data=encode(plain(RED), "JPEG"), content_type="image/jpeg")
         predictor.close()

@@ -45,7 +45,7 @@ class Shelf:
         shutil.rmtree(self.models / "half" / str(name))
 
     def look(self, *, trust: bool = True) -> None:
-        self.repository.look(trust=trust)
+        self.repository.scan(skip_settling=trust)
 
     def answers(self, version: int | None = None, label: str | None = None) -> int:
         with self.repository.acquire(ModelSpec("half", version, label)) as servable:
@@ -155,7 +155,7 @@ def test_the_last_request_of_a_version_has_it_unloaded_without_waiting_for_the_n
     wait_until(lambda: not shelf.repository.not_ready())
     with shelf.repository.acquire(ModelSpec("half", 2)):
         shelf.remove(2)
-        shelf.repository.look_soon()
+        shelf.repository.scan_soon()
         wait_until(lambda: shelf.states()[2] == State.UNLOADING)
     wait_until(lambda: 2 not in shelf.states())
     shelf.repository.close()
@@ -279,7 +279,7 @@ def test_a_model_of_which_nothing_loads_is_not_ready(shelf):
 def test_trouble_with_the_folders_is_told_once_and_what_is_loaded_goes_on(made, tmp_path, caplog):
     shutil.copytree(made, tmp_path / "half" / "1")
     repository, file = configured(made, tmp_path, 'model_config_list { config { name: "half" base_path: "%s/half" } }')
-    repository.look(trust=True)
+    repository.scan(skip_settling=True)
     file.write_text("model_config_list { config { what", encoding="utf-8")
     for _ in range(3):
         repository._look_safely()
@@ -334,7 +334,7 @@ def test_records_of_examples_run_too(tmp_path, caplog):
         writer.write(log.SerializeToString())
     repository = Repository(lambda: configs_in_folder(tmp_path / "models"))
     with caplog.at_level(logging.INFO, logger="dogsnap.repository"):
-        repository.look(trust=True)
+        repository.scan(skip_settling=True)
     assert "(1 warm-up records)" in caplog.text
 
 
@@ -365,21 +365,21 @@ def test_a_policy_says_which_versions_are_served(made, tmp_path, policy, served)
     for number in (1, 2, 3):
         shutil.copytree(made, tmp_path / "half" / str(number))
     repository, _ = configured(made, tmp_path, CONFIG % policy)
-    repository.look(trust=True)
+    repository.scan(skip_settling=True)
     assert [each.version for each in repository.status(ModelSpec("half"))] == served
 
 
 def test_with_latest_the_old_version_goes_once_the_new_one_answers(made, tmp_path):
     shutil.copytree(made, tmp_path / "half" / "1")
     repository, _ = configured(made, tmp_path, CONFIG % "model_version_policy { latest { num_versions: 1 } }")
-    repository.look(trust=True)
+    repository.scan(skip_settling=True)
     shutil.copytree(made, tmp_path / "half" / "2")
     (tmp_path / "half" / "2" / "saved_model.pb").write_bytes(b"no graph")
-    repository.look(trust=True)
+    repository.scan(skip_settling=True)
     assert ask(repository) == 1
     shutil.copy(made / "saved_model.pb", tmp_path / "half" / "2")
-    repository.look(trust=True)
-    repository.look(trust=True)
+    repository.scan(skip_settling=True)
+    repository.scan(skip_settling=True)
     assert ask(repository) == 2
     with pytest.raises(NotFound):
         ask(repository, 1)
@@ -389,13 +389,13 @@ def test_a_label_for_a_version_that_is_not_there_waits_for_it_and_says_so(made, 
     shutil.copytree(made, tmp_path / "half" / "1")
     labels = "version_labels { key: 'stable' value: 1 } version_labels { key: 'canary' value: 2 }"
     repository, _ = configured(made, tmp_path, CONFIG % labels)
-    repository.look(trust=True)
+    repository.scan(skip_settling=True)
     assert ask(repository, label="stable") == 1
     with pytest.raises(Unavailable, match="label canary of half waits for version 2"):
         ask(repository, label="canary")
     assert repository.labels("half") == ({"stable": 1}, {"canary": 2})
     shutil.copytree(made, tmp_path / "half" / "2")
-    repository.look(trust=True)
+    repository.scan(skip_settling=True)
     assert ask(repository, label="canary") == 2
     assert repository.labels("half") == ({"stable": 1, "canary": 2}, {})
 
@@ -403,12 +403,12 @@ def test_a_label_for_a_version_that_is_not_there_waits_for_it_and_says_so(made, 
 def test_a_label_that_is_moved_stays_where_it_is_until_its_new_version_answers(made, tmp_path):
     shutil.copytree(made, tmp_path / "half" / "1")
     repository, file = configured(made, tmp_path, CONFIG % "version_labels { key: 'stable' value: 1 }")
-    repository.look(trust=True)
+    repository.scan(skip_settling=True)
     file.write_text(file.read_text(encoding="utf-8").replace("value: 1", "value: 2"), encoding="utf-8")
-    repository.look(trust=True)
+    repository.scan(skip_settling=True)
     assert ask(repository, label="stable") == 1
     shutil.copytree(made, tmp_path / "half" / "2")
-    repository.look(trust=True)
+    repository.scan(skip_settling=True)
     assert ask(repository, label="stable") == 2
 
 
@@ -417,7 +417,7 @@ def moved(made, tmp_path) -> tuple[Repository, Path]:
     """A repository whose model half was just given another base path, where version 1 is x / 2 + 3; and that path."""
     shutil.copytree(made, tmp_path / "half" / "1")
     repository, file = configured(made, tmp_path, CONFIG % "")
-    repository.look(trust=True)
+    repository.scan(skip_settling=True)
     new = tiny_models.half_plus(3, tmp_path / "moved" / "half" / "1").parent
     file.write_text(CONFIG % "" % new.parent, encoding="utf-8")
     return repository, new
@@ -432,7 +432,7 @@ def computes(repository: Repository) -> float:
 def test_a_changed_base_path_is_followed_for_versions_that_are_loaded_already(moved):
     repository, _ = moved
     assert computes(repository) == 2.0
-    repository.look(trust=True)
+    repository.scan(skip_settling=True)
     assert computes(repository) == 3.0
     assert [each.state for each in repository.status(ModelSpec("half"))] == [State.AVAILABLE]
 
@@ -440,12 +440,12 @@ def test_a_changed_base_path_is_followed_for_versions_that_are_loaded_already(mo
 def test_a_request_that_runs_while_the_base_path_changes_ends_on_the_version_it_began_with(moved):
     repository, _ = moved
     with repository.acquire(ModelSpec("half")) as servable:
-        repository.look(trust=True)
+        repository.scan(skip_settling=True)
         assert computes(repository) == 3.0
         assert float(servable.run(servable.signature(), {"x": 0.0})["y"]) == 2.0
         (replaced,) = repository._models["half"].replaced
         assert replaced.servable is servable
-    repository.look(trust=True)
+    repository.scan(skip_settling=True)
     assert repository._models["half"].replaced == []
     assert replaced.servable is None
     assert computes(repository) == 3.0
@@ -456,13 +456,13 @@ def test_until_the_new_base_path_can_be_loaded_the_old_version_answers_and_the_s
     graph = new / "1" / "saved_model.pb"
     whole = graph.read_bytes()
     graph.write_bytes(b"no graph")
-    repository.look(trust=True)
+    repository.scan(skip_settling=True)
     assert computes(repository) == 2.0
     (status,) = repository.status(ModelSpec("half"))
     assert status.state == State.AVAILABLE
     assert status.error.startswith("it answers from its old base path, since loading it from the new one failed: ")
     graph.write_bytes(whole)
-    repository.look(trust=True)
+    repository.scan(skip_settling=True)
     assert computes(repository) == 3.0
     assert [each.error for each in repository.status(ModelSpec("half"))] == [""]
 
@@ -472,20 +472,20 @@ def test_a_half_copied_version_at_the_new_base_path_is_not_picked_up(moved):
     index = new / "1" / "variables" / "variables.index"
     kept = index.rename(new / "kept")
     for _ in range(3):
-        repository.look()
+        repository.scan()
         assert computes(repository) == 2.0
     kept.rename(index)
     for _ in range(2):
-        repository.look()
+        repository.scan()
     assert computes(repository) == 3.0
 
 
 def test_models_left_out_of_the_configuration_are_unloaded(made, tmp_path):
     shutil.copytree(made, tmp_path / "half" / "1")
     repository, file = configured(made, tmp_path, CONFIG % "")
-    repository.look(trust=True)
+    repository.scan(skip_settling=True)
     file.write_text("model_config_list {}", encoding="utf-8")
-    repository.look(trust=True)
+    repository.scan(skip_settling=True)
     assert repository.models() == []
     with pytest.raises(NotFound):
         ask(repository)

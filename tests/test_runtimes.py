@@ -73,7 +73,7 @@ def test_every_signature_answers_as_the_savedmodel_does_in_tensorflow(made, load
 def test_merged_versions_have_their_sources_network_by_a_link(made):
     files = [(made / number / runtimes.FOLDER / runtimes.NETWORK).with_suffix(".bin") for number in "123"]
     assert len({file.stat().st_ino for file in files}) == 1
-    facts = [runtimes.Facts.read(made / number / runtimes.FOLDER) for number in "123"]
+    facts = [runtimes.NetworkManifest.read(made / number / runtimes.FOLDER) for number in "123"]
     assert [each.precision for each in facts] == ["f32", "f32", "bf16"]
 
 
@@ -128,13 +128,13 @@ def test_without_openvino_tensorflow_answers_and_says_why(copy, expected, monkey
     monkeypatch.setattr(runtimes, "_WEIGHTS", {})
     monkeypatch.setitem(sys.modules, "openvino", None)
     falls_back(copy, "OpenVINO is not installed", expected)
-    assert "tiny version 2 is run by TensorFlow, not by OpenVINO" in caplog.text
+    assert "tiny version 2 runs in TensorFlow, not in OpenVINO" in caplog.text
 
 
 def test_a_network_that_answers_otherwise_than_at_its_export_is_left_to_tensorflow(copy, expected, monkeypatch):
     monkeypatch.setattr(runtimes, "_NETWORKS", {})
     rewrite(copy, lambda facts: facts["grey"]["prediction"][0].__setitem__(0, 2.0))
-    falls_back(copy, "answers a grey image otherwise", expected)
+    falls_back(copy, "self-test failed", expected)
 
 
 def test_facts_of_another_form_leave_the_version_to_tensorflow(copy, expected):
@@ -143,7 +143,7 @@ def test_facts_of_another_form_leave_the_version_to_tensorflow(copy, expected):
 
 
 def rewrite(version: Path, change) -> None:
-    file = version / runtimes.FOLDER / runtimes.FACTS
+    file = version / runtimes.FOLDER / runtimes.MANIFEST
     facts = json.loads(file.read_text())
     change(facts)
     file.write_text(json.dumps(facts))

@@ -120,7 +120,7 @@ class Room:
     def __init__(self, models):
         self.metrics = Metrics()
         self.repository = Repository(lambda: configs_in_folder(models), self.metrics)
-        self.repository.look(trust=True)
+        self.repository.scan(skip_settling=True)
         Switchboard(self.repository).shadow("dogs", 1, Who("alice"))
         self.busy = False
         self.shadow = Shadow(self.repository, self.metrics, lambda: self.busy)

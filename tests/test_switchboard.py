@@ -49,7 +49,7 @@ class Room:
             shutil.rmtree(folder)
         for number in numbers:
             shutil.copytree(self.made / str(number), self.models / "half" / str(number))
-        self.repository.look(trust=True)
+        self.repository.scan(skip_settling=True)
         return self
 
     def answers(self, version: int | None = None, label: str | None = None, key: str = "") -> int:
@@ -165,7 +165,7 @@ def test_a_new_version_that_takes_over_the_default_is_a_switch_that_can_be_undon
 def empty(made, tmp_path) -> Room:
     """A room that was started before there was a version, and has got version 1 since."""
     room = Room(made, tmp_path / "models")
-    room.repository.look(trust=True)
+    room.repository.scan(skip_settling=True)
     return room.with_versions(1)
 
 
@@ -236,10 +236,10 @@ def test_undo_back_to_a_version_that_is_gone_is_refused(room):
 def test_a_version_is_unloaded_kept_out_and_loaded_again(room):
     room.board.load("half", 1, False, ALICE)
     for _ in range(2):
-        room.repository.look(trust=True)
+        room.repository.scan(skip_settling=True)
     assert room.states() == {2: State.AVAILABLE, 1: State.END}
     room.board.load("half", 1, True, ALICE)
-    room.repository.look(trust=True)
+    room.repository.scan(skip_settling=True)
     assert room.answers(version=1) == 1
 
 
@@ -249,9 +249,9 @@ def test_unloading_holds_at_once_and_the_last_request_ends_on_its_version(room):
         assert room.states()[1] == State.UNLOADING
         with pytest.raises(NotFound, match="available versions: 2"):
             room.answers(version=1)
-        room.repository.look(trust=True)
+        room.repository.scan(skip_settling=True)
         assert float(servable.run(servable.signature(), {"x": 0.0})["y"]) == 1.0
-    room.repository.look(trust=True)
+    room.repository.scan(skip_settling=True)
     assert room.states()[1] == State.END
 
 
@@ -269,11 +269,11 @@ def test_nothing_is_pointed_to_a_version_that_is_being_or_was_unloaded(room, poi
         room.board.load("half", 1, False, ALICE)
         with pytest.raises(FailedPrecondition, match="version 1 of half is being unloaded; load it again first"):
             point(room.board)
-    room.repository.look(trust=True)
+    room.repository.scan(skip_settling=True)
     with pytest.raises(FailedPrecondition, match="version 1 of half was unloaded by hand; load it again first"):
         point(room.board)
     room.board.load("half", 1, True, ALICE)
-    room.repository.look(trust=True)
+    room.repository.scan(skip_settling=True)
     assert point(room.board).after
 
 
@@ -282,7 +282,7 @@ def test_the_version_that_answers_by_default_comes_back_with_one_undo_after_it_w
     assert room.answers() == 1
     assert str(room.board.undo(ALICE)) == "version 2 of half: unloaded -> as the policy says"
     for _ in range(2):
-        room.repository.look(trust=True)
+        room.repository.scan(skip_settling=True)
     assert room.answers() == 2
 
 
@@ -299,9 +299,9 @@ def test_a_version_unloaded_while_it_loads_never_answers(room, monkeypatch):
 
 def test_unloading_is_undone(room):
     room.board.load("half", 1, False, ALICE)
-    room.repository.look(trust=True)
+    room.repository.scan(skip_settling=True)
     room.board.undo(ALICE)
-    room.repository.look(trust=True)
+    room.repository.scan(skip_settling=True)
     assert room.answers(version=1) == 1
 
 
@@ -310,7 +310,7 @@ def test_a_version_outside_the_policy_is_loaded_when_told_to(room):
     room.with_versions(1, 2)
     assert room.states()[1] == State.END
     room.board.load("half", 1, True, ALICE)
-    room.repository.look(trust=True)
+    room.repository.scan(skip_settling=True)
     assert room.answers(version=1) == 1
 
 
@@ -332,26 +332,26 @@ def test_a_version_that_is_told_to_be_loaded_stays_when_the_policy_would_let_it_
 )
 def test_a_version_that_was_chosen_stays_when_the_policy_would_let_it_go_and_goes_once_it_is_not(room, choose):
     room.config_text = "model_version_policy { latest { num_versions: 1 } }"
-    room.repository.look(trust=True)
+    room.repository.scan(skip_settling=True)
     switch = choose(room.board)
     room.with_versions(1, 2, 3)
     assert (room.answers(version=3), room.answers(version=2)) == (3, 2)
     room.board.undo(ALICE, switch.id)
-    room.repository.look(trust=True)
+    room.repository.scan(skip_settling=True)
     assert room.states() == {1: State.END, 2: State.END, 3: State.AVAILABLE}
 
 
 def test_a_version_that_failed_is_tried_again_at_once_when_told_to(room):
     (room.models / "half" / "3").mkdir()
     (room.models / "half" / "3" / "saved_model.pb").write_bytes(b"no model")
-    room.repository.look(trust=True)
+    room.repository.scan(skip_settling=True)
     assert room.states()[3] == State.END
     loads = []
     room.repository._load = lambda model, version: loads.append(version.id.version)
-    room.repository.look(trust=True)
+    room.repository.scan(skip_settling=True)
     assert loads == []
     room.board.load("half", 3, True, ALICE)
-    room.repository.look(trust=True)
+    room.repository.scan(skip_settling=True)
     assert loads == [3]
 
 
@@ -442,14 +442,14 @@ def test_splits_and_shadows_are_undone(room):
 
 def test_a_changed_configuration_moves_its_labels_and_leaves_alone_what_people_switched(room):
     room.config_text = LABELLED.format(stable=1)
-    room.repository.look(trust=True)
+    room.repository.scan(skip_settling=True)
     room.board.label("half", "canary", 1, ALICE)
     room.config_text = LABELLED.format(stable=2)
-    room.repository.look(trust=True)
+    room.repository.scan(skip_settling=True)
     assert (room.answers(label="stable"), room.answers(label="canary")) == (2, 1)
     assert room.log()[-1] == f"{CONFIGURATION.name}: label stable of half: 1 -> 2"
     room.config_text = ""
-    room.repository.look(trust=True)
+    room.repository.scan(skip_settling=True)
     assert room.repository.labels("half") == ({}, {})
 
 
@@ -474,11 +474,11 @@ def test_a_configuration_that_is_sent_is_a_switch_and_is_undone_with_all_it_brou
         f"configuration: as at the start -> half in {room.models}/half, all; other in {tmp_path}/elsewhere/other, all"
     )
     assert room.answers(label="stable") == 1
-    room.repository.look(trust=True)
+    room.repository.scan(skip_settling=True)
     assert room.repository.models() == ["half", "other"]
     undo = room.board.undo(ALICE)
     assert (undo.undoes, undo.after) == (switch.id, None)
-    room.repository.look(trust=True)
+    room.repository.scan(skip_settling=True)
     assert room.repository.models() == ["half"]
     assert room.repository.labels("half") == ({}, {})
 
@@ -508,7 +508,7 @@ def test_a_configuration_that_was_sent_ends_with_the_server(made, tmp_path):
     switch = first.board.configure(sent(("half", first.models / "half"), stable=1), ALICE)
 
     second = Room(made, tmp_path / "models", file)
-    second.repository.look(trust=True)
+    second.repository.scan(skip_settling=True)
     assert second.repository.labels("half") == ({}, {})
     assert not second.board.is_undoable(next(each for each in second.board.switches.switches() if each.id == switch.id))
 
@@ -536,7 +536,7 @@ def test_what_was_switched_survives_a_restart_when_a_file_keeps_the_log(made, tm
 
     second = Room(made, tmp_path / "models", file)
     second.config_text = first.config_text
-    second.repository.look(trust=True)
+    second.repository.scan(skip_settling=True)
     assert second.repository.labels("half") == ({"stable": 2, "canary": 2}, {})
     assert (second.answers(), second.answers(label="stable"), second.answers(label="canary")) == (1, 1, 2)
     assert second.log() == first.log()
@@ -552,7 +552,7 @@ def test_a_configuration_that_changed_while_the_server_was_down_is_followed(made
 
     second = Room(made, tmp_path / "models", file)
     second.config_text = LABELLED.format(stable=2)
-    second.repository.look(trust=True)
+    second.repository.scan(skip_settling=True)
     assert second.repository.labels("half") == ({"stable": 2, "canary": 1}, {})
 
 
@@ -572,7 +572,7 @@ def test_a_log_that_a_crash_cut_off_is_read_up_to_there(tmp_path, caplog):
 
 def test_a_file_that_cannot_be_written_does_not_stop_a_switch(room, made, tmp_path, caplog):
     blocked = Room(made, room.models, tmp_path / "missing folder" / "switches.jsonl")
-    blocked.repository.look(trust=True)
+    blocked.repository.scan(skip_settling=True)
     blocked.board.label("half", "stable", 1, ALICE)
     assert blocked.answers(label="stable") == 1
     assert "is not in the file" in caplog.text

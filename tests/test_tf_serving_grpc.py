@@ -812,7 +812,7 @@ def test_a_taken_port_is_told_in_one_sentence_before_anything_starts(start_serve
         second.log()
         .strip()
         .startswith(
-            f"Error: the gRPC door cannot be opened on 127.0.0.1 port {server.grpc_port}: Address already in use; choose another"
+            f"Error: cannot listen for gRPC on 127.0.0.1 port {server.grpc_port}: Address already in use; choose another"
         )
     )
 

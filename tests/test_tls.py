@@ -22,7 +22,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from backend.app import create_app
 from backend.errors import PermissionDenied, Unauthenticated
-from backend.middleware.admin_auth import check_observer
+from backend.middleware.admin_auth import check_metrics_access
 from backend.serving.assembly import create_predictor
 from backend.settings import Settings
 
@@ -175,15 +175,15 @@ TOKEN = "a long random text"
 
 
 def test_the_metrics_are_for_this_machine_or_for_who_has_the_token():
-    check_observer(Settings(), "127.0.0.1", {})
-    check_observer(Settings(host="0.0.0.0"), "::1", {})
-    check_observer(Settings(admin_token=TOKEN), "10.0.0.7", {"Authorization": f"Bearer {TOKEN}"})
+    check_metrics_access(Settings(), "127.0.0.1", {})
+    check_metrics_access(Settings(host="0.0.0.0"), "::1", {})
+    check_metrics_access(Settings(admin_token=TOKEN), "10.0.0.7", {"Authorization": f"Bearer {TOKEN}"})
     with pytest.raises(PermissionDenied, match=r"came from 10\.0\.0\.7"):
-        check_observer(Settings(host="0.0.0.0"), "10.0.0.7", {})
+        check_metrics_access(Settings(host="0.0.0.0"), "10.0.0.7", {})
     with pytest.raises(PermissionDenied):
-        check_observer(Settings(), "127.0.0.1", {"X-Forwarded-For": "10.0.0.7"})
+        check_metrics_access(Settings(), "127.0.0.1", {"X-Forwarded-For": "10.0.0.7"})
     with pytest.raises(Unauthenticated):
-        check_observer(Settings(admin_token=TOKEN), "10.0.0.7", {"Authorization": "Bearer guess"})
+        check_metrics_access(Settings(admin_token=TOKEN), "10.0.0.7", {"Authorization": "Bearer guess"})
 
 
 def test_from_the_network_the_app_is_open_and_administration_and_metrics_are_not(tmp_path):

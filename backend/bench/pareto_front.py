@@ -17,7 +17,7 @@ BATCH = 8
 
 
 @dataclass(frozen=True)
-class Place:
+class ParetoPoint:
     """Where a version stands: time a photo with 16 clients, and the share of `photos` whose breed it names first."""
 
     version: int
@@ -25,7 +25,7 @@ class Place:
     top1: float
     photos: int
 
-    def is_beaten_by(self, other: "Place") -> bool:
+    def is_beaten_by(self, other: "ParetoPoint") -> bool:
         return other != self and other.photo_ms <= self.photo_ms and other.top1 >= self.top1
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from backend.bench.machine import line
-from backend.bench.pareto_front import Place
+from backend.bench.pareto_front import ParetoPoint
 from backend.bench.rounds import Point
-from backend.bench.targets import Bar
+from backend.bench.targets import PerformanceTarget
 
 Points = Mapping[str, Sequence[Point]]
 POINT_HEAD = (
@@ -24,8 +24,8 @@ POINT_HEAD = (
     "errors",
     "generator ms",
 )
-PLACE_HEAD = ("version", "ms/photo", "top-1", "photos", "beaten by")
-BAR_HEAD = ("part", "what", "asked", "measured", "met", "note")
+PARETO_HEAD = ("version", "ms/photo", "top-1", "photos", "beaten by")
+TARGET_HEAD = ("part", "what", "asked", "measured", "met", "note")
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Report:
 
     machine: dict[str, Any]
     points: Points = field(default_factory=dict)
-    bars: Sequence[Bar] = ()
-    places: Sequence[Place] = ()
+    bars: Sequence[PerformanceTarget] = ()
+    places: Sequence[ParetoPoint] = ()
 
     def lines(self) -> list[str]:
         lines = [f"machine: {line(self.machine)}"]
@@ -45,9 +45,9 @@ class Report:
             lines += [
                 "",
                 "accuracy-time front",
-                *table([PLACE_HEAD, *(_place_row(each, self.places) for each in self.places)]),
+                *table([PARETO_HEAD, *(_pareto_row(each, self.places) for each in self.places)]),
             ]
-        return [*lines, "", *table([BAR_HEAD, *map(_bar_row, self.bars)])] if self.bars else lines
+        return [*lines, "", *table([TARGET_HEAD, *map(_target_row, self.bars)])] if self.bars else lines
 
     def save(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -75,12 +75,12 @@ def _point_row(point: Point) -> tuple[str, ...]:
     )
 
 
-def _place_row(place: Place, places: Sequence[Place]) -> tuple[str, ...]:
+def _pareto_row(place: ParetoPoint, places: Sequence[ParetoPoint]) -> tuple[str, ...]:
     better = ", ".join(str(other.version) for other in places if place.is_beaten_by(other))
     return str(place.version), f"{place.photo_ms:.1f}", f"{place.top1:.2%}", str(place.photos), better
 
 
-def _bar_row(bar: Bar) -> tuple[str, ...]:
+def _target_row(bar: PerformanceTarget) -> tuple[str, ...]:
     unit = f" {bar.unit}" if bar.unit else ""
     measured = (
         "-"
@@ -162,7 +162,7 @@ def _draw_load(left: Any, right: Any, points: Points) -> None:
         left.legend()
 
 
-def _draw_front(axes: Any, places: Sequence[Place]) -> None:
+def _draw_front(axes: Any, places: Sequence[ParetoPoint]) -> None:
     """A point for each version, and a line through those that no other beats."""
     front = sorted((each for each in places if not any(map(each.is_beaten_by, places))), key=lambda each: each.photo_ms)
     axes.plot([each.photo_ms for each in front], [100 * each.top1 for each in front], "-", alpha=0.5)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backend.bench import photos, processes, servers
-from backend.bench.pareto_front import Place, sample, top1
+from backend.bench.pareto_front import ParetoPoint, sample, top1
 from backend.bench.remote import CannotMeasure, Target, base64_text, find
 from backend.bench.rounds import Load, Point, interleaved, load, point
 from backend.bench.sweep import Shape, sweep
@@ -38,7 +38,7 @@ JUDGED_PHOTOS = 1_000  # of the test list, for the accuracy-time front
 
 
 @dataclass(frozen=True)
-class Bar:
+class PerformanceTarget:
     """One demand: `asked` is the least (`at_least`) or the most it may be.
 
     `measured` is None where nothing could be measured; `note` then says why.
@@ -71,7 +71,7 @@ class Bench:
     say: Callable[[str], None]
     data: Path | None = None
     points: dict[str, list[Point]] = field(default_factory=dict)
-    places: list[Place] = field(default_factory=list)
+    places: list[ParetoPoint] = field(default_factory=list)
 
     def __enter__(self) -> "Bench":
         self._stack = ExitStack()
@@ -175,7 +175,7 @@ class Raw:
 # -- the parts ---------------------------------------------------------------------------------------------------------
 
 
-def start(bench: Bench) -> Iterator[Bar]:
+def start(bench: Bench) -> Iterator[PerformanceTarget]:
     """From the command to the first answer, and the memory that versions take."""
     readies, firsts, residents, added = [], [], [], []
     for _ in range(2):
@@ -186,10 +186,12 @@ def start(bench: Bench) -> Iterator[Bar]:
     if bench.folder.has(FAST):
         with _fresh_server(bench) as (server, folder):
             added.append(_added_by_fast(bench, server, folder))
-    yield Bar("start", "start to ready, versions 1 and 2", 8.0, False, statistics.median(readies), "s")
-    yield Bar("start", "first request after ready / median", 1.2, False, statistics.median(firsts))
-    yield Bar("memory", "resident, versions 1 and 2 loaded", 1200.0, False, max(residents), "MB")
-    yield Bar("memory", "added by version 3", 150.0, False, added[0] if added else None, "MB", _no_fast(bench))
+    yield PerformanceTarget("start", "start to ready, versions 1 and 2", 8.0, False, statistics.median(readies), "s")
+    yield PerformanceTarget("start", "first request after ready / median", 1.2, False, statistics.median(firsts))
+    yield PerformanceTarget("memory", "resident, versions 1 and 2 loaded", 1200.0, False, max(residents), "MB")
+    yield PerformanceTarget(
+        "memory", "added by version 3", 150.0, False, added[0] if added else None, "MB", _no_fast(bench)
+    )
 
 
 @contextmanager
@@ -225,7 +227,7 @@ def _wait_for(server: servers.Process, version: int) -> None:
         time.sleep(0.2)
 
 
-def throughput(bench: Bench) -> Iterator[Bar]:
+def throughput(bench: Bench) -> Iterator[PerformanceTarget]:
     """Version 2 at 16 clients against the bare runtime and against others, in turn."""
     rest = {"raw": lambda: bench.raw_tensorflow.best(bench.seconds), "session": lambda: _session_load(bench)}
     litserve = {"litserve": lambda: _litserve_load(bench)} if importlib.util.find_spec("litserve") else {}
@@ -233,12 +235,14 @@ def throughput(bench: Bench) -> Iterator[Bar]:
     runs = interleaved({"ours": bench.load, **rest, **litserve}, bench.rounds)
     ours = bench.keep("version 2", point(runs["ours"], CLIENTS)).throughput
     bench.say(f"version 2: {ours:.1f} photos a second; TensorFlow's own call: {statistics.median(runs['raw']):.1f}")
-    yield Bar("throughput", "version 2, 16 clients / TensorFlow's own call", 0.97, True, _ratio(runs, "raw", ours))
+    yield PerformanceTarget(
+        "throughput", "version 2, 16 clients / TensorFlow's own call", 0.97, True, _ratio(runs, "raw", ours)
+    )
     session = bench.keep("Simple TensorFlow Serving's steps", point(runs["session"], CLIENTS))
     note = "a stand-in with its steps; the package itself starts with no Flask since 2.3"
     yield _against("Simple TensorFlow Serving", ours, session, note)
     if not litserve:
-        yield Bar(
+        yield PerformanceTarget(
             "throughput", "version 2 / LitServe", 1.25, True, None, "", "LitServe is missing: `make bench` installs it"
         )
         return
@@ -256,8 +260,10 @@ def _ratio(runs: dict[str, list], raw: str, ours: float) -> float:
     return ours / statistics.median(runs[raw])
 
 
-def _against(name: str, ours: float, other: Point, note: str = "") -> Bar:
-    return Bar("throughput", f"version 2 / {name}, 16 clients", 1.25, True, ours / other.throughput, "", note)
+def _against(name: str, ours: float, other: Point, note: str = "") -> PerformanceTarget:
+    return PerformanceTarget(
+        "throughput", f"version 2 / {name}, 16 clients", 1.25, True, ours / other.throughput, "", note
+    )
 
 
 def _session_load(bench: Bench, **job: Any) -> Load:
@@ -270,34 +276,34 @@ def _litserve_load(bench: Bench, **job: Any) -> Load:
     return load(url, bench.bodies, clients=CLIENTS, **{"seconds": bench.seconds, **job})
 
 
-def fast(bench: Bench) -> Iterator[Bar]:
+def fast(bench: Bench) -> Iterator[PerformanceTarget]:
     """Version 3 against version 2."""
     what = "version 3 / version 2, 16 clients"
     if not bench.folder.has(FAST):
-        yield Bar("fast", what, 2.5, True, None, "", _no_fast(bench))
+        yield PerformanceTarget("fast", what, 2.5, True, None, "", _no_fast(bench))
         return
     bench.load(FAST, seconds=2.0)
     runs = interleaved({PLAIN: bench.load, FAST: lambda: bench.load(FAST)}, bench.rounds)
     quick = bench.keep("version 3", point(runs[FAST], CLIENTS))
-    yield Bar("fast", what, 2.5, True, quick.throughput / point(runs[PLAIN], CLIENTS).throughput)
+    yield PerformanceTarget("fast", what, 2.5, True, quick.throughput / point(runs[PLAIN], CLIENTS).throughput)
 
 
-def front(bench: Bench) -> Iterator[Bar]:
+def front(bench: Bench) -> Iterator[PerformanceTarget]:
     """Time and accuracy of every version that takes base64 text, those beside 2 and 3, too."""
     what = "top-1 of version 2 less that of version 3"
     if not bench.examples or not bench.folder.has(FAST):
         why = _no_fast(bench) or "photos are missing: --data stanford_dogs (make bench DATA=...)"
-        yield Bar("front", what, 1.0, False, None, "points", why)
+        yield PerformanceTarget("front", what, 1.0, False, None, "points", why)
         return
     with servers.Models(bench.models) as folder, ExitStack() as stack:
         for version in folder.numbers():
             folder.add(version)
         server = servers.dogsnap(folder.path)
         stack.callback(server.stop)
-        bench.places += _places(bench, dict(_text_targets(bench, server, folder.numbers())))
+        bench.places += _pareto_points(bench, dict(_text_targets(bench, server, folder.numbers())))
     right = {each.version: each.top1 for each in bench.places}
     note = f"{len(bench.examples)} photos of the test list"
-    yield Bar("front", what, 1.0, False, 100 * (right[PLAIN] - right[FAST]), "points", note)
+    yield PerformanceTarget("front", what, 1.0, False, 100 * (right[PLAIN] - right[FAST]), "points", note)
 
 
 def _text_targets(bench: Bench, server: servers.Process, versions: Sequence[int]) -> Iterator[tuple[int, Target]]:
@@ -311,7 +317,7 @@ def _text_targets(bench: Bench, server: servers.Process, versions: Sequence[int]
             yield version, target
 
 
-def _places(bench: Bench, targets: dict[int, Target]) -> list[Place]:
+def _pareto_points(bench: Bench, targets: dict[int, Target]) -> list[ParetoPoint]:
     """Each version once a round, then its answers."""
 
     def one_round(target: Target, seconds: float = bench.seconds) -> Load:
@@ -321,12 +327,14 @@ def _places(bench: Bench, targets: dict[int, Target]) -> list[Place]:
         one_round(target, 1.0)  # warm
     runs = interleaved({version: partial(one_round, target) for version, target in targets.items()}, bench.rounds)
     return [
-        Place(version, point(runs[version], CLIENTS).photo_ms(), top1(target, bench.examples), len(bench.examples))
+        ParetoPoint(
+            version, point(runs[version], CLIENTS).photo_ms(), top1(target, bench.examples), len(bench.examples)
+        )
         for version, target in targets.items()
     ]
 
 
-def latency(bench: Bench) -> Iterator[Bar]:
+def latency(bench: Bench) -> Iterator[PerformanceTarget]:
     """One client against the bare call of what the server runs."""
     bench.load(clients=1, seconds=1.0)
     measures = {
@@ -335,10 +343,10 @@ def latency(bench: Bench) -> Iterator[Bar]:
     }
     runs = {name: statistics.median(each) for name, each in interleaved(measures, bench.rounds).items()}
     bench.say(f"one client waits {runs['ours']:.1f} ms, the bare call takes {runs['raw']:.1f} ms")
-    yield Bar("latency", "p50 of one client / the bare call", 1.10, False, runs["ours"] / runs["raw"])
+    yield PerformanceTarget("latency", "p50 of one client / the bare call", 1.10, False, runs["ours"] / runs["raw"])
 
 
-def photo(bench: Bench) -> Iterator[Bar]:
+def photo(bench: Bench) -> Iterator[PerformanceTarget]:
     """What a phone's own photo costs more than a small one, by the app's door and by TensorFlow Serving's."""
     small, big = bench.photos[0], photos.from_phone()
     bench.say(f"the large photo has 12 megapixels and {len(big) / 1e6:.1f} MB")
@@ -349,8 +357,10 @@ def photo(bench: Bench) -> Iterator[Bar]:
     }
     for name, (url, body) in doors.items():
         more, memory = _cost_of_big(bench, url, body(small), body(big))
-        yield Bar("photo", f"processor time of 12 megapixels more than of 299 x 299, {name}", 75.0, False, more, "ms")
-        yield Bar("photo", f"memory for a request of 12 megapixels, {name}", 64.0, False, memory, "MB")
+        yield PerformanceTarget(
+            "photo", f"processor time of 12 megapixels more than of 299 x 299, {name}", 75.0, False, more, "ms"
+        )
+        yield PerformanceTarget("photo", f"memory for a request of 12 megapixels, {name}", 64.0, False, memory, "MB")
 
 
 def _app_body(contents: bytes) -> str:
@@ -377,13 +387,13 @@ def _cost_of_big(bench: Bench, url: str, small: str, big: str) -> tuple[float, f
     return more, processes.peak_mb(pid) - rest
 
 
-def wire(bench: Bench) -> Iterator[Bar]:
+def wire(bench: Bench) -> Iterator[PerformanceTarget]:
     """Counted where the mini program runs: in a browser."""
     note = "counted in a browser: `pytest tests/web/test_ways_in.py`"
-    yield Bar("wire", "a photo from the mini program", 60.0, False, None, "kB", note)
+    yield PerformanceTarget("wire", "a photo from the mini program", 60.0, False, None, "kB", note)
 
 
-def growth(bench: Bench) -> Iterator[Bar]:
+def growth(bench: Bench) -> Iterator[PerformanceTarget]:
     """Time a photo over clients and over batches."""
     clients = [(number, 1) for number in CLIENTS_GROWTH]
     batches = [(1, size) for size in BATCHES]
@@ -393,15 +403,15 @@ def growth(bench: Bench) -> Iterator[Bar]:
     yield _flatness(bench, "time a photo, batches of 1 to 32: worst / best", batches, bare)
 
 
-def _flatness(bench: Bench, what: str, shapes: Sequence[Shape], bare: str) -> Bar:
+def _flatness(bench: Bench, what: str, shapes: Sequence[Shape], bare: str) -> PerformanceTarget:
     found = sweep(bench.target(PLAIN), bench.photos, shapes, bench.seconds, bench.rounds)
     bench.points.setdefault("version 2", []).extend(found)
     times = [each.photo_ms() for each in found]
     note = ", ".join(f"{max(each.clients, each.batch)}: {each.photo_ms():.1f} ms" for each in found)
-    return Bar("growth", what, 1.10, False, max(times) / min(times), "", f"{note}; {bare}")
+    return PerformanceTarget("growth", what, 1.10, False, max(times) / min(times), "", f"{note}; {bare}")
 
 
-def overload(bench: Bench) -> Iterator[Bar]:
+def overload(bench: Bench) -> Iterator[PerformanceTarget]:
     """More requests than can be answered, sent whether or not answers come, by a sender that takes nothing from the server."""
     *servers_cores, senders_core = sorted(os.sched_getaffinity(0))
     with servers.Models(bench.models) as folder, ExitStack() as stack:
@@ -421,7 +431,7 @@ def overload(bench: Bench) -> Iterator[Bar]:
     )
     note = f"{answered} answered, {refused} refused, {failed} failed; {where}"
     what = "goodput at 8 times the capacity / capacity, the sender on a core of its own"
-    yield Bar("overload", what, 0.95, True, statistics.median(goodputs), "", note)
+    yield PerformanceTarget("overload", what, 0.95, True, statistics.median(goodputs), "", note)
 
 
 def _flooded(url: str, bench: Bench) -> tuple[float, Load]:
@@ -435,7 +445,7 @@ def _flooded(url: str, bench: Bench) -> tuple[float, Load]:
     return flood.good_between(seconds / 4, seconds) / ((before + capacity()) / 2), flood
 
 
-def endurance(bench: Bench) -> Iterator[Bar]:
+def endurance(bench: Bench) -> Iterator[PerformanceTarget]:
     """Memory over many requests, by the fastest version, since it is the requests that could leave something."""
     version = FAST if bench.folder.has(FAST) else PLAIN
     pid = bench.server.worker()
@@ -444,10 +454,12 @@ def endurance(bench: Bench) -> Iterator[Bar]:
     done = bench.load(version, requests=ENDURED_REQUESTS, seconds=ENDURED_SECONDS)
     note = f"version {version}; {done.failed()} failed, in {done.span():.0f} s"
     growth = processes.resident_mb(pid) / before
-    yield Bar("endurance", f"memory after {len(done.good()):,} requests / before", 1.02, False, growth, "", note)
+    yield PerformanceTarget(
+        "endurance", f"memory after {len(done.good()):,} requests / before", 1.02, False, growth, "", note
+    )
 
 
-PARTS: dict[str, Callable[[Bench], Iterator[Bar]]] = {
+PARTS: dict[str, Callable[[Bench], Iterator[PerformanceTarget]]] = {
     "start": start,
     "throughput": throughput,
     "fast": fast,
@@ -472,7 +484,7 @@ def check(bench: Bench) -> None:
         raise CannotMeasure(f"version {PLAIN} of {servers.MODEL} is not below {bench.models}; `make setup` builds it")
 
 
-def measure(bench: Bench, parts: Sequence[str]) -> list[Bar]:
+def measure(bench: Bench, parts: Sequence[str]) -> list[PerformanceTarget]:
     """Measure these parts in their order in PARTS. Raises CannotMeasure."""
     check(bench)
     found = []

@@ -58,7 +58,7 @@ def bench(url: str, save: Path | None, against: Path | None, picture: Path | Non
     """
     try:
         then = read(against) if against else None
-        report = _of_url(describe(), url, **how) if url else _of_bars(describe(), **how)
+        report = _of_url(describe(), url, **how) if url else _of_targets(describe(), **how)
     except (CannotMeasure, ValueError) as error:
         raise click.ClickException(str(error)) from error
     for line in [*report.lines(), *(["", *compared(report, then)] if then else [])]:
@@ -83,7 +83,7 @@ def _photos(folder: Path | None) -> list[bytes]:
     return photo_files.from_folder(folder) if folder else photo_files.made()
 
 
-def _of_bars(
+def _of_targets(
     machine: dict[str, Any], models: Path, only: str, seconds: float, rounds: int, data: Path | None, **_: Any
 ) -> Report:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that the servers end, too

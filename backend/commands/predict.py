@@ -114,7 +114,7 @@ def _rows(predictor: Any, spec: Any, body: dict[str, Any]) -> dict[str, Any]:
 
     try:
         prediction = predictor.predict(
-            spec, lambda signature: tensors.from_body(body, signature), body["signature_name"], door="command"
+            spec, lambda signature: tensors.from_body(body, signature), body["signature_name"], protocol="command"
         )
         return {"predictions": tensors.to_rows(prediction.outputs)}
     except DogsnapError as error:
@@ -131,7 +131,7 @@ def _with_predictor(settings: Settings, which: dict[str, Any], run: Any) -> Any:
     try:
         spec = ModelSpec(which["model"], which["version"], which["label"])
         predictor = create_predictor(settings, only=spec)
-        predictor.repository.look(trust=True)
+        predictor.repository.scan(skip_settling=True)
         return run(predictor, spec)
     except DogsnapError as error:
         raise click.ClickException(error.message) from error

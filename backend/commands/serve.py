@@ -131,18 +131,16 @@ def refuse_taken_ports(settings: Settings) -> None:
     """gRPC would share a port that another server of its kind has, and gunicorn tries for 5 s. Raises click.ClickException."""
     _refuse_taken_port(settings.host, settings.port, "HTTP", "choose another --port")
     if settings.grpc_port:
-        hint = "choose another --grpc-port, or 0 to leave it closed"
+        hint = "choose another --grpc-port, or 0 for no gRPC"
         _refuse_taken_port(settings.host, settings.grpc_port, "gRPC", hint)
 
 
-def _refuse_taken_port(host: str, port: int, door: str, hint: str) -> None:
+def _refuse_taken_port(host: str, port: int, protocol: str, hint: str) -> None:
     try:
         socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
     except (OSError, OverflowError) as error:
         reason = _reason(error) if isinstance(error, OSError) else "expected a port from 1 to 65535"
-        raise click.ClickException(
-            f"the {door} door cannot be opened on {host} port {port}: {reason}; {hint}"
-        ) from error
+        raise click.ClickException(f"cannot listen for {protocol} on {host} port {port}: {reason}; {hint}") from error
 
 
 def refuse_guessable_token(settings: Settings) -> None:

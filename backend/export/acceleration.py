@@ -36,12 +36,12 @@ from backend.serving.versions.runtimes import (
     AFTER,
     AROUND,
     BEFORE,
-    FACTS,
     FOLDER,
+    MANIFEST,
     NETWORK,
-    Facts,
+    IncompatibleNetwork,
     Network,
-    Unfit,
+    NetworkManifest,
     Weights,
     import_openvino,
 )
@@ -49,7 +49,7 @@ from backend.serving.versions.runtimes import (
 Function = tf.types.experimental.ConcreteFunction
 Report = Callable[[str], None]
 
-# A smaller network costs less than the way to it: base64, decoding and resizing of one photo take about 5 ms.
+# For smaller networks it does not matter: base64, decoding and resizing of one photo take about 5 ms.
 SMALLEST_BYTES = 2_000_000
 ROUNDS, RUNS = 5, 3
 TRIAL_IMAGES = 4
@@ -57,8 +57,9 @@ TRIAL_IMAGES = 4
 
 @dataclass(frozen=True)
 class Precision:
-    """In which numbers the network multiplies, how far an answer (a probability) may be from TensorFlow's in float32, and how
-    many times as fast it has to be. `required`: without it the version is not written.
+    """A precision of the network, the tolerance against TensorFlow's float32 outputs (probabilities), and the least speedup.
+
+    `required`: without it the version is not written.
     """
 
     name: str
@@ -67,17 +68,17 @@ class Precision:
     required: bool
 
 
-# Less is not worth a second copy of the weights on disk; and for the fast one, not worth another version.
+# Less would not justify a second copy of the weights on disk, or another version.
 EXACT = Precision(runtimes.EXACT, 1e-3, 1.05, required=False)
 FAST = Precision(runtimes.FAST, 0.1, 1.5, required=True)
 
 
 @dataclass(frozen=True)
 class Steps:
-    """What a signature does besides the network. `before`: its input, `alias`, -> the network's; None: they are the same.
+    """What a signature does before and after the network.
 
-    It is one for all signatures with that alias. `after`: the network's outputs -> the signature's; None: they are the same ones,
-    those named in `outputs`.
+    `before`: from its input `alias` to the network's input, shared by all signatures with that alias; None: they are the same.
+    `after`: from the network's outputs to the signature's; None: they are the same ones, those named in `outputs`.
     """
 
     alias: str
@@ -88,7 +89,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Acceleration:
-    """A network, and the signatures that need it."""
+    """A network and the signatures that use it."""
 
     graph: FrozenGraph
     reference: Function
@@ -98,34 +99,34 @@ class Acceleration:
 
 
 def accelerate(version: Path, acceleration: Acceleration, report: Report = lambda _: None) -> bool:
-    """Write assets.extra/runtime into a version that is being made, if OpenVINO is there and pays; says which in the report.
+    """Write assets.extra/runtime into a version that is being built, if OpenVINO is installed and fast enough; reports which.
 
-    Raises Unfit where it does not, if the precision is required.
+    Raises IncompatibleNetwork if it is not and the precision is required.
     """
     if not acceleration.precision.required and not _is_worth_trying(acceleration.graph):
         return False
     folder = version / FOLDER
     folder.mkdir(parents=True)
     try:
-        facts = _known(acceleration, folder) or _measured(acceleration, folder)
-    except (Unfit, RuntimeError) as error:  # RuntimeError: an operation that OpenVINO does not have
+        manifest = _known(acceleration, folder) or _measured(acceleration, folder)
+    except (IncompatibleNetwork, RuntimeError) as error:  # RuntimeError: an operation that OpenVINO does not have
         shutil.rmtree(folder)
         reason = str(error).strip().splitlines()[0]
         if acceleration.precision.required:
-            raise Unfit(reason) from error
+            raise IncompatibleNetwork(reason) from error
         report(f"TensorFlow runs the network: {reason}")
         return False
-    facts.write(folder)
+    manifest.write(folder)
     _save_around(folder / AROUND, acceleration.steps)
     report(
-        f"OpenVINO runs the network in {facts.precision}: {facts.speedup:g} times as fast as TensorFlow, "
-        f"answers within {facts.largest_difference:.1g}"
+        f"OpenVINO runs the network in {manifest.precision}: {manifest.speedup:g} times as fast as TensorFlow, "
+        f"answers within {manifest.largest_difference:.1g}"
     )
     return True
 
 
 def takes_images_of_one_size(graph: FrozenGraph) -> bool:
-    """Whether the network takes nothing but any number of float32 images (n, height, width, channels)."""
+    """Whether the only input is a batch of float32 images (n, height, width, channels) of one size."""
     specs = list(graph.specs.values())
     takes_images = len(specs) == 1 and specs[0].dtype == tf.float32 and specs[0].shape.rank == 4
     return takes_images and specs[0].shape[0] is None and None not in specs[0].shape[1:]
@@ -135,16 +136,20 @@ def _is_worth_trying(graph: FrozenGraph) -> bool:
     return graph.graph_def.ByteSize() >= SMALLEST_BYTES
 
 
-def _known(acceleration: Acceleration, folder: Path) -> Facts | None:
-    """The network of another version by a link to it, with what was measured there; None where it has none or another."""
+def _known(acceleration: Acceleration, folder: Path) -> NetworkManifest | None:
+    """Hard links to the network of another version, with the measurements made there; None if it has none."""
     there = acceleration.same_as and acceleration.same_as / FOLDER
-    if not there or not (there / FACTS).is_file():
+    if not there or not (there / MANIFEST).is_file():
         return None
-    facts = Facts.read(there)
+    manifest = NetworkManifest.read(there)
     for name in _files(folder):
         _link(there / name, folder / name)
-    facts = replace(facts, signatures=_outputs(acceleration))
-    return facts if facts.precision == acceleration.precision.name else _measured(acceleration, folder, facts.outputs)
+    manifest = replace(manifest, signatures=_outputs(acceleration))
+    return (
+        manifest
+        if manifest.precision == acceleration.precision.name
+        else _measured(acceleration, folder, manifest.outputs)
+    )
 
 
 def _files(folder: Path) -> list[str]:
@@ -152,7 +157,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def _link(source: Path, target: Path) -> None:
-    """One file on disk for all versions with this network; a copy where the file system has no links."""
+    """A hard link, or a copy if the file system does not support links."""
     try:
         os.link(source, target)
     except OSError:
@@ -163,19 +168,19 @@ def _outputs(acceleration: Acceleration) -> dict[str, Sequence[str]]:
     return {name: list(steps.outputs) for name, steps in acceleration.steps.items()}
 
 
-def _measured(acceleration: Acceleration, folder: Path, outputs: Sequence[str] = ()) -> Facts:
-    """Convert, unless `outputs` says that it is done; compare and time. Raises Unfit where TensorFlow does as well."""
+def _measured(acceleration: Acceleration, folder: Path, outputs: Sequence[str] = ()) -> NetworkManifest:
+    """Convert (unless `outputs` are given), compare and time. Raises IncompatibleNetwork if TensorFlow is fast enough."""
     outputs = outputs or convert(acceleration.graph, folder)
     network = Network(Weights(folder / NETWORK), acceleration.precision.name, outputs)
     difference = _difference(network, acceleration)
     speedup = _speedup(network, acceleration.reference)
     least = acceleration.precision.least_speedup
     if speedup < least:
-        raise Unfit(
+        raise IncompatibleNetwork(
             f"OpenVINO in {acceleration.precision.name} is {speedup:.2f} times as fast, expected at least {least:g}"
         )
     grey = network.run(np.full((1, *network.shape), 0.5, np.float32))
-    return Facts(
+    return NetworkManifest(
         precision=acceleration.precision.name,
         speedup=round(speedup, 2),
         largest_difference=float(f"{difference:.2g}"),
@@ -188,7 +193,7 @@ def _measured(acceleration: Acceleration, folder: Path, outputs: Sequence[str] =
 
 
 def convert(graph: FrozenGraph, folder: Path) -> list[str]:
-    """Write the network in OpenVINO's form, for one image; returns its outputs in OpenVINO's order. Raises Unfit."""
+    """Write the network in OpenVINO's format for one image; returns its outputs in order. Raises IncompatibleNetwork."""
     openvino = import_openvino()
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary) / "frozen.pb"
@@ -203,26 +208,32 @@ def convert(graph: FrozenGraph, folder: Path) -> list[str]:
 def _alias(output: Any, graph: FrozenGraph) -> str:
     found = [alias for alias, name in graph.outputs.items() if name in output.get_names()]
     if len(found) != 1:
-        raise Unfit(f"OpenVINO's output {sorted(output.get_names())} stands for {found or 'none'} of the network's")
+        raise IncompatibleNetwork(
+            f"OpenVINO's output {sorted(output.get_names())} corresponds to {found or 'none'} of the network's outputs"
+        )
     return found[0]
 
 
 def _difference(network: Network, acceleration: Acceleration) -> float:
-    """The largest, over images and outputs. Raises Unfit for more than is allowed, or another shape."""
+    """The largest absolute difference over images and outputs. Raises IncompatibleNetwork if it or a shape is wrong."""
     images, largest = trial_images(network.shape), 0.0
     expected, answers = acceleration.reference(tf.constant(images)), network.run(images)
     for name, value in expected.items():
         if answers[name].shape != tuple(value.shape):
-            raise Unfit(f'OpenVINO gives "{name}" the shape {answers[name].shape}, TensorFlow {tuple(value.shape)}')
+            raise IncompatibleNetwork(
+                f'OpenVINO gives "{name}" the shape {answers[name].shape}, TensorFlow {tuple(value.shape)}'
+            )
         largest = max(largest, float(np.abs(answers[name] - value.numpy()).max()))
     if not largest <= acceleration.precision.tolerance:
         tolerance = acceleration.precision.tolerance
-        raise Unfit(f"OpenVINO's answers differ from TensorFlow's by {largest:.2g}, expected at most {tolerance:g}")
+        raise IncompatibleNetwork(
+            f"OpenVINO's answers differ from TensorFlow's by {largest:.2g}, expected at most {tolerance:g}"
+        )
     return largest
 
 
 def trial_images(shape: tuple[int, ...], count: int = TRIAL_IMAGES) -> np.ndarray:
-    """Images in [0, 1] with light and colour that change in coarse and fine patches, like a photo's: (count, *shape)."""
+    """Images in [0, 1] with coarse and fine random patches, similar to photos: (count, *shape)."""
     coarse = tf.random.stateless_uniform((count, 5, 5, shape[-1]), (1, 2))
     fine = tf.random.stateless_uniform((count, 50, 50, shape[-1]), (3, 4))
     size = shape[:2]
@@ -231,9 +242,9 @@ def trial_images(shape: tuple[int, ...], count: int = TRIAL_IMAGES) -> np.ndarra
 
 
 def _speedup(network: Network, reference: Function) -> float:
-    """TensorFlow's processor time for one image over OpenVINO's: the median of rounds that take turns.
+    """TensorFlow's processor time for one image over OpenVINO's: the median of alternating rounds.
 
-    Processor time, since what other programs take from the waiting time would decide by chance.
+    Processor time, since other programs would distort wall-clock time.
     """
     image = trial_images(network.shape, 1)
     tensor = tf.constant(image)
@@ -249,7 +260,7 @@ def _seconds(run: Callable[[], object]) -> float:
 
 
 def processor() -> str:
-    """The processor's name, as the system gives it."""
+    """The processor's name from /proc/cpuinfo."""
     with_name = [line for line in _cpuinfo() if line.startswith("model name")]
     return with_name[0].partition(":")[2].strip() if with_name else platform.processor() or platform.machine()
 
@@ -260,7 +271,7 @@ def _cpuinfo() -> list[str]:
 
 
 def _save_around(folder: Path, steps: Mapping[str, Steps]) -> None:
-    """What stands before and after the network, as a SavedModel without it."""
+    """Save the steps before and after the network as a SavedModel without the network."""
     signatures = {BEFORE + each.alias: each.before for each in steps.values() if each.before}
     signatures |= {AFTER + name: each.after for name, each in steps.items() if each.after}
     tf.saved_model.save(tf.Module(), str(folder), signatures=signatures)

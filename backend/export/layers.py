@@ -98,7 +98,7 @@ def detected_classes(
     return {**counted, DETECTED_NAMES: tf.where(known, found, "")}
 
 
-def each_in_its_own_size(
+def map_ragged(
     contents: tf.Tensor, wanted: ImageInput, network: Callable[[tf.Tensor], dict[str, tf.Tensor]]
 ) -> dict[str, tf.Tensor]:
     """Let a network that takes any size see each picture as it is, one after the other, since sizes differ.

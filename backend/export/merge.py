@@ -27,7 +27,7 @@ from backend.export.inspection import input_specs
 from backend.export.saved_model import write_version
 from backend.serving.photos.preprocessing import decode_base64
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE
-from backend.serving.versions.runtimes import Unfit
+from backend.serving.versions.runtimes import IncompatibleNetwork
 from backend.serving.versions.servable import DESCRIPTION_FILE
 
 Function = tf.types.experimental.ConcreteFunction
@@ -114,7 +114,8 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
                       scores           image_bytes                             -> prediction and what else it gives
                       labels           image                                   -> labels string (n, k), probabilities (n, k)
       decode bytes    the same without image_bytes, each of input_bytes string (n)
-    With encode png the image output becomes output_bytes string (n); a network that takes any size then sees each picture in its
+    With encode png the image output becomes output_bytes string (n); a network that takes any size then sees each picture in
+    its
     own, unless `size` says. All share one frozen network. Which numbers stand for black and white is what the options say,
     else what the source says of itself, else what its last operation gives away, else 0 and 1 if a trial keeps to them: said in
     the report, and refused where it stays open.
@@ -144,7 +145,7 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
     folder, warmup = source.resolve().parent, merger.warmup(merged)
     try:
         return write_version(folder, tf.Module(), merged, description or None, warmup, acceleration, report)
-    except Unfit as error:
+    except IncompatibleNetwork as error:
         raise MergeError(f"--fast does not pay on this machine: {error}") from error
 
 
@@ -451,9 +452,7 @@ class Merger:
         def signature(**inputs: tf.Tensor) -> Tensors:
             contents = decode(inputs.pop(alias))
             if self.wanted.size is None:
-                return layers.each_in_its_own_size(
-                    contents, self.wanted, lambda image: answer(self.network(image, **inputs))
-                )
+                return layers.map_ragged(contents, self.wanted, lambda image: answer(self.network(image, **inputs)))
             images = layers.images_from_bytes(contents, self.wanted)
             if inputs:
                 return answer(self.network(images, **inputs))
@@ -495,10 +494,10 @@ class Merger:
         if spec.dtype.is_integer:
             return
         stated = options.output_range or description.get("output_range")
-        given_away = value_ranges.given_away(self.frozen.structured_outputs[self.image_output])
+        bounded_by_last_op = value_ranges.bounded_by_last_op(self.frozen.structured_outputs[self.image_output])
         origin = "" if options.output_range else ", as the source says"
-        if stated is None and given_away:
-            stated, origin = given_away[1], f", by its last operation, {given_away[0]}"
+        if stated is None and bounded_by_last_op:
+            stated, origin = bounded_by_last_op[1], f", by its last operation, {bounded_by_last_op[0]}"
             if stated != (0.0, 1.0) and not (options.input_range or _scaled(options) or "input_range" in description):
                 raise MergeError(
                     f'output "{self.image_output}" holds numbers from {stated[0]:g} to {stated[1]:g}{origin}; whether the input '

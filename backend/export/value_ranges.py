@@ -17,7 +17,7 @@ PASSING = {
 RANGES = {"Tanh": (-1.0, 1.0), "Sigmoid": (0.0, 1.0), "Softmax": (0.0, 1.0)}
 
 
-def given_away(output: tf.Tensor) -> tuple[str, tuple[float, float]] | None:
+def bounded_by_last_op(output: tf.Tensor) -> tuple[str, tuple[float, float]] | None:
     """The operation that bounds `output`, a tensor of a graph without function calls, and its bounds; None if none does."""
     operation = output.op
     while operation.type in PASSING:

@@ -14,13 +14,13 @@ from gunicorn.errors import HaltServer
 
 log = logging.getLogger("dogsnap")
 
-# A new worker that has not loaded its models by then is given up, and the old one goes on with the old settings.
+# If a new worker has not loaded its models by then, it is stopped, and the old one goes on with the old settings.
 RELOAD_SECONDS = 120.0
-LOOK_SECONDS = 0.1
+CHECK_SECONDS = 0.1
 
 
 class Flag:
-    """A byte that a process shares with those it forks: set once, seen by all."""
+    """A byte in memory shared with forked processes: set once, visible to all."""
 
     def __init__(self) -> None:
         self._byte = mmap.mmap(-1, 1)
@@ -40,7 +40,7 @@ class Arbiter(GunicornArbiter):
         self._reloading = self._has_served = False
 
     def handle_hup(self) -> None:
-        """Settings that cannot be used are told and change nothing."""
+        """Reload, unless the new settings are wrong."""
         if self.app.reread():
             super().handle_hup()
 
@@ -58,13 +58,15 @@ class Arbiter(GunicornArbiter):
         if newest is None or len(self.WORKERS) <= self.num_workers or newest.ready.is_set():
             super().manage_workers()
         elif time.monotonic() - newest.since > RELOAD_SECONDS and not newest.aborted:
-            log.error("the new settings are given up: no model was loaded in %d s; the old ones hold", RELOAD_SECONDS)
+            log.error(
+                "the new worker loaded no model in %d s and is stopped; the old settings stay in use", RELOAD_SECONDS
+            )
             newest.aborted = True
             self.app.give_up()
             self.kill_worker(newest.pid, signal.SIGKILL)
 
     def reap_workers(self) -> None:
-        """As gunicorn does, but once a worker has served, one that cannot start does not end the server: another is tried."""
+        """As gunicorn does, but after a first good start a worker that cannot start is tried again in place of exiting."""
         try:
             super().reap_workers()
         except HaltServer as error:
@@ -73,12 +75,12 @@ class Arbiter(GunicornArbiter):
             log.error("a worker could not start: %s", error.reason)
             if self._reloading:
                 self.app.give_up()
-            time.sleep(1)  # what keeps it from starting may last, and the next one is forked at once
+            time.sleep(1)  # the cause may last, and gunicorn forks the next one at once
         if self._reloading:
             self.manage_workers()
 
     def stop(self, graceful: bool = True) -> None:
-        """gunicorn measures how long workers may drain by the wall clock, which may jump; so they are waited for here."""
+        """Wait for draining workers by the monotonic clock; gunicorn uses the wall clock, which may jump."""
         if graceful:
             sock.close_sockets(self.LISTENERS, unlink=False)
             self.LISTENERS = []
@@ -86,11 +88,11 @@ class Arbiter(GunicornArbiter):
             end = time.monotonic() + self.cfg.graceful_timeout
             while self.WORKERS and time.monotonic() < end and not self._is_hurried():
                 self.reap_workers()
-                time.sleep(LOOK_SECONDS)
+                time.sleep(CHECK_SECONDS)
         super().stop(graceful=False)
 
     def _is_hurried(self) -> bool:
-        """Whether somebody pressed Ctrl-C again."""
+        """Whether Ctrl-C was pressed again."""
         with suppress(queue.Empty):
             return self.SIG_QUEUE.get_nowait() in (signal.SIGINT, signal.SIGQUIT)
         return False

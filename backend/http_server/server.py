@@ -24,12 +24,12 @@ from backend.tracing import Tracing
 
 log = logging.getLogger("dogsnap")
 
-# A socket is not moved while clients are connected to it.
+# Settings that SIGHUP cannot change: the sockets stay open.
 FIXED = ("host", "port", "grpc_port")
 
 
 def refuse_wrong_models(settings: Settings) -> None:
-    """End a worker whose configuration file cannot be read, and gunicorn with it if it is the first."""
+    """Exit if the configuration file cannot be read; at the first start gunicorn exits too."""
     from backend.serving.versions.model_configs import configured_models
 
     try:
@@ -40,7 +40,7 @@ def refuse_wrong_models(settings: Settings) -> None:
 
 
 def _leave_libraries_alone() -> None:
-    """Keep the collector of garbage from going through TensorFlow's half a million objects: all threads wait meanwhile."""
+    """Exempt TensorFlow's half a million objects from garbage collection, during which all threads wait."""
     gc.collect()
     gc.freeze()
 
@@ -49,7 +49,7 @@ class Server(BaseApplication):
     """Our settings in gunicorn's terms; `load` runs in the worker, after the fork."""
 
     def __init__(self, settings: Settings, reread: Callable[[], Settings]):
-        """`reread` gives the settings as they are now, and raises click.ClickException for wrong ones."""
+        """`reread` returns the current settings, and raises click.ClickException if they are wrong."""
         self.settings = self._last_good = settings
         self._reread = reread
         self.predictor: Any = None
@@ -66,18 +66,18 @@ class Server(BaseApplication):
         Arbiter(self).run()
 
     def reread(self) -> bool:
-        """Take the settings as they are now; False, and the old ones hold, if they are wrong. The doors stay where they are."""
+        """Reload the settings; if they are wrong, keep the old ones and return False. Addresses and ports stay."""
         try:
             new = self._reread()
         except click.ClickException as error:
-            log.error("the settings are wrong, the old ones hold: %s", error.format_message())
+            log.error("the settings are wrong and the old ones stay in use: %s", error.format_message())
             return False
         fixed = {name: getattr(self.settings, name) for name in FIXED}
         moved = [flag(name) for name in FIXED if getattr(new, name) != fixed[name]]
         if moved:
-            log.error("%s cannot change without a restart and holds", ", ".join(moved))
+            log.error("%s cannot change without a restart", ", ".join(moved))
         self._last_good, self.settings = self.settings, dataclasses.replace(new, **fixed)
-        log.info("the settings were read again; a new worker takes over once its models are loaded")
+        log.info("settings reloaded; a new worker takes over when its models are loaded")
         return True
 
     def give_up(self) -> None:
@@ -86,11 +86,11 @@ class Server(BaseApplication):
         self.do_load_config()
 
     def is_started(self) -> bool:
-        """Whether every model there is has been loaded, or has failed to."""
+        """Whether every model has been loaded or has failed to load."""
         return self.predictor is not None and self.predictor.repository.has_started()
 
     def load(self) -> Flask:
-        from backend.app import GATE, create_app
+        from backend.app import ACCESS_CONTROL, create_app
         from backend.middleware.overload import EarlyRefusal
 
         refuse_wrong_models(self.settings)
@@ -99,17 +99,15 @@ class Server(BaseApplication):
             self.tracing = Tracing(self.settings.otlp_endpoint)
         app = create_app(self.settings, self.predictor, self.tracing)
         self._early = EarlyRefusal(app, self.predictor)
-        self.grpc = self.open_grpc(app.extensions[GATE])
+        self.grpc = self.open_grpc(app.extensions[ACCESS_CONTROL])
         _leave_libraries_alone()
         self.predictor.repository.start(self.settings.poll_seconds, self.announce)
         return app
 
     def create_predictor(self) -> Any:
-        """One that runs the models here, or has an engine run them."""
+        """A predictor that runs the models, or the gateway's."""
         if self.settings.engine:
-            os.environ.setdefault(
-                "GRPC_VERBOSITY", "NONE"
-            )  # read at gRPC's import; what matters is in our log, in its form
+            os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when gRPC is imported; our log reports failures
             from backend.gateway.assembly import create_gateway
 
             return create_gateway(self.settings)
@@ -117,29 +115,29 @@ class Server(BaseApplication):
 
         return create_predictor(self.settings)
 
-    def open_grpc(self, gate: Any) -> Any:
+    def open_grpc(self, access_control: Any) -> Any:
         if not self.settings.grpc_port:
             return None
         from backend.protocols.tf_serving_grpc import GrpcServer
 
-        return GrpcServer(self.settings, self.predictor, gate, self.tracing)
+        return GrpcServer(self.settings, self.predictor, access_control, self.tracing)
 
-    def let_in(self) -> None:
-        """Answer calls by gRPC from now on; gunicorn sees to HTTP."""
+    def start_grpc(self) -> None:
+        """Answer gRPC calls from now on; gunicorn handles HTTP."""
         if self.grpc is not None:
             self.grpc.start()
 
-    def sentence_if_full(self, method: str, path: str) -> str | None:
+    def refusal_if_full(self, method: str, path: str) -> str | None:
         """Why a request that has just begun to arrive is refused; None if it is not."""
-        if self.settings.enable_cors:  # a page of another host can read no answer without the application's headers
+        if self.settings.enable_cors:  # pages of other origins need the CORS headers of the application
             return None
-        return self._early.sentence(method, path)
+        return self._early.refusal(method, path)
 
     def announce(self) -> None:
         log.info("ready: open %s/", local_url(self.settings))
 
     def drain(self) -> None:
-        """Let nobody in any more by gRPC; gunicorn sees to HTTP."""
+        """Refuse new gRPC calls; gunicorn handles HTTP."""
         if self.grpc is not None:
             self.grpc.drain()
 

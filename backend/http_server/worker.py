@@ -354,7 +354,7 @@ class WholeRequestWorker(ThreadWorker):
         incoming.take(piece)
         self.held += len(piece)
         conn.held += len(piece)
-        if is_new and incoming.has_length() and (full := self._sentence_if_full(incoming)):
+        if is_new and incoming.has_length() and (full := self._refusal_if_full(incoming)):
             self._turn_away(conn, full)
         elif incoming.is_done:
             self._hand_over(conn)
@@ -370,10 +370,10 @@ class WholeRequestWorker(ThreadWorker):
             incoming.expects_continue = False
             _send(conn, CONTINUE)
 
-    def _sentence_if_full(self, incoming: Incoming) -> str | None:
+    def _refusal_if_full(self, incoming: Incoming) -> str | None:
         """At eight times capacity, a thread for each that is refused anyway would take a core from those that are answered."""
         method, _, rest = bytes(incoming.data[: incoming.data.find(b"\r\n")]).decode("latin-1").partition(" ")
-        return self.app.sentence_if_full(method, rest.partition(" ")[0].partition("?")[0])
+        return self.app.refusal_if_full(method, rest.partition(" ")[0].partition("?")[0])
 
     def _turn_away(self, conn: Connection, sentence: str) -> None:
         """Refuse without a thread; whoever has sent all may ask again on the same connection."""

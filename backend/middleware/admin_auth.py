@@ -10,15 +10,15 @@ from backend.errors import PermissionDenied, Unauthenticated
 from backend.settings import Settings
 
 TOKEN = "--admin-token (DOGSNAP_ADMIN_TOKEN)"
-# Set by proxies: then the address the server sees is the proxy's, and says nothing about who asks.
+# Set by proxies: the address that the server sees is then the proxy's and not the client's.
 FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via")
 
 
 def check_access(settings: Settings, address: str, headers: Mapping[str, str]) -> None:
-    """Raises Unauthenticated or PermissionDenied unless the sender of `headers`, seen at `address`, may administer.
+    """Raises Unauthenticated or PermissionDenied unless a request with `headers` from `address` may administer.
 
-    The token alone decides where one is set: no page of another site knows it. Without one, the request must come from
-    this machine to a server that only this machine reaches, and not from a page of another site in its browser.
+    If a token is set, it alone decides: no page of another site knows it. Without one, the server must listen on a loopback
+    address, and the request must come from this machine and not from a page of another site in its browser.
     """
     if settings.admin_token:
         _check_token(settings.admin_token, headers.get("Authorization", ""))
@@ -27,8 +27,8 @@ def check_access(settings: Settings, address: str, headers: Mapping[str, str]) -
         _check_own_page(headers)
 
 
-def check_observer(settings: Settings, address: str, headers: Mapping[str, str]) -> None:
-    """Raises Unauthenticated or PermissionDenied unless the sender may read the metrics: a program here, or who has the token."""
+def check_metrics_access(settings: Settings, address: str, headers: Mapping[str, str]) -> None:
+    """Raises Unauthenticated or PermissionDenied unless the request comes from this machine or has the token."""
     if is_loopback(address) and not any(name in headers for name in FORWARDED):
         return
     if not settings.admin_token:
@@ -37,7 +37,7 @@ def check_observer(settings: Settings, address: str, headers: Mapping[str, str])
 
 
 def knows_token(settings: Settings, headers: Mapping[str, str]) -> bool:
-    """Whether the sender of `headers` sends the token; nobody does where none is set."""
+    """Whether `headers` contain the token; False if none is set."""
     return bool(settings.admin_token) and _is_same(_bearer(headers.get("Authorization", "")), settings.admin_token)
 
 
@@ -57,7 +57,7 @@ def _bearer(authorization: str) -> str:
 
 
 def _is_same(received: str, token: str) -> bool:
-    # Digests have one length, so that neither length nor content can be guessed from the time the comparison takes.
+    # Digests have one length, so that the time of the comparison reveals neither the length nor the content of the token.
     return hmac.compare_digest(_digest(received), _digest(token))
 
 
@@ -83,7 +83,7 @@ def _check_local(settings: Settings, address: str, headers: Mapping[str, str]) -
 
 
 def _check_own_page(headers: Mapping[str, str]) -> None:
-    """A browser on this machine carries requests of any site: as one of that site's (Origin), or under its name (Host)."""
+    """A browser on this machine sends requests of any site: with its Origin, or by DNS rebinding with its name as Host."""
     host = headers.get("Host", "")
     if host and not is_loopback(_host_name(host)):
         raise PermissionDenied(f"the request names the host {host}; expected localhost or 127.0.0.1, or set {TOKEN}")
@@ -106,7 +106,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _authority(origin: str) -> str:
-    """Host and port of an Origin header; "" for one that names none, or nonsense."""
+    """Host and port of an Origin header; "" for one without a host or that cannot be parsed."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:

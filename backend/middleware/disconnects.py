@@ -8,14 +8,14 @@ from contextlib import suppress
 
 from flask import Flask, current_app, has_request_context, request
 
-from backend.serving.inference.executor import WhenGone
+from backend.serving.inference.executor import OnDisconnect
 
-# A client that closed its side counts as gone, as it does for nginx: one that only stops sending looks the same.
+# A client that closed its side counts as disconnected, as for nginx: one that only stops sending looks the same.
 GONE = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR | select.EPOLLONESHOT
-NAME = "dogsnap.hangups"
+EXTENSION = "dogsnap.disconnects"
 
 
-class Hangups:
+class DisconnectWatcher:
     """One thread for all connections; it starts with the first."""
 
     def __init__(self) -> None:
@@ -24,8 +24,8 @@ class Hangups:
         self._lock = threading.Lock()
         self._started = False
 
-    def when_gone(self, connection: socket.socket, tell: Callable[[], object]) -> bool:
-        """Call `tell` once if the client hangs up; False if the connection is closed already."""
+    def on_disconnect(self, connection: socket.socket, tell: Callable[[], object]) -> bool:
+        """Call `tell` once if the client disconnects; False if the connection is closed already."""
         number = connection.fileno()
         with self._lock:
             try:
@@ -51,7 +51,7 @@ class Hangups:
     def _start(self) -> None:
         if not self._started:
             self._started = True
-            threading.Thread(target=self._run, name="hangups", daemon=True).start()
+            threading.Thread(target=self._run, name="disconnects", daemon=True).start()
 
     def _run(self) -> None:
         while True:
@@ -62,21 +62,21 @@ class Hangups:
                     tell()
 
 
-def prepare(app: Flask) -> None:
-    app.extensions[NAME] = Hangups()
+def init_app(app: Flask) -> None:
+    app.extensions[EXTENSION] = DisconnectWatcher()
     app.teardown_request(_forget)
 
 
-def client_gone() -> WhenGone | None:
-    """What tells the executor that the client of this request is gone; None where no HTTP server holds its connection."""
+def disconnect_callback() -> OnDisconnect | None:
+    """What registers a callback for the disconnect of this request's client; None without an HTTP connection."""
     connection = request.environ.get("gunicorn.socket") if has_request_context() else None
     if connection is None:
         return None
-    hangups = current_app.extensions[NAME]
-    return lambda tell: hangups.when_gone(connection, tell)
+    watcher = current_app.extensions[EXTENSION]
+    return lambda tell: watcher.on_disconnect(connection, tell)
 
 
 def _forget(_: BaseException | None) -> None:
     connection = request.environ.get("gunicorn.socket")
     if connection is not None:
-        current_app.extensions[NAME].forget(connection)
+        current_app.extensions[EXTENSION].forget(connection)

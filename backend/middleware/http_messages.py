@@ -27,10 +27,10 @@ JSON_LIMITS = "JSON_LIMITS"
 FLAT_VALUES = 100_000  # of an object of a few fields, counted as JsonLimits does
 GZIP_FROM_BYTES = 1024  # smaller replies fit one network packet anyway
 GZIP_LEVEL = 4  # of 9: floats shrink little, so more work gains little
-# What pages of other hosts may send; and what they may read beside the body.
+# Headers that pages of other origins may send, and those that they may read.
 CORS_SENT = "Content-Type, X-Api-Key, Authorization, X-Request-Key, X-Request-Id"
 CORS_READ = "X-Request-Id, Retry-After, X-Dogsnap-Model-Version"
-# A client may take so long to read a piece of its answer that fits no buffer of the system; it holds a thread meanwhile.
+# A client may take this long to read a piece of its answer that does not fit into the system's buffers.
 SEND_SECONDS, SEND_BYTES = 15.0, 64 * 1024
 
 
@@ -41,8 +41,8 @@ class MemoryRequest(Request):
         return io.BytesIO()
 
 
-def prepare(app: Flask, settings: Settings) -> None:
-    """Give `app` request ids, the error body, gzip replies, and CORS if it is enabled."""
+def init_app(app: Flask, settings: Settings) -> None:
+    """Give `app` request ids, the error body, gzip compression, and CORS if it is enabled."""
     app.request_class = MemoryRequest
     app.config[JSON_LIMITS] = JsonLimits(settings.max_json_depth, settings.max_json_values)
     app.before_request(_take_request_id)
@@ -51,7 +51,7 @@ def prepare(app: Flask, settings: Settings) -> None:
     app.after_request(_compress)
     app.after_request(_add_request_id)
     if settings.enable_cors:
-        app.after_request(_allow_other_hosts)
+        app.after_request(_add_cors_headers)
     if settings.access_log:
         app.after_request(_log_access)
     app.register_error_handler(DogsnapError, error_response)
@@ -62,7 +62,7 @@ def prepare(app: Flask, settings: Settings) -> None:
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Strict JSON: NaN and infinities, which JSON does not know, are written as null."""
+    """Strict JSON: NaN and infinities, which JSON does not have, become null."""
     body = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     return Response(body, status, headers, mimetype="application/json")
 
@@ -76,7 +76,9 @@ def error_response(error: DogsnapError) -> Response:
     """The one error body: {"error": sentence, "request_id": id}."""
     if isinstance(error, TooLarge):
         _drain()
-    message = error.message.encode("utf-8", "replace").decode()  # half a surrogate pair, echoed, is no UTF-8
+    message = error.message.encode(
+        "utf-8", "replace"
+    ).decode()  # an unpaired surrogate from the request cannot be encoded
     response = json_response({"error": message, "request_id": g.request_id}, error.http_status)
     if hasattr(error, "retry_after"):
         response.headers["Retry-After"] = str(error.retry_after)
@@ -133,7 +135,7 @@ def read_body(max_mebibytes: int, variable: str) -> bytes:
     if (request.content_length or 0) > limit:
         raise too_large(f"{request.content_length / MEBIBYTE:.1f} MiB", max_mebibytes, variable)
     request.max_content_length = None
-    # At once: in Werkzeug's pieces of 64 KiB, gunicorn copies what it holds for each (10 ms for 7 MB).
+    # In one read: Werkzeug reads 64 KiB at a time, for each of which gunicorn copies its buffer (10 ms for 7 MB).
     body = request.environ["wsgi.input"].read(limit + 1 if _is_chunked() else request.content_length or 0)
     if len(body) < (request.content_length or 0):
         raise InvalidArgument(f"the body ended early: {request.content_length} bytes were promised, {len(body)} came")
@@ -150,7 +152,7 @@ def tensor_fields(settings: Settings) -> AbstractContextManager[dict[str, Any]]:
 
 
 def check_form_size(max_mebibytes: int, variable: str) -> None:
-    """Call before the first look at request.form or request.files. Raises TooLarge naming the limit."""
+    """Call before request.form or request.files is used. Raises TooLarge naming the limit."""
     limit = max_mebibytes * MEBIBYTE
     if (request.content_length or 0) > limit:
         raise too_large(f"{request.content_length / MEBIBYTE:.1f} MiB", max_mebibytes, variable)
@@ -162,7 +164,7 @@ def check_form_size(max_mebibytes: int, variable: str) -> None:
 
 
 def contents_of(file: FileStorage) -> bytes:
-    """An uploaded file, which is not kept in the form as well."""
+    """The bytes of an uploaded file, which is closed to free its copy."""
     with closing(file):
         return file.read()
 
@@ -185,7 +187,7 @@ def _inflate(body: bytes, limit: int) -> bytes:
 
 
 def _drain() -> None:
-    """Read the rest of the body, which is in memory already: what is left unread would end the connection."""
+    """Read the rest of the body, which is in memory already: with unread bytes the connection would be closed."""
     with suppress(OSError, ParseException):
         while request.environ["wsgi.input"].read(MEBIBYTE):
             pass
@@ -231,9 +233,9 @@ def text_field(name: str, value: Any) -> str:
     return value or ""
 
 
-def request_key() -> str:
-    """What keeps the sender of this request on one side of a split."""
-    return client_identity.request_key(request.headers, request.remote_addr or "")
+def sticky_key() -> str:
+    """The key that keeps the client of this request on one side of a split."""
+    return client_identity.sticky_key(request.headers, request.remote_addr or "")
 
 
 def _take_request_id() -> None:
@@ -259,10 +261,10 @@ def _compress(response: Response) -> Response:
     return response
 
 
-def _allow_other_hosts(response: Response) -> Response:
+def _add_cors_headers(response: Response) -> Response:
     response.headers["Access-Control-Allow-Origin"] = "*"
     response.headers["Access-Control-Allow-Methods"] = "POST, GET"
-    # To who does not ask for more, TensorFlow Serving's answer.
+    # Without Access-Control-Request-Headers, answer exactly as TensorFlow Serving does.
     asks = "Access-Control-Request-Headers" in request.headers
     response.headers["Access-Control-Allow-Headers"] = CORS_SENT if asks else "Content-Type"
     response.headers["Access-Control-Expose-Headers"] = CORS_READ

@@ -8,38 +8,38 @@ from werkzeug.exceptions import HTTPException
 from backend.errors import Full
 from backend.serving.inference.predictor import Predictor
 
-# What answers with or about models, by blueprint, and what metrics call it. What runs a model is sent by POST.
-DOORS = {"app_api": "api", "simple": "simple", "tf_serving": "rest"}
+# The blueprints that answer with or about models, and their names in the metrics. Requests that run a model are POSTs.
+PROTOCOLS = {"app_api": "api", "simple": "simple", "tf_serving": "rest"}
 
 
-def prepare(app: Flask, predictor: Predictor) -> None:
-    """Needs the request id, which the error body carries: call it after `http.prepare`."""
+def init_app(app: Flask, predictor: Predictor) -> None:
+    """Call it after `http_messages.init_app`, which sets the request id of error bodies."""
 
     @app.before_request
     def refuse_if_full() -> None:
-        if request.method == "POST" and request.blueprint in DOORS:
-            predictor.refuse_if_full(DOORS[request.blueprint])
+        if request.method == "POST" and request.blueprint in PROTOCOLS:
+            predictor.refuse_if_full(PROTOCOLS[request.blueprint])
 
 
 class EarlyRefusal:
-    """Says of a request, once its head is here, whether its body need not come and no thread need look at it.
+    """Decides from a request's head whether it is refused before its body is received and without a thread.
 
-    What it is not asked about (a body in chunks), or what fills the last place meanwhile, `prepare` refuses.
+    Requests that it does not see (chunked bodies), or that come when the last place was just taken, are refused in `init_app`.
     """
 
     def __init__(self, app: Flask, predictor: Predictor):
         self._routes = app.url_map.bind("")
         self._predictor = predictor
-        self._door_of = lru_cache(1024)(self._match)
+        self._protocol_of = lru_cache(1024)(self._match)
 
-    def sentence(self, method: str, path: str) -> str | None:
-        """Why it is refused, which counts as such; None if it is not."""
+    def refusal(self, method: str, path: str) -> str | None:
+        """Why the request is refused, which is counted in the metrics; None if it is accepted."""
         if method != "POST" or not self._predictor.is_full():
             return None
-        door = self._door_of(path)
+        protocol = self._protocol_of(path)
         try:
-            if door is not None:
-                self._predictor.refuse_if_full(door)
+            if protocol is not None:
+                self._predictor.refuse_if_full(protocol)
         except Full as error:
             return error.message
         return None
@@ -49,4 +49,4 @@ class EarlyRefusal:
             endpoint, _ = self._routes.match(path, "POST")
         except HTTPException:
             return None
-        return DOORS.get(endpoint.rpartition(".")[0])
+        return PROTOCOLS.get(endpoint.rpartition(".")[0])

@@ -10,11 +10,11 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
 }
-HTTPS_ALONE = {"Strict-Transport-Security": "max-age=31536000"}  # a year, the least that browsers' own lists take
+HTTPS_ONLY = {"Strict-Transport-Security": "max-age=31536000"}  # one year, the minimum for browsers' preload lists
 
 
-def prepare(app: Flask, settings: Settings) -> None:
-    headers = {**HEADERS, **(HTTPS_ALONE if settings.tls_cert else {})}
+def init_app(app: Flask, settings: Settings) -> None:
+    headers = {**HEADERS, **(HTTPS_ONLY if settings.tls_cert else {})}
 
     @app.after_request
     def protect(response: Response) -> Response:

@@ -8,7 +8,7 @@ from backend.settings import Settings
 
 
 def open_port(server: grpc.Server, address: str, settings: Settings) -> None:
-    """Raises RuntimeError when the port cannot be had."""
+    """Bind the port of a gRPC server. Raises RuntimeError if it cannot be bound."""
     if settings.tls_cert:
         pair = (Path(settings.tls_key).read_bytes(), Path(settings.tls_cert).read_bytes())
         server.add_secure_port(address, grpc.ssl_server_credentials([pair]))

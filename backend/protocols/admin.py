@@ -16,7 +16,7 @@ from backend.serving.traffic.switch_log import Switch, Who
 from backend.settings import Settings
 
 SHOWN_SWITCHES = 50
-# What the paths that switch take, by the name of their function.
+# The request bodies of the routes that switch, by the name of their view function.
 BODIES = {
     "label": Body({"version": VERSION}, {"from": VERSION, "by": TEXT}),
     "default": Body({"version": VERSION}, {"by": TEXT}),
@@ -28,63 +28,63 @@ BODIES = {
 
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
-    door = Blueprint("admin", __name__, url_prefix="/api/admin")
+    routes = Blueprint("admin", __name__, url_prefix="/api/admin")
     board = Switchboard(predictor.repository)
-    door.before_request(lambda: check_access(settings, request.remote_addr or "", request.headers))
-    door.after_request(_keep_nowhere)
+    routes.before_request(lambda: check_access(settings, request.remote_addr or "", request.headers))
+    routes.after_request(_forbid_caching)
 
-    @door.get("/models")
+    @routes.get("/models")
     def models() -> Response:
         return json_response(
             {"default_model": predictor.default_model(), "models": overview(predictor, predictor.repository.models())}
         )
 
-    # The names that a configuration gives may hold slashes, so that these are paths.
-    @door.get("/models/<path:model>")
+    # Model names in a configuration may contain slashes, hence "path".
+    @routes.get("/models/<path:model>")
     def one_model(model: str) -> Response:
         return json_response(_state(predictor, model))
 
-    @door.post("/models/<path:model>/labels/<path:label>")
+    @routes.post("/models/<path:model>/labels/<path:label>")
     def label(model: str, label: str) -> Response:
         fields, by = _fields()
         switch = board.label(model, label, fields["version"], by, fields.get("from", ANY))
         return _done(predictor, model, switch)
 
-    @door.post("/models/<path:model>/default")
+    @routes.post("/models/<path:model>/default")
     def default(model: str) -> Response:
         fields, by = _fields()
         return _done(predictor, model, board.default(model, fields["version"], by))
 
-    @door.post("/models/<path:model>/versions/<int:version>/<any(load, unload):what>")
+    @routes.post("/models/<path:model>/versions/<int:version>/<any(load, unload):what>")
     def load(model: str, version: int, what: str) -> Response:
         _, by = _fields()
         return _done(predictor, model, board.load(model, version, what == "load", by))
 
-    @door.post("/models/<path:model>/split")
+    @routes.post("/models/<path:model>/split")
     def split(model: str) -> Response:
         fields, by = _fields()
         return _done(predictor, model, board.split(model, fields.get("label", ""), _split(**fields), by))
 
-    @door.post("/models/<path:model>/shadow")
+    @routes.post("/models/<path:model>/shadow")
     def shadow(model: str) -> Response:
         fields, by = _fields()
         return _done(predictor, model, board.shadow(model, fields["version"], by))
 
-    @door.get("/switches")
+    @routes.get("/switches")
     def switches() -> Response:
         return json_response({"switches": log_of(board, request.args.get("model", ""))})
 
-    @door.post("/undo")
+    @routes.post("/undo")
     def undo() -> Response:
         fields, by = _fields()
         switch = board.undo(by, fields.get("id"), fields.get("model", ""))
         return _done(predictor, switch.subject.model, switch)
 
-    return door
+    return routes
 
 
 def log_of(board: Switchboard, model: str) -> list[dict[str, Any]]:
-    """The last switches, newest first, each with its line for a reader, and whether it was or can be undone."""
+    """The last switches, newest first, each as text, and whether it was or can be undone."""
     undone = board.switches.undone()
     newest = board.switches.switches(model)[:SHOWN_SWITCHES]
     return [
@@ -94,7 +94,7 @@ def log_of(board: Switchboard, model: str) -> list[dict[str, Any]]:
 
 
 def _done(predictor: Predictor, model: str, switch: Switch | None) -> Response:
-    """What was switched (null if everything was so already) and how the model stands now (null if it was about all)."""
+    """The switch (null if nothing changed) and the status of its model (null if it was about all models)."""
     return json_response({"switch": switch and {**switch.to_json(), "text": str(switch)}, **_state(predictor, model)})
 
 
@@ -103,7 +103,7 @@ def _state(predictor: Predictor, model: str) -> dict[str, Any]:
 
 
 def _fields() -> tuple[dict[str, Any], Who]:
-    """The body's fields as BODIES has them, and who sends them. Raises InvalidArgument for a missing or unknown field."""
+    """The fields of the body by BODIES, and the author. Raises InvalidArgument for a missing or unknown field."""
     if request.mimetype != "application/json":
         raise UnsupportedMediaType(f"expected Content-Type: application/json, received {request.mimetype or 'none'}")
     body = BODIES[request.endpoint.rpartition(".")[2]]
@@ -119,6 +119,6 @@ def _split(version: int | None, percent: float, **_: str) -> Split | None:
     return Split(version, percent / 100)
 
 
-def _keep_nowhere(response: Response) -> Response:
+def _forbid_caching(response: Response) -> Response:
     response.headers["Cache-Control"] = "no-store"
     return response

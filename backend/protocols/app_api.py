@@ -11,9 +11,9 @@ from backend.middleware.http_messages import (
     json_response,
     parse_json,
     read_body,
-    request_key,
+    sticky_key,
 )
-from backend.middleware.overload import DOORS
+from backend.middleware.overload import PROTOCOLS
 from backend.protocols.fields import TEXT, WHOLE
 from backend.serving.inference.predictor import Predictor
 from backend.serving.photos.base64_text import decode_base64
@@ -21,44 +21,44 @@ from backend.serving.repository.model import ModelSpec
 from backend.serving.repository.repository import Repository
 from backend.settings import Settings
 
-DOOR = DOORS["app_api"]
+PROTOCOL = PROTOCOLS["app_api"]
 BREEDS_FILE = "breeds.json"
-# What may come with a photo: in the JSON object, the form or the query.
+# The fields beside the photo, in the JSON object, the form or the query.
 FIELDS = {"top_k": WHOLE, "model": TEXT, "version": WHOLE, "label": TEXT}
 
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
-    door = Blueprint("app_api", __name__, url_prefix="/api")
+    routes = Blueprint("app_api", __name__, url_prefix="/api")
 
-    @door.post("/classify")
+    @routes.post("/classify")
     def classify() -> Response:
         photo, received = _photo_and_fields(settings)
         fields = {name: kind.check(name, received.get(name)) for name, kind in FIELDS.items()}
-        result = predictor.classify(photo, _spec(fields, predictor), fields["top_k"], DOOR)
+        result = predictor.classify(photo, _spec(fields, predictor), fields["top_k"], PROTOCOL)
         return json_response({**result.to_json(), "request_id": g.request_id})
 
-    @door.get("/breeds")
+    @routes.get("/breeds")
     def breeds() -> Response:
         file = settings.models / BREEDS_FILE
         if not file.is_file():
-            raise Unavailable(f"the breeds are not there: expected {BREEDS_FILE} in the models folder")
+            raise Unavailable(f"the breeds are missing: expected {BREEDS_FILE} in the models folder")
         body = b'{"breeds": ' + file.read_bytes() + b"}"  # the file is the list itself
         response = Response(body, mimetype="application/json", headers={"Cache-Control": "no-cache"})
         response.add_etag()
         return response.make_conditional(request)
 
-    @door.get("/models")
+    @routes.get("/models")
     def models() -> Response:
         repository = predictor.repository
         return json_response({"models": [describe(repository, name) for name in repository.models()]})
 
-    return door
+    return routes
 
 
 def describe(repository: Repository, name: str) -> dict[str, Any]:
-    """A model's versions with their states, its labels, and the version that answers by default.
+    """A model's versions with their states, its labels, and its default version.
 
-    `classes`: how many breeds a version names, 0 for one that `/api/classify` refuses, null where that is not known.
+    `classes`: how many breeds a version names, 0 for one that `/api/classify` refuses, null if that is unknown.
     """
     labels, pending = repository.labels(name)
     return {
@@ -106,7 +106,7 @@ def _from_form(settings: Settings) -> bytes:
 
 
 def _from_text(fields: dict[str, Any]) -> bytes:
-    text = fields.pop("image", None)  # not kept: the photo is in memory once more already
+    text = fields.pop("image", None)  # removed, since the decoded photo is a second copy
     if not isinstance(text, str):
         received = "nothing" if text is None else f"a {type(text).__name__}"
         raise InvalidArgument(
@@ -117,4 +117,4 @@ def _from_text(fields: dict[str, Any]) -> bytes:
 
 def _spec(fields: dict[str, Any], predictor: Predictor) -> ModelSpec:
     name = fields["model"] or predictor.default_model()
-    return ModelSpec(name, fields["version"], fields["label"] or None, request_key())
+    return ModelSpec(name, fields["version"], fields["label"] or None, sticky_key())

@@ -17,27 +17,27 @@ SHOWN_SWITCHES = 20
 
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
-    door = Blueprint("console", __name__, url_prefix="/console", template_folder=PAGE)
+    routes = Blueprint("console", __name__, url_prefix="/console", template_folder=PAGE)
     board = Switchboard(predictor.repository)
 
-    @door.get("", strict_slashes=False)
+    @routes.get("", strict_slashes=False)
     def page() -> Response:
         return send_from_directory(PAGE, "page.html")
 
-    @door.get("/<any('console.js', 'console.css'):name>")
+    @routes.get("/<any('console.js', 'console.css'):name>")
     def file(name: str) -> Response:
         return send_from_directory(PAGE, name)
 
-    @door.get("/models")
+    @routes.get("/models")
     def models() -> str:
         check_access(settings, request.remote_addr or "", request.headers)
         described = overview(predictor, predictor.repository.models())
         switches = log_of(board, "")[:SHOWN_SWITCHES]
         return render_template("models.html", models=described, switches=switches)
 
-    @door.after_request
+    @routes.after_request
     def protect(response: Response) -> Response:
         response.headers.update(HEADERS)
         return response
 
-    return door
+    return routes

@@ -11,7 +11,7 @@ from backend.serving.versions.version_folders import MAX_INT64
 
 @dataclass(frozen=True)
 class Kind:
-    """`check` takes a field's name and value, and gives the value or raises InvalidArgument; `schema` is JSON Schema."""
+    """`check` takes a field's name and value, and returns the value or raises InvalidArgument; `schema` is JSON Schema."""
 
     check: Callable[[str, Any], Any]
     schema: Mapping[str, Any]
@@ -25,7 +25,7 @@ class Body:
     optional: Mapping[str, Kind] = field(default_factory=dict)
 
     def checked(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of the fields that are there. Raises InvalidArgument for a missing, unknown or wrong one."""
+        """The values of the received fields. Raises InvalidArgument for a missing, unknown or wrong one."""
         kinds = {**self.required, **self.optional}
         missing, unknown = sorted(set(self.required) - set(fields)), sorted(set(fields) - set(kinds))
         if missing or unknown:
@@ -42,7 +42,7 @@ class Body:
 
 
 def version_or_null(name: str, value: Any) -> int | None:
-    """A version or a number of a switch as JSON gives it; None for null. Raises InvalidArgument."""
+    """A version, or the id of a switch, from JSON; None for null. Raises InvalidArgument."""
     if isinstance(value, bool) or not isinstance(value, int | None):
         raise InvalidArgument(f"{name} is {value!r}; expected a whole number, or null for none")
     return value

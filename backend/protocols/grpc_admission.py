@@ -12,47 +12,47 @@ from grpc_health.v1 import health
 
 from backend.settings import MEBIBYTE, Settings
 
-ROOM = 16  # threads beyond the calls that may be inside: for those that are refused, and those that just make room
-PATIENCE_SECONDS = 1.0  # a message that is sent with its call is here by then, however busy the machine is
-LOOK_SECONDS = 1.0  # how often overdue calls are looked for
+EXTRA_THREADS = 16  # threads in addition to the admitted calls: for calls being refused or evicted
+GRACE_SECONDS = 1.0  # a message that is sent with its call has arrived by then, even on a busy machine
+CHECK_SECONDS = 1.0  # interval of the check for overdue calls
 
 Context = grpc.ServicerContext
 
 
-class Arrivals(grpc.ServerInterceptor):
-    """Lets `places` calls in at the same time, and receives their messages; its server needs `threads`.
+class AdmissionInterceptor(grpc.ServerInterceptor):
+    """Admits at most `places` calls at a time and receives their messages; the server needs `threads` threads.
 
-    grpcio would wait for the one message of a call in one of its threads, without an end. So it is told that each method takes
-    a stream of messages, which is the same on the wire and leaves the waiting to us: with all places taken, the call that has
-    waited longest for its client makes room, and none waits longer than `receive_seconds`. Such a call ends as CANCELLED, the
-    one status that grpcio gives from outside.
+    grpcio waits for a call's message in one of its threads, without a time limit. So each method is registered as taking a
+    stream of messages, which is the same on the wire and leaves the waiting to this class: if all places are taken, the call
+    that has waited longest for its message is evicted, and no call waits longer than `receive_seconds`. An evicted call ends
+    as CANCELLED, the only status that grpcio can set from another thread.
     """
 
     def __init__(self, places: int, settings: Settings):
-        self.threads = places + ROOM
+        self.threads = places + EXTRA_THREADS
         self._places = places
         self._seconds = settings.receive_seconds
         self._most_held = settings.max_held_mb * MEBIBYTE
         self._held = 0
-        self._inside: set[Context] = set()
+        self._active: set[Context] = set()
         self._waiting: dict[Context, float] = {}  # since when, oldest first
         self._lock = threading.Lock()
         self._handlers: dict[str, grpc.RpcMethodHandler] = {}
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Look for overdue calls in a thread of its own."""
+        """Start the thread that cancels overdue calls."""
         threading.Thread(target=self._watch, name="grpc-arrival", daemon=True).start()
 
     def stop(self) -> None:
         self._stopped.set()
 
     def _watch(self) -> None:
-        while not self._stopped.wait(LOOK_SECONDS):
+        while not self._stopped.wait(CHECK_SECONDS):
             with self._lock:
                 end = time.monotonic() - self._seconds
                 for context in [each for each, since in self._waiting.items() if since < end]:
-                    self._part_with(context)
+                    self._evict(context)
 
     # -- methods -------------------------------------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ class Arrivals(grpc.ServerInterceptor):
     ) -> grpc.RpcMethodHandler | None:
         if details.method not in self._handlers:
             handler = continuation(details)
-            if handler is None:  # no such method; of those that there are, each is kept
+            if handler is None:  # unknown methods are not cached
                 return None
             self._handlers[details.method] = self._receiving(handler, details.method)
         return self._handlers[details.method]
@@ -74,26 +74,26 @@ class Arrivals(grpc.ServerInterceptor):
 
     def _unary(self, handler: grpc.RpcMethodHandler, is_probe: bool) -> grpc.RpcMethodHandler:
         def answer(messages: Iterator[bytes], context: Context) -> Any:
-            with self._place(context, is_probe), self._message(messages, context, handler) as request:
+            with self._admitted(context, is_probe), self._message(messages, context, handler) as request:
                 return handler.unary_unary(request, context)
 
         return grpc.stream_unary_rpc_method_handler(answer, None, handler.response_serializer)
 
     def _updates(self, handler: grpc.RpcMethodHandler, is_probe: bool) -> grpc.RpcMethodHandler:
-        """Health's Watch, which holds no thread between its answers."""
+        """Health's Watch, which holds no thread between its responses."""
 
         def answer(messages: Iterator[bytes], context: Context, send: Callable[[Any], None]) -> None:
-            with self._place(context, is_probe), self._message(messages, context, handler) as request:
+            with self._admitted(context, is_probe), self._message(messages, context, handler) as request:
                 handler.unary_stream(request, context, send)
 
-        answer.experimental_non_blocking = True  # as grpcio knows that kind
+        answer.experimental_non_blocking = True  # grpcio's marker for such handlers
         return grpc.stream_stream_rpc_method_handler(answer, None, handler.response_serializer)
 
     def _stream(self, handler: grpc.RpcMethodHandler) -> grpc.RpcMethodHandler:
-        """Reflection, which counts as waiting for its client from the first to the last of its messages."""
+        """Reflection, which counts as waiting for its client for the whole call."""
 
         def answer(messages: Iterator[Any], context: Context) -> Iterator[Any]:
-            with self._place(context):
+            with self._admitted(context):
                 yield from handler.stream_stream(messages, context)
 
         return grpc.stream_stream_rpc_method_handler(answer, handler.request_deserializer, handler.response_serializer)
@@ -101,43 +101,43 @@ class Arrivals(grpc.ServerInterceptor):
     # -- places --------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _place(self, context: Context, is_probe: bool = False) -> Iterator[None]:
-        if not self._take_place(context, is_probe):
+    def _admitted(self, context: Context, is_probe: bool = False) -> Iterator[None]:
+        if not self._admit(context, is_probe):
             sentence = f"the server answers at most {self._places} calls at once and this is one more; try again later"
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, sentence)
         try:
             yield
         finally:
             with self._lock:
-                self._inside.discard(context)
+                self._active.discard(context)
                 self._waiting.pop(context, None)
 
-    def _take_place(self, context: Context, is_probe: bool) -> bool:
-        """A probe is let in even where nobody makes room: it is answered at once."""
+    def _admit(self, context: Context, is_probe: bool) -> bool:
+        """A health probe is admitted even if no call can be evicted: it is answered at once."""
         with self._lock:
-            is_free = len(self._inside) < self._places or self._make_room(0.0 if is_probe else PATIENCE_SECONDS)
+            is_free = len(self._active) < self._places or self._evict_oldest(0.0 if is_probe else GRACE_SECONDS)
             if is_free or is_probe:
-                self._inside.add(context)
+                self._active.add(context)
                 self._waiting[context] = time.monotonic()
             return is_free or is_probe
 
-    def _make_room(self, patience: float) -> bool:
+    def _evict_oldest(self, grace: float) -> bool:
         oldest = next(iter(self._waiting), None)
-        if oldest is None or time.monotonic() - self._waiting[oldest] < patience:
+        if oldest is None or time.monotonic() - self._waiting[oldest] < grace:
             return False
-        self._part_with(oldest)
+        self._evict(oldest)
         return True
 
-    def _part_with(self, context: Context) -> None:
-        self._inside.discard(context)
+    def _evict(self, context: Context) -> None:
+        self._active.discard(context)
         del self._waiting[context]
-        context.cancel()  # its thread wakes
+        context.cancel()  # wakes its thread
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
     @contextmanager
     def _message(self, messages: Iterator[bytes], context: Context, handler: grpc.RpcMethodHandler) -> Iterator[Any]:
-        """The call's request; what it takes of the memory is held until the call is answered."""
+        """The call's request; its size counts against `max_held_mb` until the call is answered."""
         data = next(messages, None)
         with self._lock:
             is_here = self._waiting.pop(context, None) is not None

@@ -31,7 +31,7 @@ SIGNATURE_DEF = "signature_def"
 
 
 def status(error: DogsnapError) -> tuple[grpc.StatusCode, str]:
-    """The code of an error, and its sentence as TensorFlow Serving's gRPC clients know it."""
+    """The status code and message of an error, in the form that TensorFlow Serving's gRPC clients know."""
     message = error.message
     if isinstance(error, UnknownSignature):
         message = f'Serving signature key "{error.name}" not found. {error.message}'
@@ -69,7 +69,7 @@ def examples_of(examples: input_pb2.Input) -> list[bytes]:
 
 
 def tasks_of(request: inference_pb2.MultiInferenceRequest) -> tuple[ModelSpec, list[Task]]:
-    """The one model that all tasks ask, and the tasks. Raises InvalidArgument and Unimplemented."""
+    """The one model of all tasks, and the tasks. Raises InvalidArgument and Unimplemented."""
     if not request.tasks:
         raise InvalidArgument("MultiInferenceRequest has no tasks; expected at least one")
     specs = [task.model_spec for task in request.tasks]
@@ -96,7 +96,7 @@ def signature_name(spec: model_pb2.ModelSpec) -> str:
 
 
 def check_metadata_fields(fields: Sequence[str]) -> None:
-    """Raises InvalidArgument unless the signatures are asked for, and nothing else."""
+    """Raises InvalidArgument unless exactly the signatures are requested."""
     if not fields:
         raise InvalidArgument("GetModelMetadataRequest must specify at least one metadata_field")
     for name in fields:
@@ -118,7 +118,7 @@ def configs_of(config: Any) -> list[ModelConfig]:
 
 
 def answered_by(servable: ServableId, name: str = "") -> model_pb2.ModelSpec:
-    """The model spec of an answer: the version that really answered."""
+    """The model spec of a response: the version that answered."""
     spec = model_pb2.ModelSpec(name=servable.name, signature_name=name)
     spec.version.value = servable.version
     return spec
@@ -172,6 +172,6 @@ def status_response(versions: Sequence[VersionStatus]) -> get_model_status_pb2.G
 def _version_status(version: VersionStatus) -> get_model_status_pb2.ModelVersionStatus:
     message = get_model_status_pb2.ModelVersionStatus(version=version.version, state=str(version.state))
     if version.error:
-        message.status.error_code = 2  # UNKNOWN: what a load fails with has no code of its own
+        message.status.error_code = 2  # UNKNOWN: failed loads have no more specific code
         message.status.error_message = version.error
     return message

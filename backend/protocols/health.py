@@ -3,7 +3,7 @@
 from flask import Blueprint, Response, request
 
 from backend.errors import Unavailable
-from backend.middleware.admin_auth import check_observer
+from backend.middleware.admin_auth import check_metrics_access
 from backend.middleware.http_messages import json_response
 from backend.serving import metrics
 from backend.serving.inference.predictor import Predictor
@@ -11,23 +11,23 @@ from backend.settings import Settings
 
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
-    door = Blueprint("health", __name__)
+    routes = Blueprint("health", __name__)
 
-    @door.get("/healthz")
+    @routes.get("/healthz")
     def healthz() -> Response:
         return json_response({"status": "alive"})
 
-    @door.get("/readyz")
+    @routes.get("/readyz")
     def readyz() -> Response:
         reason = predictor.repository.not_ready()
         if reason:
             raise Unavailable(f"not ready: {reason}")
         return json_response({"status": "ready"})
 
-    @door.get("/metrics")
-    @door.get("/monitoring/prometheus/metrics")
+    @routes.get("/metrics")
+    @routes.get("/monitoring/prometheus/metrics")
     def prometheus() -> Response:
-        check_observer(settings, request.remote_addr or "", request.headers)
+        check_metrics_access(settings, request.remote_addr or "", request.headers)
         return Response(predictor.metrics.text(), content_type=metrics.CONTENT_TYPE)
 
-    return door
+    return routes

@@ -74,7 +74,7 @@ VALUE = {"description": 'a value, {"b64": "<base64>"} for bytes, or lists of equ
 
 @dataclass(frozen=True)
 class Operation:
-    """What an endpoint is for, what it answers with 200, the refusals that are its own, and what it takes."""
+    """Summary, 200 response, specific error statuses, and input of an endpoint."""
 
     summary: str
     answer: Schema | None = None
@@ -84,11 +84,11 @@ class Operation:
     query: Mapping[str, Kind] = field(default_factory=dict)
 
 
-# -- what the doors take ------------------------------------------------------------------------------------------------
+# -- request bodies -----------------------------------------------------------------------------------------------------
 
 
 def photo_bodies(settings: Settings) -> dict[str, Schema]:
-    """A photo with its fields as JSON or as a form, or bare."""
+    """A photo with its fields as JSON or as a form, or as the raw body."""
     text = {"type": "string", "minLength": 1, "maxLength": settings.max_body_mb * MEBIBYTE, "contentEncoding": "base64"}
     fields = {name: dict(kind.schema) for name, kind in app_api.FIELDS.items()}
     form = {name: {"type": "string"} for name in app_api.FIELDS}
@@ -101,7 +101,7 @@ def photo_bodies(settings: Settings) -> dict[str, Schema]:
 
 
 def tensor_body(key: str) -> dict[str, Schema]:
-    """The body of a method of TensorFlow Serving's, whose inputs stand under `key`, or of predict in one of two forms."""
+    """The body of a TensorFlow Serving method: `key` is "examples", or "inputs" for predict with its two forms."""
     name = {"signature_name": NAME}
     if key == "examples":
         examples = a_list({"type": "object", "propertyNames": {"minLength": 1}})
@@ -112,27 +112,29 @@ def tensor_body(key: str) -> dict[str, Schema]:
 
 
 def operations(settings: Settings) -> dict[str, Operation]:
-    """By endpoint, as Flask names it; those of TensorFlow Serving's API are in `rest_operations`."""
+    """By Flask endpoint; those of TensorFlow Serving's API are in `rest_operations`."""
     switch = {"answer": SWITCHED, "refusals": (400, 403, 404, 415)}
     switches = {
         f"admin.{name}": Operation(summary, bodies={JSON: admin.BODIES[name].schema()}, **switch)
         for name, summary in {
             "label": "point a label to a version, or remove it (null)",
-            "default": "choose the version that answers by default; null: the largest",
+            "default": "choose the default version; null: the largest",
             "load": "load or unload a version",
             "split": "send a share of the requests to another version",
-            "shadow": "show a version the same photos without letting it answer",
+            "shadow": "send copies of the photos to a version, which does not answer",
             "undo": "undo the last switch, or one by its id",
         }.items()
     }
     page = {"kind": HTML}
     return {
         **switches,
-        "health.healthz": Operation("whether the server lives", an_object(status=NAME)),
-        "health.readyz": Operation("whether every configured model answers", an_object(status=NAME)),
+        "health.healthz": Operation("liveness", an_object(status=NAME)),
+        "health.readyz": Operation(
+            "readiness: whether every configured model has an available version", an_object(status=NAME)
+        ),
         "health.prometheus": Operation("metrics for Prometheus", kind=TEXT_TYPE),
-        "admin.models": Operation("models as the console shows them", an_object(models=a_list({})), refusals=(403,)),
-        "admin.one_model": Operation("one of them", an_object(model={"type": "object"}), refusals=(403, 404)),
+        "admin.models": Operation("status of all models", an_object(models=a_list({})), refusals=(403,)),
+        "admin.one_model": Operation("status of one model", an_object(model={"type": "object"}), refusals=(403, 404)),
         "admin.switches": Operation(
             "the log of switches, newest first",
             an_object(switches=a_list({"type": "object"})),
@@ -141,7 +143,7 @@ def operations(settings: Settings) -> dict[str, Operation]:
         ),
         "console.page": Operation("the console", **page),
         "console.file": Operation("its script and style", kind="*/*"),
-        "console.models": Operation("its changing part", refusals=(403,), **page),
+        "console.models": Operation("the part of the console that refreshes", refusals=(403,), **page),
         "app_api.classify": Operation(
             "name the breed in a photo",
             CLASSIFICATION,
@@ -149,7 +151,7 @@ def operations(settings: Settings) -> dict[str, Operation]:
             bodies=photo_bodies(settings),
             query=app_api.FIELDS,
         ),
-        "app_api.breeds": Operation("the breeds and what to know about them", an_object(breeds=a_list({}))),
+        "app_api.breeds": Operation("the breeds with their descriptions", an_object(breeds=a_list({}))),
         "app_api.models": Operation("models with versions, states and labels", an_object(models=a_list(MODEL))),
         "simple.infer": Operation(
             "run a model, in the form of Simple TensorFlow Serving",
@@ -157,7 +159,7 @@ def operations(settings: Settings) -> dict[str, Operation]:
             refusals=(400, 404, 413, 415),
             bodies={JSON: SIMPLE_BODY},
         ),
-        "simple.health": Operation("whether the server lives", kind=TEXT_TYPE),
+        "simple.health": Operation("liveness", kind=TEXT_TYPE),
         "simple.models": Operation("models with their default signatures", a_list(an_object(model_name=NAME))),
         "simple.gen_json": Operation(
             "example data for a signature",
@@ -183,7 +185,7 @@ def operations(settings: Settings) -> dict[str, Operation]:
 
 
 def rest_operations() -> dict[tuple[str, str], Operation]:
-    """By method and end of the path, after the model and the version or label that TensorFlow Serving's API takes."""
+    """By HTTP method and the end of the path, which follows the model and its version or label."""
     predicted = {"anyOf": [an_object(predictions=ANYTHING), an_object(outputs=ANYTHING)]}
     results = an_object(results={"type": "array"})
     made = {
@@ -248,7 +250,7 @@ def path_of(rule: Rule) -> str:
 
 def _add(paths: dict[str, Any], rule: Rule, operation: Operation) -> None:
     found = {name: _schema(kind or None, argument) for kind, argument, name in PARAMETER.findall(rule.rule)}
-    if rule.rule == "/":  # the app's first page, which is always there
+    if rule.rule == "/":  # the app's start page, which always exists
         operation = operation if operation.bodies else replace(operation, refusals=())
     for method in sorted(set(rule.methods or ()) & {"GET", "POST"}):
         operation_id = "-".join([rule.endpoint, *(["from", rule.rule] if rule.endpoint == "web.page" else [])])
@@ -276,7 +278,7 @@ def _operation(operation_id: str, operation: Operation, path: Mapping[str, Schem
 
 
 def _responses(operation: Operation) -> dict[str, Any]:
-    """200, its own refusals, and the one error body for all that can happen anywhere: 401, 429, 503 and others."""
+    """200, the endpoint's own errors, and the error body for errors of any endpoint: 401, 429, 503 and others."""
     error = {JSON: {"schema": {"$ref": "#/components/schemas/Error"}}}
     sentence = "the request is refused: what was expected, what was received, what to do"
     refusals = {str(status): {"description": sentence, "content": error} for status in operation.refusals}
@@ -285,25 +287,25 @@ def _responses(operation: Operation) -> dict[str, Any]:
     return {"200": {"description": operation.summary, "content": answer}, **refusals, "default": any_other}
 
 
-# -- the door ----------------------------------------------------------------------------------------------------------
+# -- routes ------------------------------------------------------------------------------------------------------------
 
 
 def blueprint(settings: Settings) -> Blueprint:
-    door = Blueprint("openapi", __name__)
+    routes = Blueprint("openapi", __name__)
 
-    @door.get("/openapi.json")
+    @routes.get("/openapi.json")
     def document() -> Response:
         return json_response(describe(current_app, settings))
 
-    @door.get("/docs", strict_slashes=False)
+    @routes.get("/docs", strict_slashes=False)
     def page() -> Response:
         return _with_policy(send_from_directory(PAGE, "page.html"))
 
-    @door.get("/docs/<any('docs.js', 'docs.css'):name>")
+    @routes.get("/docs/<any('docs.js', 'docs.css'):name>")
     def file(name: str) -> Response:
         return _with_policy(send_from_directory(PAGE, name))
 
-    return door
+    return routes
 
 
 def _with_policy(response: Response) -> Response:

@@ -16,13 +16,13 @@ from backend.middleware.http_messages import (
     check_form_size,
     contents_of,
     json_response,
-    request_key,
+    sticky_key,
     tensor_fields,
     text_field,
     version_header,
     whole_number,
 )
-from backend.middleware.overload import DOORS
+from backend.middleware.overload import PROTOCOLS
 from backend.protocols import generated_clients
 from backend.serving.inference.predictor import Prediction, Predictor
 from backend.serving.repository.model import ModelSpec
@@ -31,14 +31,14 @@ from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
 from backend.serving.versions.servable import Servable
 from backend.settings import Settings
 
-DOOR = DOORS["simple"]
-DEFAULT_NAME = "default"  # what the clients call the model when there is one
+PROTOCOL = PROTOCOLS["simple"]
+DEFAULT_NAME = "default"  # the name that clients use if there is only one model
 
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
-    door = Blueprint("simple", __name__)
+    routes = Blueprint("simple", __name__)
 
-    @door.post("/")
+    @routes.post("/")
     def infer() -> Response:
         if request.mimetype == "multipart/form-data":
             prediction = _from_form(settings, predictor)
@@ -47,20 +47,20 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         outputs = {alias: tensors.to_json(alias, value) for alias, value in prediction.outputs.items()}
         return json_response(outputs, headers=version_header(prediction.servable))
 
-    @door.get("/health")
+    @routes.get("/health")
     def health() -> Response:
         return Response("healthy", mimetype="text/plain")
 
-    @door.get("/v1/models")
+    @routes.get("/v1/models")
     def models() -> Response:
         return json_response(_details(predictor))
 
-    @door.get("/v1/models/<name>/gen_json")
+    @routes.get("/v1/models/<name>/gen_json")
     def gen_json(name: str) -> Response:
         with predictor.repository.acquire(_asked_spec(predictor, name)) as servable:
             return json_response(generated_clients.example_data(servable.signature(_asked_signature())))
 
-    @door.get("/v1/models/<name>/gen_client")
+    @routes.get("/v1/models/<name>/gen_client")
     def gen_client(name: str) -> Response:
         with predictor.repository.acquire(_asked_spec(predictor, name)) as servable:
             signature = servable.signature(_asked_signature())
@@ -74,7 +74,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
                 generated_clients.client(language, request.host_url, asked, signature), mimetype="text/plain"
             )
 
-    return door
+    return routes
 
 
 def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
@@ -93,7 +93,7 @@ def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
             document.close()
             return arrays
 
-        return predictor.predict(spec, inputs, signature_name, door=DOOR)
+        return predictor.predict(spec, inputs, signature_name, protocol=PROTOCOL)
 
 
 def _from_form(settings: Settings, predictor: Predictor) -> Prediction:
@@ -103,13 +103,13 @@ def _from_form(settings: Settings, predictor: Predictor) -> Prediction:
         raise InvalidArgument("expected photos as files in the form's field image or images, received none")
     spec = _spec(predictor, request.form.get("model_name", ""), request.form.get("model_version"))
     photos = [contents_of(file) for file in files]
-    return predictor.predict_photos(photos, spec, request.form.get("signature_name", ""), DOOR)
+    return predictor.predict_photos(photos, spec, request.form.get("signature_name", ""), PROTOCOL)
 
 
 def _spec(predictor: Predictor, name: str, version: Any) -> ModelSpec:
     is_default = name in ("", DEFAULT_NAME) and name not in predictor.repository.models()
     return ModelSpec(
-        predictor.default_model() if is_default else name, whole_number("model_version", version), key=request_key()
+        predictor.default_model() if is_default else name, whole_number("model_version", version), key=sticky_key()
     )
 
 
@@ -124,15 +124,15 @@ def _asked_signature() -> str:
 def _details(predictor: Predictor) -> list[dict[str, Any]]:
     details = []
     for name in predictor.repository.models():
-        with suppress(NotFound):  # it was taken out of the configuration meanwhile
+        with suppress(NotFound):  # removed from the configuration meanwhile
             details.append(_detail(predictor, name))
     return details
 
 
 def _detail(predictor: Predictor, name: str) -> dict[str, Any]:
-    """A model in that server's words: its versions as texts, and the default signature of the version that answers.
+    """A model in that server's format: its versions as texts, and the default signature of its default version.
 
-    Where its models lie is nobody's business, so that the base path is only its name.
+    The base path is only the name: the server's folders are not disclosed.
     """
     return {
         "model_name": name,
@@ -144,7 +144,7 @@ def _detail(predictor: Predictor, name: str) -> dict[str, Any]:
 
 
 def _default_signature(predictor: Predictor, name: str) -> dict[str, list[dict[str, Any]]]:
-    """Empty for a model that cannot answer now: the others are listed all the same."""
+    """Empty for a model that is not available now, so that the others are listed all the same."""
     try:
         with predictor.repository.acquire(ModelSpec(name)) as servable:
             return _signature(servable)

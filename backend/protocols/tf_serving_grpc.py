@@ -36,10 +36,10 @@ from backend.errors import DogsnapError, Internal, InvalidArgument
 from backend.logs import CALL_ID
 from backend.middleware import tls
 from backend.middleware.admin_auth import check_access
-from backend.middleware.client_identity import request_id, request_key
-from backend.middleware.rate_limits import Gate
+from backend.middleware.client_identity import request_id, sticky_key
+from backend.middleware.rate_limits import AccessControl
 from backend.protocols import grpc_messages as translate
-from backend.protocols.grpc_admission import Arrivals
+from backend.protocols.grpc_admission import AdmissionInterceptor
 from backend.serving.administration.switchboard import Switchboard, checked_who
 from backend.serving.inference.predictor import Predictor, Task
 from backend.serving.repository.model import ModelSpec
@@ -49,40 +49,42 @@ from backend.serving.tensors.tensor_protos import to_arrays
 from backend.settings import MEBIBYTE, Settings
 from backend.tracing import Tracing
 
-DOOR = "grpc"
+PROTOCOL = "grpc"
 SERVICES = (
     prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].full_name,
     model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name,
 )
-# TensorFlow Serving's own health service knows its services by their short names.
+# TensorFlow Serving's health service uses the short names of its services.
 HEALTH_NAMES = (health.OVERALL_HEALTH, *SERVICES, *(name.rpartition(".")[2] for name in SERVICES))
-ADMINISTRATION = ("HandleReloadConfigRequest",)  # takes the token of administration instead of a key
-MAX_CONNECTIONS = 1000  # a client needs one for all its calls; each is a file, which the other door needs as well
-HANDSHAKE_MS = 15_000  # after which a connection that says nothing is closed
-HEALTH_SECONDS = 1.0  # how soon a client that watches the health learns of a change
+ADMINISTRATION = ("HandleReloadConfigRequest",)  # needs the admin token in place of an API key
+MAX_CONNECTIONS = 1000  # a client needs one for all its calls; each takes a file descriptor, which HTTP needs as well
+HANDSHAKE_MS = 15_000  # after which a connection without a handshake is closed
+HEALTH_SECONDS = 1.0  # interval at which the status is refreshed for watching clients
 
 log = logging.getLogger("dogsnap.grpc")
 access = logging.getLogger("dogsnap.access")
 
 
 class GrpcServer:
-    """The door: clients may knock from its construction on, and are let in from `start` on.
+    """The gRPC server: its port is bound at construction, and calls are answered from `start` on.
 
-    `drain` lets nobody in any more, `close` waits until all have left.
+    `drain` refuses new calls, `close` waits for the running ones.
     """
 
-    def __init__(self, settings: Settings, predictor: Predictor, gate: Gate, tracing: Tracing | None = None):
-        """Raises RuntimeError when the port cannot be had."""
+    def __init__(
+        self, settings: Settings, predictor: Predictor, access_control: AccessControl, tracing: Tracing | None = None
+    ):
+        """Raises RuntimeError if the port cannot be bound."""
         self._grace = settings.drain_seconds
-        self._calls = Calls(gate, settings.access_log, tracing)
+        self._calls = Calls(access_control, settings.access_log, tracing)
         self._health = Health(predictor.repository.not_ready)
         self._draining = False
-        self._arrivals = Arrivals(addresses.threads(settings), settings)
+        self._arrivals = AdmissionInterceptor(addresses.threads(settings), settings)
         self._server = grpc.server(
             ThreadPoolExecutor(self._arrivals.threads, thread_name_prefix="grpc"),
             interceptors=[self._arrivals],
             options=_options(settings),
-            # One more would wait for a thread in a queue without an end; grpcio answers it RESOURCE_EXHAUSTED.
+            # Without it, further calls would wait in an unbounded queue; grpcio answers them RESOURCE_EXHAUSTED.
             maximum_concurrent_rpcs=self._arrivals.threads,
         )
         max_bytes = settings.max_tensor_body_mb * MEBIBYTE
@@ -102,13 +104,13 @@ class GrpcServer:
         self._health.start()
 
     def drain(self) -> None:
-        """Say that the server goes, refuse new calls, and let running ones finish. Returns at once."""
+        """Report NOT_SERVING, refuse new calls, and let running ones finish. Returns at once."""
         self._draining = True
         self._health.enter_graceful_shutdown()
         self._server.stop(self._grace)
 
     def close(self) -> None:
-        """Wait for the running calls if the server drains, else cut them off."""
+        """Wait for the running calls if the server drains, else cancel them."""
         if self._draining:
             self._calls.wait_until_none(self._grace)
         self._server.stop(None)
@@ -119,17 +121,17 @@ class GrpcServer:
 def _options(settings: Settings) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", settings.max_tensor_body_mb * MEBIBYTE),
-        ("grpc.max_send_message_length", -1),  # what a model answers is not for the door to limit
+        ("grpc.max_send_message_length", -1),  # responses are not limited
         ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
         ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
     ]
 
 
 class Calls:
-    """What every call goes through: it is counted until its client has the answer, and an error becomes a status."""
+    """Wraps every call: access control, tracing, access log, errors as status codes, and the count of running calls."""
 
-    def __init__(self, gate: Gate, access_log: bool = False, tracing: Tracing | None = None):
-        self._gate = gate
+    def __init__(self, access_control: AccessControl, access_log: bool = False, tracing: Tracing | None = None):
+        self._access_control = access_control
         self._tracing = tracing
         self._access_log = access_log
         self._running = 0
@@ -145,7 +147,7 @@ class Calls:
         code = grpc.StatusCode.OK
         try:
             with self._span(context, name):
-                self._let_in(context, name)
+                self._check_access(context, name)
                 return work()
         except Exception as error:
             code, message = translate.status(error if isinstance(error, DogsnapError) else _unexpected(error))
@@ -160,9 +162,11 @@ class Calls:
             return nullcontext()
         return self._tracing.request(f"grpc {name}", headers_of(context.invocation_metadata()))
 
-    def _let_in(self, context: grpc.ServicerContext, name: str) -> None:
+    def _check_access(self, context: grpc.ServicerContext, name: str) -> None:
         headers = headers_of(context.invocation_metadata())
-        self._gate.check_call(peer_address(context.peer()), headers, DOOR, needs_key=name not in ADMINISTRATION)
+        self._access_control.check_call(
+            peer_address(context.peer()), headers, PROTOCOL, needs_key=name not in ADMINISTRATION
+        )
 
     def _leave(self) -> None:
         with self._changed:
@@ -181,7 +185,7 @@ def _unexpected(error: Exception) -> DogsnapError:
 
 
 def rpc(method: Callable) -> Callable:
-    """Mark a method as one that clients call: it gets the request and, as `context`, the call."""
+    """Decorate a servicer's method: it runs inside `Calls.answer`."""
 
     @functools.wraps(method)
     def call(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
@@ -205,7 +209,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             lambda _: to_arrays(request.inputs, self.max_bytes),
             translate.signature_name(request.model_spec),
             list(request.output_filter),
-            DOOR,
+            PROTOCOL,
             context.time_remaining(),
             context.add_callback,
         )
@@ -240,8 +244,10 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     ) -> list[ClassifyResult | RegressResult]:
         serialized, spec = translate.examples_of(examples), keyed(spec, context)
         try:
-            return self.predictor.infer(spec, tasks, serialized, DOOR, context.time_remaining(), context.add_callback)
-        except UnknownSignature as error:  # another code than for Predict, in TensorFlow Serving as well
+            return self.predictor.infer(
+                spec, tasks, serialized, PROTOCOL, context.time_remaining(), context.add_callback
+            )
+        except UnknownSignature as error:  # a different code than for Predict, as in TensorFlow Serving
             raise InvalidArgument(f"No signature was found with the name: {error.name}. {error.message}") from error
 
     @rpc
@@ -271,9 +277,9 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
     def HandleReloadConfigRequest(
         self, request: model_management_pb2.ReloadConfigRequest, context: grpc.ServicerContext
     ) -> Any:
-        """Whoever configures models has this machine read and run any folder, so it takes what administration takes.
+        """Replace the configuration. It can make this machine read and run any folder, so it needs administration rights.
 
-        It is put down to the name that the call's metadata give under "by".
+        The call's metadata "by" names the author.
         """
         address, headers = peer_address(context.peer()), headers_of(context.invocation_metadata())
         check_access(self.settings, address, headers)
@@ -286,24 +292,24 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
 
 
 def keyed(spec: ModelSpec, context: grpc.ServicerContext) -> ModelSpec:
-    """The spec, with what keeps its sender on one side of a split."""
+    """The spec with the client's sticky key."""
     headers, address = headers_of(context.invocation_metadata()), peer_address(context.peer())
-    return dataclasses.replace(spec, key=request_key(headers, address))
+    return dataclasses.replace(spec, key=sticky_key(headers, address))
 
 
 def peer_address(peer: str) -> str:
-    """The IP address in gRPC's name for a peer: ipv4:127.0.0.1:5000, ipv6:%5B::1%5D:5000; "" for any other kind."""
+    """The IP address in gRPC's form of a peer: ipv4:127.0.0.1:5000, ipv6:%5B::1%5D:5000; "" for any other kind."""
     kind, _, rest = unquote(peer).partition(":")
     return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
 
 
 def headers_of(metadata: Iterable[tuple[str, str | bytes]]) -> dict[str, str]:
-    """A call's metadata by the names that HTTP headers are written with: authorization -> Authorization."""
+    """A call's metadata with names as in HTTP headers: authorization -> Authorization."""
     return {name.title(): value for name, value in metadata if isinstance(value, str)}
 
 
 class Health(health.HealthServicer):
-    """grpc.health.v1.Health, SERVING under every name of HEALTH_NAMES while `not_ready` gives no reason."""
+    """grpc.health.v1.Health: SERVING under every name of HEALTH_NAMES while `not_ready` returns no reason."""
 
     def __init__(self, not_ready: Callable[[], str], names: Iterable[str] = HEALTH_NAMES):
         super().__init__()
@@ -325,7 +331,7 @@ class Health(health.HealthServicer):
         return super().Watch(request, context, send_response_callback)
 
     def refresh(self) -> None:
-        """Ask for readiness, and tell who watches if it has changed."""
+        """Check readiness, and notify watching clients if it has changed."""
         status = health_pb2.HealthCheckResponse
         with self._refreshing:
             now = status.NOT_SERVING if self._not_ready() else status.SERVING
@@ -335,7 +341,7 @@ class Health(health.HealthServicer):
                     self.set(name, now)
 
     def start(self) -> None:
-        """Refresh in a thread of its own, for the clients that watch."""
+        """Start the thread that refreshes the status for watching clients."""
         threading.Thread(target=self._watch, name="grpc-health", daemon=True).start()
 
     def _watch(self) -> None:

@@ -15,8 +15,8 @@ from flask import Blueprint, Response, request
 from google.protobuf import json_format
 
 from backend.errors import InvalidArgument
-from backend.middleware.http_messages import json_response, request_key, tensor_fields, version_header
-from backend.middleware.overload import DOORS
+from backend.middleware.http_messages import json_response, sticky_key, tensor_fields, version_header
+from backend.middleware.overload import PROTOCOLS
 from backend.serving.inference.predictor import Prediction, Predictor, Task
 from backend.serving.repository.model import ModelSpec, VersionStatus
 from backend.serving.tensors import tensors
@@ -25,7 +25,7 @@ from backend.serving.tensors.signatures import Signature
 from backend.serving.versions.version_folders import MAX_INT64
 from backend.settings import Settings
 
-DOOR = DOORS["tf_serving"]
+PROTOCOL = PROTOCOLS["tf_serving"]
 METHODS = ("classify", "regress", "predict")
 WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 POST_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}:(?P<method>{'|'.join(METHODS)})", re.IGNORECASE)
@@ -35,23 +35,23 @@ ORIGIN = re.compile(r"^https?://[^/?]*", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Path:
-    """What a path of this API names; `method` is predict, classify, regress, metadata or status."""
+    """A parsed path; `method` is predict, classify, regress, metadata or status."""
 
     spec: ModelSpec
     method: str
 
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
-    door = Blueprint("tf_serving", __name__)
+    routes = Blueprint("tf_serving", __name__)
     options = {"methods": ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"], "provide_automatic_options": False}
 
-    @door.route("/<any(v1, V1):prefix>/", defaults={"rest": ""}, **options)
-    @door.route("/<any(v1, V1):prefix>/<path:rest>", **options)
+    @routes.route("/<any(v1, V1):prefix>/", defaults={"rest": ""}, **options)
+    @routes.route("/<any(v1, V1):prefix>/<path:rest>", **options)
     def handle(prefix: str, rest: str) -> Response:
         if request.method == "OPTIONS" and settings.enable_cors:
             return _preflight()
         path = parse_path(request.method, _raw_path())
-        path = replace(path, spec=replace(path.spec, key=request_key()))
+        path = replace(path, spec=replace(path.spec, key=sticky_key()))
         if path.method == "status":
             return _status(predictor, path.spec)
         if path.method == "metadata":
@@ -59,22 +59,22 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         answer = _predict if path.method == "predict" else _examples
         return answer(settings, predictor, path)
 
-    return door
+    return routes
 
 
 def _raw_path() -> str:
-    """The path before its escapes are undone, also of a target that names the host (RFC 9112, section 3.2.2)."""
+    """The path before percent-decoding, also of a request target in absolute form (RFC 9112, section 3.2.2)."""
     return ORIGIN.sub("", request.environ.get("RAW_URI", request.full_path)).partition("?")[0]
 
 
 def _preflight() -> Response:
-    """The headers that allow other hosts are added to every reply; here only a browser's question is told from a stray one."""
+    """Answers a CORS preflight request; its headers are added to every response."""
     asked = re.match(r"https?://", request.headers.get("Origin", ""))
     return Response(status=200 if asked else 400, mimetype="application/json")
 
 
 def parse_path(method: str, raw_path: str) -> Path:
-    """Raises InvalidArgument for a path that is none of this API's. Names are percent-decoded after matching."""
+    """Raises InvalidArgument for a path that is not part of this API. Names are percent-decoded after matching."""
     match = {"POST": POST_PATH, "GET": GET_PATH}[method].fullmatch(raw_path) if method in ("POST", "GET") else None
     if match is None:
         raise InvalidArgument(f"Malformed request: {method} {raw_path}")
@@ -103,16 +103,16 @@ def _predict(settings: Settings, predictor: Predictor, path: Path) -> Response:
 
         def inputs(signature: Signature) -> dict[str, np.ndarray]:
             arrays = tensors.from_body(fields, signature)
-            fields.clear()  # many times as large as the arrays
+            fields.clear()  # the parsed JSON is many times as large as the arrays
             document.close()
             return arrays
 
-        prediction = predictor.predict(path.spec, inputs, signature_name(fields), door=DOOR)
+        prediction = predictor.predict(path.spec, inputs, signature_name(fields), protocol=PROTOCOL)
     return json_response(_shaped(by_rows, prediction), headers=version_header(prediction.servable))
 
 
 def _shaped(by_rows: bool, prediction: Prediction) -> dict[str, Any]:
-    """Rows answer rows, columns answer columns."""
+    """Rows are answered with rows, columns with columns."""
     if by_rows:
         return {"predictions": tensors.to_rows(prediction.outputs)}
     return {"outputs": tensors.to_columns(prediction.outputs)}
@@ -134,7 +134,7 @@ def _examples(settings: Settings, predictor: Predictor, path: Path) -> Response:
     with tensor_fields(settings) as fields:
         name, examples = signature_name(fields), examples_from_body(fields, path.method)
         fields.clear()
-    (result,) = predictor.infer(path.spec, [Task(path.method, name)], examples, DOOR)
+    (result,) = predictor.infer(path.spec, [Task(path.method, name)], examples, PROTOCOL)
     return json_response({"results": result.rows()}, headers=version_header(result.servable))
 
 

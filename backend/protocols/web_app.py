@@ -20,11 +20,11 @@ HEADERS = {
 
 
 def blueprint(dist: Path = DIST) -> Blueprint:
-    door = Blueprint("web", __name__)
+    routes = Blueprint("web", __name__)
 
-    @door.get("/")
-    @door.get("/<name>")
-    @door.get("/<any(assets):folder>/<path:name>")
+    @routes.get("/")
+    @routes.get("/<name>")
+    @routes.get("/<any(assets):folder>/<path:name>")
     def page(name: str = "index.html", folder: str = "") -> Response:
         if not (dist / "index.html").is_file():
             raise Unavailable(
@@ -34,7 +34,7 @@ def blueprint(dist: Path = DIST) -> Blueprint:
         response.headers.update(HEADERS)
         if response.status_code == 200 and (response.mimetype.startswith("text/") or response.mimetype in GZIPPED):
             response.direct_passthrough = False
-            response.make_sequence()  # into memory, where it can be gzipped
+            response.make_sequence()  # in memory, so that it can be compressed
         return response
 
-    return door
+    return routes

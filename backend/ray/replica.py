@@ -40,11 +40,11 @@ class Replica:
             settings = replace(settings, model_config_file=file.name)
             self._load(settings)
         self._threads = ThreadPoolExecutor(settings.run_threads + settings.queue_size, thread_name_prefix="call")
-        self._servicer = PredictionService(self._predictor, Errors(), settings.max_tensor_body_mb * MEBIBYTE)
+        self._servicer = PredictionService(self._predictor, PlainCalls(), settings.max_tensor_body_mb * MEBIBYTE)
 
     def _load(self, settings: Settings) -> None:
         self._predictor = create_predictor(settings, only=self._spec)
-        self._predictor.repository.look(trust=True)
+        self._predictor.repository.scan(skip_settling=True)
         self.check_health()
 
     def check_health(self) -> None:
@@ -87,7 +87,7 @@ def _config(name: str, base_path: Path) -> str:
     return text_format.MessageToString(config)
 
 
-class Errors:
+class PlainCalls:
     """In place of a door's own calls: errors go to the caller as they are. Who may call was decided before the cluster."""
 
     def answer(self, work: Callable[[], Any], context: CallContext, name: str) -> Any:

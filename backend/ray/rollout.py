@@ -17,7 +17,7 @@ from ray import serve
 from backend.errors import DogsnapError, InvalidArgument
 from backend.ray.model_files import VersionFiles, versions_below
 from backend.ray.replica import Replica
-from backend.ray.router import REPLICA, Door
+from backend.ray.router import REPLICA, Router
 from backend.ray.routes import Routes
 from backend.ray.scale import Scale
 from backend.ray.services import SERVICERS
@@ -25,13 +25,13 @@ from backend.serving.versions.model_configs import ModelConfig
 from backend.serving.versions.version_folders import aspired_versions
 from backend.settings import Settings
 
-DOOR = "dogsnap"  # the one application with a route; without a second, clients need not say which they mean
-PREFIX = f"{DOOR}-"  # of the names of all others that are ours
+ROUTER = "dogsnap"  # the one application with a route; without a second, clients need not say which they mean
+PREFIX = f"{ROUTER}-"  # of the names of all others that are ours
 MEBIBYTE = 2**20
-DOOR_CPUS = 0.1  # it waits for others
+ROUTER_CPUS = 0.1  # it waits for others
 # Ray Serve learns by this that a node is gone; its own period of 10 s is a third of the time in which all is to be back.
 HEALTH = {"health_check_period_s": 2, "health_check_timeout_s": 10}
-SPARE_SECONDS = 5.0  # that Ray waits longer than the door, so that the client gets the door's sentence
+SPARE_SECONDS = 5.0  # that Ray waits longer than the protocol, so that the client gets the door's sentence
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class Rollout:
         for each in versions:
             tell(f"{self.name(*each)}: {'answers' if self.name(*each) in new else 'is there already'}")
         if self._table() != routes.to_json():
-            serve.run(self._door(routes), name=DOOR, route_prefix="/")
-            tell(f"{DOOR}: turned to them")
+            serve.run(self._router(routes), name=ROUTER, route_prefix="/")
+            tell(f"{ROUTER}: turned to them")
         for name in sorted(set(_ours()) - set(routes.all_applications())):
             serve.delete(name)
             tell(f"{name}: removed")
@@ -127,24 +127,24 @@ class Rollout:
         )
         return deployment.bind(model, files, settings, self.cache)
 
-    def _door(self, routes: Routes) -> serve.Application:
-        deployment = serve.deployment(Door).options(
-            name="Door",
+    def _router(self, routes: Routes) -> serve.Application:
+        deployment = serve.deployment(Router).options(
+            name="Router",
             num_replicas=self.scale.doors,
             max_ongoing_requests=1000,
             max_surge_percent=100,
             user_config=routes.to_json(),
-            ray_actor_options={"num_cpus": DOOR_CPUS},
+            ray_actor_options={"num_cpus": ROUTER_CPUS},
             **HEALTH,
         )
         return deployment.bind(self.settings.deadline_ms / 1000)
 
     def _table(self) -> Any:
         """The routes that the door follows now; None if there is no door yet."""
-        status = serve.status().applications.get(DOOR)
+        status = serve.status().applications.get(ROUTER)
         if status is None or status.status != "RUNNING":
             return None
-        return serve.get_app_handle(DOOR).table.remote().result(timeout_s=60)
+        return serve.get_app_handle(ROUTER).table.remote().result(timeout_s=60)
 
 
 def connect(address: str) -> None:
@@ -158,7 +158,9 @@ def connect(address: str) -> None:
 
 
 def _aspired(config: ModelConfig, there: Sequence[VersionFiles]) -> list[VersionFiles]:
-    """What the policy wants of the versions in the folder that the base path ends with; where it begins, a node knows itself."""
+    """What the policy wants of the versions in the folder that the base path ends with; where it begins, a node knows
+    itself.
+    """
     folder = PurePath(config.base_path).name
     found = {each.version: each for each in there if each.model == folder}
     if not found:

@@ -29,7 +29,7 @@ WATCH_SECONDS = 1.0
 STATES = get_model_status_pb2.ModelVersionStatus
 
 
-class Door:
+class Router:
     """One method for each of the services' methods, by its name, as Ray's proxy wants it."""
 
     def __init__(self, seconds: float):

@@ -21,7 +21,7 @@ STEP_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05
 SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
 LOAD_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 WHICH = ("model", "version", "door")
-SHADOW_DOOR = "shadow"  # stands for the door of what a shadow runs, which nobody asked it for
+SHADOW_PROTOCOL = "shadow"  # stands for the door of what a shadow runs, which nobody asked it for
 
 
 class RequestRecord:
@@ -133,7 +133,7 @@ class Metrics:
         )
 
     @contextmanager
-    def request(self, door: str) -> Iterator[RequestRecord]:
+    def request(self, protocol: str) -> Iterator[RequestRecord]:
         """Count and time what happens inside, whatever its end."""
         record, started, outcome = RequestRecord(), time.perf_counter(), "INTERNAL"
         try:
@@ -142,10 +142,10 @@ class Metrics:
         except DogsnapError as error:
             outcome = error.code
             if isinstance(error, Full):
-                self.refused(door, "full")
+                self.refused(protocol, "full")
             raise
         finally:
-            labels = (record.model, record.version, door)
+            labels = (record.model, record.version, protocol)
             self._requests.labels(*labels, outcome).inc()
             self._seconds.labels(*labels).observe(time.perf_counter() - started)
 
@@ -167,21 +167,21 @@ class Metrics:
         """So many photos or rows run together."""
         self._sizes.labels(servable.name, servable.version).observe(size)
 
-    def refused(self, door: str, reason: str) -> None:
+    def refused(self, protocol: str, reason: str) -> None:
         """A request was turned away before anything was done for it."""
-        self._refused.labels(door, reason).inc()
+        self._refused.labels(protocol, reason).inc()
 
-    def turned_away(self, door: str) -> None:
+    def turned_away(self, protocol: str) -> None:
         """A request of `door` that found no place: refused, and counted with those that took no time."""
-        refused, requests, seconds = self._of_full(door)
+        refused, requests, seconds = self._of_full(protocol)
         refused.inc()
         requests.inc()
         seconds.observe(0.0)
 
-    def _of_a_full_server(self, door: str) -> tuple[Counter, Counter, Histogram]:
-        nobody = ("", "", door)
+    def _of_a_full_server(self, protocol: str) -> tuple[Counter, Counter, Histogram]:
+        nobody = ("", "", protocol)
         return (
-            self._refused.labels(door, "full"),
+            self._refused.labels(protocol, "full"),
             self._requests.labels(*nobody, Full.code),
             self._seconds.labels(*nobody),
         )

@@ -105,7 +105,7 @@ class Run:
         self.answers.append((begun - self.begun, time.perf_counter() - begun, status))
         self.notes.append(connection.note)
 
-    async def in_turn(self) -> None:
+    async def closed_loop(self) -> None:
         """`clients` connections, each of which asks again as soon as it is answered.
 
         For `seconds`, or `requests` in all, or until SIGTERM.
@@ -125,7 +125,7 @@ class Run:
     def _stop(self) -> None:
         self.end = 0.0
 
-    async def at_rate(self) -> None:
+    async def open_loop(self) -> None:
         """`rate` requests a second for `seconds`, each on a connection of its own, however slow the answers are.
 
         At even distances, or with `random` at times drawn from that seed, as those of users who know nothing of each other.
@@ -157,7 +157,7 @@ def processor_seconds() -> float:
 def main() -> None:
     job = json.load(sys.stdin)
     before, run = processor_seconds(), Run(job)
-    asyncio.run(run.at_rate() if "rate" in job else run.in_turn())
+    asyncio.run(run.open_loop() if "rate" in job else run.closed_loop())
     told = {"answers": run.answers, "notes": run.notes, "clock": run.clock}
     json.dump({**told, "processor_seconds": processor_seconds() - before}, sys.stdout)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backend.serving.inference.predictor import Predictor
-from backend.serving.metrics import SHADOW_DOOR, Metrics
+from backend.serving.metrics import SHADOW_PROTOCOL, Metrics
 from backend.serving.repository.model import Model, Version
 from backend.serving.tensors.signatures import ServableId
 
@@ -58,7 +58,7 @@ def figures(metrics: Metrics) -> dict[ServableId, Figures]:
     found: dict[ServableId, Figures] = defaultdict(Figures)
     for sample in _samples(metrics, "dogsnap_requests", "dogsnap_request_seconds"):
         labels = sample.labels
-        if not labels["version"] or labels["door"] == SHADOW_DOOR:
+        if not labels["version"] or labels["door"] == SHADOW_PROTOCOL:
             continue
         version = found[ServableId(labels["model"], int(labels["version"]))]
         if sample.name == "dogsnap_requests_total":

@@ -86,7 +86,7 @@ class Switchboard:
                 _check_unused(there, version)
                 self._repository.retire(there, [version] if there.answers(version) else [])
             switch = self._switch(there, Subject(model, "load", str(version)), wanted, by, undoes)
-        self._repository.look_soon()
+        self._repository.scan_soon()
         return switch
 
     def configure(self, configs: Sequence[ModelConfig], by: Who) -> Switch | None:
@@ -146,7 +146,7 @@ class Switchboard:
         if before == after:
             return None
         if subject.kind == "label":
-            there.want(subject.name, after)
+            there.assign(subject.name, after)
         else:
             there.choices.choose(subject.kind, subject.name, after)
         return self.switches.add(by, subject, before, after, undoes)
@@ -182,26 +182,26 @@ class Switchboard:
             _check_unused(there, version)
             self._repository.retire(there, [version] if there.answers(version) else [])
         undo = self._switch(there, switch.subject, switch.before, by, switch.id)
-        self._repository.look_soon()
+        self._repository.scan_soon()
         return undo
 
     # -- the checks ----------------------------------------------------------------------------------------------------
 
     def _check_expected(self, there: Model, label: str, expected: Any) -> None:
-        now = there.wanted(label)
+        now = there.assigned(label)
         if expected is not ANY and now != expected:
             raise Aborted(
                 f"label {label} of {there.name} was expected at {shown(expected)}, but it is at {shown(now)}; look again"
             )
 
     def _check_removable(self, there: Model, label: str) -> None:
-        if there.wanted(label) is None:
+        if there.assigned(label) is None:
             raise NotFound(f"{there.name} has no label {label}; its labels: {_labels(there)}")
         if label in there.choices.splits:
             raise FailedPrecondition(f"label {label} of {there.name} has a split; end the split first")
 
     def _check_split(self, there: Model, label: str, split: Split) -> None:
-        if label and there.wanted(label) is None:
+        if label and there.assigned(label) is None:
             raise NotFound(f"{there.name} has no label {label} to split; its labels: {_labels(there)}")
         if not 0 < split.share <= 1:
             raise InvalidArgument(f"the share is {100 * split.share:g} percent; expected more than 0, at most 100")
@@ -210,7 +210,7 @@ class Switchboard:
 
 def _value(there: Model, subject: Subject) -> Any:
     if subject.kind == "label":
-        return there.wanted(subject.name)
+        return there.assigned(subject.name)
     return there.choices.value(subject.kind, subject.name)
 
 
@@ -246,7 +246,7 @@ def _check_number(version: int) -> None:
 
 def _check_label(there: Model, label: str) -> None:
     """TensorFlow Serving's configurations may name labels anyhow, and these can be moved; new ones fit into any path."""
-    if there.wanted(label) is None and not LABEL.fullmatch(label):
+    if there.assigned(label) is None and not LABEL.fullmatch(label):
         raise InvalidArgument(f"label is {label!r}; expected 1 to 64 of the characters A-Z a-z 0-9 _ . -")
 
 

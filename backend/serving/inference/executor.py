@@ -13,7 +13,7 @@ from backend.errors import Cancelled, DeadlineExceeded, Full, Unavailable
 
 Result = TypeVar("Result")
 # Takes a function that is to be called when the client is gone; gives False if it is gone already.
-WhenGone = Callable[[Callable[[], object]], bool]
+OnDisconnect = Callable[[Callable[[], object]], bool]
 DEADLINE: ContextVar[float] = ContextVar("deadline")
 STOPPING = "the server is shutting down; try again later"
 TOO_LATE = "the answer was not ready before the request's deadline; try again later"
@@ -46,7 +46,7 @@ class BoundedExecutor:
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="run")
 
-    def run(self, work: Callable[[], Result], deadline: float, when_gone: WhenGone | None = None) -> Result:
+    def run(self, work: Callable[[], Result], deadline: float, on_disconnect: OnDisconnect | None = None) -> Result:
         """Run `work` and give its result; `deadline` is a time of time.monotonic().
 
         Raises Unavailable when the queue is full, DeadlineExceeded when the result is not there in time, and Cancelled
@@ -61,7 +61,7 @@ class BoundedExecutor:
             self._leave_place()
             raise Unavailable(STOPPING) from None
         future.add_done_callback(lambda _: self._leave_place())
-        if when_gone is not None and not when_gone(future.cancel):
+        if on_disconnect is not None and not on_disconnect(future.cancel):
             future.cancel()
         return _result_by(future, deadline)
 
@@ -119,8 +119,8 @@ class InlineExecutor(BoundedExecutor):
         super().__init__(places, 0)
         self._closed = False
 
-    def run(self, work: Callable[[], Result], deadline: float, when_gone: WhenGone | None = None) -> Result:
-        """As `BoundedExecutor.run`; `when_gone` is not asked, since nothing waits here."""
+    def run(self, work: Callable[[], Result], deadline: float, on_disconnect: OnDisconnect | None = None) -> Result:
+        """As `BoundedExecutor.run`; `on_disconnect` is not asked, since nothing waits here."""
         if self._closed:
             raise Unavailable(STOPPING)
         self._take_place()

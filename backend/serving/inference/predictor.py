@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound, UnsupportedPhoto
-from backend.serving.inference.executor import BoundedExecutor, WhenGone, within
+from backend.serving.inference.executor import BoundedExecutor, OnDisconnect, within
 from backend.serving.inference.shadow import Shadow
 from backend.serving.metrics import Metrics, RequestRecord
 from backend.serving.photos import photo, photo_values, preprocessing
@@ -71,7 +71,7 @@ class Predictor:
         self._default_model = default_model
         self._executor = executor
         # What tells that the client of the calling thread's request is gone; for a door that does not say so itself.
-        self.client_gone: Callable[[], WhenGone | None] = lambda: None
+        self.disconnect_callback: Callable[[], OnDisconnect | None] = lambda: None
         self._shadow = Shadow(repository, metrics, executor.is_busy)
 
     def default_model(self) -> str:
@@ -85,9 +85,9 @@ class Predictor:
         inputs: Arrays | Callable[[Signature], Arrays],
         signature_name: str = DEFAULT_SIGNATURE,
         output_filter: Sequence[str] = (),
-        door: str = "",
+        protocol: str = "",
         timeout: float | None = None,
-        when_gone: WhenGone | None = None,
+        on_disconnect: OnDisconnect | None = None,
     ) -> Prediction:
         """Run a signature on arrays (alias -> array of the declared dtype; strings as object arrays of bytes).
 
@@ -95,22 +95,22 @@ class Predictor:
         `timeout` in seconds, at most the server's own deadline. Raises the types of `backend.errors`.
         """
         deadline = self._deadline(timeout)
-        with self.metrics.request(door) as request, self._acquire(spec, request, deadline) as servable:
-            return self._run(servable, inputs, signature_name, output_filter, deadline, when_gone)
+        with self.metrics.request(protocol) as request, self._acquire(spec, request, deadline) as servable:
+            return self._run(servable, inputs, signature_name, output_filter, deadline, on_disconnect)
 
     def infer(
         self,
         spec: ModelSpec,
         tasks: Sequence[Task],
         examples: Sequence[bytes],
-        door: str = "",
+        protocol: str = "",
         timeout: float | None = None,
-        when_gone: WhenGone | None = None,
+        on_disconnect: OnDisconnect | None = None,
     ) -> list[ClassifyResult | RegressResult]:
         """Run each task on the same serialized tf.Examples, all by one version. Raises the types of `backend.errors`."""
         deadline = self._deadline(timeout)
-        with self.metrics.request(door) as request, self._acquire(spec, request, deadline) as servable:
-            return [self._infer(servable, task, examples, deadline, when_gone) for task in tasks]
+        with self.metrics.request(protocol) as request, self._acquire(spec, request, deadline) as servable:
+            return [self._infer(servable, task, examples, deadline, on_disconnect) for task in tasks]
 
     def _infer(
         self,
@@ -118,12 +118,12 @@ class Predictor:
         task: Task,
         examples: Sequence[bytes],
         deadline: float,
-        when_gone: WhenGone | None,
+        on_disconnect: OnDisconnect | None,
     ) -> ClassifyResult | RegressResult:
         def inputs(signature: Signature) -> Arrays:
             return {check_signature(signature, task.method): np.array(examples, dtype=object)}
 
-        prediction = self._run(servable, inputs, task.signature_name, (), deadline, when_gone)
+        prediction = self._run(servable, inputs, task.signature_name, (), deadline, on_disconnect)
         shape = classify_result if task.method == "classify" else regress_result
         return shape(servable.id, prediction.outputs, len(examples))
 
@@ -134,14 +134,14 @@ class Predictor:
         signature_name: str,
         output_filter: Sequence[str],
         deadline: float,
-        when_gone: WhenGone | None,
+        on_disconnect: OnDisconnect | None,
     ) -> Prediction:
         signature = servable.signature(signature_name)
         arrays = inputs(signature) if callable(inputs) else inputs
         check_inputs(signature, arrays, servable.holds_shapes)
         check_output_filter(signature, output_filter)
         runs, arrays = self._checked_photos(servable, signature, arrays)
-        outputs = self._execute(servable, partial(servable.run, runs, arrays), _rows(arrays), deadline, when_gone)
+        outputs = self._execute(servable, partial(servable.run, runs, arrays), _rows(arrays), deadline, on_disconnect)
         self._shadow.offer(servable, outputs, lambda other: _run_again(other, runs, arrays))
         wanted = output_filter or outputs
         return Prediction({alias: outputs[alias] for alias in wanted}, servable.id, signature)
@@ -151,12 +151,12 @@ class Predictor:
         contents: bytes,
         spec: ModelSpec,
         top_k: int | None = None,
-        door: str = "",
+        protocol: str = "",
         timeout: float | None = None,
     ) -> Classification:
         """Name the breed in a photo (the bytes of its file). Raises the types of `backend.errors`."""
         deadline = self._deadline(timeout)
-        with self.metrics.request(door) as request:
+        with self.metrics.request(protocol) as request:
             with self.metrics.step("check"):
                 checked = photo.check(contents, self.photo_limits)
             with self._acquire(spec, request, deadline) as servable:
@@ -175,12 +175,12 @@ class Predictor:
         contents: Sequence[bytes],
         spec: ModelSpec,
         signature_name: str = DEFAULT_SIGNATURE,
-        door: str = "",
+        protocol: str = "",
         timeout: float | None = None,
     ) -> Prediction:
         """Run a signature on photos (the bytes of their files), whatever form it takes them in: one row for each."""
         deadline = self._deadline(timeout)
-        with self.metrics.request(door) as request:
+        with self.metrics.request(protocol) as request:
             with self.metrics.step("check"):
                 photo.check_count(contents, self.photo_limits)
                 checked = [photo.check(each, self.photo_limits) for each in contents]
@@ -213,10 +213,10 @@ class Predictor:
         """Whether a request that came now would find no place."""
         return self._executor.is_full()
 
-    def refuse_if_full(self, door: str) -> None:
+    def refuse_if_full(self, protocol: str) -> None:
         """Count and refuse a request of `door` that would find no place. Raises Full."""
         if self.is_full():
-            self.metrics.turned_away(door)
+            self.metrics.turned_away(protocol)
             raise self._executor.full()
 
     def _execute(
@@ -225,7 +225,7 @@ class Predictor:
         work: Callable[[], Outputs],
         size: int,
         deadline: float,
-        when_gone: WhenGone | None = None,
+        on_disconnect: OnDisconnect | None = None,
     ) -> Outputs:
         """Wait for a place and run `work` on `size` photos or rows; both are timed."""
         queued = time.perf_counter()
@@ -236,7 +236,7 @@ class Predictor:
             with self.metrics.step("run", servable.id):
                 return work()
 
-        return self._executor.run(timed, deadline, when_gone or self.client_gone())
+        return self._executor.run(timed, deadline, on_disconnect or self.disconnect_callback())
 
     def _checked_photos(self, servable: BaseServable, signature: Signature, arrays: Arrays) -> tuple[Signature, Arrays]:
         """The limits of the photo room hold, too, for photos that come as tensors to a graph that decodes them.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backend.serving.metrics import SHADOW_DOOR, Metrics
+from backend.serving.metrics import SHADOW_PROTOCOL, Metrics
 from backend.serving.repository.model import ModelSpec
 from backend.serving.repository.repository import Repository
 from backend.serving.tensors.signatures import ServableId
@@ -78,7 +78,7 @@ class Shadow:
     def _run(self, shown: Shown) -> None:
         spec = ModelSpec(shown.answered.name, shown.shadow)
         try:
-            with self._metrics.request(SHADOW_DOOR) as request, self._repository.acquire(spec) as servable:
+            with self._metrics.request(SHADOW_PROTOCOL) as request, self._repository.acquire(spec) as servable:
                 request.answered_by(servable.id)
                 outputs = shown.run(servable)
                 same = None if outputs is None else _same(shown.first, first_classes(servable, outputs))

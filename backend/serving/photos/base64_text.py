@@ -6,7 +6,7 @@ import pybase64
 
 from backend.errors import InvalidArgument
 
-# However long: graphs count its characters, not its bytes, and must not read as a photo what was read as none here.
+# Of any length: a graph must not find a photo in text in which none was found here.
 DATA_PREFIX = re.compile(rb"\s*data:[^,]*,", re.IGNORECASE)
 TO_STANDARD, TO_WEB_SAFE = bytes.maketrans(b"-_", b"+/"), bytes.maketrans(b"+/", b"-_")
 OTHER = re.compile(rb"[^A-Za-z0-9+/]")
@@ -17,7 +17,7 @@ EXPECTED = "expected base64 text (standard or web-safe alphabet, padded or not, 
 def decode_base64(text: str | bytes) -> bytes:
     """Either alphabet, padded or not, with line breaks, with a data: prefix. Raises InvalidArgument."""
     try:
-        return pybase64.b64decode(text, validate=True)  # the usual form, for which no copy has to be made
+        return pybase64.b64decode(text, validate=True)  # the usual form, decoded without a copy
     except ValueError:
         return _decode_other_form(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
 
@@ -32,12 +32,12 @@ def _decode_other_form(text: bytes) -> bytes:
 
 
 def to_web_safe_base64(contents: bytes) -> bytes:
-    """The one form that TensorFlow's own decode_base64 takes: web-safe alphabet, no padding."""
+    """Converts to the only form that tf.io.decode_base64 accepts: web-safe alphabet, no padding."""
     return pybase64.urlsafe_b64encode(contents).rstrip(b"=")
 
 
 def web_safe(text: bytes) -> bytes:
-    """Base64 text in that form, as far as it takes no more than other characters, which costs TensorFlow ten times as long."""
+    """Standard alphabet to web-safe, without any other change; in TensorFlow it takes ten times as long."""
     has_others = b"+" in text or b"/" in text
     return (text.translate(TO_WEB_SAFE) if has_others else text).rstrip(b"=")
 

@@ -18,17 +18,18 @@ pillow_heif.register_heif_opener()
 # Pillow's own limit warns on standard error and refuses late; `check` refuses by pixel count before anything is decoded.
 Image.MAX_IMAGE_PIXELS = None
 
-# Pillow's readers for the kinds taken. MPO is a JPEG with a second picture behind it (phones write it), read by JPEG.
+# Pillow's readers for the accepted formats. MPO is a JPEG followed by a second picture, written by phones.
 KINDS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "HEIF", "AVIF")
 EXPECTED = "expected a JPEG, PNG, GIF, BMP, WebP, HEIC or AVIF photo"
-# Kinds and modes that the graph's own decoder reads exactly as Pillow does, so that a good photo is decoded only once.
+# Formats and modes that TensorFlow decodes exactly as Pillow does: such photos are passed on as they are, and decoded once.
 UNTOUCHED_KINDS = ("JPEG", "MPO", "PNG")
 UNTOUCHED_MODES = ("RGB", "L")
 UNTOUCHED_SIDE = 1024  # pixels; larger photos are scaled down while decoding, which is cheaper than decoding them whole
-# Scaling down stops here where nobody says which size is needed: at twice the usual network input of 299 pixels, so that the
-# antialiased resize that follows sees what it would have seen in the whole photo (Pillow recommends it for `reducing_gap`).
+# The least side when the size that the network needs is unknown: twice the usual 299 pixels, so that the antialiased resize
+# that
+# follows gives nearly the same result as on the whole photo (Pillow's recommendation for `reducing_gap`).
 REDUCED_SIDE = 640
-# EXIF orientation -> what turns the stored picture upright (EXIF 2.32, tag 0x0112).
+# EXIF orientation (EXIF 2.32, tag 0x0112) -> the operation that turns the stored picture upright.
 UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -51,7 +52,7 @@ class PhotoLimits:
 
 @dataclass(frozen=True)
 class Photo:
-    """Bytes whose header passed the checks; `width` and `height` in pixels as stored, `kind` a name of KINDS or MPO."""
+    """A photo whose header was checked; `width` and `height` in pixels as stored, `kind` from KINDS or MPO."""
 
     contents: bytes
     kind: str
@@ -59,10 +60,10 @@ class Photo:
     height: int
 
     def upright(self, least: int = REDUCED_SIDE) -> bytes:
-        """The photo's bytes for the graph: untouched if nothing has to change, else decoded once and written as BMP.
+        """The photo's bytes for the graph: unchanged if possible, else decoded, turned upright and encoded as BMP.
 
         It is scaled down as long as both sides stay at `least` pixels or more.
-        BMP because it is written and read back at the cost of a memory copy. Raises UnsupportedPhoto for damaged pixels.
+        BMP because encoding and decoding it costs only a memory copy. Raises UnsupportedPhoto for damaged pixels.
         """
         image = _open(self.contents)
         orientation = _orientation(image)
@@ -70,14 +71,14 @@ class Photo:
             return self.contents
         try:
             return _to_bmp(_turned(_to_rgb(_reduced(_loaded(image, least), least)), orientation))
-        except Exception as error:  # decoders raise whatever they like on damaged bytes
+        except Exception as error:  # decoders raise many types for damaged bytes
             raise _damaged(error) from error
 
 
 def check(contents: bytes, limits: PhotoLimits) -> Photo:
     """Read the header of a photo: kind, dimensions, pixel count.
 
-    Raises InvalidArgument (no bytes), UnsupportedPhoto (none of the kinds) or TooLarge (too many pixels).
+    Raises InvalidArgument (no bytes), UnsupportedPhoto (unknown format) or TooLarge (too many pixels).
     """
     if not contents:
         raise InvalidArgument(f"the photo is empty: {EXPECTED}, received 0 bytes")
@@ -86,7 +87,7 @@ def check(contents: bytes, limits: PhotoLimits) -> Photo:
 
 
 def check_header(contents: bytes, limits: PhotoLimits) -> Photo:
-    """As `check`, of bytes whose structure has been checked."""
+    """As `check`, for bytes whose structure has been checked."""
     image = _open(contents)
     photo = Photo(contents, image.format or "", *image.size)
     check_pixels(photo.width, photo.height, limits)
@@ -103,7 +104,7 @@ def check_pixels(width: int, height: int, limits: PhotoLimits) -> None:
 
 
 def check_count(photos: Sequence[object], limits: PhotoLimits) -> None:
-    """Raises TooLarge, naming the limit, for more photos than one request may carry."""
+    """Raises TooLarge, naming the limit, for too many photos in one request."""
     if len(photos) > limits.max_photos:
         raise TooLarge(
             f"the request has {len(photos)} photos; at most {limits.max_photos} are taken (DOGSNAP_MAX_PHOTOS); "
@@ -112,7 +113,7 @@ def check_count(photos: Sequence[object], limits: PhotoLimits) -> None:
 
 
 def check_together(photos: Iterable[Photo], limits: PhotoLimits) -> None:
-    """Raises TooLarge, naming the limit, for photos that have more pixels together than one request may bring."""
+    """Raises TooLarge, naming the limit, if the photos of a request have too many pixels together."""
     pixels = sum(photo.width * photo.height for photo in photos)
     if pixels > limits.max_request_pixels:
         raise TooLarge(
@@ -144,7 +145,7 @@ def _damaged(error: Exception) -> UnsupportedPhoto:
 
 
 def _orientation(image: Image.Image) -> int:
-    """1 (upright) for a photo without EXIF, and for one whose EXIF cannot be read: the picture itself may be fine."""
+    """The EXIF orientation; 1 (upright) without EXIF, or if it cannot be read: the picture itself may be fine."""
     try:
         return image.getexif().get(ExifTags.Base.Orientation, 1)
     except Exception:
@@ -161,7 +162,7 @@ def _is_ready(image: Image.Image) -> bool:
 
 
 def _loaded(image: Image.Image, least: int) -> Image.Image:
-    """Decode, a JPEG scaled down as far as its decoder can, and spell out the colours of a palette."""
+    """Decode: a JPEG scaled down as far as its decoder can, a palette expanded to colours."""
     image.draft(None, (least, least))
     image.load()
     if image.mode in ("P", "PA", "1") or "transparency" in image.info:

@@ -8,8 +8,8 @@ import struct
 
 from backend.errors import UnsupportedPhoto
 
-MAX_SEGMENTS = 1000  # before the picture begins; photos have a few dozen, of up to 64 KiB, for EXIF and colour profiles
-MAX_SCANS = 100  # of a progressive JPEG; encoders write about 10, and each costs a walk over the whole picture
+MAX_SEGMENTS = 1000  # before the picture data; photos have a few dozen, of up to 64 KiB, for EXIF and colour profiles
+MAX_SCANS = 100  # of a progressive JPEG; encoders write about 10, and decoding each costs time for the whole picture
 MAX_BLOCKS = 500_000  # of up to 255 bytes each, in one frame of a GIF
 
 JPEG, PNG, GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a")
@@ -20,11 +20,11 @@ TRAILER = b";"
 
 
 class _CutOff(Exception):
-    """The file ends in the middle of what is read."""
+    """The file ends early."""
 
 
 def check_structure(contents: bytes) -> None:
-    """Raises UnsupportedPhoto for a file whose parts are far more than a photo has."""
+    """Raises UnsupportedPhoto for a file with far more parts than a photo has."""
     try:
         if contents.startswith(JPEG):
             _check_jpeg(contents)
@@ -37,9 +37,9 @@ def check_structure(contents: bytes) -> None:
 
 
 def first_frame(contents: bytes) -> bytes:
-    """A GIF without what follows its first frame, which TensorFlow's decoder would read though nobody looks at it.
+    """A GIF cut after its first frame, since TensorFlow's decoder would read the unused rest.
 
-    Everything else comes back as it is. Raises UnsupportedPhoto, as `check_structure` does.
+    Other formats are returned unchanged. Raises UnsupportedPhoto, as `check_structure` does.
     """
     if not contents.startswith(GIF):
         return contents

@@ -16,42 +16,42 @@ from backend.serving.photos.base64_text import decode_base64, to_web_safe_base64
 from backend.serving.photos.photo import Photo, PhotoLimits
 from backend.serving.photos.photo_files import GIF, JPEG, PNG, check_structure, first_frame, gif_pixels
 
-# How files begin that TensorFlow's operations take for pictures (ClassifyFileFormat in its decode_image_op.cc).
+# The magic bytes by which TensorFlow recognises pictures (ClassifyFileFormat in decode_image_op.cc).
 BMP = b"BM"
 STARTS = (JPEG, PNG, b"GIF8", BMP)
 OPERATIONS = {"DecodeImage", "DecodeJpeg", "DecodeAndCropJpeg", "DecodePng", "DecodeBmp", "DecodeGif", "DecodeWebP"}
 OF_ALL_FRAMES = {"DecodeGif", "DecodeWebP"}
-SEEN_OF_NO_PHOTO = 16  # bytes, enough for TensorFlow to tell the kind from and to refuse it in its own words
+KEPT_OF_NO_PHOTO = 16  # bytes; enough for TensorFlow to recognise the format and refuse it with its own message
 EXAMPLE_STARTS = (b"\n", b"\x12")  # the tags of tf.Example's one field, and of the other of tf.SequenceExample
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """What a graph does with pictures: whether it decodes any, and whether it takes more than the first frame of one."""
+    """Whether a graph decodes pictures, and whether it reads more than the first frame."""
 
     pictures: bool = False
     frames: bool = False
 
     @classmethod
     def of(cls, graph: graph_pb2.GraphDef) -> "Decoding":
-        """Judged by the operations, wherever in the graph they are."""
+        """From the operations in a graph and its functions."""
         nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
         found = {node.op for node in nodes} & OPERATIONS
         return cls(bool(found), bool(found & OF_ALL_FRAMES) or any(map(_expands_animations, nodes)))
 
 
 def _expands_animations(node: node_def_pb2.NodeDef) -> bool:
-    """What a SavedModel leaves out is as its operation has it by default: here True."""
+    """A SavedModel omits attributes with default values; this one's default is True."""
     is_said = "expand_animations" in node.attr
     return node.op == "DecodeImage" and (node.attr["expand_animations"].b if is_said else True)
 
 
 def checked(arrays: Mapping[str, np.ndarray], decoding: Decoding, limits: PhotoLimits) -> dict[str, np.ndarray]:
-    """Hold the limits against the photos in arrays of strings: bytes of files, base64 text, or tf.Examples with such bytes.
+    """Check the photos in string arrays against the limits: file bytes, base64 text, or tf.Examples with file bytes.
 
-    Returns what the graph is to see: the same values, but of a GIF the first frame alone where the graph wants no other.
-    What looks like a picture and has no header that could be checked is cut short: the graph might find one where none
-    was found here. Raises TooLarge, UnsupportedPhoto as `check_structure` does, and InvalidArgument for an animated WebP.
+    Returns the values for the graph: the same ones, but GIFs cut after the first frame if the graph reads no other. Values that
+    look like a picture but have no readable header are cut to a few bytes, in case the graph could decode them. Raises
+    TooLarge, UnsupportedPhoto as `check_structure` does, and InvalidArgument for an animated WebP.
     """
     photos: list[Photo] = []
     safe = partial(_safe_picture, decoding=decoding, limits=limits, photos=photos)
@@ -62,7 +62,7 @@ def checked(arrays: Mapping[str, np.ndarray], decoding: Decoding, limits: PhotoL
 
 
 def decoded(texts: np.ndarray) -> np.ndarray | None:
-    """The pictures that base64 texts stand for, (n,) -> (n,); None unless each of them is one."""
+    """Base64 texts decoded to pictures, (n,) -> (n,); None unless each of them is one."""
     try:
         contents = _each(texts, decode_base64)
     except InvalidArgument:
@@ -78,18 +78,18 @@ def _each(values: np.ndarray, change: Callable[[bytes], bytes]) -> np.ndarray:
 
 
 def _safe_value(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
-    """What begins like a tf.Example may be base64 text after a line break as well, so it is looked at as both."""
+    """A value that starts like a tf.Example may also be base64 text after a line break, so both are checked."""
     return _safe_string(_safe_example(value, safe) if value.startswith(EXAMPLE_STARTS) else value, safe)
 
 
 def _safe_example(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
-    """A tf.Example or tf.SequenceExample with what the graph may see of its pictures; anything else that begins so as it is.
+    """A tf.Example or tf.SequenceExample with checked pictures; any other value unchanged.
 
-    It is written anew: of a feature with two values TensorFlow reads the first, and here the last is seen. Raises
-    InvalidArgument for one that TensorFlow alone can read.
+    It is serialized again: of a feature that occurs twice TensorFlow reads the first, protobuf the last. Raises InvalidArgument
+    for one that only TensorFlow can parse.
     """
     try:
-        example = tf.train.SequenceExample.FromString(value)  # an Example is one without lists
+        example = tf.train.SequenceExample.FromString(value)  # a tf.Example is one without feature_lists
     except DecodeError:
         _refuse_if_readable(value)
         return value
@@ -102,13 +102,15 @@ def _safe_example(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
 
 
 def _refuse_if_readable(value: bytes) -> None:
-    """TensorFlow's parser does not look whether the names of features are UTF-8."""
+    """TensorFlow's parser, unlike protobuf's, accepts feature names that are not UTF-8."""
     nothing = {"": tf.io.VarLenFeature(tf.string)}
     try:
         tf.io.parse_sequence_example([value], nothing, nothing)
     except tf.errors.OpError:
         return
-    raise InvalidArgument("a tf.Example cannot be read: expected the names of its features in UTF-8; write it anew")
+    raise InvalidArgument(
+        "a tf.Example cannot be read: expected the names of its features in UTF-8; serialize it again"
+    )
 
 
 def _safe_string(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
@@ -129,14 +131,14 @@ def _is_picture(contents: bytes) -> bool:
 
 
 def _safe_picture(contents: bytes, decoding: Decoding, limits: PhotoLimits, photos: list[Photo]) -> bytes:
-    """What the graph may see of a picture; adds it to `photos`."""
+    """A checked picture for the graph; it is added to `photos`."""
     check_structure(contents)
     _refuse_animated_webp(contents)
     contents = contents if decoding.frames else first_frame(contents)
     try:
         found = photo.check_header(contents, limits)
-    except UnsupportedPhoto:  # a BMP needs no cut: TensorFlow decodes none whose pixels are not all there
-        return contents if contents.startswith(BMP) else contents[:SEEN_OF_NO_PHOTO]
+    except UnsupportedPhoto:  # a BMP needs no cut: TensorFlow refuses incomplete ones
+        return contents if contents.startswith(BMP) else contents[:KEPT_OF_NO_PHOTO]
     if decoding.frames and contents.startswith(GIF):
         found = replace(found, width=gif_pixels(contents, limits.max_pixels), height=1)
         photo.check_pixels(found.width, found.height, limits)
@@ -145,6 +147,6 @@ def _safe_picture(contents: bytes, decoding: Decoding, limits: PhotoLimits, phot
 
 
 def _refuse_animated_webp(contents: bytes) -> None:
-    """TensorFlow 2.21 overruns its memory on one that is decoded into as many channels as it has, and the process ends."""
+    """TensorFlow 2.21 writes out of bounds and crashes when it decodes one with channels=0."""
     if contents[8:16] == b"WEBPVP8X" and contents[20:21] and contents[20] & 0x02:
         raise InvalidArgument("an animated WebP cannot be decoded; send one picture of it, or a GIF")

@@ -7,22 +7,23 @@ from functools import partial
 import tensorflow as tf
 
 KINDS = "JPEG, PNG, GIF, BMP or WebP"
-# Decoders at work at once on one request's photos; each takes a core for some milliseconds.
+# Photos of one request that are decoded in parallel; each takes a core for some milliseconds.
 PARALLEL_DECODERS = 4
 JPEG_START = b"\xff\xd8\xff"
 # libjpeg scales down while it decodes, by these factors: 12 megapixels by 8 cost half of the time, and 0.6 MB in place of 36.
 JPEG_SCALES = (1, 2, 4, 8)
-# A photo that is scaled so keeps at least so many times the network's size. On 46 photos of 12 megapixels, scaled by 8, no
-# probability differed by more than 0.016 on average from those of the whole photo (by 4: 0.009); 45 kept their name by either.
+# The scaled photo is at least this many times the network's size. On 46 photos of 12 megapixels scaled by 8, probabilities
+# differed from those of the whole photo by at most 0.016 on average (by 4: 0.009), and 45 photos kept their breed in both
+# cases.
 KEPT_TIMES = 1.25
 WEB_SAFE = "[A-Za-z0-9_-]*"
 
 
 @dataclass(frozen=True)
 class Resizing:
-    """How an image becomes the network's size; as it stands, for the networks trained here.
+    """How an image is resized to the network's input; the defaults are for the networks trained here.
 
-    `crop`: the largest middle part with the proportions of the size is taken, in place of the whole image, squashed.
+    `crop`: use the largest centre crop with the proportions of the size; otherwise the whole image is squashed.
     `method`: "bilinear", "nearest" or "bicubic". `antialias`: phone photos are several times larger than the network's input.
     """
 
@@ -39,7 +40,7 @@ def decode(contents: tf.Tensor) -> tf.Tensor:
 
     `contents`: scalar string, the bytes of a JPEG, PNG, GIF (first frame), BMP or WebP file.
     Returns uint8 (height, width, 3). Raises InvalidArgumentError when the bytes are none of these, and for an animated
-    WebP. Channels stay fixed at 3: asked for "as many as the file has", TensorFlow 2.21 overruns its memory on such a WebP.
+    WebP. Channels are fixed at 3: with channels=0 TensorFlow 2.21 writes out of bounds on such a WebP.
     """
     image = tf.io.decode_image(contents, channels=3, expand_animations=False)
     return tf.ensure_shape(image, (None, None, 3))
@@ -52,20 +53,20 @@ def least_sides(size: tuple[int, int]) -> tuple[int, int]:
 
 def decode_for(contents: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED) -> tf.Tensor:
     """As `decode`, but a JPEG far larger than `size` (height, width) is scaled down on the way to a resize with antialias."""
-    if not how.antialias:  # it picks single pixels, and would pick others
+    if not how.antialias:  # without antialias, scaling first would select other pixels
         return decode(contents)
     is_jpeg = tf.equal(tf.strings.substr(contents, 0, len(JPEG_START)), JPEG_START)
     return tf.cond(is_jpeg, lambda: _decode_jpeg_for(contents, size), lambda: decode(contents))
 
 
 def _decode_jpeg_for(contents: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
-    """The factor is fixed in each operation, so there is one for each."""
+    """The factor is an attribute of the operation, so there is one operation per factor."""
     height, width = least_sides(size)
     shape = tf.image.extract_jpeg_shape(contents)
     spare = tf.minimum(shape[0] // height, shape[1] // width)
     usable = tf.reduce_sum(tf.cast(spare >= JPEG_SCALES, tf.int32))
     scaled = [partial(_scaled_jpeg, contents, scale) for scale in JPEG_SCALES[1:]]
-    # Neither 0 nor 1 of the factors: as it is.
+    # With no usable JPEG scale, decode at full size.
     return tf.switch_case(tf.maximum(usable - 1, 0), [partial(decode, contents), *scaled])
 
 
@@ -80,7 +81,7 @@ def resize(image: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED) ->
     """
     scale = 1.0 / 255.0 if image.dtype == tf.uint8 else 1.0
     seen = _middle(image, size) if how.crop else image
-    resized = tf.cond(  # to resize an image that has the size already costs 3 ms
+    resized = tf.cond(  # resizing an image that already has the size would cost 3 ms
         tf.reduce_all(tf.equal(tf.shape(seen)[-3:-1], size)),
         lambda: tf.cast(seen, tf.float32),
         # Bytes are resized as bytes: 50 megapixels as float32 would take 600 MB more, and eight times as long.
@@ -101,8 +102,8 @@ def _middle(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
 def photos_to_images(contents: tf.Tensor, size: tuple[int, int], how: Resizing = SQUASHED) -> tf.Tensor:
     """Decode and resize a vector of photos: string (n,) -> float32 (n, height, width, 3) in [0, 1].
 
-    Raises InvalidArgumentError: for one photo with the decoder's own reason, for several with the places of all that
-    cannot be decoded, so that the others can be sent again without guessing.
+    Raises InvalidArgumentError: for one photo with the decoder's message, for several with the positions of all that cannot be
+    decoded, so that the others can be sent again.
     """
     one = tf.equal(tf.size(contents), 1)
     images = tf.cond(
@@ -114,9 +115,9 @@ def photos_to_images(contents: tf.Tensor, size: tuple[int, int], how: Resizing =
 
 
 def _images_or_places(contents: tf.Tensor, size: tuple[int, int], how: Resizing) -> tf.Tensor:
-    """As a data set, since only that can go on after a photo that fails: it costs 1 ms a batch (two cores, 8 photos)."""
+    """Uses tf.data, which can continue after a photo that fails; it costs 1 ms per batch (two cores, 8 photos)."""
     count = tf.size(contents, out_type=tf.int64)
-    # The first element stands for no photo: a batch of which nothing can be decoded still has one.
+    # The first element is a dummy, so that a batch without decodable photos is not empty.
     photos = tf.data.Dataset.range(-1, count).map(
         lambda place: (place, _image_at(contents, place, size, how)),
         num_parallel_calls=PARALLEL_DECODERS,
@@ -141,7 +142,7 @@ def _image_at(contents: tf.Tensor, place: tf.Tensor, size: tuple[int, int], how:
 
 
 def _plain_options() -> tf.data.Options:
-    """No search for better settings: a data set of one batch is over before that would pay."""
+    """Options without autotuning, which does not pay for a single batch."""
     options = tf.data.Options()
     options.autotune.enabled = False
     options.experimental_optimization.apply_default_optimizations = False
@@ -149,15 +150,15 @@ def _plain_options() -> tf.data.Options:
 
 
 def decode_base64(text: tf.Tensor) -> tf.Tensor:
-    """Base64 text in any common form to the bytes it stands for: string (n,) -> string (n,).
+    """Decode base64 text in any common form: string (n,) -> string (n,).
 
     Takes the standard and the web-safe alphabet, padded or not, with white space and with a `data:...;base64,` prefix.
-    Raises InvalidArgumentError with the places of all texts that are something else.
+    Raises InvalidArgumentError with the positions of all texts that are not base64.
     """
-    # Most texts need no change, and to find that out takes a fifth of the time of changing them.
+    # Most texts need no change; checking that takes a fifth of the time of changing them.
     needs_none = tf.reduce_all(tf.strings.regex_full_match(text, WEB_SAFE))
     bare, is_clean = tf.cond(needs_none, lambda: (text, tf.ones_like(text, tf.bool)), lambda: _bare(text))
-    # Four characters stand for three bytes: one left over stands for nothing.
+    # Four characters encode three bytes: a single one left over is invalid.
     whole = tf.logical_and(is_clean, tf.strings.length(bare) % 4 != 1)
     is_text = tf.debugging.Assert(
         tf.reduce_all(whole),
@@ -169,7 +170,7 @@ def decode_base64(text: tf.Tensor) -> tf.Tensor:
 
 
 def _bare(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Texts in the web-safe alphabet, without prefix, white space and padding, and which of them are so indeed."""
+    """Texts converted to the web-safe alphabet without prefix, white space and padding, and whether each is valid."""
     bare = tf.strings.regex_replace(text, r"(?i)^\s*data:[^,]{0,256},", "", replace_global=False)
     bare = tf.strings.regex_replace(bare, r"\s+|={1,2}\s*$", "")
     bare = tf.strings.regex_replace(tf.strings.regex_replace(bare, r"\+", "-"), "/", "_")

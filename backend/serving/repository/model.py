@@ -188,11 +188,11 @@ class Model:
             number, version.state, self.error(number), version.load_seconds, runtime, version.classes()
         )
 
-    def wanted(self, label: str) -> int | None:
+    def assigned(self, label: str) -> int | None:
         """Where a label is to point, though it may still have to wait for that version."""
         return self.pending_labels.get(label, self.labels.get(label))
 
-    def want(self, label: str, number: int | None) -> None:
+    def assign(self, label: str, number: int | None) -> None:
         """Point a label to a version now, or as soon as that version answers; None takes the label away."""
         self.pending_labels.pop(label, None)
         if number is None:

@@ -26,7 +26,7 @@ log = logging.getLogger("dogsnap.repository")
 # A folder untouched for this long when the server starts is taken as complete without looking twice.
 SETTLED_SECONDS = 2.0
 # While a new configuration is waited for: between two looks, and at most, since its client may have set no deadline.
-RELOAD_LOOK_SECONDS = 1.0
+RELOAD_POLL_SECONDS = 1.0
 RELOAD_SECONDS = 600.0
 
 
@@ -50,9 +50,9 @@ class Repository:
         self._run_warm_up = run_warm_up
         self._models: dict[str, Model] = {}
         self._lock = threading.RLock()
-        self._looking = threading.Lock()
+        self._scanning = threading.Lock()
         self._wake = threading.Event()
-        self._looked = threading.Condition(self._lock)
+        self._scanned = threading.Condition(self._lock)
         self._closed = False
         self._watcher: threading.Thread | None = None
         self._seen: dict[Path, tuple] = {}
@@ -175,7 +175,9 @@ class Repository:
             return [(model.name, label, split) for model in models for label, split in model.choices.splits.items()]
 
     def shadow_of(self, answered: ServableId) -> int | None:
-        """The version that is shown the photos that `answered` has answered; None if there is none, or no such model any more."""
+        """The version that is shown the photos that `answered` has answered; None if there is none, or no such model any
+        more.
+        """
         with self._lock:
             model = self._models.get(answered.name)
             shadow = model.choices.shadow if model else None
@@ -190,7 +192,7 @@ class Repository:
         with self._lock:
             yield self._model(name)
 
-    def look_soon(self) -> None:
+    def scan_soon(self) -> None:
         """Have the folders looked at now, since what is wanted of them has changed."""
         self._wake.set()
 
@@ -230,7 +232,7 @@ class Repository:
             self._configs, self._sent = source, sent
             self._configure(there, undoes)
             switch = self.switches.add(by, CONFIGURED, before, sent, undoes)
-        self.look_soon()
+        self.scan_soon()
         return switch
 
     def wait_until_served(
@@ -242,8 +244,8 @@ class Repository:
         an error of the code UNKNOWN, as TensorFlow Serving does, if one fails to load.
         """
         deadline = time.monotonic() + min(timeout, RELOAD_SECONDS)
-        with self._looked:
-            self.look_soon()
+        with self._scanned:
+            self.scan_soon()
             while waiting := self._not_served(configs):
                 left = deadline - time.monotonic()
                 if left <= 0 or self._closed:
@@ -252,8 +254,8 @@ class Repository:
                     )
                 if not is_awaited():
                     raise Cancelled("nobody waits for the new models any more; they go on loading")
-                if not self._looked.wait(min(left, RELOAD_LOOK_SECONDS)):
-                    self.look_soon()
+                if not self._scanned.wait(min(left, RELOAD_POLL_SECONDS)):
+                    self.scan_soon()
 
     def _not_served(self, configs: Sequence[ModelConfig]) -> list[str]:
         """The models that do not answer yet by these configurations; one that somebody left out since is not waited for."""
@@ -275,18 +277,18 @@ class Repository:
     def _watch(self, poll_seconds: float, on_ready: Callable[[], None]) -> None:
         announced = False
         while not self._closed:
-            self._look_safely()
+            self._scan_safely()
             if not announced and not self.not_ready():
                 announced = True
                 on_ready()
             self._wake.wait((poll_seconds or None) if announced else min(poll_seconds or 1.0, 1.0))
             self._wake.clear()
 
-    def _look_safely(self) -> None:
+    def _scan_safely(self) -> None:
         """A configuration or folder that cannot be read is told once, not at every look; what is loaded goes on answering."""
         trouble = ""
         try:
-            self.look()
+            self.scan()
         except (DogsnapError, OSError) as error:
             trouble = str(error)
         except Exception as error:
@@ -296,23 +298,23 @@ class Repository:
             log.error("looking at the model folders failed; the loaded versions go on answering: %s", trouble)
         self._trouble = trouble
 
-    def look(self, trust: bool = False) -> None:
+    def scan(self, skip_settling: bool = False) -> None:
         """Compare folders and configuration with what is loaded, and load and unload what differs.
 
-        `trust` takes a folder as complete without having seen it unchanged twice, for callers that look only once.
+        `skip_settling` takes a folder as complete without having seen it unchanged twice, for callers that look only once.
         """
-        with self._looking:
+        with self._scanning:
             self._follow_configs()
             unsettled, troubles = False, []
             for name in self.models():
                 try:
-                    unsettled |= self._look_at(self._models[name], trust)
+                    unsettled |= self._scan_model(self._models[name], skip_settling)
                 except OSError as error:  # one folder that cannot be read is no reason to forget the other models
                     troubles.append(f"{name}: {error}")
             self._finish_unloads()
-            with self._looked:
+            with self._scanned:
                 self._started = self._started or not unsettled
-                self._looked.notify_all()
+                self._scanned.notify_all()
             if troubles:
                 raise OSError("; ".join(troubles))
 
@@ -347,7 +349,7 @@ class Repository:
         model = Model(config)
         for subject, value in self.switches.chosen(model.name).items():
             if subject.kind == "label":
-                model.want(subject.name, value)
+                model.assign(subject.name, value)
             else:
                 model.choices.choose(subject.kind, subject.name, value)
         return model
@@ -357,11 +359,11 @@ class Repository:
         after = dict(model.config.version_labels)
         for label in sorted({*before, *after}):
             if before.get(label) != after.get(label):
-                was = model.wanted(label)
-                model.want(label, after.get(label))
+                was = model.assigned(label)
+                model.assign(label, after.get(label))
                 self.switches.add(CONFIGURATION, Subject(model.name, "label", label), was, after.get(label), undoes)
 
-    def _look_at(self, model: Model, trust: bool) -> bool:
+    def _scan_model(self, model: Model, skip_settling: bool) -> bool:
         """Returns whether a folder is there that may still be changing."""
         config = model.config
         folders = version_folders(Path(config.base_path))
@@ -370,7 +372,7 @@ class Repository:
         unsettled = False
         for version in self._tracked(model, folders):
             if model.config is config and self._wants_load(version):
-                if trust or self._is_settled(version.path):
+                if skip_settling or self._is_settled(version.path):
                     self._load(model, version)
                 else:
                     unsettled |= is_complete(version.path)
@@ -446,7 +448,7 @@ class Repository:
         for label, number in list(model.pending_labels.items()):
             if model.answers(number):
                 before = model.labels.get(label)
-                model.want(label, number)
+                model.assign(label, number)
                 if self._started:
                     self.switches.add(WATCHER, Subject(model.name, "label", label), before, number)
 

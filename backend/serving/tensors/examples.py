@@ -40,7 +40,7 @@ def _checked_examples(fields: Mapping[str, Any], method: str) -> list:
 
 
 def merged(example: tf.train.Example, context: tf.train.Example) -> bytes:
-    """One example with the shared context under it, serialized; the example's own features win."""
+    """One example merged with the shared context, serialized; the example's own features take precedence."""
     both = tf.train.Example()
     both.CopyFrom(context)
     for name, feature in example.features.feature.items():
@@ -84,7 +84,7 @@ def _feature_value(name: str, value: Any) -> tuple[str, Any]:
 
 @dataclass(frozen=True)
 class ClassifyResult:
-    """`labels` and `scores` (examples, classes): "" and 0.0 where the signature has no such output."""
+    """`labels` and `scores` (examples, classes): "" and 0.0 if the signature has no such output."""
 
     servable: ServableId
     labels: np.ndarray

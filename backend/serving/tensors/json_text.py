@@ -16,7 +16,7 @@ import orjson
 from backend.errors import InvalidArgument, TooLarge, Unavailable
 from backend.serving.tensors.tensors import show
 
-# The parser's own words -> the words of the parser in TensorFlow Serving, on which clients may rely.
+# Messages of Python's parser -> messages of TensorFlow Serving's parser, which clients may rely on.
 PARSER_WORDS = (
     ("Expecting ',' delimiter", "Missing a comma or } after an object member."),
     ("Expecting ':' delimiter", "Missing a colon after a name of object member."),
@@ -42,10 +42,11 @@ _large = threading.Lock()
 
 @dataclass(frozen=True)
 class JsonLimits:
-    """`depth`: levels of lists and objects; a tensor has fewer, and deeper values can only stand under ignored keys.
+    """`depth`: levels of lists and objects; a tensor has fewer, and deeper values can only be under ignored keys.
 
-    `values` of one document, in which a list, an object or a key counts as four: each value takes some 40 bytes of memory
-    and a fifth of a microsecond in which no other thread runs, however short its text is.
+    `values` of one document, in which a list, an object or a member name counts as four: each value takes about 40 bytes of
+    memory,
+    and a fifth of a microsecond with the interpreter locked, however short its text is.
     """
 
     depth: int = 100
@@ -53,8 +54,8 @@ class JsonLimits:
 
 
 def check_values(body: bytes, most: int, setting: str = " (DOGSNAP_MAX_JSON_VALUES)") -> int:
-    """How many values JSON has, judged by its punctuation before it is read. Raises TooLarge, naming the limit, above `most`."""
-    marks = body.translate(None, NO_MARKS)  # to count four times in all of it takes four times as long
+    """Estimate the number of values from the punctuation, before parsing. Raises TooLarge, naming the limit, above `most`."""
+    marks = body.translate(None, NO_MARKS)  # counting only in the punctuation is four times as fast
     count = marks.count(b",") + 4 * (len(marks) - marks.count(b","))
     if count > most:
         raise TooLarge(
@@ -66,9 +67,9 @@ def check_values(body: bytes, most: int, setting: str = " (DOGSNAP_MAX_JSON_VALU
 
 @contextmanager
 def reading(body: bytes, limits: JsonLimits) -> Iterator[dict[str, Any]]:
-    """The JSON object at the start of `body`; leave the block when nothing of it is needed any more.
+    """The JSON object at the start of `body`; leave the block when it is no longer needed.
 
-    What is nested so deep that parsers give up is left out beyond the limit: no value that anybody asks for lies there.
+    If it is nested too deeply for the parsers, values beyond the limit are left out: no input can be there.
     Raises InvalidArgument in TensorFlow Serving's words, TooLarge, and Unavailable.
     """
     is_large = check_values(body, limits.values) >= LARGE
@@ -78,15 +79,15 @@ def reading(body: bytes, limits: JsonLimits) -> Iterator[dict[str, Any]]:
         value = _parse(body, limits.depth)
         if not isinstance(value, dict):
             raise InvalidArgument(f"JSON Value: {show(value)} Is not object")
-        del body  # whoever waits in the block needs it no more
+        del body  # freed while the block runs
         yield value
 
 
 @contextmanager
 def _one_large() -> Iterator[None]:
-    """One large document is in memory at a time. Raises Unavailable.
+    """Allow one large document in memory at a time. Raises Unavailable.
 
-    No garbage is looked for meanwhile: that would visit every list of it, again and again, and all threads would wait.
+    Garbage collection is off meanwhile: it would visit every list of the document repeatedly, with all threads waiting.
     """
     if not _large.acquire(timeout=WAIT_SECONDS):
         raise Unavailable("the server is reading other large JSON documents; try again later")
@@ -110,7 +111,7 @@ def _parse(body: bytes, max_depth: int) -> Any:
         pass
     try:
         return _decode(without_deep_values(text, max_depth))
-    except RecursionError:  # nested that deep and never closed: there is no value that could be left out
+    except RecursionError:  # deeply nested and never closed: no complete value
         raise InvalidArgument(
             f"JSON Parse error: nested deeper than {DEPTH_LIMIT.format(max_depth)} and not closed. at offset: 0"
         ) from None
@@ -134,7 +135,7 @@ def _text(body: bytes) -> str:
 
 
 def _with_long_infinities(text: str) -> str:
-    """Inf is accepted for Infinity outside of strings."""
+    """Replace Inf by Infinity outside of strings."""
     return (
         SHORT_INFINITY.sub(lambda found: "Infinity" if found[0] == "Inf" else found[0], text) if "Inf" in text else text
     )
@@ -145,7 +146,7 @@ def _words(message: str) -> str:
 
 
 def is_deeper(value: Any, levels: int) -> bool:
-    """Whether lists and objects are nested in more levels than so many; without recursion."""
+    """Whether lists and objects are nested deeper than `levels`; without recursion."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):
         if not level:

@@ -9,7 +9,7 @@ from backend.errors import FailedPrecondition
 
 DEFAULT_SIGNATURE = "serving_default"
 BYTES_SUFFIX = (
-    "_bytes"  # an alias that ends so carries bytes, by the convention of Cloud ML Engine and TensorFlow Serving
+    "_bytes"  # suffix of aliases of binary values, by the convention of Cloud ML Engine and TensorFlow Serving
 )
 
 
@@ -26,7 +26,7 @@ class ServableId:
 
 @dataclass(frozen=True)
 class Signature:
-    """What one entry of a SavedModel takes and gives, by alias; `method` is e.g. tensorflow/serving/predict."""
+    """Inputs and outputs of a signature, by alias; `method` is e.g. tensorflow/serving/predict."""
 
     name: str
     method: str
@@ -35,7 +35,7 @@ class Signature:
 
 
 class UnknownSignature(FailedPrecondition):
-    """`name` was asked for, `known` are there."""
+    """`name` was requested, `known` exist."""
 
     def __init__(self, name: str, known: Sequence[str]):
         there = ", ".join(f'"{each}"' for each in known)

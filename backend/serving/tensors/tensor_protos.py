@@ -10,9 +10,9 @@ from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2
 from backend.errors import InvalidArgument, Unimplemented
 from backend.serving.tensors.tensors import MAX_RANK
 
-STRING_BYTES = 24  # what a string costs in a tensor beside its characters
-# The field of tensor.proto that holds the values of a dtype. Half and bfloat16 are there as 16 bits in an int32, complex
-# numbers as pairs.
+STRING_BYTES = 24  # memory of a string in a tensor beside its characters
+# The field of tensor.proto with the values of a dtype. Half and bfloat16 are stored as 16 bits in an int32, complex numbers as
+# pairs.
 FIELDS: dict[tf.DType, str] = {
     tf.float16: "half_val",
     tf.bfloat16: "half_val",
@@ -37,8 +37,8 @@ HALVES = (tf.float16, tf.bfloat16)
 def to_arrays(protos: Mapping[str, tensor_pb2.TensorProto], max_bytes: int) -> dict[str, np.ndarray]:
     """Alias -> array of the message's dtype and shape; strings as object arrays of bytes.
 
-    One value may stand for all, as tf.make_tensor_proto writes it; `max_bytes` is what all arrays together may then
-    take. Raises InvalidArgument naming the alias, Unimplemented for a dtype that has no place in FIELDS.
+    A single value may fill the whole tensor, as tf.make_tensor_proto writes it; `max_bytes` limits all arrays together.
+    Raises InvalidArgument naming the alias, Unimplemented for a dtype that has no place in FIELDS.
     """
     arrays: dict[str, np.ndarray] = {}
     for alias, proto in protos.items():
@@ -53,7 +53,7 @@ def to_arrays(protos: Mapping[str, tensor_pb2.TensorProto], max_bytes: int) -> d
 
 
 def to_proto(array: np.ndarray) -> tensor_pb2.TensorProto:
-    """The values in the field of their dtype, since clients of TensorFlow Serving read `float_val` and its like."""
+    """Values in the field of their dtype (not tensor_content), since clients of TensorFlow Serving read `float_val` etc."""
     dtype = tf.string if array.dtype == object else tf.as_dtype(array.dtype)
     if dtype not in FIELDS:
         return tf.make_tensor_proto(array)
@@ -73,7 +73,7 @@ def _stored(values: np.ndarray, dtype: tf.DType) -> np.ndarray:
 
 def _values(proto: tensor_pb2.TensorProto, count: int) -> np.ndarray:
     dtype = _dtype(proto.dtype)
-    content = proto.tensor_content  # each look at it is a copy
+    content = proto.tensor_content  # each access copies it
     return _from_content(content, dtype, count) if content else _from_field(proto, dtype)
 
 
@@ -87,7 +87,7 @@ def _shaped(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _filled_bytes(values: np.ndarray, shape: tuple[int, ...], max_bytes: int) -> int:
-    """How much memory one value takes that stands for all; 0 if all are there. Raises InvalidArgument."""
+    """The memory needed to fill the tensor from a single value; 0 if all values are given. Raises InvalidArgument."""
     count = math.prod(shape)
     if len(values) == count:
         return 0
@@ -140,7 +140,7 @@ def _from_content(content: bytes, dtype: tf.DType, count: int) -> np.ndarray:
     numpy_dtype = np.dtype(dtype.as_numpy_dtype)
     if len(content) % numpy_dtype.itemsize:
         raise InvalidArgument(f"{len(content)} bytes of tensor_content are no whole number of {dtype.name} values")
-    if dtype == tf.bool:  # a byte other than 0 and 1 would be a bool that is neither
+    if dtype == tf.bool:  # bytes other than 0 and 1 would be invalid bools
         return np.frombuffer(content, np.uint8) != 0
     return np.frombuffer(content, numpy_dtype)
 

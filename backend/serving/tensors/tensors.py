@@ -20,7 +20,7 @@ from backend.serving.tensors.signatures import BYTES_SUFFIX, Signature
 SHOWN_BYTES = 256  # how much of a request an error text repeats, as TensorFlow Serving does
 MAX_RANK = 32  # dimensions; NumPy holds at most 64
 INTEGERS = (tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64)
-# The JSON types (as Python has them) of each tensor type. A bool is no number here, though Python says so.
+# The JSON types (in Python) of each tensor type. Unlike in Python, a bool is not a number here.
 JSON_TYPES: dict[tf.DType, frozenset[type]] = {
     tf.float32: frozenset((int, float)),
     tf.float64: frozenset((int, float)),
@@ -77,7 +77,7 @@ def from_rows(rows: list, signature: Signature) -> dict[str, np.ndarray]:
 
 
 def _check_one_input(signature: Signature, sentence: str) -> None:
-    """A value that is no object by input can only mean the one there is."""
+    """A value that is not an object with input names is allowed only for a signature with one input."""
     if not signature.inputs:
         raise InvalidArgument(f"Failed to get input map for signature: {signature.name}; it has no inputs, send {{}}")
     if len(signature.inputs) > 1:
@@ -115,9 +115,9 @@ def from_columns(value: Any, signature: Signature) -> dict[str, np.ndarray]:
 
 
 def from_data(data: Any, signature: Signature) -> dict[str, np.ndarray]:
-    """The columns of Simple TensorFlow Serving: an object by alias, where a single value may stand for a batch of one.
+    """The columns of Simple TensorFlow Serving: an object by alias, where a value without a batch dimension is a batch of one.
 
-    Its clients send one photo bare to graphs that took one photo; here every input has a batch. Raises InvalidArgument.
+    Its clients send a single photo to graphs without a batch dimension; here every input has one. Raises InvalidArgument.
     """
     if not isinstance(data, dict):
         raise InvalidArgument(f"data is a JSON {type_name(data)}; expected an object by input: {_aliases(signature)}")
@@ -154,7 +154,7 @@ def to_array(value: Any, dtype: tf.DType) -> np.ndarray:
     if leaves is None or not set(map(type, leaves)) <= JSON_TYPES[dtype]:
         _explain(value, shape, 0, dtype)
     try:
-        with np.errstate(over="ignore"):  # beyond float32 is infinity, as TensorFlow Serving reads it
+        with np.errstate(over="ignore"):  # larger values become infinity, as in TensorFlow Serving
             return _flat_array(leaves, dtype).reshape(shape)
     except OverflowError:
         raise InvalidArgument(
@@ -163,7 +163,7 @@ def to_array(value: Any, dtype: tf.DType) -> np.ndarray:
 
 
 def _stacked(values: list, dtype: tf.DType, where: str) -> np.ndarray:
-    """The rows' values under a new first dimension. The whole is tried at once; only a failure looks row by row."""
+    """The rows' values with a new first dimension. All rows are converted at once; only on failure row by row."""
     try:
         return to_array(values, dtype)
     except (InvalidArgument, Unimplemented) as whole:
@@ -189,7 +189,7 @@ def _first_fault(values: list, dtype: tf.DType) -> tuple[int, str]:
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    """The sizes along the first element of each list; whether all others agree is for `_leaves`."""
+    """The sizes along the first element of each list; `_leaves` checks the others."""
     sizes = []
     while isinstance(value, list):
         sizes.append(len(value))
@@ -212,7 +212,7 @@ def _leaves(value: Any, shape: tuple[int, ...]) -> list | None:
 
 
 def _explain(value: Any, shape: tuple[int, ...], level: int, dtype: tf.DType) -> None:
-    """Find the first value that does not fit and raise the error that names it."""
+    """Raise the error that names the first wrong value."""
     if not isinstance(value, list):
         if level != len(shape):
             raise InvalidArgument(
@@ -252,7 +252,7 @@ def to_bytes(value: str | Mapping[str, Any]) -> bytes:
 
 
 def is_base64(value: Any) -> bool:
-    """Whether a JSON value stands for bytes: an object with the one key "b64" and a string."""
+    """Whether a JSON value encodes bytes: an object with the single member "b64", a string."""
     return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("b64"), str)
 
 
@@ -261,10 +261,10 @@ def _is_object(value: Any) -> bool:
 
 
 def show(value: Any) -> str:
-    """A JSON value for an error text, cut short."""
+    """A JSON value for an error message, shortened."""
     try:
         text = orjson.dumps(value)
-    except (TypeError, ValueError):  # numbers and nesting beyond what JSON text can carry back
+    except (TypeError, ValueError):  # numbers or nesting that cannot be written as JSON
         text = repr(value).encode("utf-8", "replace")
     return text[:SHOWN_BYTES].decode("utf-8", "ignore")
 

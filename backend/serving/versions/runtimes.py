@@ -20,28 +20,28 @@ from backend.serving.versions import checksums
 
 log = logging.getLogger("dogsnap.runtimes")
 
-FOLDER = Path("assets.extra") / "runtime"  # TensorFlow Serving does not look into it
-FACTS, NETWORK, AROUND = "runtime.json", "network.xml", "around"
+FOLDER = Path("assets.extra") / "runtime"  # ignored by TensorFlow Serving
+MANIFEST, NETWORK, AROUND = "runtime.json", "network.xml", "around"
 BEFORE, AFTER = "before_", "after_"
 TENSORFLOW, OPENVINO = "tensorflow", "openvino"
-EXACT, FAST = "f32", "bf16"  # OpenVINO's names of what a network multiplies
-MOST_STREAMS = 8  # images in the network at once: each has memory of its own
+EXACT, FAST = "f32", "bf16"  # OpenVINO's names of the precisions
+MOST_STREAMS = 8  # images in the network at the same time, each of which needs memory
 
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Mapping[str, tf.Tensor]], Mapping[str, Any]]
 
 
-class Unfit(Exception):
+class IncompatibleNetwork(Exception):
     """OpenVINO cannot run this version here; the message says why."""
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What an export found out and wrote into runtime.json.
+class NetworkManifest:
+    """What an export measured and wrote into runtime.json.
 
-    `precision`: EXACT or FAST, the numbers that the network multiplies. `speedup`: how many times as fast as TensorFlow.
-    `largest_difference`: between their answers; `tolerance`: what was allowed. `measured_by`: program and processor.
-    `outputs`: of the network, in its order. `signatures`: the outputs of each signature. `grey`: the answers to a grey image.
+    `precision`: EXACT or FAST. `speedup`: how many times as fast as TensorFlow. `largest_difference`: between their answers,
+    at most `tolerance`. `measured_by`: programs and processor.
+    `outputs`: of the network, in its order. `signatures`: the outputs of each signature. `grey`: the outputs for a grey image.
     """
 
     precision: str
@@ -54,19 +54,19 @@ class Facts:
     grey: Mapping[str, Any]
 
     @classmethod
-    def read(cls, folder: Path) -> "Facts":
-        """Raises Unfit for a file that is not as `write` writes it."""
+    def read(cls, folder: Path) -> "NetworkManifest":
+        """Raises IncompatibleNetwork for a file that `write` has not written."""
         try:
-            return cls(**json.loads((folder / FACTS).read_text(encoding="utf-8")))
+            return cls(**json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
         except (OSError, TypeError, ValueError) as error:
-            raise Unfit(f"{folder / FACTS} cannot be read: {error}") from error
+            raise IncompatibleNetwork(f"{folder / MANIFEST} cannot be read: {error}") from error
 
     def write(self, folder: Path) -> None:
-        """Put the facts down as JSON."""
-        (folder / FACTS).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        """Write runtime.json."""
+        (folder / MANIFEST).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
     def summary(self) -> dict[str, Any]:
-        """What a reader of `/api/models` learns."""
+        """The runtime as `/api/models` shows it."""
         return {
             "name": OPENVINO,
             "precision": self.precision,
@@ -77,31 +77,32 @@ class Facts:
 
 
 def load(version: Path, identity: object) -> "tuple[Accelerated | None, dict[str, Any]]":
-    """The version's signatures by OpenVINO, or None where TensorFlow has to run them; and what `/api/models` says of it."""
+    """The version's signatures in OpenVINO, or None if TensorFlow has to run them; and the runtime for `/api/models`."""
     if not (version / FOLDER).is_dir():
         return None, {"name": TENSORFLOW}
     try:
         if tf.config.list_physical_devices("GPU"):
-            raise Unfit("TensorFlow has a GPU here")
+            raise IncompatibleNetwork("TensorFlow has a GPU here")
         accelerated = Accelerated(version / FOLDER)
-    except Exception as error:  # made by another program, for another processor: TensorFlow can run it anyway
+    except Exception as error:  # e.g. exported by another OpenVINO or for another processor: TensorFlow can run it
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        log.warning("%s is run by TensorFlow, not by OpenVINO: %s", identity, reason)
+        log.warning("%s runs in TensorFlow, not in OpenVINO: %s", identity, reason)
         return None, {"name": TENSORFLOW, "in_place_of": OPENVINO, "reason": reason}
-    return accelerated, accelerated.facts.summary()
+    return accelerated, accelerated.manifest.summary()
 
 
 class Accelerated:
-    """The signatures of a version, each in three steps: before the network, the network, after it."""
+    """The signatures of a version, each in three steps: TensorFlow, the network in OpenVINO, TensorFlow."""
 
     def __init__(self, folder: Path):
-        """Raises Unfit, or whatever OpenVINO raises, where it does not answer as the export's TensorFlow did."""
-        self.facts = Facts.read(folder)
-        self._network = shared_network(folder, self.facts)
+        """Raises IncompatibleNetwork, or what OpenVINO raises, if it cannot run the network or fails the self-test."""
+        self.manifest = NetworkManifest.read(folder)
+        self._network = shared_network(folder, self.manifest)
         self._around = tf.saved_model.load(str(folder / AROUND))
         steps = self._around.signatures
         self.signatures: dict[str, Run] = {
-            name: self._run(outputs, steps, steps.get(AFTER + name)) for name, outputs in self.facts.signatures.items()
+            name: self._run(outputs, steps, steps.get(AFTER + name))
+            for name, outputs in self.manifest.signatures.items()
         }
 
     def _run(self, outputs: Sequence[str], steps: Mapping[str, Callable], after: Callable | None) -> Run:
@@ -118,7 +119,7 @@ class Accelerated:
 
 
 class Weights:
-    """The network as it lies in its file, which is mapped into memory once for all precisions."""
+    """The network's file, which is mapped into memory once for all precisions."""
 
     def __init__(self, file: Path):
         self.core = import_openvino().Core()
@@ -126,15 +127,15 @@ class Weights:
 
 
 class Network:
-    """A network compiled for this processor: one copy for all threads, and for all versions that hold the same network.
+    """A network compiled for this processor: one copy for all threads and for all versions with the same network.
 
-    Lab note, Inception v3 on two cores, ms a photo with base64 and decoding, the least of seven rounds in turn:
+    Lab note, Inception v3 on two cores, ms per photo with base64 and decoding, the best of seven alternating rounds:
                                float32, 1 caller   8 callers   bfloat16, 1 caller   8 callers
     one stream of two threads  46.6                48.9        17.5                 15.9
     two streams of one thread  85.5                44.3        22.1                 10.9
-    So several images at once get a core each, and one that is alone gets all cores: a network compiled once more, 80 MB. In
-    bfloat16 it would save 5 ms, which is not worth that. Threads tied to cores (OpenVINO's default) took 1.6 times as long
-    beside another program.
+    So concurrent images get one core each; a single image gets all cores by a second compiled network (80 MB).
+    In bfloat16 that would save 5 ms, which is not worth the memory. With pinned threads (OpenVINO's default) it took 1.6 times
+    as long beside another program.
     """
 
     def __init__(self, weights: Weights, precision: str, outputs: Sequence[str]):
@@ -147,7 +148,7 @@ class Network:
     def run(self, images: np.ndarray) -> Arrays:
         """Images float32 (n, height, width, channels) -> each output, (n, ...).
 
-        An image costs the same in a batch of any size, since the network sees one at a time.
+        Images run one at a time, so an image costs the same in a batch of any size.
         """
         seen = images if len(images) else np.zeros((1, *self.shape), np.float32)
         with self._entered() as is_alone:
@@ -156,7 +157,7 @@ class Network:
 
     @contextmanager
     def _entered(self) -> Iterator[bool]:
-        """Whether nobody else is in the network."""
+        """Count a caller; gives whether it is the only one."""
         with self._lock:
             self._running += 1
             is_alone = self._running == 1
@@ -167,7 +168,7 @@ class Network:
                 self._running -= 1
 
     def _rows(self, images: np.ndarray, idle: queue.SimpleQueue) -> list[list[np.ndarray]]:
-        """The outputs of each image, side by side as far as there are idle requests."""
+        """The outputs of each image, computed in parallel as far as there are idle requests."""
         rows: list[list[np.ndarray]] = []
         while len(rows) < len(images):
             held = _take(idle, len(images) - len(rows))
@@ -187,7 +188,7 @@ class Network:
 
 
 def _requests(weights: Weights, precision: str, streams: int) -> queue.SimpleQueue:
-    """The network compiled for so many images at once, and a place for each of them, used once."""
+    """The network compiled for `streams` concurrent images, and an inference request for each, run once as warm-up."""
     settings = {
         "INFERENCE_PRECISION_HINT": precision,
         "INFERENCE_NUM_THREADS": cores(),
@@ -204,7 +205,7 @@ def _requests(weights: Weights, precision: str, streams: int) -> queue.SimpleQue
 
 
 def _take(idle: queue.SimpleQueue, most: int) -> list[Any]:
-    """One request, as soon as there is one, and what else is idle: who waits for several might wait for each other."""
+    """Wait for one idle request, and take further ones without waiting: waiting for several could deadlock."""
     taken = [idle.get()]
     with suppress(queue.Empty):
         while len(taken) < most:
@@ -213,7 +214,7 @@ def _take(idle: queue.SimpleQueue, most: int) -> list[Any]:
 
 
 def cores() -> int:
-    """How many this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -222,40 +223,40 @@ _NETWORKS: "weakref.WeakValueDictionary[tuple[str, str], Network]" = weakref.Wea
 _LOADING = threading.Lock()
 
 
-def shared_network(folder: Path, facts: Facts) -> Network:
-    """The network of a version; the one in memory already where another version holds the same files.
+def shared_network(folder: Path, manifest: NetworkManifest) -> Network:
+    """The network of a version, shared with other versions that have the same files.
 
-    Raises Unfit when it does not answer as it did at the export.
+    Raises IncompatibleNetwork if it fails the self-test.
     """
     file = folder / NETWORK
     content = checksums.digest(file) + checksums.digest(file.with_suffix(".bin"))
     with _LOADING:
-        network = _NETWORKS.get((content, facts.precision))
+        network = _NETWORKS.get((content, manifest.precision))
         if network is None:
             weights = _WEIGHTS.get(content) or Weights(file)
-            network = Network(weights, facts.precision, facts.outputs)
-            check_grey(network, facts)
+            network = Network(weights, manifest.precision, manifest.outputs)
+            self_test(network, manifest)
             _WEIGHTS[content] = weights
-            _NETWORKS[content, facts.precision] = network
+            _NETWORKS[content, manifest.precision] = network
         return network
 
 
-def check_grey(network: Network, facts: Facts) -> None:
-    """Raises Unfit unless the network answers a grey image as it did for the export; that also is its first, slow run."""
+def self_test(network: Network, manifest: NetworkManifest) -> None:
+    """Raises IncompatibleNetwork unless the outputs for a grey image equal those recorded at the export. Also a warm-up."""
     answers = network.run(np.full((1, *network.shape), 0.5, np.float32))
-    for name, expected in facts.grey.items():
+    for name, expected in manifest.grey.items():
         difference = float(np.abs(answers[name] - np.asarray(expected)).max())
-        if not difference <= facts.tolerance:
-            raise Unfit(
-                f"it answers a grey image otherwise than at the export: {name} differs by {difference:.2g}, "
-                f"expected at most {facts.tolerance:g}"
+        if not difference <= manifest.tolerance:
+            raise IncompatibleNetwork(
+                f"the self-test failed: {name} differs from the output recorded at the export by {difference:.2g}, "
+                f"expected at most {manifest.tolerance:g}"
             )
 
 
 def import_openvino() -> Any:
-    """The module openvino, without its converter of models: that one reports each import to its maker over the network.
+    """The module openvino, without its model converter, which sends telemetry when imported.
 
-    Raises Unfit where it is not installed.
+    Raises IncompatibleNetwork if OpenVINO is not installed.
     """
     converter = "openvino.tools.ovc"
     left_out = converter not in sys.modules
@@ -264,7 +265,7 @@ def import_openvino() -> Any:
     try:
         import openvino
     except ImportError as error:
-        raise Unfit(f"OpenVINO is not installed ({error})") from error
+        raise IncompatibleNetwork(f"OpenVINO is not installed ({error})") from error
     finally:
         if left_out:
             del sys.modules[converter]
