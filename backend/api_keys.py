@@ -19,9 +19,9 @@ from backend.errors import InvalidArgument, NotFound
 from backend.files import replacing
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-# A key is random, 256 bits, so that one round of SHA-256 keeps it: there is no list of likely keys to try.
+# A key has 256 random bits, so a plain SHA-256 is enough: there is nothing to guess, unlike with passwords.
 KEY_BYTES = 32
-PREFIX = "dogsnap_"  # by which a key that lies around is recognised
+PREFIX = "dogsnap_"  # by which secret scanners recognise a leaked key
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ def read(file: Path) -> list[Key]:
     try:
         return [Key(**row) for row in json.loads(file.read_text(encoding="utf-8"))["keys"]]
     except (ValueError, TypeError, KeyError) as error:
-        raise InvalidArgument(f"{file} is no file of keys ({error}); `dogsnap keys add` writes one") from None
+        raise InvalidArgument(f"{file} is not a key file ({error}); `dogsnap keys add` writes one") from None
 
 
 def add(file: Path, name: str) -> str:
-    """Write a new key's digest to the file and return the key, which is nowhere else. Raises InvalidArgument."""
+    """Add a key to the file, as a digest, and return the key, which is stored nowhere. Raises InvalidArgument."""
     keys = read(file)
     if not NAME.fullmatch(name):
         raise InvalidArgument(
@@ -62,7 +62,7 @@ def add(file: Path, name: str) -> str:
 
 
 def remove(file: Path, name: str) -> None:
-    """Raises NotFound, naming the keys there are."""
+    """Raises NotFound, naming the existing keys."""
     keys = read(file)
     if not any(each.name == name for each in keys):
         raise NotFound(f"there is no key {name!r}; there are: {', '.join(each.name for each in keys) or 'none'}")
@@ -70,7 +70,7 @@ def remove(file: Path, name: str) -> None:
 
 
 def _write(file: Path, keys: Sequence[Key]) -> None:
-    """Replace the file in one step; only its owner may read it."""
+    """Replace the file atomically; only its owner may read it."""
     with replacing(file) as temporary:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
@@ -79,7 +79,9 @@ def _write(file: Path, keys: Sequence[Key]) -> None:
 
 
 class KeyFile:
-    """The keys as the file has them now: one that is removed opens nothing from the next request on. Thread-safe."""
+    """The keys in the file, which is reloaded when it changes: a removed key is refused from the next request on.
+    Thread-safe.
+    """
 
     def __init__(self, file: Path):
         self._file = file

@@ -4,26 +4,26 @@ import importlib
 
 import click
 
-# Command and its one line in `dogsnap --help`. Each is defined in backend/commands, in a module and under the name it has.
+# Command -> its line in `dogsnap --help`. Module, function and command have the same name.
 COMMANDS = {
-    "serve": "serve the models over HTTP and gRPC, and the app at /",
-    "predict": "name the breed in a photo, without a server",
+    "serve": "serve the models over HTTP and gRPC, and the app",
+    "predict": "name the breed in a photo, without a server or from one",
     "train": "train a network by a recipe",
-    "evaluate": "measure an exported version on photos it has not seen",
+    "evaluate": "measure an exported version on photos it was not trained on",
     "export": "build a version from the stored weights",
-    "merge": "make a version that takes photos from one that takes images",
-    "models": "see and switch the versions of a running server",
+    "merge": "make a version that takes photos from one that takes image tensors",
+    "models": "list and switch the versions of a running server",
     "bench": "measure how fast a server is",
     "capacity": "how many machines a number of photos a second takes",
     "compare": "measure how far two versions agree on photos",
     "deploy": "serve the versions on a cluster",
-    "keys": "make, list and remove API keys",
+    "keys": "add, list and remove API keys",
     "show": "print the signatures of a SavedModel, and its nodes",
 }
 
 
 class LazyGroup(click.Group):
-    """Imports a command's module only when that command runs: `dogsnap serve` never loads what trains."""
+    """Imports a command's module only when it runs: `dogsnap serve` never loads the training code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

@@ -2,10 +2,10 @@
 
 
 class DogsnapError(Exception):
-    """An error whose sentence is meant for the caller: what was expected, what was received, what to do.
+    """An error whose message is for the client: what was expected, what was received, what to do.
 
-    `code` is the canonical status name gRPC and TensorFlow Serving share; `http_status` is what TensorFlow Serving's
-    HTTP server answers for that code, unless HTTP has a more exact number (413, 415).
+    `code` is the canonical status code of gRPC and TensorFlow Serving; `http_status` is that of TensorFlow Serving's HTTP
+    server for this code, unless HTTP has a more specific one (413, 415).
     """
 
     code = "UNKNOWN"
@@ -17,33 +17,33 @@ class DogsnapError(Exception):
 
 
 class InvalidArgument(DogsnapError):
-    """The request itself is wrong and will stay wrong."""
+    """The request is wrong, whatever the state of the server."""
 
     code = "INVALID_ARGUMENT"
     http_status = 400
 
 
 class FailedPrecondition(DogsnapError):
-    """The request is well formed, but what it asks of the server does not fit the server's state."""
+    """The request is valid, but cannot be carried out in the server's current state."""
 
     code = "FAILED_PRECONDITION"
     http_status = 400
 
 
 class TooLarge(InvalidArgument):
-    """The request passes a limit; the sentence names the limit and its setting."""
+    """The request exceeds a limit; the message names the limit and its setting."""
 
     http_status = 413
 
 
 class UnsupportedPhoto(InvalidArgument):
-    """The bytes are no photo that can be read."""
+    """The bytes are not a readable photo."""
 
     http_status = 415
 
 
 class UnsupportedMediaType(InvalidArgument):
-    """The body is of a kind that this path does not take."""
+    """The body has a media type that this route does not accept."""
 
     http_status = 415
 
@@ -56,30 +56,30 @@ class NotFound(DogsnapError):
 
 
 class Aborted(DogsnapError):
-    """What the request builds on was changed by somebody else meanwhile; look again before trying again."""
+    """A concurrent change conflicts with the request."""
 
     code = "ABORTED"
     http_status = 409
 
 
 class Unauthenticated(DogsnapError):
-    """The request does not show who sends it, and has to."""
+    """The request needs valid credentials."""
 
     code = "UNAUTHENTICATED"
     http_status = 401
 
 
 class PermissionDenied(DogsnapError):
-    """Whoever sends this request, from where it comes, may not."""
+    """The client may not make this request."""
 
     code = "PERMISSION_DENIED"
     http_status = 403
 
 
 class Unimplemented(DogsnapError):
-    """The request asks for what no server of this kind does, like numbers of a type that JSON has no form for.
+    """The server does not support what is requested, e.g. a number type that JSON cannot represent.
 
-    The one 5xx that a request can bring about by itself: TensorFlow Serving's clients know it so.
+    The only 5xx that a request can cause by itself, for compatibility with TensorFlow Serving's clients.
     """
 
     code = "UNIMPLEMENTED"
@@ -87,7 +87,7 @@ class Unimplemented(DogsnapError):
 
 
 class Cancelled(DogsnapError):
-    """The client is gone before the answer was there."""
+    """The client disconnected before the answer was ready."""
 
     code = "CANCELLED"
     http_status = 499
@@ -112,24 +112,24 @@ class Unavailable(DogsnapError):
 
 
 class Full(Unavailable):
-    """Every place is taken: this request was turned away before anything was done for it."""
+    """The server is full: the request was refused before any work was done."""
 
 
 class TooManyRequests(Unavailable):
-    """This client has asked more often than it may; others are not concerned."""
+    """The client exceeded a rate limit."""
 
     code = "RESOURCE_EXHAUSTED"
     http_status = 429
 
 
 class Internal(DogsnapError):
-    """A fault of the server; the details are in its log, never in the answer."""
+    """A fault of the server; the details are only in its log."""
 
     code = "INTERNAL"
     http_status = 500
 
 
 class EngineFailed(Internal):
-    """A fault of the engine that this server forwards to; the details are in this server's log, never in the answer."""
+    """A fault of the engine behind the gateway; the details are only in the gateway's log."""
 
     http_status = 502

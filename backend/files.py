@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# Of the kinds that TensorFlow decodes.
+# Formats that TensorFlow decodes.
 PHOTO_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
 
 
@@ -15,9 +15,9 @@ def is_photo(file: Path) -> bool:
 
 @contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """A path beside `file` to write to, which takes its place in one step when the block ends.
+    """A temporary path beside `file`, which atomically replaces it when the block ends.
 
-    If the block raises, what it wrote is removed and `file` is as it was. Raises OSError.
+    If the block raises, the temporary file is removed and `file` is unchanged. Raises OSError.
     """
     temporary = file.with_name(f".partial.{file.name}")
     try:

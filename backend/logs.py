@@ -16,13 +16,13 @@ from gunicorn.glogging import Logger as GunicornLogger
 
 TEXT = "%(asctime)s %(name)s: %(message)s"
 FORMATS = ("text", "json")
-# What an event may carry beside its message; `extra=` of a logging call sets them.
+# Fields of an event beside its message, set by `extra=` of a logging call.
 FIELDS = ("method", "path", "status", "seconds")
-CALL_ID = ContextVar("call_id", default="")  # of a call by gRPC; Flask keeps those of HTTP
+CALL_ID = ContextVar("call_id", default="")  # the request id of a gRPC call; Flask keeps those of HTTP
 
 
 class LossyStream:
-    """Standard error or output that loses a line, and not the server, when its disk is full or its reader gone."""
+    """A standard stream that drops lines in place of raising when the disk is full or the reader is gone."""
 
     encoding = "utf-8"
 
@@ -35,7 +35,7 @@ class LossyStream:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Does nothing: the stream is unbuffered."""
 
     def fileno(self) -> int:
         return self._number
@@ -45,7 +45,7 @@ class LossyStream:
 
 
 class JsonFormatter(logging.Formatter):
-    """{"time", "level", "logger", "message"}, and what there is of request_id, exception and FIELDS."""
+    """{"time", "level", "logger", "message"}, and if present request_id, exception and FIELDS."""
 
     def format(self, record: logging.LogRecord) -> str:
         event = {
@@ -66,7 +66,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class Logger(GunicornLogger):
-    """gunicorn's log, in the form of all others."""
+    """gunicorn's log, in the same format."""
 
     def setup(self, cfg: object) -> None:
         super().setup(cfg)
@@ -75,17 +75,17 @@ class Logger(GunicornLogger):
 
 
 def current_request_id() -> str:
-    """The id of the request that this thread answers, or ""."""
+    """The id of the request that this thread handles, or ""."""
     return g.get("request_id", "") if has_request_context() else CALL_ID.get()
 
 
 def survive_full_disk() -> None:
-    """Let standard output and error lose what cannot be written."""
+    """Drop output that cannot be written to standard output and error."""
     sys.stdout, sys.stderr = LossyStream(1), LossyStream(2)
 
 
 def prepare_logging(log_format: str = "text", level: int = logging.INFO) -> None:
-    """Send every event from `level` up to standard error in this form, one of FORMATS; TensorFlow's own only from warnings up."""
+    """Log events from `level` up to standard error in this format, one of FORMATS; TensorFlow's only from warnings up."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter(TEXT, "%H:%M:%S"))
     logging.basicConfig(level=level, handlers=[handler], force=True)

@@ -9,26 +9,26 @@ from typing import Any
 import click
 
 PREFIX = "DOGSNAP_"
-# Read by the tests, or by commands that ask a server; listed so that one started with them in the environment is not refused.
+# Read by tests and client commands; listed so that `dogsnap serve` does not refuse them as unknown.
 OTHER_VARIABLES = {
     "DOGSNAP_TEST_DATA": "folder with stanford_dogs/ full_frame_dogs/ not_dogs/, for the tests",
-    "DOGSNAP_KEY": "an API key that `dogsnap predict` and `dogsnap bench` send to the server at --url",
+    "DOGSNAP_KEY": "API key that `dogsnap predict` and `dogsnap bench` send to the server at --url",
 }
 MEBIBYTE = 2**20
 MODELS = Path("models")
 
 
 def setting(default: Any, text: str, least: float = 0, secret: bool = False) -> Any:
-    """One row of the table; its name and type are those of the field it is assigned to. Numbers are at least `least`.
+    """A row of the table; name and type are those of the field. Numbers must be at least `least`.
 
-    A secret stays out of the settings' printed form, so that no log shows it.
+    Secrets are left out of the settings' repr, so that they are not logged.
     """
     return dataclasses.field(default=default, repr=not secret, metadata={"help": text, "least": least})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything that can be set, by flag (--max-body-mb) or environment (DOGSNAP_MAX_BODY_MB)."""
+    """All settings, each with a flag (--max-body-mb) and an environment variable (DOGSNAP_MAX_BODY_MB)."""
 
     host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 for every interface")
     port: int = setting(8501, "port for HTTP")
@@ -105,7 +105,9 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ, **flags: Any) -> "Settings":
-        """Flags win over the environment, it over the settings file. Raises click.UsageError on an unknown name."""
+        """Flags take precedence over the environment, and it over the settings file. Raises click.UsageError on an unknown
+        name.
+        """
         refuse_unknown_variables(environ)
         file = flags.get("settings_file") or environ.get(variable("settings_file"))
         environ = {**(read_settings_file(Path(file)) if file else {}), **environ}
@@ -114,7 +116,7 @@ class Settings:
 
 
 def read_settings_file(file: Path) -> dict[str, str]:
-    """The lines NAME=value of a file; empty ones and those that begin with # say nothing. Raises click.UsageError."""
+    """The lines NAME=value of a file, without empty lines and comments (#). Raises click.UsageError."""
     try:
         lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
@@ -150,7 +152,7 @@ def parse(name: str, value: Any) -> Any:
 
 
 def refuse_unknown_variables(environ: Mapping[str, str]) -> None:
-    """A misspelt DOGSNAP_ variable would be ignored in silence otherwise."""
+    """Raises click.UsageError for an unknown DOGSNAP_ variable, which may be misspelt."""
     known = {variable(row.name) for row in table()} | set(OTHER_VARIABLES)
     unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
     if unknown:
@@ -175,7 +177,7 @@ def options(*names: str) -> Callable[[Callable], Callable]:
 
 
 def given(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags a user really gave, of those a command with `options` received."""
+    """The flags that were given, of those that a command with `options` received."""
     return {name: value for name, value in flags.items() if value is not None}
 
 
@@ -191,7 +193,7 @@ def _click_type(kind: type) -> Any:
 
 
 class _Named(click.Option):
-    """Gives click's conversion errors the names a user knows."""
+    """Makes click's conversion errors name the flag and the variable."""
 
     def __init__(self, name: str):
         super().__init__([flag(name)])

@@ -15,10 +15,10 @@ CHATTER = re.compile(
 
 
 def import_tensorflow() -> None:
-    """Import TensorFlow and look for devices once; what standard error receives meanwhile is shown, less the chatter."""
+    """Import TensorFlow and list its devices; prints what it writes to standard error meanwhile, except known noise."""
     if "tensorflow" in sys.modules:
         return
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its later information and warnings
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # hides later information and warnings
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as caught:
@@ -32,14 +32,15 @@ def import_tensorflow() -> None:
             os.dup2(kept, 2)
             os.close(kept)
             caught.seek(0)
-            with suppress(OSError):  # a log on a full disk is no reason not to serve
+            with suppress(OSError):  # the log's disk may be full
                 os.write(2, CHATTER.sub(b"", caught.read()))
 
 
 @contextmanager
 def _keras_left_out() -> Iterator[None]:
-    """TensorFlow's import ends with Keras' (1.7 of 5.6 s and 48 MB, figures and all), unless told that Keras 2 is wanted and
-    that is not there. Told so only meanwhile: `import keras` and `tf.keras` work as ever after it.
+    """Skip the import of Keras (saves 1.7 of 5.6 s and 48 MB) by setting TF_USE_LEGACY_KERAS while TensorFlow is imported.
+
+    It asks for Keras 2, which is not installed. Afterwards `import keras` and `tf.keras` work as usual.
     """
     name = "TF_USE_LEGACY_KERAS"
     before = os.environ.get(name)

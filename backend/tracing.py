@@ -16,13 +16,13 @@ NANOSECONDS = 1_000_000_000
 
 
 def is_installed() -> bool:
-    """Whether the extra is there, and not a part of it alone."""
+    """Whether the extra is installed completely."""
     parts = ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter")
     return all(importlib.util.find_spec(part) is not None for part in parts)
 
 
 class Tracing:
-    """Sends spans in a thread of its own; start it after the fork, and close it, which sends what is left."""
+    """Sends spans in a separate thread. Create it after the fork; `close` sends the remaining spans."""
 
     def __init__(self, endpoint: str):
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -35,7 +35,7 @@ class Tracing:
         self._tracer = self._provider.get_tracer(NAME)
 
     def step(self, step: str, seconds: float, servable: Any) -> None:
-        """A span that ends now, for a step that took so long; its parent is the request of this context."""
+        """Record a step that has just ended, as a child of the current request's span."""
         now = time.time_ns()
         about = {"dogsnap.model": servable.name, "dogsnap.version": servable.version} if servable else {}
         span = self._tracer.start_span(step, start_time=now - int(seconds * NANOSECONDS), attributes=about)
@@ -43,7 +43,7 @@ class Tracing:
 
     @contextmanager
     def request(self, name: str, headers: Mapping[str, str], **attributes: str) -> Iterator[Any]:
-        """The span of a request, below the one whose W3C `traceparent` its headers carry."""
+        """The span of a request, as a child of the W3C `traceparent` in its headers."""
         from opentelemetry.trace import SpanKind
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -54,7 +54,7 @@ class Tracing:
             yield span
 
     def follow(self, app: Flask) -> None:
-        """Trace every HTTP request of `app`. Call it after `http.prepare`, which gives each its id."""
+        """Trace every HTTP request of `app`. Call it after `http_messages.init_app`, which sets the request id."""
 
         @app.before_request
         def begin() -> None:
@@ -76,5 +76,5 @@ class Tracing:
                 g.pop("trace").__exit__(None, None, None)
 
     def close(self) -> None:
-        """Send what has not been sent."""
+        """Send the remaining spans."""
         self._provider.shutdown()

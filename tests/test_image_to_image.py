@@ -216,7 +216,9 @@ def scene(size: tuple[int, int]) -> bytes:
 
 @pytest.fixture(scope="module")
 def detector(tmp_path_factory) -> Path:
-    """The toy detector as TensorFlow's Object Detection API exports: a batch of one picture of any size, in bytes; and merged."""
+    """The toy detector as TensorFlow's Object Detection API exports: a batch of one picture of any size, in bytes; and
+    merged.
+    """
     models = tmp_path_factory.mktemp("detector")
     source = save(models / "detector" / "1", corners, 1, None, None, 3, dtype=tf.uint8)
     names = models / "names.txt"
@@ -401,7 +403,7 @@ def test_a_page_in_place_of_json_is_one_sentence(tmp_path) -> None:
     with replying(502, b"<html>Bad Gateway</html>") as url:
         done = predict(tmp_path / "picture.png", "--out", tmp_path / "x.png", "--url", url)
     assert done.exit_code == 1
-    assert "gives no answer that can be read" in done.output
+    assert "cannot be read" in done.output
 
 
 def test_folders_and_files_that_do_not_fit_together_are_refused(tmp_path) -> None:

@@ -81,7 +81,7 @@ def test_a_label_that_waits_says_so_until_its_version_is_there(server, made):
     assert "label next waits for version 3, which is not available yet" in said(server, "label", "set", "next", "3")
     assert "label next waits for version 3" in said(server, "list")
     shutil.copytree(made / "3", server.models / "half" / "3")
-    assert said(server, "load", "3") == "version 3 of half answers\n"
+    assert said(server, "load", "3") == "version 3 of half is available\n"
     assert "next" in said(server, "show")
     said(server, "label", "remove", "next")
     assert said(server, "unload", "3") == "version 3 of half is unloaded\n"

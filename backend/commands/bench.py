@@ -25,36 +25,45 @@ WARM_UP_SECONDS = 1.0
 @click.option(
     "--url",
     default="",
-    help="a server with TensorFlow Serving's REST API; otherwise one is started and held to what is asked of it",
+    help="a server with TensorFlow Serving's REST API; without it, this server is started and measured against its targets",
 )
 @key_option
-@click.option("--model", default="inception_v3", show_default=True, help="the model at --url")
-@click.option("--version", type=int, help="its version; otherwise the server's default")
-@click.option("--photos", type=FOLDER, help="folder of the photos to send to --url; otherwise some are made")
+@click.option("--model", default="inception_v3", show_default=True, help="model at --url")
+@click.option("--version", type=int, help="version of that model; otherwise the server's default")
+@click.option("--photos", type=FOLDER, help="folder with the photos to send to --url; otherwise photos are generated")
 @click.option(
-    "--clients", default=CLIENTS, show_default=True, help="numbers of clients that send one photo a request to --url"
+    "--clients",
+    default=CLIENTS,
+    show_default=True,
+    help="numbers of concurrent clients of --url, with one photo per request",
 )
 @click.option(
-    "--batches", default=BATCHES, show_default=True, help="numbers of photos in a request of one client to --url"
+    "--batches", default=BATCHES, show_default=True, help="batch sizes: photos per request of a single client of --url"
 )
 @click.option("--seconds", default=3.0, show_default=True, type=click.FloatRange(min=0.05), help="length of one round")
 @click.option(
-    "--rounds", default=3, show_default=True, type=click.IntRange(min=1), help="rounds, of which the median counts"
+    "--rounds", default=3, show_default=True, type=click.IntRange(min=1), help="number of rounds, whose median counts"
 )
 @click.option(
-    "--models", type=FOLDER, default=Path("models"), show_default=True, help="where the model is, without --url"
+    "--models", type=FOLDER, default=Path("models"), show_default=True, help="folder with the model, without --url"
 )
-@click.option("--data", type=FOLDER, help="photos in Stanford Dogs' layout, without --url: for the accuracy-time front")
+@click.option(
+    "--data",
+    type=FOLDER,
+    help="photos in the Stanford Dogs layout, without --url: for the Pareto front of accuracy and time",
+)
 @click.option("--only", default="", help="without --url: only these parts, e.g. start,latency; see below")
-@click.option("--save", type=FILE, help="keep the figures in this file (JSON)")
+@click.option("--save", type=FILE, help="save the results in this file (JSON)")
 @click.option(
-    "--against", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="compare with a file of --save"
+    "--against",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="compare with a file written by --save",
 )
 @click.option("--picture", type=FILE, help="draw throughput and 99th percentile over clients, e.g. bench.png")
 def bench(url: str, save: Path | None, against: Path | None, picture: Path | None, **how: Any) -> None:
-    """Measure the server at --url, or this one with all that is asked of it.
+    """Measure the server at --url, or this server against its targets.
 
-    The parts of the second: start (with memory), throughput, fast, front, latency, photo, wire, growth, overload, endurance.
+    Parts of the latter: start (with memory), throughput, fast, front, latency, photo, wire, growth, overload, endurance.
     """
     try:
         then = read(against) if against else None
@@ -86,14 +95,14 @@ def _photos(folder: Path | None) -> list[bytes]:
 def _of_targets(
     machine: dict[str, Any], models: Path, only: str, seconds: float, rounds: int, data: Path | None, **_: Any
 ) -> Report:
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that the servers end, too
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that the started servers end, too
     with Bench(models, seconds, rounds, lambda line: click.echo(line, err=True), data) as measuring:
         bars = measure(measuring, parts(only))
         return Report(machine, measuring.points, bars, measuring.places)
 
 
 def numbers(text: str, flag: str) -> list[int]:
-    """Raises click.UsageError unless `text` is whole numbers above 0, with commas between them."""
+    """Parse whole numbers above 0, separated by commas. Raises click.UsageError."""
     try:
         found = [int(each) for each in text.split(",")]
     except ValueError:
@@ -104,7 +113,7 @@ def numbers(text: str, flag: str) -> list[int]:
 
 
 def parts(text: str) -> list[str]:
-    """Raises click.UsageError for a part that there is not."""
+    """Raises click.UsageError for an unknown part."""
     chosen = text.split(",") if text else list(PARTS)
     unknown = sorted(set(chosen) - set(PARTS))
     if unknown:

@@ -9,7 +9,7 @@ import click
 
 from backend.commands.helpers.arguments import PATH, json_option, list_option
 
-if TYPE_CHECKING:  # what it imports takes seconds
+if TYPE_CHECKING:  # importing it takes seconds
     from backend.training.comparison import Comparison
 
 
@@ -20,11 +20,15 @@ if TYPE_CHECKING:  # what it imports takes seconds
     "--data",
     required=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="folder of photos; folders <id>-<Name> give the right answers",
+    help="folder with photos; subfolders <id>-<Name> give the true breeds",
 )
 @list_option
 @click.option(
-    "--photos", default=500, show_default=True, type=click.IntRange(min=1), help="at most so many, evenly spread"
+    "--photos",
+    default=500,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="at most this many photos, evenly spread",
 )
 @click.option(
     "--model",
@@ -32,10 +36,10 @@ if TYPE_CHECKING:  # what it imports takes seconds
     default=Path("models/inception_v3"),
     show_default=True,
     type=PATH,
-    help="folder of the versions",
+    help="folder with the versions",
 )
 @click.option(
-    "--show", default=20, show_default=True, type=click.IntRange(min=0), help="list at most so many differing photos"
+    "--show", default=20, show_default=True, type=click.IntRange(min=0), help="list at most this many differing photos"
 )
 @json_option
 def compare(
@@ -50,8 +54,8 @@ def compare(
 ) -> None:
     """Compare versions FIRST and SECOND on photos.
 
-    Measured are agreement, difference of the probabilities, accuracy where the folders name the breeds, and time; the photos
-    with another top class are listed.
+    Reports agreement, difference of the probabilities, accuracy if the folders name the breeds, and time; lists the photos with
+    different top classes.
     """
     from backend.training.comparison import compare as measure
     from backend.training.comparison import photo_files

@@ -35,30 +35,36 @@ def deploy() -> None:
 
 
 @deploy.command("ray")
-@click.option("--address", default="auto", show_default=True, help="the Ray cluster; auto: the one this machine is in")
+@click.option(
+    "--address",
+    default="auto",
+    show_default=True,
+    help="address of the Ray cluster; auto: the one that this machine belongs to",
+)
 @click.option(
     "--models",
     default="models",
     envvar=variable("models"),
     show_default=True,
-    help="folder that every node sees, or a URL that each copies from: file:///models, s3://bucket/models",
+    help="folder that all nodes can read, or a URL that each node copies from: file:///models, s3://bucket/models",
 )
 @click.option(
     "--model-config-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     envvar=variable("model_config_file"),
-    help="TensorFlow Serving's model_config_list: which models, versions and labels; of a base path the last folder counts",
+    help="file with TensorFlow Serving's model_config_list: only the last folder of a base path is used",
 )
 @click.option("--cache", type=click.Path(path_type=Path), default=Path("~/.cache/dogsnap/models"), show_default=True,
-              help="where a node keeps what it copied")  # fmt: skip
+              help="folder on each node for copied versions")  # fmt: skip
 @options(*SETTINGS)
 @scale_options
 def ray_command(address: str, models: str, model_config_file: Path | None, cache: Path, **flags: Any) -> None:
-    """Serve every version below --models on a Ray cluster, each scaling by itself, behind Ray's gRPC proxy.
+    """Serve every version below --models on a Ray cluster, each with its own autoscaling, behind Ray's gRPC proxy.
 
-    Run it again when versions have come or gone: what has not changed is left alone, and nothing that answers goes before what
-    replaces it answers. It needs Ray on every node: make setup EXTRAS=ray. The proxies listen on every interface of their
-    nodes and ask for no key: have the gateway, `dogsnap serve --engine`, stand before them.
+    Run it again when versions have been added or removed: unchanged ones are left alone, and an old version is removed only
+    when
+    its replacement answers. It needs Ray on every node: make setup EXTRAS=ray. The proxies listen on every interface of their
+    nodes without API keys: put the gateway, `dogsnap serve --engine`, in front of them.
     """
     _refuse_without_ray()
     from backend.ray import rollout
@@ -73,7 +79,7 @@ def ray_command(address: str, models: str, model_config_file: Path | None, cache
 
 
 def _settings(flags: dict[str, Any]) -> Settings:
-    """Only what a replica goes by: the models are found by other means here, and guards stand before the cluster."""
+    """Only the settings that a replica uses: models are given by --models, and access control is the gateway's."""
     environ = {name: value for name, value in os.environ.items() if name in map(variable, SETTINGS)}
     return Settings.from_environment(environ, **given(flags))
 

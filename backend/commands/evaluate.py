@@ -17,19 +17,19 @@ from backend.errors import DogsnapError
     "--data",
     required=True,
     type=PATH,
-    help="folder with images/<wnid>-<Name>/ and, if there is one, the list",
+    help="folder with images/<wnid>-<Name>/ and, optionally, the list",
 )
 @list_option
 @click.option(
     "--not-dogs",
     type=PATH,
-    help="folder of photos without a dog: the half that training did not see",
+    help="folder with photos without a dog; those not used in training are evaluated",
 )
-@click.option("--limit", type=click.IntRange(min=1), help="at most so many photos, evenly spread")
+@click.option("--limit", type=click.IntRange(min=1), help="at most this many photos, evenly spread")
 @json_option
-@click.option("--picture", type=PATH, help="write a PNG: confusion heat map and reliability plot")
+@click.option("--picture", type=PATH, help="write a PNG with the confusion matrix and the reliability diagram")
 def evaluate(**options: Any) -> None:
-    """Report the scores of VERSION (a version directory, like models/inception_v3/2) on the photos in DATA."""
+    """Report the scores of VERSION (a version folder such as models/inception_v3/2) on the photos in DATA."""
     try:
         _evaluate(**options)
     except DogsnapError as error:
@@ -76,7 +76,7 @@ def _evaluate(
 def _examples(data: Path, list_name: str, labels: list[dict], limit: int | None) -> list:
     from backend.training import dataset
 
-    # A list that somebody names has to be there; without the usual one, a folder of photos is as good.
+    # A list that is named must exist; without the default one, all photos of the folder are used.
     named = click.get_current_context().get_parameter_source("list_name") is ParameterSource.COMMANDLINE
     listed = named or (data / f"{list_name}.txt").is_file()
     examples = dataset.read_list(data, list_name) if listed else dataset.read_folders(data, labels)

@@ -24,12 +24,12 @@ VIT = "vit"
     default=Path("models"),
     show_default=True,
     type=PATH,
-    help="folder of models: the version goes to OUT/MODEL/<next number>",
+    help="folder with models: the version is written to OUT/MODEL/<next number>",
 )
 @click.option(
     "--labels",
     type=EXISTING_FILE,
-    help="vit: names of the classes, one a line, where the checkpoint brings none",
+    help="vit: names of the classes, one a line, if the checkpoint has none",
 )
 @click.option(
     "--batch",

@@ -14,20 +14,20 @@ FILE = click.option(
     envvar=variable("api_keys"),
     default=Path("keys.json"),
     show_default=True,
-    help="the file that the server is started with by --api-keys",
+    help="file with the keys, as given to `dogsnap serve --api-keys`",
 )
 
 
 @click.group()
 def keys() -> None:
-    """Make, list and remove the keys that requests need with `dogsnap serve --api-keys FILE`."""
+    """Add, list and remove the API keys of `dogsnap serve --api-keys FILE`."""
 
 
 @keys.command()
 @FILE
 @click.argument("name")
 def add(file: Path, name: str) -> None:
-    """Make a key called NAME and print it; it is not stored and cannot be shown again."""
+    """Add a key called NAME and print it; only its hash is stored, so it cannot be shown again."""
     try:
         click.echo(key_file.add(file, name))
     except (DogsnapError, OSError) as error:
@@ -37,7 +37,7 @@ def add(file: Path, name: str) -> None:
 @keys.command("list")
 @FILE
 def list_keys(file: Path) -> None:
-    """Print each key's name and when it was made."""
+    """Print the name and the creation time of each key."""
     try:
         for each in key_file.read(file):
             click.echo(f"{each.name}\t{each.created}")
@@ -49,7 +49,7 @@ def list_keys(file: Path) -> None:
 @FILE
 @click.argument("name")
 def remove(file: Path, name: str) -> None:
-    """Remove the key called NAME: it opens nothing any more, at once."""
+    """Remove the key called NAME; it is refused at once."""
     try:
         key_file.remove(file, name)
     except (DogsnapError, OSError) as error:

@@ -15,7 +15,7 @@ from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_names
     type=click.Choice(["base64", "bytes"]),
     default="base64",
     show_default=True,
-    help="what comes in: base64 text, or the bytes of image files",
+    help="input: base64 text, or the bytes of image files",
 )
 @click.option(
     "--encode",
@@ -24,13 +24,13 @@ from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_names
     "leave under the names of the Object Detection API",
 )
 @click.option("--signature", help="signature of the source to merge in front of")
-@click.option("--input", help="its image input, where it has several")
+@click.option("--input", help="image input of the source, if it has several")
 @click.option("--output", help="its output for --encode, --softmax or --labels, where it has several")
 @click.option(
     "--size",
     type=click.IntRange(min=1),
     nargs=2,
-    help="HEIGHT WIDTH, where the source leaves them open; without it, --encode lets each picture keep its own",
+    help="HEIGHT WIDTH, if the source leaves them open; without it, --encode keeps the size of each picture",
 )
 @click.option(
     "--input-range",
@@ -78,7 +78,7 @@ from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_names
     help="the network multiplies in bfloat16: several times as fast on processors that can (AMX, AVX512-BF16); --size may then "
     "be smaller than the source's",
 )
-@click.option("--dry-run", is_flag=True, help="only say where decoding would be merged in")
+@click.option("--dry-run", is_flag=True, help="only print where decoding would be merged in")
 def merge(
     source: Path,
     size: tuple[int, int] | None,
@@ -88,7 +88,7 @@ def merge(
     dry_run: bool,
     **chosen: Any,
 ) -> None:
-    """Merge decoding into SOURCE_VERSION_DIR (like models/inception_v3/1) and write the next version number beside it."""
+    """Merge decoding into SOURCE_VERSION_DIR (such as models/inception_v3/1) and write the next version beside it."""
     from backend.export import merge as merging
     from backend.export.freezing import FreezingError
     from backend.export.inspection import InspectionError, input_specs

@@ -15,14 +15,16 @@ POLL_SECONDS = 0.3
 
 
 def server_options(command: Callable) -> Callable:
-    """Give a command the running server as its first argument, from --url and --admin-token."""
+    """Pass a command the running server as its first argument, from --url and --admin-token."""
 
     @functools.wraps(command)
     def with_server(url: str, admin_token: str | None, **arguments: Any) -> Any:
         settings = Settings.from_environment(**given({"admin_token": admin_token}))
         return command(Remote(url or local_url(settings), settings.admin_token), **arguments)
 
-    url = click.option("--url", default="", help="the running server; otherwise this machine's, by DOGSNAP_PORT")
+    url = click.option(
+        "--url", default="", help="URL of the server; otherwise the one on this machine, at DOGSNAP_PORT"
+    )
     return url(options("admin_token")(with_server))
 
 
@@ -37,7 +39,7 @@ def models() -> None:
 @models.command("list")
 @server_options
 def list_models(server: Remote) -> None:
-    """The versions with state, requests and times."""
+    """List the versions with state, requests and latencies."""
     for model in server.get("models")["models"]:
         click.echo(table_of(model))
 
@@ -46,7 +48,7 @@ def list_models(server: Remote) -> None:
 @click.argument("model", default="")
 @server_options
 def show(server: Remote, model: str) -> None:
-    """One model, with all that is known of it."""
+    """Show one model in detail."""
     described = server.get("models", server.model_name(model))["model"]
     click.echo(table_of(described))
     for line in details_of(described):
@@ -55,18 +57,18 @@ def show(server: Remote, model: str) -> None:
 
 @models.command()
 @click.argument("version", type=int)
-@click.option("--wait", default=300.0, show_default=True, help="seconds to wait until it answers")
+@click.option("--wait", default=300.0, show_default=True, help="seconds to wait until it is available")
 @model_option
 @server_options
 def load(server: Remote, version: int, wait: float, model: str) -> None:
-    """Load VERSION, and keep it loaded.
+    """Load VERSION and keep it loaded.
 
-    Also one that was unloaded, that failed, or that the policy does not want.
+    This also works for a version that was unloaded, that failed to load, or that the version policy excludes.
     """
     name = server.model_name(model)
     server.post("models", name, "versions", version, "load")
     reached = _wait_for_state(server, name, version, ("AVAILABLE",), wait)
-    click.echo(f"version {version} of {name} answers" if reached else f"version {version} of {name} is still loading")
+    click.echo(f"version {version} of {name} is {'available' if reached else 'still loading'}")
 
 
 @models.command()
@@ -75,9 +77,9 @@ def load(server: Remote, version: int, wait: float, model: str) -> None:
 @model_option
 @server_options
 def unload(server: Remote, version: int, wait: float, model: str) -> None:
-    """Unload VERSION, and keep it unloaded.
+    """Unload VERSION and keep it unloaded.
 
-    It goes once its last request is done. A version that a label or another setting needs is not unloaded.
+    It is unloaded after its last request. A version in use by a label, split, shadow or default is not unloaded.
     """
     name = server.model_name(model)
     server.post("models", name, "versions", version, "unload")
@@ -97,9 +99,9 @@ def label() -> None:
 @model_option
 @server_options
 def set_label(server: Remote, name: str, version: int, model: str) -> None:
-    """Point NAME to VERSION, also as a new label.
+    """Point the label NAME to VERSION; a new label is created.
 
-    It waits for a version that is not available yet.
+    If the version is not available yet, the label waits for it.
     """
     _report(server.post("models", server.model_name(model), "labels", name, version=version), name)
 
@@ -107,13 +109,13 @@ def set_label(server: Remote, name: str, version: int, model: str) -> None:
 @label.command()
 @click.argument("name")
 @click.argument("version", type=int)
-@click.option("--from", "expected", type=int, default=None, help="refuse unless it points there now")
+@click.option("--from", "expected", type=int, default=None, help="fail unless the label points to this version now")
 @model_option
 @server_options
 def move(server: Remote, name: str, version: int, expected: int | None, model: str) -> None:
-    """Point the existing label NAME to VERSION.
+    """Move the existing label NAME to VERSION.
 
-    Refused if somebody else moved it meanwhile.
+    Fails if someone else has moved it meanwhile.
     """
     model = server.model_name(model)
     if expected is None:
@@ -131,9 +133,9 @@ def move(server: Remote, name: str, version: int, expected: int | None, model: s
 @model_option
 @server_options
 def remove(server: Remote, name: str, model: str) -> None:
-    """Take NAME away.
+    """Remove the label NAME.
 
-    Clients that ask for this label are refused from then on.
+    Requests for this label fail from then on.
     """
     _report(server.post("models", server.model_name(model), "labels", name, version=None))
 
@@ -143,9 +145,9 @@ def remove(server: Remote, name: str, model: str) -> None:
 @model_option
 @server_options
 def default(server: Remote, version: str, model: str) -> None:
-    """Choose who answers by default: VERSION or "latest".
+    """Choose the default version: VERSION or "latest".
 
-    "latest" is the largest version that is available.
+    "latest" is the largest available version.
     """
     chosen = None if version == "latest" else _number(version, "latest")
     _report(server.post("models", server.model_name(model), "default", version=chosen))
@@ -160,7 +162,7 @@ def default(server: Remote, version: str, model: str) -> None:
 def split(server: Remote, name: str, version: int | None, percent: float, model: str) -> None:
     """Send a share of the requests to another version.
 
-    A caller is always on the same side: by its header X-Request-Key, or by its address.
+    A client stays on one side: it is recognised by its header X-Request-Key, or else by its address.
     """
     if percent and version is None:
         raise click.UsageError("expected --to with the version that gets the share; or --percent 0 to end the split")
@@ -173,9 +175,9 @@ def split(server: Remote, name: str, version: int | None, percent: float, model:
 @model_option
 @server_options
 def shadow(server: Remote, version: str, model: str) -> None:
-    """Show photos to VERSION without an answer, or "off".
+    """Send copies of the photos to VERSION, which does not answer; "off" ends it.
 
-    It sees what the other versions answer, as far as there is time, and how often it agrees is counted.
+    It is used while the server is not busy; how often it agrees with the answers is counted.
     """
     chosen = None if version == "off" else _number(version, "off")
     _report(server.post("models", server.model_name(model), "shadow", version=chosen))
@@ -185,7 +187,7 @@ def shadow(server: Remote, version: str, model: str) -> None:
 @click.option("--model", default="", help="only of this model")
 @server_options
 def log(server: Remote, model: str) -> None:
-    """The last switches: when, who, from, to."""
+    """List the last switches: time, author, old and new value."""
     for switch in server.get("switches", model=model)["switches"]:
         click.echo(line_of(switch))
 
@@ -195,7 +197,7 @@ def log(server: Remote, model: str) -> None:
 @click.option("--model", default="", help="only of this model")
 @server_options
 def undo(server: Remote, number: int | None, model: str) -> None:
-    """Take back the last switch, or switch NUMBER of the log."""
+    """Undo the last switch, or switch NUMBER of the log."""
     _report(server.post("undo", id=number, model=model))
 
 
@@ -203,7 +205,7 @@ def undo(server: Remote, number: int | None, model: str) -> None:
 
 
 def table_of(model: dict[str, Any]) -> str:
-    """A model's versions as lines under a heading."""
+    """A table of a model's versions."""
     rows = [("version", "state", "used by", "requests", "refused", "failed", "median", "95 %")]
     rows += [_row(version) for version in model["versions"]]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -220,7 +222,7 @@ def _row(version: dict[str, Any]) -> Sequence[str]:
 
 
 def details_of(model: dict[str, Any]) -> list[str]:
-    """What the table has no column for."""
+    """Details that have no column in the table."""
     chosen = model["default_chosen"]
     lines = [f"  default: {'the largest that is available' if chosen is None else f'version {chosen}, as chosen'}"]
     if model["shadow"]:
@@ -242,7 +244,7 @@ def _milliseconds(value: float | None) -> str:
 
 def _report(answer: dict[str, Any], label: str = "") -> None:
     switch = answer["switch"]
-    click.echo(f"{switch['text']} (switch {switch['id']})" if switch else "nothing to do: it is so already")
+    click.echo(f"{switch['text']} (switch {switch['id']})" if switch else "nothing to change")
     waits_for = answer["model"]["pending_labels"].get(label) if label else None
     if waits_for is not None:
         click.echo(f"label {label} waits for version {waits_for}, which is not available yet")
@@ -256,7 +258,7 @@ def _number(text: str, word: str) -> int:
 
 
 def _wait_for_state(server: Remote, model: str, version: int, states: tuple[str | None, ...], seconds: float) -> bool:
-    """Whether the version came to one of these states in time. Raises ClickException with the reason of a failed load."""
+    """Wait until the version has one of these states; False after `seconds`. Raises ClickException for a failed load."""
     end = time.monotonic() + seconds
     while True:
         versions = server.get("models", model)["model"]["versions"]

@@ -23,17 +23,17 @@ URL_TIMEOUT_SECONDS = 60.0
 @click.option(
     "--out",
     type=PATH,
-    help="where the picture goes that an image-to-image model makes of PHOTO; a folder if PHOTO is one",
+    help="file for the output picture of an image-to-image model; a folder if PHOTO is one",
 )
 @click.option("--json-instances", type=EXISTING_FILE, help="in place of PHOTO: a file with one JSON instance per line")
-@click.option("--model", default="", help="model to ask; the default model otherwise")
-@click.option("--version", type=int, help="version to ask; the default version otherwise")
-@click.option("--label", help="label to ask, in place of a version")
-@click.option("--top-k", type=int, help="how many breeds to name; 5 otherwise")
+@click.option("--model", default="", help="model; otherwise the default model")
+@click.option("--version", type=int, help="version; otherwise the default version")
+@click.option("--label", help="label, in place of a version")
+@click.option("--top-k", type=int, help="number of breeds to name; otherwise 5")
 @click.option(
-    "--signature-name", default="", help="signature for --json-instances and --out; serving_default otherwise"
+    "--signature-name", default="", help="signature for --json-instances and --out; otherwise serving_default"
 )
-@click.option("--url", help="ask the server there, such as http://localhost:8501, in place of loading the model here")
+@click.option("--url", help="send it to this server, e.g. http://localhost:8501, in place of loading the model here")
 @key_option
 @options("models", "model_config_file", "default_model", "max_photo_pixels", "max_photos")
 def predict(
@@ -47,7 +47,7 @@ def predict(
     out: Path | None,
     **flags: Any,
 ) -> None:
-    """Name the breed in PHOTO, predict what the lines of a file ask, or turn PHOTO into another picture with --out."""
+    """Name the breed in PHOTO, predict the instances in a file, or transform a picture with --out."""
     _checked(photo, json_instances, out)
     which = {"model": model, "version": flags.pop("version"), "label": flags.pop("label")}
     settings = Settings.from_environment(**given(flags))
@@ -88,7 +88,7 @@ def _translate(
 def _predict(
     settings: Settings, server: "Server | None", which: dict[str, Any], instances: Instances, signature_name: str
 ) -> dict[str, Any]:
-    """Raises click.ClickException, which names the line of the file where an instance is at fault."""
+    """Raises click.ClickException, naming the line of a wrong instance."""
     body = {"instances": instances.values, "signature_name": signature_name}
     try:
         return _predict_here(settings, which, body) if server is None else server.predict(which, body)
@@ -122,8 +122,8 @@ def _rows(predictor: Any, spec: Any, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_predictor(settings: Settings, which: dict[str, Any], run: Any) -> Any:
-    """Load what is asked for, and nothing else, and run with it. Raises click.ClickException with the predictor's sentence."""
-    prepare_logging(level=logging.WARNING)  # the answer is what the caller wants to see
+    """Run with a predictor that loads only the requested version. Raises click.ClickException with the predictor's message."""
+    prepare_logging(level=logging.WARNING)  # only the answer and warnings are printed
     from backend.errors import DogsnapError
     from backend.serving.assembly import create_predictor
     from backend.serving.repository.model import ModelSpec
@@ -142,22 +142,22 @@ def _with_predictor(settings: Settings, which: dict[str, Any], run: Any) -> Any:
 
 @dataclass(frozen=True)
 class Server:
-    """A server that is asked in place of a model loaded here; with `key`, where it wants one.
+    """A client of a server that predicts in place of a model loaded here; `key` is an API key or "".
 
-    Its methods raise click.ClickException with the server's own sentence, or with one on why there is none.
+    Its methods raise click.ClickException with the server's message, or if there is no answer.
     """
 
     url: str
     key: str = field(default="", repr=False)
 
     def classify(self, fields: dict[str, Any], contents: bytes) -> dict[str, Any]:
-        """The app's answer for a photo; where no model is named, the server's default one gives it."""
+        """The answer of `POST /api/classify` for a photo; without a model name, by the server's default model."""
         query = {name: value for name, value in fields.items() if value not in (None, "")}
         answer = self._post("/api/classify", "application/octet-stream", contents, params=query)
         return {name: value for name, value in answer.items() if name != "request_id"}
 
     def predict(self, which: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
-        """What TensorFlow Serving's REST API answers for instances to a model, version or label."""
+        """The answer of TensorFlow Serving's REST API for instances."""
         part = f"/versions/{which['version']}" if which["version"] is not None else ""
         part = f"/labels/{quote(which['label'], safe='')}" if which["label"] is not None else part
         path = f"/v1/models/{quote(which['model'], safe='')}{part}:predict"
@@ -172,7 +172,7 @@ class Server:
             response = requests.post(url, timeout=URL_TIMEOUT_SECONDS, data=data, headers=headers, **sent)
             answer = response.json()
         except requests.RequestException as error:
-            raise click.ClickException(f"{url} gives no answer that can be read: {error}") from None
+            raise click.ClickException(f"the answer of {url} cannot be read: {error}") from None
         if not isinstance(answer, dict):
             raise click.ClickException(f"{url} answers with a JSON {type(answer).__name__}; expected an object")
         if response.status_code != 200:

@@ -41,7 +41,7 @@ def serve(**flags: Any) -> None:
 
 
 def checked_settings(**flags: Any) -> Settings:
-    """The settings as flags, environment and settings file now have them. Raises click.ClickException in a sentence."""
+    """The settings from flags, environment and settings file, checked. Raises click.ClickException."""
     settings = Settings.from_environment(**flags)
     refuse_unknown_log_format(settings)
     refuse_guessable_token(settings)
@@ -55,14 +55,14 @@ def checked_settings(**flags: Any) -> Settings:
 
 
 def where_models_run(settings: Settings) -> str:
-    """For the log: the models that are loaded, or who runs them."""
+    """For the log: the models to load, or the engine that runs them."""
     if settings.engine:
         return f"the models run at {Target.parse(settings.engine)}"
     return f"loading models from {settings.model_config_file or settings.models}"
 
 
 def refuse_unusable_engine(settings: Settings) -> None:
-    """Raises click.ClickException for an engine that is no address. One that does not answer yet is waited for."""
+    """Raises click.ClickException for an invalid engine address. The engine need not be running yet."""
     try:
         if settings.engine:
             Target.parse(settings.engine).address()
@@ -71,7 +71,7 @@ def refuse_unusable_engine(settings: Settings) -> None:
 
 
 def refuse_unusable_keys(settings: Settings) -> None:
-    """Raises click.ClickException for a file of keys that is not there, or holds none."""
+    """Raises click.ClickException if the key file is missing or has no keys."""
     try:
         if settings.api_keys and not api_keys.read(Path(settings.api_keys)):
             raise InvalidArgument(f"--api-keys {settings.api_keys} holds no key; make one with `dogsnap keys add NAME`")
@@ -92,7 +92,7 @@ def refuse_unusable_rates(settings: Settings) -> None:
         except ValueError as error:
             raise click.ClickException(f"{flag(name)} is {rate!r}; expected e.g. 100/minute;5/second") from error
     try:
-        storage_from_string(settings.rate_limit_storage)  # connects to nothing yet
+        storage_from_string(settings.rate_limit_storage)  # does not connect yet
     except (ConfigurationError, ValueError) as error:
         raise click.ClickException(
             "--rate-limit-storage is no place to count in; expected memory:// or redis://host:port"
@@ -128,7 +128,9 @@ def refuse_unknown_log_format(settings: Settings) -> None:
 
 
 def refuse_taken_ports(settings: Settings) -> None:
-    """gRPC would share a port that another server of its kind has, and gunicorn tries for 5 s. Raises click.ClickException."""
+    """Check early: gRPC would share a port with another gRPC server, and gunicorn retries for 5 s. Raises
+    click.ClickException.
+    """
     _refuse_taken_port(settings.host, settings.port, "HTTP", "choose another --port")
     if settings.grpc_port:
         hint = "choose another --grpc-port, or 0 for no gRPC"
@@ -144,7 +146,7 @@ def _refuse_taken_port(host: str, port: int, protocol: str, hint: str) -> None:
 
 
 def refuse_guessable_token(settings: Settings) -> None:
-    """Nothing keeps anybody from trying tokens one after the other. Raises click.ClickException."""
+    """Raises click.ClickException for a short token, since attempts to guess it are not limited."""
     if 0 < len(settings.admin_token) < LEAST_TOKEN:
         raise click.ClickException(
             f"--admin-token has {len(settings.admin_token)} characters and can be guessed; expected at least {LEAST_TOKEN}, "

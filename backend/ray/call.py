@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Call:
-    """One call: its method's name, the serialized request, the client's metadata and address, and the seconds it may take."""
+    """A call: method name, serialized request, the client's metadata and address, and the timeout in seconds."""
 
     method: str
     request: bytes
@@ -18,19 +18,19 @@ class Call:
 
 @dataclass(frozen=True)
 class Answer:
-    """The serialized response if `code` is OK, else the error: the name of a gRPC status code and its sentence."""
+    """The serialized response if `code` is OK, else the name of a gRPC status code and its message."""
 
     code: str = "OK"
     message: str = ""
     response: bytes = b""
 
     def SerializeToString(self) -> bytes:
-        """What Ray's proxy asks of a message."""
+        """Called by Ray's proxy."""
         return self.response
 
 
 class CallContext:
-    """The part of grpc.ServicerContext that the servicers use, of a call that arrived at another machine."""
+    """The part of grpc.ServicerContext that the servicers use, for a call that arrived at another node."""
 
     def __init__(self, call: Call):
         self._call = call
@@ -57,7 +57,7 @@ class CallContext:
             return not self._gone
 
     def leave(self) -> None:
-        """The client is gone: call whoever waits for that."""
+        """Call the callbacks: the client has disconnected."""
         with self._lock:
             self._gone, callbacks = True, self._callbacks
             self._callbacks = []

@@ -23,7 +23,7 @@ CACHE = Path("~/.cache/dogsnap/models")
 
 @dataclass(frozen=True)
 class VersionFiles:
-    """The folder <model>/<number> below `source`, a path or URL. `digest` changes with what is in it."""
+    """The folder <model>/<number> below `source`, a path or URL. `digest` changes with its content."""
 
     source: str
     model: str
@@ -35,7 +35,7 @@ class VersionFiles:
         return int(self.number)
 
     def local(self, cache: Path) -> Path:
-        """The model's folder on this node, with the version in it, copied there if it has to be. Raises FailedPrecondition."""
+        """The model's folder on this node, with the version in it, copied if necessary. Raises FailedPrecondition."""
         if is_path(self.source):
             return Path(self.source) / self.model
         cache = cache.expanduser()
@@ -46,7 +46,7 @@ class VersionFiles:
         return models / self.model
 
     def _copy(self, models: Path) -> None:
-        """There whole and verified, or not at all."""
+        """Copy and verify the version; it appears atomically."""
         filesystem, root = _opened(self.source)
         folder = f"{root}/{self.model}/{self.number}"
         with tempfile.TemporaryDirectory(dir=models.parent, prefix=".copying-") as temporary:
@@ -80,7 +80,7 @@ def versions_below(source: str) -> list[VersionFiles]:
 
 
 def _opened(source: str) -> tuple[Any, str]:
-    """The file system and the folder's path in it. Raises InvalidArgument for a kind of URL nobody knows here."""
+    """The file system and the folder's path in it. Raises InvalidArgument for an unknown kind of URL."""
     try:
         filesystem, root = fsspec.core.url_to_fs(str(Path(source).resolve()) if is_path(source) else source)
     except (ImportError, ValueError) as error:
@@ -101,7 +101,7 @@ def _name(path: str) -> str:
 
 
 def _digest(filesystem: Any, folder: str) -> str:
-    """By the checksums that travel with a version; one that has none is told by the names and sizes of its files."""
+    """Digest of the version's checksum file, or without one of the names and sizes of its files."""
     sums = f"{folder}/{checksums.FILE.as_posix()}"
     if filesystem.exists(sums):
         told = filesystem.cat_file(sums)
@@ -113,7 +113,7 @@ def _digest(filesystem: Any, folder: str) -> str:
 
 @contextmanager
 def _alone(cache: Path) -> Iterator[None]:
-    """Only one process of this node copies at a time; the others find what it copied. Raises FailedPrecondition."""
+    """Let one process of this node copy at a time; the others use its copy. Raises FailedPrecondition."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with (cache / ".lock").open("w") as lock:

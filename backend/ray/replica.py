@@ -26,7 +26,7 @@ log = logging.getLogger("dogsnap.ray")
 
 
 class Replica:
-    """What Ray Serve starts as often as the load asks for."""
+    """The Ray Serve deployment of one version, which is autoscaled."""
 
     def __init__(self, name: str, files: VersionFiles, settings: Settings, cache: Path):
         """Loads the version and warms it up, as a version of the model `name`.
@@ -48,7 +48,7 @@ class Replica:
         self.check_health()
 
     def check_health(self) -> None:
-        """What Ray Serve asks again and again. Raises FailedPrecondition while the version does not answer."""
+        """Called by Ray Serve periodically. Raises FailedPrecondition while the version is not available."""
         if reason := self._predictor.repository.not_ready():
             failed = [
                 each.error for each in self._predictor.repository.status(ModelSpec(self._spec.name)) if each.error
@@ -56,7 +56,7 @@ class Replica:
             raise FailedPrecondition("; ".join([reason, *failed]))
 
     async def answer(self, call: Call) -> Answer:
-        """Run a call as our own gRPC door would, by the same servicer."""
+        """Run a call with the gRPC servicer of our own server."""
         context = CallContext(call)
         running = asyncio.get_running_loop().run_in_executor(self._threads, self._answer, call, context)
         try:
@@ -74,7 +74,7 @@ class Replica:
             return Answer(code.name, message)
 
     def _pinned(self, request: Any) -> Any:
-        """The request, asking for this very version: by which label or default it came here, the door knows."""
+        """The request with this version in its model spec; the router has resolved its label or default."""
         for message in getattr(request, "tasks", [request]):
             message.model_spec.version.value = self._spec.version
         return request
@@ -88,7 +88,7 @@ def _config(name: str, base_path: Path) -> str:
 
 
 class PlainCalls:
-    """In place of a door's own calls: errors go to the caller as they are. Who may call was decided before the cluster."""
+    """Replaces the server's `Calls`: errors are raised as they are, and access control is the gateway's."""
 
     def answer(self, work: Callable[[], Any], context: CallContext, name: str) -> Any:
         try:

@@ -25,13 +25,13 @@ from backend.serving.versions.model_configs import ModelConfig
 from backend.serving.versions.version_folders import aspired_versions
 from backend.settings import Settings
 
-ROUTER = "dogsnap"  # the one application with a route; without a second, clients need not say which they mean
-PREFIX = f"{ROUTER}-"  # of the names of all others that are ours
+ROUTER = "dogsnap"  # the only application with a route, so that clients need not name it
+PREFIX = f"{ROUTER}-"  # of the names of the versions' applications
 MEBIBYTE = 2**20
-ROUTER_CPUS = 0.1  # it waits for others
-# Ray Serve learns by this that a node is gone; its own period of 10 s is a third of the time in which all is to be back.
+ROUTER_CPUS = 0.1  # it mostly waits
+# By this Ray Serve notices that a node is gone; its default period of 10 s would be a third of the targeted recovery time.
 HEALTH = {"health_check_period_s": 2, "health_check_timeout_s": 10}
-SPARE_SECONDS = 5.0  # that Ray waits longer than the protocol, so that the client gets the door's sentence
+SPARE_SECONDS = 5.0  # added to Ray's timeout, so that the client gets the router's error message
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Rollout:
     configs: Sequence[ModelConfig] = ()
 
     def versions(self) -> list[tuple[str, VersionFiles]]:
-        """Those that the configuration wants, or all there are, with the name of their model. Raises InvalidArgument."""
+        """The configured versions, or all, with the names of their models. Raises InvalidArgument."""
         there = versions_below(self.source)
         if not self.configs:
             return [(each.model, each) for each in there]
@@ -58,13 +58,13 @@ class Rollout:
         return Routes(applications, {config.name: dict(config.version_labels) for config in self.configs})
 
     def name(self, model: str, files: VersionFiles) -> str:
-        """Of a version's application: the same for the same files, settings, scale and release of this package."""
+        """The name of a version's application: it depends on the files, settings, scale and release of this package."""
         told = repr((model, files, self.settings, self.scale, self.cache, version("dogsnap")))
         readable = re.sub(r"[^A-Za-z0-9_.]", "_", model)
         return f"{PREFIX}{readable}-{files.version}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
 
     def run(self, address: str, tell: Callable[[str], None]) -> None:
-        """Bring the cluster to it; returns when every version answers. Raises DogsnapError if one does not load."""
+        """Deploy, and return when every version is available. Raises DogsnapError if one does not load."""
         versions = self.versions()
         routes = self.routes(versions)
         connect(address)
@@ -82,7 +82,7 @@ class Rollout:
             tell(f"{name}: removed")
 
     def _open(self) -> None:
-        """Ports and services are the cluster's, and stay as the first rollout set them."""
+        """Start Ray's proxies; ports and services stay as the first rollout set them."""
         serve.start(
             proxy_location="EveryNode",
             http_options={"host": self.settings.host, "port": self.settings.port},
@@ -94,13 +94,13 @@ class Rollout:
         )
 
     def _serve(self, new: Mapping[str, tuple[str, VersionFiles]]) -> None:
-        """Load them side by side; those that do not load are taken away again. Raises DogsnapError for these."""
+        """Start the applications concurrently; remove those that do not load and raise DogsnapError for them."""
         targets = [
             serve.RunTarget(self._application(*each), name=name, route_prefix=None) for name, each in new.items()
         ]
         try:
             serve.run_many(targets)
-        except RuntimeError as error:  # what Ray raises for the first that fails
+        except RuntimeError as error:  # raised for the first one that fails
             failed = [name for name in new if _ours().get(name) != "RUNNING"]
             reasons = [f"{new[name][0]} version {new[name][1].version}: {_message(name)}" for name in failed]
             for name in failed:
@@ -140,7 +140,7 @@ class Rollout:
         return deployment.bind(self.settings.deadline_ms / 1000)
 
     def _table(self) -> Any:
-        """The routes that the door follows now; None if there is no door yet."""
+        """The current routes of the router; None if it is not running yet."""
         status = serve.status().applications.get(ROUTER)
         if status is None or status.status != "RUNNING":
             return None
@@ -158,9 +158,7 @@ def connect(address: str) -> None:
 
 
 def _aspired(config: ModelConfig, there: Sequence[VersionFiles]) -> list[VersionFiles]:
-    """What the policy wants of the versions in the folder that the base path ends with; where it begins, a node knows
-    itself.
-    """
+    """The versions that the policy selects, in the folder with the last name of the base path."""
     folder = PurePath(config.base_path).name
     found = {each.version: each for each in there if each.model == folder}
     if not found:

@@ -22,7 +22,7 @@ from backend.protocols.tf_serving_grpc import HEALTH_NAMES
 from backend.ray.call import Answer, Call
 from backend.ray.routes import Routes
 
-REPLICA = "Replica"  # the one deployment of each version's application
+REPLICA = "Replica"  # the only deployment of each version's application
 ASK_AGAIN_SECONDS = 0.1
 HEALTH = health_pb2.HealthCheckResponse
 WATCH_SECONDS = 1.0
@@ -30,17 +30,17 @@ STATES = get_model_status_pb2.ModelVersionStatus
 
 
 class Router:
-    """One method for each of the services' methods, by its name, as Ray's proxy wants it."""
+    """Has a method for each method of the services, called by Ray's proxy."""
 
     def __init__(self, seconds: float):
-        """`seconds`: what a call may take, with all its repetitions."""
+        """`seconds`: the timeout of a call, including retries."""
         self._seconds = seconds
         self._routes = Routes()
         self._handles: dict[str, Any] = {}
         self._running: set[str] = set()
 
     def reconfigure(self, table: Mapping[str, Any]) -> None:
-        """Follow another table of routes; calls on their way end where they began."""
+        """Use a new routing table; running calls finish with the old one."""
         self._routes = Routes.from_json(table)
         self._handles = {name: self._handles.get(name) for name in self._routes.all_applications()}
 
@@ -74,7 +74,7 @@ class Router:
     # -- tensorflow.serving.ModelService -------------------------------------------------------------------------------
 
     async def GetModelStatus(self, request: Any, grpc_context: Any) -> Answer:
-        """A version of which no replica runs is on its way."""
+        """A version without a running replica is reported as loading."""
 
         async def work() -> Answer:
             versions = self._routes.asked_for_status(translate.spec_of(request))
@@ -89,14 +89,14 @@ class Router:
 
     async def HandleReloadConfigRequest(self, request: Any, grpc_context: Any) -> Answer:
         async def work() -> Answer:
-            raise Unimplemented("models are configured anew by `dogsnap deploy ray`, not by a request")
+            raise Unimplemented("models are configured by `dogsnap deploy ray`, not by a request")
 
         return await _told(work(), grpc_context)
 
     # -- grpc.health.v1.Health -----------------------------------------------------------------------------------------
 
     async def Check(self, request: Any, grpc_context: Any) -> Answer:
-        """SERVING while every model has a version that answers, as our own server has it."""
+        """SERVING while every model has an available version, as in our own server."""
 
         async def work() -> Answer:
             if request.service not in HEALTH_NAMES:
@@ -123,10 +123,10 @@ class Router:
         return HEALTH.SERVING if models and all(running & each for each in models) else HEALTH.NOT_SERVING
 
     async def _running_now(self) -> set[str]:
-        """The applications with a replica that runs: by what Ray Serve, which asks them, knows. To ask them here would wait
-        behind all requests.
+        """The applications with a running replica, from Ray Serve's status: calls to the replicas would queue behind all
+        requests.
         """
-        with suppress(Exception):  # the controller is away for a moment, and says nothing new
+        with suppress(Exception):  # the controller is unreachable for a moment
             self._running = running_applications(await asyncio.to_thread(serve.status))
         return self._running
 
@@ -142,7 +142,7 @@ class Router:
         return self._handles[application]
 
     async def _ask(self, application: str, call: Call) -> Answer:
-        """Raises Full, and Unavailable or DeadlineExceeded when no replica answered in time."""
+        """Raises Full, or Unavailable or DeadlineExceeded if no replica answered in time."""
         end = time.monotonic() + self._seconds
         while True:
             try:
@@ -150,7 +150,7 @@ class Router:
                 return await asyncio.wait_for(self._handle(application).answer.remote(call), left)
             except BackPressureError as error:
                 raise Full(
-                    "the server is full: every replica runs and holds as much as it may; try again later"
+                    "the server is full: all replicas are busy and their queues are full; try again later"
                 ) from error
             except TimeoutError:
                 raise DeadlineExceeded(
@@ -178,7 +178,7 @@ def _health(status: int) -> Answer:
 
 
 async def _told(work: Any, context: Any) -> Answer:
-    """Await an answer, and tell Ray's proxy of its status, which is TensorFlow Serving's."""
+    """Await an answer and set its status in Ray's proxy."""
     try:
         answer = await work
     except DogsnapError as error:

@@ -10,7 +10,7 @@ from backend.serving.repository.model import ModelSpec
 
 @dataclass(frozen=True)
 class Routes:
-    """Applications by model and version, and versions by model and label, also ones that are not there yet."""
+    """Applications by model and version, and versions by model and label, including versions that are not deployed yet."""
 
     applications: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     labels: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Routes:
         return versions[number]
 
     def asked_for_status(self, spec: ModelSpec) -> dict[int, str]:
-        """The versions whose state is asked for, largest first, and their applications. Raises as `application` does."""
+        """The versions of a status request, largest first, with their applications. Raises as `application` does."""
         versions = self._versions(spec.name, f"Could not find any versions of model {spec.name}")
         number = self._number(spec)
         if number is not None and number not in versions:
@@ -62,7 +62,7 @@ class Routes:
         return number
 
     def to_json(self) -> dict[str, Any]:
-        """As Ray Serve keeps it: JSON has no numbers for keys."""
+        """JSON for Ray Serve, with numbers as member names turned into text."""
         applications = {model: {str(n): name for n, name in each.items()} for model, each in self.applications.items()}
         return {"applications": applications, "labels": {model: dict(each) for model, each in self.labels.items()}}
 

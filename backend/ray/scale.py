@@ -7,7 +7,7 @@ from backend.settings import setting
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Scale:
-    """Bounds for every version alike; between them each one has as many as its own queue asks for."""
+    """Bounds for all versions; each one's number of replicas depends on its queue."""
 
     min_replicas: int = setting(1, "fewest replicas of each version", least=1)
     max_replicas: int = setting(4, "most replicas of each version", least=1)

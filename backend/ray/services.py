@@ -12,5 +12,5 @@ PREDICTION = prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionServi
 
 
 def request_class(method: str) -> type:
-    """Of what a method of the PredictionService takes."""
+    """The request class of a method of PredictionService."""
     return message_factory.GetMessageClass(PREDICTION.methods_by_name[method].input_type)
