@@ -95,7 +95,7 @@ class Acceleration:
     reference: Function
     steps: Mapping[str, Steps]
     precision: Precision = EXACT
-    same_as: Path | None = None  # a version with the same network, perhaps in OpenVINO's form
+    same_as: Path | None = None  # a version with the same network, perhaps with an OpenVINO copy
 
 
 def accelerate(version: Path, acceleration: Acceleration, report: Report = lambda _: None) -> bool:

@@ -15,7 +15,8 @@ WORDS = {"detection_boxes": "box", "detection_classes": "class", "detection_scor
 
 
 def fitting(name: str, outputs: Mapping[str, tf.TensorSpec], single: bool = False) -> list[str]:
-    """The outputs that can be what `name` means: the one of that name, else those whose shape and name fit, else shape and type.
+    """The outputs that `name` may refer to: the one with that name, else those with fitting shape and name, else shape and
+    dtype.
 
     `single`: the outputs are of one image, without a batch.
     """

@@ -11,9 +11,9 @@ from tensorflow.python.grappler import tf_optimizer
 
 from backend.export.inspection import INIT_OP, meta_graphs
 
-# Constants from this size on are shared by reference; smaller ones (axes, shapes, biases) stay where the graph can fold them.
+# Constants from this size on are shared by reference; smaller ones (axes, shapes, biases) stay in the graph and can be folded.
 SHARED_BYTES = 1024
-# A SavedModel is one protocol buffer, which ends at 2 GiB; the rest is for the graph around the constants.
+# A SavedModel is one protocol buffer of at most 2 GiB; the difference is for the graph around the constants.
 MAX_CONSTANT_BYTES = 1_900_000_000
 REFERENCE_VARIABLES = ("Variable", "VariableV2")
 
@@ -32,7 +32,7 @@ class FrozenGraph:
     specs: Mapping[str, tf.TensorSpec]
 
     def of_size(self, height: int, width: int) -> "FrozenGraph":
-        """The same network for images (n, height, width, channels) of another size; `function` fails where it cannot be."""
+        """The same network for images (n, height, width, channels) of another size; `function` fails if that is impossible."""
         specs = {
             name: tf.TensorSpec((None, height, width, spec.shape[3]), spec.dtype, name)
             for name, spec in self.specs.items()
@@ -63,7 +63,8 @@ def freeze(signature: tf.types.experimental.ConcreteFunction) -> FrozenGraph:
     signatures have answered, and 3 to 6 seconds before each first answer: every function that calls the network copies
     its 88 MB several times. So the constants are folded first (batch normalisation goes into the convolutions: 94 pairs of
     operations and 0 of them at run time), then the large ones become tensors that all functions capture by reference.
-    TensorFlow saves such a tensor once, as a constant of the SavedModel. Then: 250 MB, 0.4 s, and 0.6 s in place of 2.4 s to load
+    TensorFlow saves such a tensor once, as a constant of the SavedModel. Then: 250 MB, 0.4 s, and 0.6 s in place of 2.4 s to
+    load
     (two cores, TensorFlow 2.21, tf.saved_model.load; the network with variables takes 320 MB and 2.4 s).
     Raises FreezingError when the signature needs more than variables (a lookup table), or more than one file can hold.
     """
@@ -147,11 +148,11 @@ def _with_constants(
 
 
 def _folded(frozen: tf.types.experimental.ConcreteFunction) -> tf.compat.v1.GraphDef:
-    """The graph after TensorFlow's own constant folding and pruning: what does not depend on the input is computed now."""
+    """The graph after TensorFlow's constant folding and pruning: what does not depend on the input is precomputed."""
     meta_graph = tf.compat.v1.train.export_meta_graph(graph_def=frozen.graph.as_graph_def(), graph=frozen.graph)
     kept = meta_graph_pb2.CollectionDef()
     kept.node_list.value.extend(tensor.name for tensor in [*frozen.inputs, *frozen.outputs])
-    meta_graph.collection_def["train_op"].CopyFrom(kept)  # the name under which the optimizer looks for what must stay
+    meta_graph.collection_def["train_op"].CopyFrom(kept)  # the optimizer keeps the nodes of this collection
     config = config_pb2.ConfigProto()
     rewrites = config.graph_options.rewrite_options
     rewrites.min_graph_nodes = -1  # small graphs too
@@ -173,7 +174,7 @@ def _without_large_constants(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compa
         kept = rest.node.add()
         kept.CopyFrom(node)
         kept.attr.pop("_output_shapes", None)  # of the graph before folding
-        # Nothing has to wait for a value that is there from the start, and import_graph_def could not replace such an edge.
+        # Control dependencies on constants are useless, and import_graph_def could not replace them.
         kept.input[:] = [name for name in node.input if name[0] != "^" or name[1:] not in given]
     check_size(constants.values())
     return rest, constants

@@ -10,17 +10,17 @@ from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from backend.serving.versions.version_folders import version_folders
 
-INIT_OP = "__saved_model_init_op"  # TensorFlow lists what runs at loading among the signatures
+INIT_OP = "__saved_model_init_op"  # TensorFlow lists the initialisation among the signatures
 
 
 class InspectionError(ValueError):
-    """There is no SavedModel to look into; the message says what is there."""
+    """There is no SavedModel; the message says what was found."""
 
 
 def version_folder(path: Path, version: int | None = None) -> Path:
-    """The version directory that `path` means: itself, or a version of a model's folder, the largest unless `version` says.
+    """The version folder for `path`: itself, or version `version` (default: the largest) of a model folder.
 
-    Raises InspectionError with the versions there are.
+    Raises InspectionError with the existing versions.
     """
     if (path / "saved_model.pb").is_file() and version is None:
         return path
@@ -49,7 +49,7 @@ def meta_graphs(folder: Path) -> list[meta_graph_pb2.MetaGraphDef]:
 
 
 def signatures_text(folder: Path) -> str:
-    """The signatures of every graph, letter by letter as `saved_model_cli show --all` prints them."""
+    """The signatures of every graph, exactly as `saved_model_cli show --all` prints them."""
     lines = []
     for graph in meta_graphs(folder):
         tags = ", ".join(graph.meta_info_def.tags)
@@ -92,7 +92,7 @@ def input_specs(folder: Path) -> dict[str, dict[str, tf.TensorSpec]]:
 
 
 def nodes_text(folder: Path) -> str:
-    """What the signatures run: every node's name, operation and output shapes, function by function."""
+    """The nodes that the signatures run: name, operation and output shapes, function by function."""
     graph = meta_graphs(folder)[0]
     parts = [("graph", _reached(graph))]
     library = {function.signature.name: function for function in graph.graph_def.library.function}
@@ -109,7 +109,7 @@ def nodes_text(folder: Path) -> str:
 
 
 def _reached(graph: meta_graph_pb2.MetaGraphDef) -> list[node_def_pb2.NodeDef]:
-    """The nodes that the signatures' outputs depend on, in the graph's order: saving and restoring is left out."""
+    """The nodes that the signatures' outputs depend on, in the graph's order, without those for saving and restoring."""
     nodes = {node.name: node for node in graph.graph_def.node}
     waiting = [
         info.name.split(":")[0]

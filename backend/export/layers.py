@@ -9,22 +9,22 @@ import tensorflow as tf
 from backend.serving.photos.preprocessing import SQUASHED, Resizing, decode, decode_base64, photos_to_images
 
 DETECTED_NAMES = "detection_names"
-# A picture that goes through a network in its own size may have so many: the first layer of a network with 64 filters makes
-# 1 GB of it. More is for --size.
+# The most pixels of a picture that runs in its own size: with 64 filters the output of the first layer takes 1 GB. Larger ones
+# need --size.
 MOST_PIXELS = 2**22
-# Widths of one pixel that a network can take: grey, colour.
+# Supported numbers of channels: grey, colour.
 CHANNELS = (1, 3)
 
 
 @dataclass(frozen=True)
 class ImageInput:
-    """What a network wants to be fed.
+    """The image input of a network.
 
-    `size`: (height, width); None: any, each picture in its own. `channels`: 1 (grey) or 3. `channels_first`: (n, c, h, w) in
+    `size`: (height, width); None: each picture in its own size. `channels`: 1 (grey) or 3. `channels_first`: (n, c, h, w) in
     place of (n, h, w, c).
     `mean`, `deviation`: one number, or one per channel; an image in [0, 1] becomes (image - mean) / deviation, so that
-    0.5 and 0.5 give [-1, 1]. They are of no use to an integer `dtype`, which gets [0, 255].
-    `resizing`: how photos come to `size`.
+    0.5 and 0.5 give [-1, 1]. They are ignored for an integer `dtype`, which gets [0, 255].
+    `resizing`: how photos are resized to `size`.
     """
 
     size: tuple[int, int] | None
@@ -47,7 +47,7 @@ def images_from_base64(text: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
 
 
 def fit(images: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
-    """Colour images float32 (n, h, w, 3) in [0, 1] -> the channels, values, type and order the network wants."""
+    """Colour images float32 (n, h, w, 3) in [0, 1] -> the channels, value range, dtype and layout of the network's input."""
     if wanted.channels == 1:
         images = tf.image.rgb_to_grayscale(images)
     images = normalise(images, wanted)
@@ -75,7 +75,7 @@ def top_k(probabilities: tf.Tensor, names: Sequence[str], k: int) -> dict[str, t
 
 
 def png_bytes(images: tf.Tensor, low: float = 0.0, high: float = 1.0) -> tf.Tensor:
-    """Images (n, h, w, 1, 3 or 4) -> the bytes of PNG files, string (n,). Numbers from `low` to `high`; uint8 goes as it is."""
+    """Images (n, h, w, 1, 3 or 4) -> the bytes of PNG files, string (n,). Numbers from `low` to `high`; uint8 unchanged."""
     if not images.dtype.is_integer:
         scaled = (tf.cast(images, tf.float32) - low) / (high - low)
         images = tf.round(tf.clip_by_value(scaled, 0.0, 1.0) * 255.0)
@@ -87,7 +87,7 @@ def detected_classes(
 ) -> dict[str, tf.Tensor]:
     """A detector's classes (n, k) under their alias, counted from `first_class`, and their names, string (n, k), if known.
 
-    `names`: in class order. A class beyond them, as detectors fill up unused places, has the name "".
+    `names`: in class order. Class numbers beyond them, with which detectors pad their output, have the name "".
     """
     counted = {alias: classes + tf.cast(first_class, classes.dtype)}
     if not names:
@@ -101,12 +101,13 @@ def detected_classes(
 def map_ragged(
     contents: tf.Tensor, wanted: ImageInput, network: Callable[[tf.Tensor], dict[str, tf.Tensor]]
 ) -> dict[str, tf.Tensor]:
-    """Let a network that takes any size see each picture as it is, one after the other, since sizes differ.
+    """Run a network that takes any size on each picture in its own size, one after the other.
 
-    `contents` string (n,), the bytes of files. `network`: takes (1, h, w, c), and gives tensors whose sizes behind the first do
+    `contents` string (n,), the bytes of files. `network`: takes (1, h, w, c), and returns tensors whose sizes after the
+    first do
     not depend on h and w. Raises InvalidArgumentError as `photos_to_images` does, and for more than MOST_PIXELS.
     """
-    # Decodes all of them once more: cheap beside the network, and it names the places of all that cannot be decoded.
+    # Decodes all of them once more, which is cheap, so that the error names the positions of all that cannot be decoded.
     readable = photos_to_images(contents, (1, 1))
 
     def answer(content: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -130,9 +131,9 @@ def _image_of_own_size(content: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
 def one_by_one(
     network: Callable[[tf.Tensor], dict[str, tf.Tensor]], outputs: Mapping[str, tf.TensorSpec], batch_of_one: bool
 ) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
-    """Let a network that takes a single image, (h, w, c) or (1, h, w, c), take a vector of them.
+    """Run a network that takes a single image, (h, w, c) or (1, h, w, c), on a batch.
 
-    `outputs`: what the network gives for that single image.
+    `outputs`: its outputs for a single image.
     """
     start = 1 if batch_of_one else 0
 
@@ -145,9 +146,9 @@ def one_by_one(
 
 
 def never_empty(network: Callable[[tf.Tensor], dict[str, tf.Tensor]], images: tf.Tensor) -> dict[str, tf.Tensor]:
-    """The network's answers, none for no images, (0, h, w, c).
+    """The network's outputs, also for an empty batch (0, h, w, c).
 
-    The network itself then sees one black image: on an empty batch TensorFlow 2.21's fused convolutions pass on a wrong shape.
+    For an empty batch it runs on one black image: TensorFlow 2.21's fused convolutions return a wrong shape for none.
     """
     count = tf.shape(images)[0]
     seen = tf.cond(count > 0, lambda: images, lambda: tf.zeros((1, *images.shape[1:]), images.dtype))
@@ -161,10 +162,11 @@ def never_empty(network: Callable[[tf.Tensor], dict[str, tf.Tensor]], images: tf
 def batched(
     network: tf.types.experimental.ConcreteFunction, largest: int
 ) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
-    """Let requests that arrive while the network is busy share its next run, at most `largest` images at once.
+    """Batch requests: those that arrive while the network is busy share its next run, at most `largest` images.
 
-    No request waits for others to come. A request of its own of more than 1024 images is refused by TensorFlow.
-    The batcher has a name of its own, since TensorFlow shares batchers of one name among all models of a process.
+    No request waits for others to arrive. TensorFlow refuses a single request of more than 1024 images. The batcher has a
+    unique
+    name, since TensorFlow shares batchers with the same name among all models of a process.
     """
     names = sorted(network.structured_outputs)
     name = f"dogsnap-{uuid.uuid4().hex}"

@@ -33,18 +33,18 @@ from backend.serving.versions.servable import DESCRIPTION_FILE
 Function = tf.types.experimental.ConcreteFunction
 Tensors = dict[str, tf.Tensor]
 Specs = Mapping[str, tf.TensorSpec]
-# How a signature goes: its input, what makes image bytes of it, and what makes its outputs of the network's.
+# A signature: its input, the function from it to image bytes, and the function from the network's outputs to its outputs.
 Way = tuple[str, Callable[[tf.Tensor], tf.Tensor], Callable[[Tensors], Tensors]]
 
 IMAGE_TYPES = (tf.float32, tf.float16, tf.bfloat16, tf.float64, tf.uint8)
 PNG_CHANNELS = (1, 3, 4)
 TOP_K = 5
-# Stands for the size of a picture where the network takes any: in the warm-up request, and where it is tried out.
+# The size of test pictures and warm-up requests for a network that takes any size.
 TRIAL_SIZE = (64, 64)
 
 
 class MergeError(ValueError):
-    """The version cannot be merged as asked; the message lists what could be chosen."""
+    """The version cannot be merged as requested; the message lists the choices."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Layout:
-    """How an image lies in a tensor. `batch`: "many", "one" for (1, h, w, c), "none" for (h, w, c)."""
+    """The layout of an image in a tensor. `batch`: "many", "one" for (1, h, w, c), "none" for (h, w, c)."""
 
     batch: str
     height: int | None
@@ -93,7 +93,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Place:
-    """Where decoding is merged in: an image input of a signature of the source."""
+    """Where decoding is inserted: an image input of a signature of the source."""
 
     signature: str
     input: str
@@ -114,12 +114,12 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
                       scores           image_bytes                             -> prediction and what else it gives
                       labels           image                                   -> labels string (n, k), probabilities (n, k)
       decode bytes    the same without image_bytes, each of input_bytes string (n)
-    With encode png the image output becomes output_bytes string (n); a network that takes any size then sees each picture in
-    its
-    own, unless `size` says. All share one frozen network. Which numbers stand for black and white is what the options say,
-    else what the source says of itself, else what its last operation gives away, else 0 and 1 if a trial keeps to them: said in
-    the report, and refused where it stays open.
-    Raises MergeError, InspectionError or FreezingError in a sentence; the folder of versions is then as it was.
+    With encode png the image output becomes output_bytes string (n); a network that takes any size then gets each picture in
+    its own size, unless `size` is given. All signatures share one frozen network. The numbers for black and white come from the
+    options, else from the source's description, else from the bounds of its last operation, else they are 0 and 1 if a trial
+    run
+    stays within them; they are reported, and unknown ones are an error.
+    Raises MergeError, InspectionError or FreezingError; the folder of versions is then unchanged.
     """
     if options.fast and options.batch:
         raise MergeError("--fast runs one image after the other; leave --batch away")
@@ -150,7 +150,7 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
 
 
 def read_description(source: Path) -> dict:
-    """What a version says about itself; {} where it says nothing."""
+    """The description in a version; {} if it has none."""
     file = source / DESCRIPTION_FILE
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
@@ -158,7 +158,7 @@ def read_description(source: Path) -> dict:
 def find_place(inputs: Mapping[str, Specs], options: Options | None = None) -> Place:
     """The one image input that decoding can be merged in front of.
 
-    `inputs`: of each signature. Looks into `options.signature`, else serving_default, else the only signature with an
+    `inputs`: of each signature. Searches `options.signature`, else serving_default, else the only signature with an
     image input. Raises MergeError, with the candidates and the option that chooses, when there is none or more than one.
     """
     options = options or Options()
@@ -212,9 +212,9 @@ def _kind(spec: tf.TensorSpec) -> str:
 
 
 def layout_of(spec: tf.TensorSpec, channels: Sequence[int] = layers.CHANNELS, named: bool = False) -> Layout | None:
-    """How an image lies in a tensor of `spec`; None where it holds no image.
+    """The layout of an image in a tensor of `spec`; None if it cannot be an image.
 
-    `named`: somebody says it is one, so that an unknown shape counts as (n, ?, ?, 3).
+    `named`: the options name this input, so an unknown shape counts as (n, ?, ?, 3).
     """
     if spec.dtype not in IMAGE_TYPES:
         return None
@@ -233,7 +233,7 @@ def layout_of(spec: tf.TensorSpec, channels: Sequence[int] = layers.CHANNELS, na
 
 
 def image_input(place: Place, options: Options, description: Mapping) -> layers.ImageInput:
-    """What the layers in front have to make of a photo. Raises MergeError where the size stays open."""
+    """The image input that the decoding layers produce. Raises MergeError if the size is unknown."""
     fixed = (place.layout.height, place.layout.width)
     size = fixed if None not in fixed else options.size or description.get("input_size")
     if size is None and not (options.encode and not options.batch):
@@ -254,10 +254,10 @@ def image_input(place: Place, options: Options, description: Mapping) -> layers.
 
 
 def _scale(options: Options, description: Mapping) -> tuple[Sequence[float], Sequence[float]]:
-    """Mean and deviation that take [0, 1] to what the network wants."""
+    """Mean and deviation that map [0, 1] to the network's input range."""
     given = _scaled(options)
     if given and options.input_range:
-        raise MergeError("--input-range says what --mean and --deviation say too; give one of them")
+        raise MergeError("--input-range and --mean with --deviation mean the same; give one of them")
     stated = options.input_range or (None if given else description.get("input_range"))
     if stated is None:
         return options.mean, options.deviation
@@ -289,9 +289,9 @@ def _origin_of_input(options: Options, description: Mapping) -> str:
 
 
 def richest_signature(signatures: Mapping[str, Function], place: Place, wanted: layers.ImageInput) -> str:
-    """The signature that gives all that the place's gives, and most beyond, for the same input; mostly the place's own.
+    """The signature with the most outputs, among those with the same input and at least the outputs of the chosen one.
 
-    One network then answers for both. That they are one network is tried on a random image, not believed by their names.
+    One network then serves both. That they compute the same is tested with a random image.
     """
     main = signatures[place.signature]
     wider = [name for name in signatures if name != place.signature and _contains(signatures[name], main)]
@@ -307,7 +307,7 @@ def richest_signature(signatures: Mapping[str, Function], place: Place, wanted: 
 
 
 def _noise_images(count: int, wanted: layers.ImageInput) -> tf.Tensor:
-    """Random images as the network wants them: (count, h, w, c) or (count, c, h, w)."""
+    """Random images in the network's layout: (count, h, w, c) or (count, c, h, w)."""
     return layers.fit(tf.random.stateless_uniform((count, *(wanted.size or TRIAL_SIZE), 3), (1, 2)), wanted)
 
 
@@ -320,7 +320,7 @@ def _contains(signature: Function, other: Function) -> bool:
 
 
 class Merger:
-    """Puts the layers around one frozen network and makes signatures of them."""
+    """Builds the signatures from layers around one frozen network."""
 
     def __init__(
         self,
@@ -354,7 +354,9 @@ class Merger:
             text = raw = "input_bytes"
             decode = tf.identity
         else:
-            text = self.place.input.removesuffix("_bytes")  # servers feed bytes, not text, to what is named so
+            text = self.place.input.removesuffix(
+                "_bytes"
+            )  # by convention an input with this suffix takes bytes, not text
             raw, decode = f"{text}_bytes", decode_base64
             ways[raw] = (raw, tf.identity, self._main)
         ways[DEFAULT_SIGNATURE] = (text, decode, self._main)
@@ -365,7 +367,7 @@ class Merger:
         return ways
 
     def acceleration(self, richest: str, source: Path) -> Acceleration | None:
-        """The network with what stands before and after it; None where they cannot be taken apart."""
+        """The network and the steps before and after it, for a faster runtime; None if they cannot be separated."""
         if not takes_images_of_one_size(self.graph) or self.options.batch:
             if self.options.fast:
                 raise MergeError("--fast needs a network that takes float32 images of one size and nothing else")
@@ -378,7 +380,7 @@ class Merger:
         )
 
     def _sized(self, graph: FrozenGraph) -> FrozenGraph:
-        """The network in the size that the options ask for, where that is another one. Raises MergeError."""
+        """The network, resized if the options give another size. Raises MergeError."""
         if self._keeps_size() or not takes_images_of_one_size(graph):
             return graph
         try:
@@ -485,11 +487,11 @@ class Merger:
         return {name: answers[name] for name in [*kept, layers.DETECTED_NAMES] if name in answers}
 
     def renamed_from(self, name: str) -> str:
-        """The source's name of an output that this version calls `name`."""
+        """The source's name for the output `name` of this version."""
         return next(old for old, new in self.renamed.items() if new == name)
 
     def find_output_range(self, description: Mapping, report: Callable[[str], None]) -> None:
-        """Settle which numbers become black and white in the PNG files. Raises MergeError where nothing tells."""
+        """Find out which numbers become black and white in the PNG files. Raises MergeError if that is unknown."""
         options, spec = self.options, self.outputs[self.image_output]
         if spec.dtype.is_integer:
             return
@@ -523,7 +525,7 @@ class Merger:
         return 0.0, 1.0
 
     def _renamed(self) -> dict[str, str]:
-        """What outputs are called in the new version, where that differs."""
+        """The outputs that are renamed in the new version."""
         if self.image_output:
             return {self.image_output: "output_bytes"}
         if self.options.encode != "detections":
@@ -543,7 +545,7 @@ class Merger:
         return layers.top_k(self._all(answers)[self.classes], self.names, min(TOP_K, len(self.names)))
 
     def _class_output(self) -> str | None:
-        """The output with a number per class, where labels or softmax need it."""
+        """The output with a number per class, if labels or softmax need it."""
         if not (self.names or self.options.softmax):
             return None
         fitting = [name for name in self.main_outputs if self._holds_classes(self.outputs[name])]

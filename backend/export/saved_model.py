@@ -29,13 +29,14 @@ from backend.training.architectures import (
 
 
 class ExportError(ValueError):
-    """What should be exported is not there or does not fit; the message says what to do."""
+    """The files to export are missing or do not fit; the message says what to do."""
 
 
 def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[str], None] = lambda _: None) -> Path:
-    """Build the next version of models/<name> from what training stored in `artefacts`: float16 weights, labels, recipe, scores.
+    """Build the next version of models/<name> from the files in `artefacts`: float16 weights, labels, recipe, scores.
 
-    Returns the version's folder; `report` hears which runtime it is for. Raises ExportError for missing or foreign artefacts.
+    Returns the version's folder; `report` is told the runtime. Raises ExportError for missing files, or those of another
+    network.
     """
     recipe = _read_json(artefacts / "recipe.json")
     if recipe.get("architecture") == CYCLEGAN:
@@ -143,7 +144,7 @@ def export_classifier(
 
 
 def _acceleration(scores: Callable, image: tf.TensorSpec) -> Acceleration:
-    """The network of a classifier, both of whose signatures are nothing but the network."""
+    """The network of a classifier, whose signatures have no steps before or after it."""
     by_name = tf.function(lambda **inputs: scores(inputs["image"]), autograph=False)
     graph = freeze(by_name.get_concrete_function(image=image))
     steps = {"serving_default": Steps("image", ["prediction"]), "scores": Steps("image", ["prediction", "dog"])}
@@ -159,11 +160,11 @@ def write_version(
     acceleration: Acceleration | None = None,
     report: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """Save `module` as the next free version below `model_folder`; it appears there whole or not at all.
+    """Save `module` as the next free version below `model_folder`; the version folder appears atomically.
 
     `signatures`: tf.functions with input signatures, saved with method tensorflow/serving/predict. `description`: goes to
-    assets.extra/dogsnap.json. `warmup`: by signature name, the inputs of a request that a server runs before the first user's.
-    `acceleration`: the network by itself, for a faster runtime; what comes of it goes to `report`. Raises OSError when the disk
+    assets.extra/dogsnap.json. `warmup`: by signature name, the inputs of a warm-up request.
+    `acceleration`: the network alone, for a faster runtime; `report` is told the result. Raises OSError when the disk
     is full.
     """
     model_folder.mkdir(parents=True, exist_ok=True)
@@ -193,7 +194,7 @@ def _publish(folder: Path, model_folder: Path) -> Path:
     while True:
         try:
             return folder.rename(model_folder / str(next_version(model_folder)))
-        except OSError as error:  # another export took the number since it was looked up
+        except OSError as error:  # another export has taken the number meanwhile
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
 
@@ -211,5 +212,5 @@ def write_warmup_requests(path: Path, model: str, requests: Mapping[str, Mapping
 
 
 def next_version(model_folder: Path) -> int:
-    """The number after the largest version there is; 1 for a new model."""
+    """The number after the largest version; 1 for a new model."""
     return max(version_folders(model_folder), default=0) + 1

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-# Operations that leave the values as they are.
+# Operations that do not change the values.
 PASSING = {
     "Identity",
     "Reshape",

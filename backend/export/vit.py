@@ -31,7 +31,7 @@ RESAMPLE = {0: "nearest", 2: "bilinear", 3: "bicubic"}
 
 @dataclass(frozen=True)
 class Classifier:
-    """A network and what has to stand around it.
+    """A network, its image input and its classes.
 
     `network`: images -> logits (n, classes), or probabilities where `normalised`. `wanted`: the images that it was
     trained on. `names`: its classes, in class order. `preset`: where it came from.
@@ -47,7 +47,8 @@ class Classifier:
 def export_vit(preset: str, names: Sequence[str], model_folder: Path, batch: int = 0) -> Path:
     """Write the ViT image classifier `preset` as the next version of `model_folder`; returns the version's folder.
 
-    `preset`, `names`: see `load_classifier`. `batch`: see `write_classifier`. Raises ExportError or FreezingError in a sentence.
+    `preset`, `names`: see `load_classifier`. `batch`: see `write_classifier`. Raises ExportError or FreezingError in a
+    sentence.
     """
     return write_classifier(load_classifier(preset, names), model_folder, batch)
 
@@ -57,7 +58,7 @@ def load_classifier(preset: str, names: Sequence[str] = ()) -> Classifier:
 
     `preset`: a folder on disk, with a KerasHub preset or a Hugging Face checkpoint in safetensors; "hf://owner/name"; or any
     other name of a preset that KerasHub knows. `names`: of the classes, in class order, for a preset that brings none.
-    Raises ExportError when KerasHub is missing, the preset cannot be had, or is no ViT classifier.
+    Raises ExportError when KerasHub is missing, the preset cannot be loaded, or is not a ViT classifier.
     """
     keras_hub = _keras_hub()
     source = _on_disk(preset, keras_hub)
@@ -85,7 +86,7 @@ def _keras_hub() -> ModuleType:
 
 
 def _on_disk(preset: str, keras_hub: ModuleType) -> str:
-    """The folder that `preset` means, fetched where it is at Hugging Face; other names are left to KerasHub."""
+    """The folder of `preset`, downloaded if it is on Hugging Face; other names are left to KerasHub."""
     if preset.startswith(HUB):
         return _fetched(preset)
     if Path(preset).is_dir() or "://" in preset or preset in keras_hub.models.ViTImageClassifier.presets:
@@ -131,7 +132,7 @@ def _task(source: str, config: Mapping, preset: str, keras_hub: ModuleType) -> k
     try:
         with _channels_last():
             task = keras_hub.models.ImageClassifier.from_preset(source, **_image_shape(config))
-    # KerasHub promises no kind of error: KeyError, TypeError and those of three file formats.
+    # KerasHub raises many types of error: KeyError, TypeError and those of three file formats.
     except Exception as error:
         raise ExportError(
             f"KerasHub cannot read {preset} as an image classifier: {_first_line(error)}; expected config and weights of a "
@@ -170,7 +171,9 @@ def _image_size(task: keras.Model, preset: str) -> tuple[int, int]:
 
 
 def _input_of_hugging_face(file: Path, size: tuple[int, int]) -> layers.ImageInput:
-    """What Hugging Face's ViTImageProcessor does by its `preprocessor_config.json`: pixels * factor, less mean, by deviation."""
+    """The preprocessing of Hugging Face's ViTImageProcessor from `preprocessor_config.json`: (pixels * factor - mean) /
+    deviation.
+    """
     config = _read_json(file)
     method = RESAMPLE.get(config.get("resample", 2))
     if method is None or config.get("do_center_crop") or "shortest_edge" in _as_dict(config.get("size")):
@@ -195,7 +198,7 @@ def _as_dict(value: Any) -> Mapping:
 
 
 def _input_of_keras(converter: keras.layers.Layer | None, preset: str, size: tuple[int, int]) -> layers.ImageInput:
-    """What a KerasHub ImageConverter does: pixels in [0, 255] * scale + offset."""
+    """The preprocessing of a KerasHub ImageConverter: pixels in [0, 255] * scale + offset."""
     if converter is None:
         raise ExportError(
             f"{preset} does not say which images it was trained on; expected an image_converter.json in it"
@@ -228,7 +231,7 @@ def _class_names(given: Sequence[str], config: Mapping, classes: int, preset: st
 
 
 def _normalised(task: keras.Model, preset: str) -> bool:
-    """Whether the network's last layer is a softmax already."""
+    """Whether the network's last layer is a softmax."""
     activation = keras.activations.get(task.activation)
     if activation not in (keras.activations.softmax, keras.activations.linear):
         raise ExportError(f"{preset} ends in {activation.__name__}; expected logits or a softmax")
@@ -266,8 +269,9 @@ def _scores(classifier: Classifier, batch: int) -> Scores:
 def _frozen(classifier: Classifier) -> Function:
     """The network with constants for variables, which all functions share by reference: `images` -> {"scores"}.
 
-    `freezing.freeze` gives the same, and folds what can be folded, of which a transformer has nothing; but it takes the weights
-    through TensorFlow's protocol buffers some twenty times over: 7.3 GB for the 346 MB of a ViT-base.
+    `freezing.freeze` gives the same and folds constants, of which a transformer has none, but copies the weights about
+    twenty times
+    in protocol buffers: 7.3 GB for the 346 MB of a ViT-base.
     """
     model = classifier.network
     trainable, others = (
@@ -305,7 +309,7 @@ def _label(scores: tf.Tensor, classifier: Classifier) -> dict[str, tf.Tensor]:
 
 
 def _description(classifier: Classifier, model_folder: Path) -> dict:
-    """No `labels`, which would have the app name breeds by them: these are classes of all kinds."""
+    """Without `labels`: with them the app would present the classes as breeds."""
     wanted = classifier.wanted
     return {
         "model": model_folder.name,

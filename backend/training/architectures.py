@@ -15,10 +15,10 @@ STORED_WEIGHTS = "float16.weights.h5"
 
 
 class StoredStatistics(keras.layers.Layer):
-    """Runs a network whose batch normalisation keeps to its stored statistics, while training too; all its weights can learn.
+    """Runs a network with its stored batch statistics, also while training; all its weights are trainable.
 
-    A batch of dogs alone shifts the statistics under the fitted upper layers so far that the loss climbs from 1 to 5. Calling a
-    network with `training=False` is not enough: Keras 3 overrules that inside a functional model when it is fitted.
+    Batches of dogs shift the statistics under the fitted upper layers so far that the loss rises from 1 to 5. Calling a network
+    with `training=False` is not enough: inside a functional model Keras 3 ignores it in `fit`.
     `training.StatisticsDrift` moves the statistics slowly instead.
     """
 
@@ -59,7 +59,7 @@ def heads(features: keras.KerasTensor, classes: int, dropout: float) -> dict[str
 
 
 def dog_logit(own, breeds):
-    """What the dog head says, (n, 1), and the largest breed logit of (n, classes), added up: a dog whose breed is plain is a dog.
+    """The dog head's logit, (n, 1), plus the largest breed logit of (n, classes): a recognisable breed is evidence of a dog.
 
     The largest logit tells the known from the unknown (Hendrycks et al., 2022). Lab note: with 96.5 % of 220 photos without a
     dog refused, 99.0 % of full-frame dogs and all of 1,200 validation dogs stay dogs, by the head alone 97.0 and 99.5 %; a half
@@ -69,7 +69,9 @@ def dog_logit(own, breeds):
 
 
 ARCHITECTURES = {"inception_v3": inception_v3}
-CYCLEGAN = "cyclegan_generator"  # what its recipe calls the next one, which makes images and has no classes
+CYCLEGAN = (
+    "cyclegan_generator"  # the name of the next architecture in its recipe; it generates images and has no classes
+)
 
 
 def cyclegan_generator(width: int = 64, size: tuple[int | None, int | None] = (64, 64)) -> keras.Model:
@@ -92,10 +94,10 @@ def cyclegan_generator(width: int = 64, size: tuple[int | None, int | None] = (6
 
 
 def cyclegan_discriminator(width: int = 64, size: tuple[int, int] = (64, 64)) -> keras.Model:
-    """Tells real images from made ones, patch by patch: C-w, C2w, C4w and a convolution to one number, leaky ReLU of 0.2.
+    """Tells real images from generated ones, patch by patch: C-w, C2w, C4w and a convolution to one number, leaky ReLU of 0.2.
 
     Without the paper's last layer C8w, as is usual for images this small: a patch is then 46 pixels wide, not 70.
-    Input: float32 (n, height, width, 3) in [-1, 1]. Output: float32 (n, height / 8, width / 8, 1), near 1 for what looks real.
+    Input: float32 (n, height, width, 3) in [-1, 1]. Output: float32 (n, height / 8, width / 8, 1), near 1 for real patches.
     """
     image = keras.Input((*size, 3), name="image")
     x = keras.layers.LeakyReLU(0.2)(keras.layers.Conv2D(width, 4, 2, "same")(image))
@@ -112,7 +114,7 @@ def _normalised(x, slope: float | None = 0.0):
 
 
 def _reflected(x, by: int):
-    """Padded by a mirror of itself: a frame of zeros would show at the edges of the picture."""
+    """Reflection padding: zero padding would be visible at the edges."""
     return keras.ops.pad(x, ((0, 0), (by, by), (by, by), (0, 0)), mode="reflect")
 
 
@@ -133,7 +135,7 @@ def backbone_of(model: keras.Model) -> keras.Model:
 
 
 def load_imagenet_weights(model: keras.Model, weights: str) -> list[keras.layers.Layer]:
-    """Fill the backbone with ImageNet weights: `imagenet` lets Keras Applications fetch them, anything else is a file.
+    """Load ImageNet weights into the backbone: `imagenet` downloads them by Keras Applications, anything else is a file.
 
     A file may be incomplete (kernels with a run of zeros at the start): `mending.fill_holes` fills them, and their layers are
     returned. Raises OSError or ValueError, in one sentence, when they cannot be fetched or the file does not fit.
@@ -149,7 +151,7 @@ def load_imagenet_weights(model: keras.Model, weights: str) -> list[keras.layers
 def _fetched_imagenet_weights(shape: tuple[int, int, int]) -> list[np.ndarray]:
     try:
         return keras.applications.InceptionV3(weights="imagenet", include_top=False, input_shape=shape).get_weights()
-    except Exception as error:  # Keras raises nothing narrower when the download fails
+    except Exception as error:  # Keras raises no more specific type if the download fails
         raise OSError(f"Keras could not fetch the ImageNet weights ({error}); give --weights FILE") from error
 
 
@@ -164,7 +166,7 @@ def _load_weights_file(model: keras.Model, path: Path) -> None:
 
 
 def save_stored_weights(model: keras.Model, architecture: str, path: Path) -> None:
-    """Write the weights in half the size; `load_stored_weights` casts back. The file is replaced in one step."""
+    """Write the weights in half the size; `load_stored_weights` casts back. The file is replaced atomically."""
     size, classes = model.input_shape[1:3], model.get_layer("breeds").units
     save_half_weights(model, lambda: ARCHITECTURES[architecture](classes, size), path)
 
@@ -172,8 +174,8 @@ def save_stored_weights(model: keras.Model, architecture: str, path: Path) -> No
 def save_half_weights(model: keras.Model, build: Callable[[], keras.Model], path: Path) -> None:
     """The same for any network; `build` makes one like `model`.
 
-    Kernels and matrices become float16. Vectors stay float32, 0.3 % of the size: what some of them learned is less than
-    float16 can tell from what they were.
+    Kernels and matrices become float16. Vectors (0.3 % of the size) stay float32: some have learned changes below float16's
+    resolution.
     """
     require_room(path.parent, 7 * model.count_params())
     whole = path.with_name(f"whole.{path.name}")
@@ -200,7 +202,7 @@ def _write_halved(whole: Path, half: Path) -> None:
 
 
 def in_precision(precision: str, model: keras.Model, build: Callable[[], keras.Model]) -> keras.Model:
-    """The weights of `model` in a network that computes in `precision`, whatever it was trained in; `build` makes one like it."""
+    """A network with the weights of `model` that computes in `precision`; `build` creates one like it."""
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy(precision)
     try:
@@ -219,7 +221,7 @@ def load_stored_weights(model: keras.Model, path: Path) -> None:
 def require_room(folder: Path, size: int) -> None:
     """Raises OSError unless `size` bytes, and a megabyte for the file's own structure, fit on the disk below `folder`.
 
-    Asked before HDF5 writes: its library ends the whole process, without a word, when a write fails halfway.
+    Checked before HDF5 writes: its library ends the process without a message if a write fails.
     """
     size, free = size + 1_000_000, shutil.disk_usage(folder).free
     if free < size:

@@ -26,7 +26,7 @@ from backend.training.dataset import Example
 from backend.training.recipes import Recipe
 from backend.training.trainer import photo_files, plain_batches, training_batches
 
-# Views a photo: 12,000 photos of dogs stand against some hundred others.
+# Views per photo, to balance 12,000 photos of dogs against some hundred others.
 DOG_VIEWS, PASTED_VIEWS, NO_DOG_VIEWS = 0.12, 0.1, 6.0
 
 
@@ -52,7 +52,7 @@ def finish(
     probabilities = evaluation.softmax(logits / calibration.temperature)
     validated = evaluation.report(probabilities, breeds, labels, calibration.confident_threshold)
     out.mkdir(parents=True, exist_ok=True)
-    # Weights and the thresholds that belong to them take their places together, once everything is measured.
+    # Weights and their thresholds are replaced together, after everything is measured.
     with replacing(out / STORED_WEIGHTS) as weights:
         save_stored_weights(model, recipe.architecture, weights)
         stored = evaluation.softmax(stored_answers(model, recipe, validation, weights) / calibration.temperature)
@@ -78,10 +78,10 @@ def stored_answers(model: keras.Model, recipe: Recipe, examples: list[Example], 
 def fit_dog_head(
     model: keras.Model, recipe: Recipe, dogs: list[Example], no_dogs: list[Path], report: Callable[[str], None]
 ) -> np.ndarray:
-    """Logistic regression of "is this a dog" on pooled features: of dogs near, far and pasted into scenes, and of those scenes.
+    """Logistic regression of "is this a dog" on pooled features of dogs near, far and pasted into scenes, and of those scenes.
 
-    Returns logits (n,) of `no_dogs` as they are served, each from a head that was fitted without that photo: what a
-    threshold may be chosen on.
+    Returns logits (n,) of `no_dogs`, each from a head that was fitted without that photo, so that a threshold can be chosen
+    on them.
     """
     report(f"dog head: {len(dogs)} photos of dogs, {len(no_dogs)} of none")
     extractor = feature_extractor(model)
@@ -92,7 +92,7 @@ def fit_dog_head(
     plain, plain_places = _features(extractor, plain_batches(others, recipe.size, recipe.batch))
     unseen = np.zeros((len(others), 1))
     for fold in (0, 1):
-        # A scene that is held out may not have been seen behind a dog, either.
+        # A held-out scene must not occur behind a dog in training either.
         positive = np.concatenate([near, pasted[scenes % 2 != fold]])
         weights, bias = _fit_logistic(positive, negative[places % 2 != fold])
         unseen[plain_places[plain_places % 2 == fold]] = plain[plain_places % 2 == fold] @ weights + bias
@@ -104,7 +104,7 @@ def fit_dog_head(
 
 
 def _fit_logistic(positive: np.ndarray, negative: np.ndarray) -> list[np.ndarray]:
-    """Weights (features, 1) and bias (1,) that tell two sets of features apart, both sets weighing the same."""
+    """Weights (features, 1) and bias (1,) of a logistic regression between two sets of features with equal total weight."""
     target = np.concatenate([np.ones((len(positive), 1)), np.zeros((len(negative), 1))])
     weights = {1: 0.5 / target.mean(), 0: 0.5 / (1 - target.mean())}
     dense = keras.layers.Dense(1, kernel_regularizer=keras.regularizers.L2(1e-4), dtype="float32")
@@ -119,7 +119,7 @@ def _views(examples: list[Example], views: float, recipe: Recipe) -> tf.data.Dat
 
 
 def _pasted(dogs: list[Example], scenes: list[Example], views: float, recipe: Recipe) -> tf.data.Dataset:
-    """Batches of dogs in scenes, told by the scene's number."""
+    """Batches of dogs pasted into scenes, with the scene's number."""
     steps = max(1, round(views * len(dogs) / recipe.batch))
     pairs = tf.data.Dataset.zip(
         photo_files(dogs).shuffle(len(dogs), seed=recipe.seed).repeat(), photo_files(scenes).repeat()
@@ -155,12 +155,12 @@ def raw_answers(
 
 
 def write_descriptions(recipe: Recipe, labels: list[dict], scores: dict, out: Path) -> None:
-    """Write labels, recipe and scores below `out`, each file replaced only when its successor is whole."""
+    """Write labels, recipe and scores below `out`; each file is replaced atomically."""
     for name, content in (("labels", labels), ("recipe", asdict(recipe)), ("scores", scores)):
         write_json(content, out / f"{name}.json")
 
 
 def write_json(content: object, path: Path) -> None:
-    """Write readable JSON in one step: the old file stays until the new one is whole."""
+    """Write indented JSON; the file is replaced atomically."""
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -36,9 +36,9 @@ def augment(image: tf.Tensor, size: tuple[int, int], strength: float = 1.0) -> t
 
 
 def paste(dog: tf.Tensor, scene: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
-    """A dog standing small in another picture: two uint8 photos -> float32 (height, width, 3) in [0, 1].
+    """A small dog pasted into another picture: two uint8 photos -> float32 (height, width, 3) in [0, 1].
 
-    For telling "a dog somewhere" from "no dog" alone: the breed photos are crops, and their borders would be learnt with them.
+    Only for the dog head: for breeds, the network would learn the borders of the pasted crops.
     """
     ground = resize(scene, size)
     share = tf.random.uniform((2,), *PASTED_SHARE)
@@ -53,7 +53,7 @@ def paste(dog: tf.Tensor, scene: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
 
 
 def mixing(mix_up: float, cut_mix: float) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-    """Return what blends the photos of a batch with each other, and their breeds by the same shares.
+    """Return a function that mixes the photos of a batch, and their breeds by the same shares.
 
     `mix_up`, `cut_mix`: the share of batches whose photos are blended (Zhang et al. 2018) and whose photos have a window of
     another one (Yun et al. 2019); the rest stays as it is. What is returned takes and gives images float32 (n, h, w, 3) and
@@ -80,7 +80,7 @@ def _sometimes(share: float, change, view: tf.Tensor) -> tf.Tensor:
 
 
 def _frame(image: tf.Tensor, size: tuple[int, int], strength: float) -> tf.Tensor:
-    """Crop or step back, stretch, turn, mirror and move, in one bilinear sampling of the photo."""
+    """Crop or zoom out, stretch, rotate, mirror and shift, in one bilinear sampling of the photo."""
     draw = _uniform(0, 1)
     crop = tf.sqrt(_uniform(1.0 - (1.0 - SMALLEST_CROP) * strength, 1.0))
     far = tf.exp(_uniform(0.0, math.log(FARTHEST) * strength))
@@ -109,7 +109,7 @@ def _affine(image: tf.Tensor, size: tuple[int, int], wide: tf.Tensor, high: tf.T
 
 
 def _sample(image: tf.Tensor, transform: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
-    """Sample the photo; what lies outside is mirrored, smeared or grey, so that no kind of border marks a training photo."""
+    """Sample the photo; outside it is mirrored, smeared or grey at random, so that no border identifies a training photo."""
 
     def sample(fill_mode: str) -> tf.Tensor:
         return tf.raw_ops.ImageProjectiveTransformV3(
@@ -126,7 +126,7 @@ def _sample(image: tf.Tensor, transform: tf.Tensor, size: tuple[int, int]) -> tf
 
 
 def _blur(view: tf.Tensor) -> tf.Tensor:
-    """Shrink and enlarge again: a thumbnail, or a dog far away."""
+    """Shrink and enlarge again, like a thumbnail or a distant dog."""
     full = tf.cast(tf.shape(view)[:2], tf.float32)
     small = tf.exp(tf.random.uniform((), math.log(THUMBNAIL), tf.math.log(full[0])))
     tiny = resize(view, tf.cast(tf.maximum(full * small / full[0], 2.0), tf.int32))

@@ -15,7 +15,7 @@ from backend.training.scoring import ExportedVersion
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A photo whose top class is another one for each version: `names` and `probabilities` by version.
+    """A photo with a different top class in each version: `names` and `probabilities` by version.
 
     `right` is the name of the class that the photo's folder gives, "" if it gives none.
     """
@@ -64,16 +64,14 @@ def compare(
     report: Callable[[str], None] = lambda _: None,
     progress: Callable[[], None] = lambda: None,
 ) -> Comparison:
-    """Ask both versions about every photo, one at a time and in turn, so that a busy machine slows both alike.
+    """Run both versions on every photo, alternating, so that a busy machine affects both alike.
 
-    A file that cannot be decoded is reported and left out. Raises ValueError for versions of different classes, and when
+    Files that cannot be decoded are reported and left out. Raises ValueError for versions of different classes, and when
     no photo is left.
     """
     labels = first.description["labels"]
     if labels != second.description["labels"]:
-        raise ValueError(
-            "the versions name different classes, or in another order; only like can be compared with like"
-        )
+        raise ValueError("the versions have different classes or another order of them; expected the same")
     read, answers = [], []
     for photo in photos:
         try:

@@ -32,11 +32,13 @@ class Recipe:
     """Everything that decides the outcome of a training.
 
     `width`: filters of the generators' first layer, the "ngf" of the literature, and of the discriminators'. `size`: (height,
-    width) of the pictures, multiples of 8. `pictures`: in each of the two sets. `rate`: of Adam with beta_1 0.5, falling to 0 in
+    width) of the pictures, multiples of 8. `pictures`: in each of the two sets. `rate`: of Adam with beta_1 0.5, falling to
+    0 in
     a straight line. `cycle`: weight of the cycle loss. `deviation`: of the Gaussian noise in both sets, in [-1, 1] units.
     `amplitude`, `period` (pixels, across): of the sinusoid, which is the same in every picture, as a camera's fault would be.
 
-    Lab note, share of the sinusoid's frequency in what becomes of new noise (0.0006 before, 0.76 in the set to learn from): 0.88
+    Lab note, share of the sinusoid's frequency in what becomes of new noise (0.0006 before, 0.76 in the set to learn from):
+    0.88
     with this recipe, some colour fringes left; with width 16 and a cycle weight of 5: 0.94 after 250 steps (0.69 after 50). So
     it holds for this sinusoid, not for any: a period of 8 gave 0.23 after 300 steps at a rate of 4e-4 and 0.27 after 250 (the
     generator's strides add up to 4 and may not tell it where in such a wave it is; not tested), and with another phase in every
@@ -131,7 +133,7 @@ class Networks:
                 _squared(judge(real), 1.0) + _squared(judge(tf.stop_gradient(fake)), 0.0)
                 for judge, real, fake in ((judge_wave, wave, made_wave), (judge_noise, noise, made_noise))
             )
-            judges = 0.5 * judges  # so that they learn more slowly than the generators
+            judges = 0.5 * judges  # the discriminators learn more slowly than the generators
         self._make.apply_gradients(zip(tape.gradient(makers, self._makers), self._makers, strict=True))
         self._judge.apply_gradients(zip(tape.gradient(judges, self._judges), self._judges, strict=True))
         self.step.assign_add(1)
@@ -194,7 +196,7 @@ def _keep(checkpoints: tf.train.CheckpointManager, networks: Networks, losses: t
 
 
 class Clock:
-    """Says how far a training is and how long it has left, every `SECONDS` and at the end."""
+    """Reports the progress and the remaining time, every `SECONDS` and at the end."""
 
     SECONDS = 10.0
 
@@ -204,7 +206,7 @@ class Clock:
         self._said = time.monotonic()
 
     def tick(self, step: int, losses: tuple) -> None:
-        """After `step`. The first step, which waits for its graph, does not count for the time left."""
+        """Report after `step`. The first step, which includes tracing, does not count for the remaining time."""
         now = time.monotonic()
         self._started = self._started or (now, step)
         if now - self._said < self.SECONDS and step < self._steps:

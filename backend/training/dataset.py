@@ -13,19 +13,19 @@ KINDS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")  # what TensorFlow decodes, by Pil
 
 
 class DatasetError(ValueError):
-    """The data folder is not what was expected; the message says what to do."""
+    """The data folder has another layout than expected; the message says what to do."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """One photo of the data set: its file, and the place of its breed in the class order."""
+    """A photo of the data set: its file, and the index of its breed in the class order."""
 
     path: Path
     breed: int
 
 
 def images_folder(data: Path) -> Path:
-    """Where the folders of the breeds are: `images`, or `Images` as in the archive that Stanford hands out."""
+    """The folder with the breeds' folders: `images`, or `Images` as in Stanford's archive."""
     return data / "Images" if (data / "Images").is_dir() else data / "images"
 
 
@@ -43,7 +43,9 @@ def breed_folders(data: Path) -> list[str]:
 
 
 def labels_of(folders: list[str], breeds_file: Path | None) -> list[dict]:
-    """Labels {"id", "name", "name_zh"} in class order; names from `breeds_file` where it knows the id, else the folder's name."""
+    """Labels {"id", "name", "name_zh"} in class order; names from `breeds_file` where it knows the id, else the folder's
+    name.
+    """
     known = {}
     if breeds_file is not None and breeds_file.is_file():
         known = {breed["id"]: breed for breed in json.loads(breeds_file.read_text(encoding="utf-8"))}
@@ -88,7 +90,7 @@ def read_list(data: Path, name: str) -> list[Example]:
 
 
 def _from_matlab(path: Path) -> str:
-    """How the list is got from MATLAB's form of it, which Stanford hands out, where that is there."""
+    """How to convert the list from MATLAB's format, as in Stanford's archive, if that file exists."""
     matlab = path.with_suffix(".mat")
     if not matlab.is_file():
         return ""
@@ -99,16 +101,16 @@ def _from_matlab(path: Path) -> str:
 
 
 def check_taught(folders: list[str], training: list[Example]) -> None:
-    """Refuse class folders of which no photo is left to train on: their class could never be answered."""
+    """Raises DatasetError for class folders without training photos."""
     taught = {example.breed for example in training}
     if untaught := [folder for index, folder in enumerate(folders) if index not in taught]:
         raise DatasetError(
-            f"class folder {untaught[0]} has no photo in train_list.txt but those that validate; list more, or remove the folder"
+            f"class folder {untaught[0]} has only validation photos in train_list.txt; list more, or remove the folder"
         )
 
 
 def read_folders(data: Path, labels: list[dict]) -> list[Example]:
-    """Every photo below `images/<wnid>-<Name>/`, for folders without a list; the order of `labels` gives the breed's place."""
+    """Every photo below `images/<wnid>-<Name>/`, for folders without a list; the order of `labels` gives the breed's index."""
     place = {label["id"]: index for index, label in enumerate(labels)}
     images = images_folder(data)
     found = sorted(images.rglob("*.jp*g"))
@@ -121,7 +123,7 @@ def read_folders(data: Path, labels: list[dict]) -> list[Example]:
 
 
 def split_validation(examples: list[Example], per_breed: int, seed: int) -> tuple[list[Example], list[Example]]:
-    """Cut `per_breed` photos of every breed off for validation: (training, validation). The same seed gives the same cut."""
+    """Split off `per_breed` photos of every breed for validation: (training, validation). Deterministic for a seed."""
     shuffled = sorted(examples, key=lambda example: example.path.as_posix())
     random.Random(seed).shuffle(shuffled)
     taken: Counter[int] = Counter()
@@ -134,7 +136,7 @@ def split_validation(examples: list[Example], per_breed: int, seed: int) -> tupl
 
 
 def readable(examples: list[Example], report) -> list[Example]:
-    """The examples whose file decodes to its end; each other one is named through `report(sentence)` and left out.
+    """The examples whose files can be decoded completely; others are reported by `report(sentence)` and left out.
 
     Raises DatasetError when none is left.
     """
@@ -161,7 +163,7 @@ def _fault(path: Path) -> str | None:
         with Image.open(path, formats=KINDS) as photo:
             if photo.format == "WEBP" and photo.is_animated:
                 return "an animated WebP"
-            # JPEGs are decoded to their end at an eighth of the size, in a tenth of the time.
+            # JPEGs are decoded completely at an eighth of the size, in a tenth of the time.
             photo.draft("RGB", (64, 64))
             photo.load()
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
@@ -170,7 +172,7 @@ def _fault(path: Path) -> str | None:
 
 
 def every_second_photo(folder: Path, first: int) -> list[Path]:
-    """Every second photo below `folder` by name, from the `first` (0 or 1): one half teaches, the other checks."""
+    """Every second photo below `folder` by name, from the `first` (0 or 1): one half for training, one for evaluation."""
     photos = sorted(path for path in folder.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg", ".png"))
     if not photos:
         raise DatasetError(f"{folder} holds no photo; expected .jpg or .png files")

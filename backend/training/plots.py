@@ -21,7 +21,9 @@ def _heat_map(axes, answered: np.ndarray, breeds: np.ndarray, labels: list[dict]
     counts = np.zeros((len(labels), len(labels)))
     np.add.at(counts, (breeds, answered), 1)
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    axes.imshow(np.sqrt(shares), cmap="magma", interpolation="nearest")  # the root lets single confusions be seen
+    axes.imshow(
+        np.sqrt(shares), cmap="magma", interpolation="nearest"
+    )  # the square root makes single confusions visible
     names = [label["name"] for label in labels]
     axes.set_xticks(range(len(names)), names, rotation=90, fontsize=4)
     axes.set_yticks(range(len(names)), names, fontsize=4)

@@ -2,19 +2,19 @@
 
 from dataclasses import dataclass, replace
 
-Soup = tuple[tuple[str, float], ...]  # stages ("head" is the first) and their shares
+Soup = tuple[tuple[str, float], ...]  # stages ("head" is the first) and their weights in the mean
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One part of a training: which layers learn, for how long, how fast.
+    """One stage of a training: which layers are trained, how long and at which rate.
 
-    `from_block`: the last layer of the backbone that stays as it is; None trains every layer.
+    `from_block`: the last layer of the backbone that is frozen; None trains every layer.
     `rate`: peak learning rate of SGD with Nesterov momentum, reached after `warmup` steps, then falling as a half cosine.
-    `drift_every`: steps between two updates of the stored batch statistics; 0 leaves them.
+    `drift_every`: steps between two updates of the stored batch statistics; 0: none.
     `strength`: of the augmentation, in [0, 1]; see `augmentation.augment`.
     `mix_up`, `cut_mix`: shares of batches whose photos are mixed, see `augmentation.mixing`.
-    `start`: the shares of finished stages in the mean that this one starts from; empty: what the one before ended with.
+    `start`: the shares of finished stages in the mean that this one starts from; empty: the result of the one before.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides a training's outcome but the photos and the starting weights.
+    """Everything that determines a training, except the photos and the starting weights.
 
     `soup`: the share of each finished stage in the weighted mean of their weights that the network ends with (model soups,
     Wortsman et al. 2022); empty: the last stage's weights.

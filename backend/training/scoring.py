@@ -14,7 +14,7 @@ from backend.serving.versions.servable import DESCRIPTION_FILE, Servable
 
 @dataclass(frozen=True)
 class ExportedVersion:
-    """A loaded version directory with its self-description (assets.extra/dogsnap.json), run as the server runs it."""
+    """A loaded version with its description (assets.extra/dogsnap.json), run as the server runs it."""
 
     path: Path
     description: Mapping

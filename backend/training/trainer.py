@@ -30,7 +30,7 @@ from backend.training.recipes import Recipe, Soup, Stage
 
 Report = Callable[[str], None]
 
-# With 64 positions a photo at 299x299, more would not move a mean or a variance by a hundredth.
+# With 64 positions per photo at 299x299, more would change means and variances by less than a hundredth.
 SETTLING_PHOTOS = 500
 
 
@@ -74,7 +74,7 @@ def train(
 
 
 def _mean(model: keras.Model, soup: Soup, folder: Path) -> list[np.ndarray]:
-    """The weighted mean of what the stages left in `folder`; leaves one of them in `model`."""
+    """The weighted mean of the stages' weights in `folder`; changes `model`."""
     mean = [np.zeros_like(weight) for weight in model.get_weights()]
     for stage, share in soup:
         model.load_weights(_file_of(stage, folder))
@@ -87,7 +87,7 @@ def _file_of(stage: str, folder: Path) -> Path:
 
 
 def use_precision(precision: str) -> None:
-    """Have networks made from now on compute in `precision`, a dtype policy of Keras, or in the fastest for "auto"."""
+    """Set Keras' dtype policy for new networks to `precision`, or for "auto" to the fastest one."""
     keras.config.set_dtype_policy(fastest_precision() if precision == "auto" else precision)
 
 
@@ -107,7 +107,7 @@ def _settling_batches(scenes: Sequence[Path], training: list[Example], recipe: R
 
 
 def remember(run: dict, folder: Path) -> None:
-    """Write down what this folder trains; a folder of something else is refused rather than mixed up. Raises ValueError."""
+    """Record what is trained in this folder. Raises ValueError if it belongs to another training."""
     told, file = json.dumps(run, indent=1), folder / "run.json"
     if not file.is_file():
         with replacing(file) as temporary:
@@ -117,7 +117,7 @@ def remember(run: dict, folder: Path) -> None:
 
 
 def _save_weights(model: keras.Model, path: Path) -> None:
-    """Replace the file only once the new one is whole: a full disk or a kill leaves the old."""
+    """Replace the file atomically: after a full disk or a kill the old one is left."""
     require_room(path.parent, 5 * model.count_params())
     with replacing(path) as temporary:
         model.save_weights(temporary)
@@ -126,10 +126,10 @@ def _save_weights(model: keras.Model, path: Path) -> None:
 def training_batches(
     examples: list[Example], recipe: Recipe, seed: int, strength: float = 1.0, seen: int = 0
 ) -> tf.data.Dataset:
-    """Endless augmented batches: (image float32 (n, h, w, 3) in [0, 1], {"breeds": int32 (n,)}), every photo once a round.
+    """Endless augmented batches: (image float32 (n, h, w, 3) in [0, 1], {"breeds": int32 (n,)}), every photo once per epoch.
 
     `strength`: of the augmentation, see `augmentation.augment`. `seen`: how many photos of this seed's order an interrupted
-    training has had already.
+    training has already used.
     """
     dataset = photo_files(examples).shuffle(len(examples), seed=seed).repeat().skip(seen)
     dataset = dataset.map(
@@ -239,7 +239,7 @@ def _run_stage(
 def chunks_done(checkpoint: Path) -> int:
     """How many chunks of a stage its checkpoint holds; 0 without one.
 
-    Keras notes the number in a small file after the weights. Where a kill left that torn, the checkpoint before is taken.
+    Keras writes the number to a small file after the weights. If a kill has damaged it, the checkpoint before is used.
     """
     note = checkpoint / "training_metadata.json"
     if not note.is_file():
@@ -256,7 +256,7 @@ def chunks_done(checkpoint: Path) -> int:
 
 
 def breed_learner(model: keras.Model, stage: Stage) -> keras.Model:
-    """The part of the model that a stage trains: images -> breed logits, with the layers up to `from_block` held fast."""
+    """The part of the model that a stage trains: images -> breed logits, with the layers up to `from_block` frozen."""
     backbone = backbone_of(model)
     names = [layer.name for layer in backbone.layers]
     held = names.index(stage.from_block) + 1 if stage.from_block else 0
@@ -286,10 +286,11 @@ def _callbacks(
 ) -> list[keras.callbacks.Callback]:
     folder = checkpoint.parent
     callbacks = [
-        # It raises: a stage that merely stopped would be taken for finished, and its last good checkpoint be written over.
+        # It raises: a stage that only stopped would count as finished, and its last good checkpoint would be overwritten.
         keras.callbacks.TerminateOnNaN(raise_error=True),
         keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: require_room(folder, 16 * model.count_params())),
-        # The one before is kept for a kill while the newest is written; both stay until the stage's own file is whole.
+        # The one before is kept in case of a kill while the newest is written; both stay until the stage's own file is
+        # complete.
         keras.callbacks.BackupAndRestore(checkpoint, double_checkpoint=True, delete_checkpoint=False),
     ]
     if stage.drift_every:
@@ -298,10 +299,11 @@ def _callbacks(
 
 
 class StatisticsDrift(keras.callbacks.Callback):
-    """Moves the stored batch statistics a hundredth of the way to the dogs' own every so many steps.
+    """Moves the stored batch statistics by a hundredth towards those of the training photos at intervals.
 
-    Training with the batches' own statistics breaks the fitted upper layers (see `architectures.StoredStatistics`); never moving
-    them would leave a third of the network's tensors as they came. Slowly, the weights follow.
+    Training with the batches' own statistics breaks the fitted upper layers (see `architectures.StoredStatistics`); never
+    moving
+    them would leave a third of the network's tensors untrained. Moved slowly, the weights can follow.
     """
 
     def __init__(self, backbone: keras.Model, batches: tf.data.Dataset, every: int) -> None:
@@ -311,6 +313,6 @@ class StatisticsDrift(keras.callbacks.Callback):
         self._forward = tf.function(lambda image: backbone(to_backbone_range(image), training=True))
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        """Let one batch through in training mode; only the statistics change."""
+        """Run one batch in training mode, which changes only the statistics."""
         if int(self.model.optimizer.iterations) % self._every == 0:
             self._forward(next(self._photos)[0])
