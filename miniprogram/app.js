@@ -1,4 +1,4 @@
-/** Starts the app: follows the phone's theme, and takes in photos that come from a chat. It holds no state. */
+/** Starts the app: follows the phone's theme, and takes in photos that come from a chat. It has no state. */
 const appearance = require('./services/appearance')
 const snaps = require('./services/snaps')
 

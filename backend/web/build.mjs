@@ -1,6 +1,6 @@
 /**
  * Builds the mini program and its runtime into a static folder: node build.mjs [SOURCE [TARGET]].
- * It serves nothing; the backend hands the folder out at "/".
+ * The server serves that folder at "/".
  */
 import fs from 'node:fs'
 import path from 'node:path'
@@ -19,7 +19,7 @@ const TARGET = path.join(HERE, 'dist')
 /** Browsers from 2021 on; older ones have no :where() and no AbortSignal.timeout either. */
 const BROWSERS = 'es2021'
 
-/** Throws when any template draws a remark from the compiler; otherwise writes the folder anew. */
+/** Throws if the template compiler reports a problem; otherwise replaces the folder. */
 export function build(source = SOURCE, target = TARGET) {
   const { script, css } = compile(readProgram(source))
   fs.rmSync(target, { recursive: true, force: true })
@@ -32,7 +32,7 @@ export function build(source = SOURCE, target = TARGET) {
   fs.writeFileSync(path.join(target, 'licenses.txt'), licenses())
 }
 
-/** What ships inside runtime.js under licences that ask for their text to go along. */
+/** Packages inside runtime.js whose licences must be distributed with it. */
 const BUNDLED = ['glass-easel', 'glass-easel-miniprogram-adapter']
 
 function licenses() {

@@ -69,7 +69,7 @@ module.exports = {
         offline: 'The server cannot be reached. Check your connection, then try again.',
         timeout: 'There was no answer for a long time. Please try again later.',
         refused: 'The server did not understand this request. Please try another photo.',
-        locked: 'This server answers only programs that have a key. Please ask whoever runs it.',
+        locked: 'This server needs an access key. Please ask its operator for a link.',
         noModel: 'The model version you chose is not available now. Please choose another in Settings.',
         wrongModel: 'The model you chose does not answer for this photo. Please choose another in Settings.',
         tooLarge: 'This photo is too large. Please choose a smaller one.',

@@ -49,7 +49,7 @@ function dress(page, name) {
   return true
 }
 
-/** Dresses every open page anew when the phone goes dark or light. */
+/** Updates every open page when the phone changes between dark and light. */
 function followPhone() {
   wx.onThemeChange(() => getCurrentPages().forEach((page) => /** @type {any} */ (page).dress()))
 }

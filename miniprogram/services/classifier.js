@@ -1,4 +1,4 @@
-/** Asks the backend which dog a photo shows. What the user gets to see of the answer is the result page's business. */
+/** Sends a photo to the server and reads the answer. How it is shown is up to the result page. */
 const install = require('./install')
 const request = require('./request')
 const settings = require('./settings')
@@ -6,8 +6,8 @@ const settings = require('./settings')
 /** Longer than the server's own deadline of 30 s, so that a slow server can say so itself. */
 const TIMEOUT_MS = 40 * 1000
 
-/** By this header the server knows a phone again that it has put on one of two versions. */
-const KEY_HEADER = 'X-Request-Key'
+/** The sticky key: it keeps this installation on one side of a split between two versions. */
+const STICKY_HEADER = 'X-Request-Key'
 
 /**
  * @typedef {{id: string, name: string, name_zh: string, probability: number}} Guess
@@ -18,7 +18,7 @@ const KEY_HEADER = 'X-Request-Key'
  * @property {string} name_zh
  * @property {string[]} members  ids
  * @property {number} probability
- * @property {string} difference  how to tell the members apart; '' where nobody wrote it down
+ * @property {string} difference  how to tell the members apart; '' if unknown
  * @property {string} difference_zh
  *
  * @typedef {object} Outcome
@@ -38,7 +38,7 @@ const KEY_HEADER = 'X-Request-Key'
 function classify(image) {
   const { model } = settings.get()
   const data = Object.assign({ image }, model)
-  const header = { [KEY_HEADER]: install.key() }
+  const header = { [STICKY_HEADER]: install.key() }
   const { answer, cancel } = request.send('/api/classify', { method: 'POST', data, header, timeoutMs: TIMEOUT_MS })
   const outcome = answer.then(toOutcome)
   return { outcome: model ? outcome.catch(blameModel) : outcome, cancel }

@@ -1,5 +1,5 @@
 /**
- * A random key of this installation. A server that tries a new model version on a share of the phones tells by it which
+ * The random sticky key of this installation. A server that tries a new model version on a share of the phones knows by it which
  * share this phone is in, so that the version does not change from photo to photo. It says nothing about the user.
  */
 

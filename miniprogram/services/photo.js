@@ -4,7 +4,7 @@
 const pageCanvas = require('./canvas')
 const { Failure } = require('./request')
 
-/** Longest side in pixels: the network looks at 299 x 299, so more would only cost the user's data. */
+/** Longest side in pixels: the network's input is 299 x 299, so more would only cost the user's data. */
 const LONGEST_SIDE = 640
 
 /** JPEG qualities tried in turn until the photo is small enough. */
@@ -39,7 +39,7 @@ const ON_ITS_SIDE = ['left-mirrored', 'right', 'right-mirrored', 'left']
 /**
  * Asks the user for a photo.
  * @param {('camera' | 'album')[]} sources
- * @returns {Promise<string | null>}  temporary file, or null when the user thought better of it; rejects with an errMsg
+ * @returns {Promise<string | null>}  temporary file, or null when the user cancelled; rejects with an errMsg
  *   where camera or album may not be used
  */
 async function choose(sources) {

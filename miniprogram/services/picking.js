@@ -8,7 +8,7 @@ const routes = require('./routes')
 
 /**
  * @param {('camera' | 'album')[]} sources
- * @returns {Promise<string | null>}  temporary file, or null when there is none: the user has been told why, or knows
+ * @returns {Promise<string | null>}  temporary file, or null without a photo: the user cancelled or was told why
  */
 async function pick(sources) {
   if (routes.isSinglePage()) {

@@ -5,7 +5,7 @@
 const { baseUrl } = require('../config')
 const settings = require('./settings')
 
-/** Where a server with keys looks for one. */
+/** The header of the API key. */
 const KEY_HEADER = 'X-Api-Key'
 
 /**

@@ -12,7 +12,7 @@ function read(name, otherwise) {
   return kept === '' ? otherwise : kept
 }
 
-/** '' is WeChat's word for nothing. */
+/** WeChat returns '' for a missing value. */
 function readPhone(name) {
   try {
     return wx.getStorageSync(name)

@@ -1,9 +1,9 @@
 /**
  * Puts the mini program's CommonJS files into one object of functions, by path.
- * It resolves no require: the runtime's module loader does, as WeChat's does.
+ * `require` is resolved at run time, by the runtime's module loader.
  */
 
-/** What a module may use without requiring it, besides the language itself. The runtime passes them in this order. */
+/** The globals of a module besides JavaScript's own. The runtime passes them in this order. */
 export const MODULE_GLOBALS = [
   'require',
   'module',

@@ -1,6 +1,6 @@
 /**
  * Compiles WXML templates to the functions that glass-easel runs, with glass-easel's own compiler.
- * It repairs nothing: whatever the compiler remarks is reported, and the build fails on it.
+ * Problems that the compiler reports fail the build.
  */
 import { createRequire } from 'node:module'
 
@@ -34,7 +34,7 @@ function describe(file, { message, startLine, startColumn }) {
 /** Elements that template syntax itself defines. */
 const SYNTAX_TAGS = new Set(['block', 'template', 'import', 'include', 'slot'])
 
-/** Tags that are neither syntax, nor built in, nor a component the page names: in a browser they would stay empty. */
+/** Unknown tags: neither syntax, nor built-in, nor a component of the page. In a browser they would be empty. */
 function unknownTags(program, builtins) {
   return Object.entries(program.units).flatMap(([unit, { config }]) => {
     const known = (tag) => SYNTAX_TAGS.has(tag) || tag in builtins || tag in config.usingComponents

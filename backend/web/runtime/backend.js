@@ -1,6 +1,6 @@
 /**
  * Where glass-easel puts its elements: the DOM of this window, with WeChat's element names (wx-view, wx-button, ...).
- * It knows no page and no component.
+ * Pages and components are in engine.js.
  */
 import { glassEasel } from 'glass-easel-miniprogram-adapter'
 import { touchFields } from './touches.js'

@@ -17,15 +17,15 @@ const UNKNOWN_PHOTO = /\.(heic|heif|avif)$/i
  *   supportedMaterials, {materialType, path} each
  */
 export function acceptPhotos({ app, router, materials }) {
-  const door = materials.find(({ materialType }) => materialType === 'image/*')
+  const accepting = materials.find(({ materialType }) => materialType === 'image/*')
   const deliver = (files) => {
     const file = files.find(photoType)
     if (!file) return app().onUnsupportedMaterial?.()
     const material = { type: photoType(file), name: file.name, path: addTemporary(file), size: file.size }
-    app().onShow?.({ scene: SCENE_CHAT_MATERIAL, path: door.path, query: {}, forwardMaterials: [material] })
-    router.reLaunch('/' + door.path)
+    app().onShow?.({ scene: SCENE_CHAT_MATERIAL, path: accepting.path, query: {}, forwardMaterials: [material] })
+    router.reLaunch('/' + accepting.path)
   }
-  if (door) listen(deliver)
+  if (accepting) listen(deliver)
 }
 
 /** @returns {string}  "image/..."; "" for what is no photo */

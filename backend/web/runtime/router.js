@@ -77,7 +77,7 @@ export class Router {
     })
   }
 
-  /** The browser moved through its history, or somebody edited the address. */
+  /** The browser moved through its history, or the address was edited. */
   follow(state) {
     if (state?.stack) return this.rebuild(state.stack)
     const url = this.addressed() ?? this.homeUrl()

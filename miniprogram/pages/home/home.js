@@ -24,7 +24,7 @@ Page({
     canDrop: wx.getDeviceInfo().platform === /** @type {string} */ ('web'),
   },
 
-  /** @param {{key?: string}} query  whoever runs a server with keys hands out a link or a code that brings one along */
+  /** @param {{key?: string}} query  an API key, from a link or code that the server's operator gives to users */
   onLoad({ key = '' }) {
     if (A_KEY.test(key)) settings.change({ key })
     this.dress()

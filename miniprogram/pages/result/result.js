@@ -16,7 +16,7 @@ const snaps = require('../../services/snaps')
 const told = require('../../services/told')
 const wording = require('../../services/wording')
 
-/** Rows of an answer; the page keeps room for as many while it waits. */
+/** Rows of an answer; the page shows as many placeholders while it waits. */
 const ROWS = 3
 
 /** Answers that are sure enough to be shared. */
@@ -239,7 +239,7 @@ function toRow(guess, language) {
   }
 }
 
-/** What the services do not foresee is told as "unexpected", and printed for whoever looks into it. */
+/** Unforeseen errors are shown as "unexpected" and logged in the console. */
 function asFailure(problem) {
   if (problem instanceof Failure) return problem
   console.error(problem)

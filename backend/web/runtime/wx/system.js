@@ -1,4 +1,4 @@
-/** What wx tells about the machine: language, theme, size of the window; and when they change. */
+/** wx functions about the device: language, theme, window size, and their changes. */
 
 const dark = () => matchMedia('(prefers-color-scheme: dark)')
 const themeListeners = new Set()
