@@ -49,13 +49,13 @@ def test_a_changed_file_is_refused_with_its_name(version, name):
     contents = bytearray(file.read_bytes())
     contents[len(contents) // 2] ^= 1
     file.write_bytes(contents)
-    with pytest.raises(FailedPrecondition, match=f"^{name} is not as it was exported: expected the SHA-256 "):
+    with pytest.raises(FailedPrecondition, match=f"^{name} was changed after the export: expected the SHA-256 "):
         load(version)
 
 
 def test_a_missing_file_is_refused_with_its_name(version):
     (version / "assets.extra" / "dogsnap.json").unlink()
-    with pytest.raises(FailedPrecondition, match=r"dogsnap\.json is not as it was exported: .* it is nothing"):
+    with pytest.raises(FailedPrecondition, match=r"dogsnap\.json was changed after the export: .* it is nothing"):
         load(version)
 
 
@@ -80,4 +80,4 @@ def test_a_server_says_which_file_was_changed_and_goes_on_with_the_version_befor
     server = start_server(tmp_path)
     states = requests.get(f"{server.url}/api/models", timeout=60).json()["models"][0]["versions"]
     assert [(each["version"], each["state"]) for each in states] == [(2, "END"), (1, "AVAILABLE")]
-    assert states[0]["error"].startswith("assets.extra/dogsnap.json is not as it was exported")
+    assert states[0]["error"].startswith("assets.extra/dogsnap.json was changed after the export")

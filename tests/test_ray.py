@@ -191,7 +191,7 @@ def test_a_version_that_was_damaged_is_refused_by_the_name_of_its_file(cluster, 
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
     done = cluster.deploy(f"file://{models}", "--cache", str(tmp_path / "cache"))
     assert done.returncode == 1
-    assert "saved_model.pb is not as it was exported" in done.stderr
+    assert "saved_model.pb was changed after the export" in done.stderr
     with connected(cluster.grpc_ports[0]) as client:  # what was there answers on
         assert client.prediction.Predict(colour_request(2), SECONDS).model_spec.version.value == 2
 

@@ -106,7 +106,7 @@ def test_a_changed_file_of_the_runtime_is_refused_with_its_name(copy, name):
     contents[len(contents) // 2] ^= 1
     file.unlink()  # it may be a link to another version's
     file.write_bytes(contents)
-    with pytest.raises(FailedPrecondition, match=f"^assets.extra/runtime/{name} is not as it was exported"):
+    with pytest.raises(FailedPrecondition, match=f"^assets.extra/runtime/{name} was changed after the export"):
         load(copy)
 
 

@@ -745,7 +745,7 @@ def test_a_configuration_that_cannot_be_served_is_refused_and_changes_nothing(co
         "ServerModelConfig type not supported": model_management_pb2.ReloadConfigRequest(),
         "expected a name and a base_path": reload_request(("", halves / "half")),
         "No versions of servable x found under base path": reload_request(("x", tmp_path / "nothing")),
-        "wants none of the versions there are: 1, 2": specific,
+        "selects none of the existing versions: 1, 2": specific,
     }
     for message, request in wrong.items():
         code, details = refused(configured.models.HandleReloadConfigRequest, request, SECONDS)

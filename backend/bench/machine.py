@@ -6,12 +6,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-# Who computes: TensorFlow, and the runtimes that may run a network in its place.
+# TensorFlow and the other runtimes for networks.
 PACKAGES = ("tensorflow", "tensorflow-cpu", "onnxruntime", "openvino", "numpy", "litserve")
 
 
 def describe() -> dict[str, Any]:
-    """Processor, cores, memory, system, load at the moment, and versions."""
+    """Processor, cores, memory, system, current load, and versions."""
     return {
         "processor": _first_value(Path("/proc/cpuinfo"), "model name") or platform.processor() or platform.machine(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),

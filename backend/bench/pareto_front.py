@@ -18,7 +18,7 @@ BATCH = 8
 
 @dataclass(frozen=True)
 class ParetoPoint:
-    """Where a version stands: time a photo with 16 clients, and the share of `photos` whose breed it names first."""
+    """A version: time per photo with 16 clients, and top-1 accuracy on `photos` photos."""
 
     version: int
     photo_ms: float
@@ -30,8 +30,8 @@ class ParetoPoint:
 
 
 def sample(data: Path, most: int) -> "list[Example]":
-    """At most so many photos of the test list of a folder in Stanford Dogs' layout, evenly spread. Raises CannotMeasure."""
-    from backend.training.dataset import DatasetError, breed_folders, read_list  # brings TensorFlow along
+    """At most `most` photos of the test list in the Stanford Dogs layout, evenly spread. Raises CannotMeasure."""
+    from backend.training.dataset import DatasetError, breed_folders, read_list  # imports TensorFlow
 
     try:
         breed_folders(data)
@@ -41,12 +41,12 @@ def sample(data: Path, most: int) -> "list[Example]":
     missing = [each.path for each in examples if not each.path.is_file()]
     if missing or not examples:
         what = f"{missing[0]} is missing" if missing else "it is empty"
-        raise CannotMeasure(f"--data: {LIST}.txt is of no use: {what}; expected photos of Stanford Dogs")
+        raise CannotMeasure(f"--data: {LIST}.txt cannot be used: {what}; expected photos of Stanford Dogs")
     return examples[:: max(1, -(-len(examples) // most))]
 
 
 def top1(target: Target, examples: "Sequence[Example]") -> float:
-    """The share of the photos whose breed has the largest number in the version's one output. Raises CannotMeasure."""
+    """Top-1 accuracy of the version's only output. Raises CannotMeasure."""
     right = 0
     for start in range(0, len(examples), BATCH):
         some = examples[start : start + BATCH]

@@ -12,12 +12,14 @@ from backend.files import PHOTO_ENDINGS, is_photo
 SIDE = 299  # pixels: the size of the network's input
 PHONE_SIZE = (4032, 3024)  # 12 megapixels
 PHONE_QUALITY = 87  # gives 5 MB with the noise below; phones write 4 to 6 MB
-HELD_UPRIGHT = 6  # EXIF's orientation of the picture that a phone stores when it is held so
-COUNT = 16  # photos: enough that no cache helps, and little to send to the generator
+HELD_UPRIGHT = 6  # the EXIF orientation of a phone that is held upright
+COUNT = 16  # photos: enough to defeat caches, few enough for the load generator
 
 
 def from_folder(folder: Path, count: int = COUNT) -> list[bytes]:
-    """At most `count` photo files below a folder, evenly spread over their sorted names. Raises ValueError if there are none."""
+    """At most `count` photo files below a folder, evenly spread over their sorted names. Raises ValueError if there are
+    none.
+    """
     files = sorted(file for file in folder.rglob("*") if is_photo(file))
     if not files:
         raise ValueError(f"{folder} holds no photos; expected files that end in {', '.join(PHOTO_ENDINGS)}")
@@ -25,12 +27,12 @@ def from_folder(folder: Path, count: int = COUNT) -> list[bytes]:
 
 
 def made(count: int = COUNT, size: tuple[int, int] = (SIDE, SIDE), quality: int = 90) -> list[bytes]:
-    """JPEGs of `size` (width, height), of soft shapes with a camera's noise, each another."""
+    """Different JPEGs of `size` (width, height) with soft shapes and camera noise."""
     return [_jpeg(_picture(np.random.default_rng(number), size), quality) for number in range(count)]
 
 
 def from_phone() -> bytes:
-    """A JPEG of 12 megapixels and 5 MB, to be turned by a quarter, as a phone held upright writes it."""
+    """A JPEG of 12 megapixels and 5 MB with an EXIF rotation, as from a phone held upright."""
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = HELD_UPRIGHT
     return _jpeg(_picture(np.random.default_rng(0), PHONE_SIZE), PHONE_QUALITY, exif=exif)

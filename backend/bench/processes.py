@@ -10,7 +10,7 @@ RESET_PEAK = "5"  # written to clear_refs: proc(5)
 
 
 def processor_seconds(pid: int) -> float:
-    """User and system time of all its threads."""
+    """User and system time of all threads of a process, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
@@ -20,7 +20,7 @@ def resident_mb(pid: int) -> float:
 
 
 def peak_mb(pid: int) -> float:
-    """Resident memory at its highest since the start, or since `reset_peak`."""
+    """Peak resident memory since the start, or since `reset_peak`."""
     return _status_mb(pid, "VmHWM")
 
 
@@ -29,7 +29,7 @@ def reset_peak(pid: int) -> None:
 
 
 def last_descendant(pid: int) -> int:
-    """Down the line of first children: from make or a master process to the worker that answers."""
+    """The last in the chain of first children: from make or a master process to the worker."""
     while children := Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split():
         pid = int(children[0])
     return pid
@@ -37,7 +37,7 @@ def last_descendant(pid: int) -> int:
 
 @contextmanager
 def on_cores(cores: Iterable[int]) -> Iterator[None]:
-    """Processes that are started inside run on these processors alone, and this thread meanwhile."""
+    """Pin this thread, and processes started inside the block, to these processors."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:

@@ -13,18 +13,18 @@ import requests
 from PIL import Image
 
 TIMEOUT_SECONDS = 60.0
-SIZE = (299, 299)  # of the images sent to a model that does not say which it takes
+SIZE = (299, 299)  # of images for a model that accepts any size
 
 
 class CannotMeasure(Exception):
-    """One sentence on why."""
+    """The measurement is impossible; the message says why."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where photos are sent, and the one input that takes them there: `alias`, `dtype` (DT_...), `size` (height, width).
+    """The URL for photos and the model's only input: `alias`, `dtype` (DT_...), `size` (height, width).
 
-    `headers`: sent with every request; an API key among them is not printed.
+    `headers`: sent with every request; they may contain an API key and are not printed.
     """
 
     url: str
@@ -34,7 +34,7 @@ class Target:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def body(self, photos: Sequence[bytes]) -> str:
-        """One request for these photos."""
+        """The body of a request with these photos."""
         return json.dumps({"instances": [self._value(photo) for photo in photos]})
 
     def _value(self, photo: bytes) -> Any:
@@ -47,17 +47,17 @@ class Target:
 
 
 def base64_text(photo: bytes) -> str:
-    """In the web-safe alphabet, unpadded: what every graph that decodes base64 takes."""
+    """Base64 in the web-safe alphabet without padding, which every graph that decodes base64 accepts."""
     return base64.urlsafe_b64encode(photo).rstrip(b"=").decode()
 
 
 def find(url: str, model: str, version: int | None = None, headers: Mapping[str, str] | None = None) -> Target:
-    """The model there, asked with `headers`.
+    """Find out from the metadata how the model takes photos.
 
-    Raises CannotMeasure if nothing answers, or if it has no such model or none that takes photos.
+    Raises CannotMeasure if there is no server, no such model, or none that takes photos.
     """
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-        raise CannotMeasure(f"{url} is no address; expected one such as http://127.0.0.1:8501")
+        raise CannotMeasure(f"{url} is not a URL; expected one such as http://127.0.0.1:8501")
     number = "" if version is None else f"/versions/{version}"
     path = f"{url.rstrip('/')}/v1/models/{quote(model, safe='')}{number}"
     definitions = _get(f"{path}/metadata", headers or {})["metadata"]["signature_def"]["signature_def"]
@@ -78,7 +78,7 @@ def find(url: str, model: str, version: int | None = None, headers: Mapping[str,
 
 
 def asked(target: Target, photos: Sequence[bytes]) -> list[Any]:
-    """The predictions for photos. Raises CannotMeasure with the server's own sentence if it does not answer with 200."""
+    """The predictions for photos. Raises CannotMeasure with the server's message if the status is not 200."""
     headers = {"Content-Type": "application/json", **target.headers}
     response = _ask("POST", target.url, data=target.body(photos), headers=headers)
     if response.status_code != 200:

@@ -30,7 +30,7 @@ TARGET_HEAD = ("part", "what", "asked", "measured", "met", "note")
 
 @dataclass(frozen=True)
 class Report:
-    """One measurement: `points` by the name of who was measured, `places` on the accuracy-time front."""
+    """A measurement: `points` by the name of the server, `places` on the Pareto front."""
 
     machine: dict[str, Any]
     points: Points = field(default_factory=dict)
@@ -97,7 +97,7 @@ def _target_row(bar: PerformanceTarget) -> tuple[str, ...]:
 
 
 def compared(now: Report, then: Mapping[str, Any]) -> list[str]:
-    """Ratios of what both measured: now / then, which is what `read` gives."""
+    """Ratios of the figures in both: now / then, the result of `read`."""
     rows = [("against the saved run: now / then", "photos/s", "p50", "p99")]
     for name, points in now.points.items():
         earlier = {(each["clients"], each["batch"]): each for each in then["points"].get(name, [])}
@@ -121,13 +121,13 @@ def _ratio_row(name: str, point: Point, then: Mapping[str, float]) -> tuple[str,
 
 
 def read(file: Path) -> dict[str, Any]:
-    """A file of `Report.save`. Raises ValueError for one that is no saved measurement."""
+    """A file written by `Report.save`. Raises ValueError for any other file."""
     try:
         saved = json.loads(file.read_text(encoding="utf-8"))
         return {"machine": dict(saved["machine"]), "points": dict(saved["points"]), "bars": list(saved["bars"])}
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise ValueError(
-            f"{file} is no saved measurement ({type(error).__name__}); expected a file of --save"
+            f"{file} is not a saved measurement ({type(error).__name__}); expected a file of --save"
         ) from error
 
 
@@ -135,7 +135,7 @@ def read(file: Path) -> dict[str, Any]:
 
 
 def draw(report: Report, file: Path) -> None:
-    """Throughput and the 99th percentile over clients, and the accuracy-time front if it was measured."""
+    """Draw throughput and the 99th percentile over clients, and the Pareto front if it was measured."""
     from matplotlib.figure import Figure
 
     panels = 3 if report.places else 2
@@ -149,7 +149,7 @@ def draw(report: Report, file: Path) -> None:
 
 
 def _draw_load(left: Any, right: Any, points: Points) -> None:
-    """A line for each who was measured at batches of one."""
+    """A line for each server, with batches of one photo."""
     for name, each in points.items():
         single = sorted((point for point in each if point.batch == 1), key=lambda point: point.clients)
         clients = [point.clients for point in single]
@@ -163,7 +163,7 @@ def _draw_load(left: Any, right: Any, points: Points) -> None:
 
 
 def _draw_front(axes: Any, places: Sequence[ParetoPoint]) -> None:
-    """A point for each version, and a line through those that no other beats."""
+    """A point for each version, and a line through the Pareto-optimal ones."""
     front = sorted((each for each in places if not any(map(each.is_beaten_by, places))), key=lambda each: each.photo_ms)
     axes.plot([each.photo_ms for each in front], [100 * each.top1 for each in front], "-", alpha=0.5)
     for each in places:

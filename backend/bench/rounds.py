@@ -16,13 +16,13 @@ LONGEST_SECONDS = 3600
 
 @dataclass(frozen=True)
 class Load:
-    """One run of the generator. `answers`: one [begun, seconds, status] each, times in seconds since the run began."""
+    """A run of the load generator. `answers`: [begun, seconds, status] each, times in seconds since the start of the run."""
 
     answers: Sequence[tuple[float, float, int]]
     processor_seconds: float
 
     def good(self) -> list[float]:
-        """Seconds that each request answered with 200 took."""
+        """The latencies of the requests with status 200, in seconds."""
         return [seconds for _, seconds, status in self.answers if status == OK]
 
     def refused(self) -> int:
@@ -36,13 +36,13 @@ class Load:
         return max((begun + seconds for begun, seconds, _ in self.answers), default=0.0)
 
     def good_between(self, start: float, end: float) -> float:
-        """Requests answered with 200 in a part of the run, a second."""
+        """Requests with status 200 per second, in a part of the run."""
         inside = [status for begun, seconds, status in self.answers if start <= begun + seconds < end and status == OK]
         return len(inside) / (end - start)
 
 
 def load(url: str, bodies: Sequence[str], **job: Any) -> Load:
-    """Run one job of `programs/load_generator.py` in a process of its own."""
+    """Run a job of `programs/load_generator.py` in a separate process."""
     sent = json.dumps({"url": url, "bodies": list(bodies), **job})
     command = [sys.executable, "-m", "backend.bench.programs.load_generator"]
     done = subprocess.run(command, input=sent, stdout=subprocess.PIPE, text=True, timeout=LONGEST_SECONDS, check=True)
@@ -52,10 +52,10 @@ def load(url: str, bodies: Sequence[str], **job: Any) -> Load:
 
 @dataclass(frozen=True)
 class Point:
-    """What a number of clients gets, each request with a number of photos; medians of the rounds, and sums of what failed.
+    """Results for a number of clients and a batch size: medians of the rounds, and sums of the failures.
 
-    `throughput` in photos a second; `p50_ms` and `p99_ms` of the good answers; `generator_ms`: the generator's own processor
-    time a request.
+    `throughput` in photos per second; `p50_ms` and `p99_ms` of the good answers; `generator_ms`: the generator's processor time
+    per request.
     """
 
     clients: int
@@ -69,12 +69,12 @@ class Point:
     generator_ms: float
 
     def photo_ms(self) -> float:
-        """Time a photo, if they came one after the other."""
+        """Milliseconds per photo: the inverse of the throughput."""
         return 1000 / self.throughput if self.throughput else float("inf")
 
 
 def point(loads: Sequence[Load], clients: int, batch: int = 1) -> Point:
-    """Sum up the rounds of one number of clients."""
+    """Summarise the rounds of one number of clients."""
     requests = sum(len(each.answers) for each in loads)
     return Point(
         clients,
@@ -94,7 +94,7 @@ def _percentile_ms(each: Load, percent: float) -> float:
 
 
 def interleaved(measures: dict[Any, Callable[[], Any]], rounds: int) -> dict[Any, list[Any]]:
-    """Call each measure once a round, so that a machine that becomes slower or faster does so for all of them."""
+    """Call each measure once per round, so that changes of the machine's speed affect all of them."""
     results: dict[Any, list[Any]] = {name: [] for name in measures}
     for _ in range(rounds):
         for name, measure in measures.items():

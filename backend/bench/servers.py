@@ -29,7 +29,7 @@ def free_port() -> int:
 
 
 class Process:
-    """A server in a process group of its own; `ready_seconds` from its start until `ready_path` answered 200."""
+    """A server in its own process group; `ready_seconds` from its start until `ready_path` returned 200."""
 
     def __init__(self, command: Sequence[str], url: str, ready_path: str, environ: Mapping[str, str] | None = None):
         self.url = url
@@ -51,11 +51,11 @@ class Process:
                 self.stop()
                 self._log.seek(0)
                 said = self._log.read().decode(errors="replace").strip().splitlines()
-                raise CannotMeasure(f"a server did not start; it said last: {said[-1] if said else 'nothing'}")
+                raise CannotMeasure(f"a server did not start; its last output: {said[-1] if said else 'nothing'}")
             time.sleep(0.02)
 
     def worker(self) -> int:
-        """The process id of the one that answers."""
+        """The process id of the worker."""
         return processes.last_descendant(self._process.pid)
 
     def stop(self) -> None:
@@ -81,7 +81,7 @@ def _clean() -> dict[str, str]:
 
 
 class Models:
-    """A folder of links to versions of the real model, so that nothing else is loaded; as a context manager."""
+    """A folder with links to some versions of the real model; a context manager."""
 
     def __init__(self, models: Path):
         self._real = (models / MODEL).resolve()
@@ -96,7 +96,7 @@ class Models:
         return (self.version(number) / "saved_model.pb").is_file()
 
     def numbers(self) -> list[int]:
-        """Every version of the real model that is whole."""
+        """Every complete version of the real model."""
         return sorted(
             int(each.name) for each in self._real.iterdir() if each.name.isdigit() and self.has(int(each.name))
         )
@@ -117,7 +117,7 @@ class Models:
 
 
 def dogsnap(models: Path) -> Process:
-    """`make run`, as users start it, where that would build nothing first; else `dogsnap serve`."""
+    """`make run`, as users start it, if everything is built; else `dogsnap serve`."""
     port = free_port()
     environ = {"DOGSNAP_PORT": str(port), "DOGSNAP_GRPC_PORT": str(free_port()), "DOGSNAP_MODELS": str(models)}
     command = (

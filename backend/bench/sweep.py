@@ -9,7 +9,7 @@ Shape = tuple[int, int]  # clients, photos in a request
 
 
 def sweep(target: Target, photos: Sequence[bytes], shapes: Sequence[Shape], seconds: float, rounds: int) -> list[Point]:
-    """Every shape once a round, for `seconds` each; one Point for each shape."""
+    """Measure every shape once per round, for `seconds` each; one Point per shape."""
     bodies = {batch: request_bodies(target, photos, batch) for _, batch in shapes}
 
     def one_round(shape: Shape) -> Load:
@@ -21,7 +21,7 @@ def sweep(target: Target, photos: Sequence[bytes], shapes: Sequence[Shape], seco
 
 
 def request_bodies(target: Target, photos: Sequence[bytes], batch: int) -> list[str]:
-    """Requests that differ from each other as far as there are photos; one is enough where a request holds them all."""
+    """Different requests, as far as there are photos; a single one if it contains all photos."""
     if batch == 1:
         return [target.body([photo]) for photo in photos]
     return [target.body([photos[number % len(photos)] for number in range(batch)])]

@@ -24,24 +24,24 @@ from backend.bench.sweep import Shape, sweep
 if TYPE_CHECKING:
     from backend.training.dataset import Example
 
-PLAIN, FAST = 2, 3  # the versions that take base64 text: the merged one, and the one made for speed if it is there
+PLAIN, FAST = 2, 3  # the versions that take base64 text: the merged one, and the fast one if it exists
 CLIENTS = 16
 CLIENTS_GROWTH = (1, 4, 16, 64)
 BATCHES = (1, 4, 8, 32)
-RAW_CALLERS = (1, 8)  # one, and as many as the server runs at once; the better one counts
+RAW_CALLERS = (1, 8)  # one, and as many as the server's run threads; the better one counts
 OVERLOAD = 8  # times the capacity
 ENDURED_REQUESTS = 10_000
-ENDURED_SECONDS = 330  # a slow version gets through fewer; the table says how many
-SETTLED = 1_000  # requests after which memory has its shape
+ENDURED_SECONDS = 330  # a slow version completes fewer requests; the table gives the number
+SETTLED = 1_000  # requests after which memory is stable
 BIG_PHOTOS = 12
-JUDGED_PHOTOS = 1_000  # of the test list, for the accuracy-time front
+JUDGED_PHOTOS = 1_000  # of the test list, for the Pareto front
 
 
 @dataclass(frozen=True)
 class PerformanceTarget:
-    """One demand: `asked` is the least (`at_least`) or the most it may be.
+    """A target: `asked` is the minimum (`at_least`) or the maximum.
 
-    `measured` is None where nothing could be measured; `note` then says why.
+    `measured` is None if it could not be measured; `note` then says why.
     """
 
     part: str
@@ -60,9 +60,9 @@ class PerformanceTarget:
 
 @dataclass
 class Bench:
-    """The servers of one run, each started when it is first needed, and stopped with the run.
+    """The servers of a run, each started when it is first needed and stopped at the end.
 
-    `data`: photos in Stanford Dogs' layout, without which no accuracy is measured. `points` and `places` are what was found.
+    `data`: photos in the Stanford Dogs layout; without them no accuracy is measured. `points` and `places` are the results.
     """
 
     models: Path
@@ -104,7 +104,7 @@ class Bench:
 
     @cached_property
     def server(self) -> servers.Process:
-        """The one that most parts measure, with every version there is."""
+        """The server for most parts, with all versions."""
         for version in (1, PLAIN, FAST):
             self.folder.add(version)
         return self._started(servers.dogsnap(self.folder.path))
@@ -135,7 +135,7 @@ class Bench:
         return server
 
     def load(self, version: int = PLAIN, clients: int = CLIENTS, **job: Any) -> Load:
-        """Load on the server's version for one round."""
+        """Load on a version of the server for one round."""
         job = {"seconds": self.seconds, **job}
         return load(servers.predict_url(self.server, version), self.bodies, clients=clients, **job)
 
@@ -145,7 +145,7 @@ class Bench:
 
 
 class Raw:
-    """The bare runtime in a process of its own; it computes only while it is asked to."""
+    """The bare runtime in a separate process, which computes only on request."""
 
     def __init__(self, runtime: str, saved_model: Path, texts: Sequence[str]):
         command = [sys.executable, "-m", "backend.bench.programs.bare_runtime", runtime, str(saved_model)]
@@ -153,14 +153,14 @@ class Raw:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         self._send(list(texts))
-        self.measure(1, 1.0)  # warm
+        self.measure(1, 1.0)  # warm-up
 
     def measure(self, callers: int, seconds: float) -> dict[str, float]:
         self._send({"callers": callers, "seconds": seconds})
         return json.loads(self._process.stdout.readline())
 
     def best(self, seconds: float) -> float:
-        """Photos a second with the number of callers that suits it best."""
+        """Photos per second with the best number of callers."""
         return max(self.measure(callers, seconds)["throughput"] for callers in RAW_CALLERS)
 
     def _send(self, value: Any) -> None:
@@ -176,7 +176,7 @@ class Raw:
 
 
 def start(bench: Bench) -> Iterator[PerformanceTarget]:
-    """From the command to the first answer, and the memory that versions take."""
+    """Time from the command to the first answer, and the memory of the versions."""
     readies, firsts, residents, added = [], [], [], []
     for _ in range(2):
         with _fresh_server(bench) as (server, _):
@@ -196,7 +196,7 @@ def start(bench: Bench) -> Iterator[PerformanceTarget]:
 
 @contextmanager
 def _fresh_server(bench: Bench) -> Iterator[tuple[servers.Process, servers.Models]]:
-    """A server of versions 1 and 2, and of nothing else yet."""
+    """A server with only versions 1 and 2."""
     with servers.Models(bench.models) as folder:
         folder.add(1)
         folder.add(PLAIN)
@@ -228,7 +228,7 @@ def _wait_for(server: servers.Process, version: int) -> None:
 
 
 def throughput(bench: Bench) -> Iterator[PerformanceTarget]:
-    """Version 2 at 16 clients against the bare runtime and against others, in turn."""
+    """Version 2 with 16 clients against the bare runtime and other servers, alternating."""
     rest = {"raw": lambda: bench.raw_tensorflow.best(bench.seconds), "session": lambda: _session_load(bench)}
     litserve = {"litserve": lambda: _litserve_load(bench)} if importlib.util.find_spec("litserve") else {}
     _warm(bench, litserve)
@@ -289,7 +289,7 @@ def fast(bench: Bench) -> Iterator[PerformanceTarget]:
 
 
 def front(bench: Bench) -> Iterator[PerformanceTarget]:
-    """Time and accuracy of every version that takes base64 text, those beside 2 and 3, too."""
+    """Time and accuracy of every version that takes base64 text."""
     what = "top-1 of version 2 less that of version 3"
     if not bench.examples or not bench.folder.has(FAST):
         why = _no_fast(bench) or "photos are missing: --data stanford_dogs (make bench DATA=...)"
@@ -318,7 +318,7 @@ def _text_targets(bench: Bench, server: servers.Process, versions: Sequence[int]
 
 
 def _pareto_points(bench: Bench, targets: dict[int, Target]) -> list[ParetoPoint]:
-    """Each version once a round, then its answers."""
+    """Time of each version in alternating rounds, then its accuracy."""
 
     def one_round(target: Target, seconds: float = bench.seconds) -> Load:
         return load(target.url, bench.bodies, clients=CLIENTS, seconds=seconds)
@@ -335,7 +335,7 @@ def _pareto_points(bench: Bench, targets: dict[int, Target]) -> list[ParetoPoint
 
 
 def latency(bench: Bench) -> Iterator[PerformanceTarget]:
-    """One client against the bare call of what the server runs."""
+    """Latency of one client against the bare call."""
     bench.load(clients=1, seconds=1.0)
     measures = {
         "ours": lambda: point([bench.load(clients=1)], 1).p50_ms,
@@ -347,7 +347,7 @@ def latency(bench: Bench) -> Iterator[PerformanceTarget]:
 
 
 def photo(bench: Bench) -> Iterator[PerformanceTarget]:
-    """What a phone's own photo costs more than a small one, by the app's door and by TensorFlow Serving's."""
+    """The additional cost of a full-size phone photo, by the app's API and by TensorFlow Serving's REST API."""
     small, big = bench.photos[0], photos.from_phone()
     bench.say(f"the large photo has 12 megapixels and {len(big) / 1e6:.1f} MB")
     rest = bench.target(PLAIN)
@@ -368,7 +368,7 @@ def _app_body(contents: bytes) -> str:
 
 
 def _cost_of_big(bench: Bench, url: str, small: str, big: str) -> tuple[float, float]:
-    """Milliseconds of processor time, and MB at the peak of one request over the memory at rest."""
+    """Processor time in milliseconds, and the peak memory of a request over the idle memory in MB."""
     pid = bench.server.worker()
 
     def cost(body: str) -> float:
@@ -388,13 +388,13 @@ def _cost_of_big(bench: Bench, url: str, small: str, big: str) -> tuple[float, f
 
 
 def wire(bench: Bench) -> Iterator[PerformanceTarget]:
-    """Counted where the mini program runs: in a browser."""
+    """The size of a request of the mini program, which is only known in a browser."""
     note = "counted in a browser: `pytest tests/web/test_ways_in.py`"
     yield PerformanceTarget("wire", "a photo from the mini program", 60.0, False, None, "kB", note)
 
 
 def growth(bench: Bench) -> Iterator[PerformanceTarget]:
-    """Time a photo over clients and over batches."""
+    """Time per photo over numbers of clients and batch sizes."""
     clients = [(number, 1) for number in CLIENTS_GROWTH]
     batches = [(1, size) for size in BATCHES]
     calls = [1000 / bench.raw_serving.measure(callers, bench.seconds)["throughput"] for callers in RAW_CALLERS]
@@ -412,7 +412,7 @@ def _flatness(bench: Bench, what: str, shapes: Sequence[Shape], bare: str) -> Pe
 
 
 def overload(bench: Bench) -> Iterator[PerformanceTarget]:
-    """More requests than can be answered, sent whether or not answers come, by a sender that takes nothing from the server."""
+    """An open loop of more requests than can be answered, from a load generator on another core than the server's."""
     *servers_cores, senders_core = sorted(os.sched_getaffinity(0))
     with servers.Models(bench.models) as folder, ExitStack() as stack:
         folder.add(PLAIN)
@@ -435,7 +435,7 @@ def overload(bench: Bench) -> Iterator[PerformanceTarget]:
 
 
 def _flooded(url: str, bench: Bench) -> tuple[float, Load]:
-    """Goodput over the capacity before and after, and the flood."""
+    """Goodput / capacity (measured before and after), and the overload run."""
 
     def capacity() -> float:
         return point([load(url, bench.bodies, clients=CLIENTS, seconds=2 * bench.seconds)], CLIENTS).throughput
@@ -446,7 +446,7 @@ def _flooded(url: str, bench: Bench) -> tuple[float, Load]:
 
 
 def endurance(bench: Bench) -> Iterator[PerformanceTarget]:
-    """Memory over many requests, by the fastest version, since it is the requests that could leave something."""
+    """Memory over many requests, with the fastest version."""
     version = FAST if bench.folder.has(FAST) else PLAIN
     pid = bench.server.worker()
     bench.load(version, requests=SETTLED, seconds=ENDURED_SECONDS)
@@ -478,7 +478,7 @@ def _no_fast(bench: Bench) -> str:
 
 
 def check(bench: Bench) -> None:
-    """Raises CannotMeasure if the versions are not there, or the photos are not as they should be."""
+    """Raises CannotMeasure if the versions or the photos are missing."""
     _ = bench.examples
     if not bench.folder.has(PLAIN):
         raise CannotMeasure(f"version {PLAIN} of {servers.MODEL} is not below {bench.models}; `make setup` builds it")

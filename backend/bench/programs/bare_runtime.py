@@ -25,7 +25,7 @@ def by_tensorflow(path: Path) -> Call:
 
     loaded = tf.saved_model.load(str(path))
     run = loaded.signatures["serving_default"]
-    # The function holds its variables only as long as somebody holds the loaded object.
+    # The function needs the loaded object, which owns its variables.
     return lambda texts, _held=loaded: run(image=tf.constant(texts))["prediction"].numpy()
 
 
@@ -39,7 +39,7 @@ def by_serving(path: Path) -> Call:
 
 
 def measured(call: Call, texts: Sequence[str], callers: int, seconds: float) -> dict[str, float]:
-    """Photos a second of so many threads that call one after the other, and the median of a call in milliseconds."""
+    """Photos per second of `threads` threads in a closed loop, and the median time of a call in milliseconds."""
     times: list[float] = []
     turn = itertools.cycle(texts)
     begun = time.perf_counter()
@@ -59,7 +59,7 @@ def measured(call: Call, texts: Sequence[str], callers: int, seconds: float) -> 
 
 
 def main() -> None:
-    share_arenas()  # as the server does
+    share_arenas()  # as in the server
     import_tensorflow()
     call = {"tensorflow": by_tensorflow, "serving": by_serving}[sys.argv[1]](Path(sys.argv[2]))
     texts = json.loads(sys.stdin.readline())

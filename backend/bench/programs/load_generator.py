@@ -17,14 +17,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-LIMIT = 1 << 20  # bytes of an answer's head
+LIMIT = 1 << 20  # bytes of a response's head
 NOT_ANSWERED = 0  # in place of a status
 
 
 class Connection:
-    """One connection, opened when it is needed and again after the server closed it.
+    """A connection, opened on demand and reopened after the server closed it.
 
-    `headers` go with every request. `note`: Retry-After of the last answer, or why there was none.
+    `headers` are sent with every request. `note`: Retry-After of the last response, or why there was none.
     """
 
     def __init__(self, url: str, timeout: float, headers: Mapping[str, str]):
@@ -33,7 +33,7 @@ class Connection:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def post(self, body: bytes) -> int:
-        """The status, or NOT_ANSWERED for whatever went wrong."""
+        """The status, or NOT_ANSWERED after any error."""
         try:
             return await asyncio.wait_for(self._exchange(message(self._url, body, self._headers)), self._timeout)
         except (OSError, ValueError, LookupError, EOFError, TimeoutError, asyncio.LimitOverrunError) as error:
@@ -77,14 +77,14 @@ async def read_body(reader: asyncio.StreamReader, headers: dict[str, str]) -> No
 
 
 def message(url: SplitResult, body: bytes, headers: Mapping[str, str]) -> bytes:
-    """A whole POST of JSON."""
+    """A complete POST request with JSON."""
     sent = {"Host": url.netloc, "Content-Type": "application/json", "Content-Length": len(body), **headers}
     head = [f"POST {url.path or '/'} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
     return "\r\n".join([*head, "", ""]).encode() + body
 
 
 class Run:
-    """A job while it runs; `answers` are [begun, seconds, status], `begun` in seconds since the first request.
+    """A running job; `answers` are [begun, seconds, status], `begun` in seconds since the first request.
 
     `notes`: one for each answer, see `Connection`. `clock`: when the run began, in seconds since 1970.
     """
@@ -106,7 +106,7 @@ class Run:
         self.notes.append(connection.note)
 
     async def closed_loop(self) -> None:
-        """`clients` connections, each of which asks again as soon as it is answered.
+        """A closed loop: `clients` connections, each of which sends a request as soon as the last one is answered.
 
         For `seconds`, or `requests` in all, or until SIGTERM.
         """
@@ -126,9 +126,9 @@ class Run:
         self.end = 0.0
 
     async def open_loop(self) -> None:
-        """`rate` requests a second for `seconds`, each on a connection of its own, however slow the answers are.
+        """An open loop: `rate` requests per second for `seconds`, each on its own connection, independent of the answers.
 
-        At even distances, or with `random` at times drawn from that seed, as those of users who know nothing of each other.
+        At regular intervals, or with the seed `random` as a Poisson process.
         """
         running = []
         for at in self._times():

@@ -14,7 +14,7 @@ from flask import Flask, Response, jsonify, request
 
 
 class Session:
-    """A SavedModel in a session of TensorFlow 1."""
+    """A SavedModel in a TensorFlow 1 session."""
 
     def __init__(self, saved_model: str):
         self._session = tf.compat.v1.Session(graph=tf.Graph())

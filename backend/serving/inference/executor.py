@@ -12,7 +12,7 @@ from typing import TypeVar
 from backend.errors import Cancelled, DeadlineExceeded, Full, Unavailable
 
 Result = TypeVar("Result")
-# Takes a function that is to be called when the client is gone; gives False if it is gone already.
+# Registers a callback for the disconnect of the client; returns False if it is disconnected already.
 OnDisconnect = Callable[[Callable[[], object]], bool]
 DEADLINE: ContextVar[float] = ContextVar("deadline")
 STOPPING = "the server is shutting down; try again later"
@@ -20,14 +20,14 @@ TOO_LATE = "the answer was not ready before the request's deadline; try again la
 
 
 def remaining(otherwise: float) -> float:
-    """Seconds until the deadline of the request that this thread works for; `otherwise` where it works for none."""
+    """Seconds until the deadline of the request that this thread works for; `otherwise` without a request."""
     deadline = DEADLINE.get(None)
     return otherwise if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 @contextmanager
 def within(deadline: float) -> Iterator[None]:
-    """This thread works for a request with this deadline, a time of time.monotonic()."""
+    """Set the deadline of this thread's request, a time of time.monotonic()."""
     token = DEADLINE.set(deadline)
     try:
         yield
@@ -36,7 +36,7 @@ def within(deadline: float) -> Iterator[None]:
 
 
 class BoundedExecutor:
-    """At most `threads` requests run, at most `queue_size` wait; one more is refused at once instead of piling up."""
+    """At most `threads` requests run and `queue_size` wait; further ones are refused at once."""
 
     def __init__(self, threads: int, queue_size: int):
         self.capacity = threads + queue_size
@@ -47,15 +47,15 @@ class BoundedExecutor:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="run")
 
     def run(self, work: Callable[[], Result], deadline: float, on_disconnect: OnDisconnect | None = None) -> Result:
-        """Run `work` and give its result; `deadline` is a time of time.monotonic().
+        """Run `work` and return its result; `deadline` is a time of time.monotonic().
 
-        Raises Unavailable when the queue is full, DeadlineExceeded when the result is not there in time, and Cancelled
-        when the client left the queue. Work past its deadline is not begun. Work that has begun goes on to its end in its
-        thread and keeps its place until then: TensorFlow cannot be interrupted.
+        Raises Full if the queue is full, DeadlineExceeded if the result is not ready in time, and Cancelled if the client
+        disconnects while it is queued. Work past its deadline is not started. Work that has started runs to its end and keeps
+        its place until then: TensorFlow cannot be interrupted.
         """
         self._take_place()
         try:
-            # What belongs to the request (its id in the log, its trace) goes along into the other thread.
+            # The request's context (its id in the log, its trace) is passed to the other thread.
             future = self._pool.submit(copy_context().run, self._begin, work, deadline)
         except RuntimeError:
             self._leave_place()
@@ -66,11 +66,11 @@ class BoundedExecutor:
         return _result_by(future, deadline)
 
     def is_full(self) -> bool:
-        """Whether a request that came now would find no place."""
+        """Whether all places are taken."""
         return self.held >= self.capacity
 
     def full(self) -> Full:
-        """What such a request is told."""
+        """The error for a request without a place."""
         return Full(f"the server is full: {self.held} requests are running or waiting; try again later")
 
     def waiting(self) -> int:
@@ -78,7 +78,7 @@ class BoundedExecutor:
         return max(0, self.held - self.running)
 
     def is_busy(self) -> bool:
-        """Whether what nobody waits for had better not run now: more than half of the threads are taken."""
+        """Whether background work should wait: more than half of the threads are in use."""
         return self.held > self._threads / 2
 
     def _take_place(self) -> None:
@@ -94,7 +94,7 @@ class BoundedExecutor:
     def _begin(self, work: Callable[[], Result], deadline: float) -> Result:
         if time.monotonic() >= deadline:
             raise DeadlineExceeded(TOO_LATE)
-        DEADLINE.set(deadline)  # in this request's own context
+        DEADLINE.set(deadline)  # in this request's context
         with self._lock:
             self.running += 1
         try:
@@ -104,15 +104,14 @@ class BoundedExecutor:
                 self.running -= 1
 
     def close(self) -> None:
-        """Let running work end and refuse new work."""
+        """Finish running work and refuse new work."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 class InlineExecutor(BoundedExecutor):
-    """Runs each request at once in the thread that brings it, for work that only waits and keeps the deadline itself.
+    """Runs each request at once in the calling thread, for work that only waits and keeps the deadline itself.
 
-    Handing such work to another thread, and watching meanwhile whether its client leaves a queue that there is not, took a
-    quarter of a gateway's time.
+    Passing it to another thread and watching for a disconnect took a quarter of a gateway's time.
     """
 
     def __init__(self, places: int):
@@ -120,7 +119,7 @@ class InlineExecutor(BoundedExecutor):
         self._closed = False
 
     def run(self, work: Callable[[], Result], deadline: float, on_disconnect: OnDisconnect | None = None) -> Result:
-        """As `BoundedExecutor.run`; `on_disconnect` is not asked, since nothing waits here."""
+        """As `BoundedExecutor.run`; `on_disconnect` is ignored, since nothing is queued."""
         if self._closed:
             raise Unavailable(STOPPING)
         self._take_place()
@@ -137,9 +136,9 @@ def _result_by(future: Future, deadline: float) -> Result:
     try:
         return future.result(timeout=max(0.0, deadline - time.monotonic()))
     except CancelledError:
-        raise Cancelled("the request left the queue: its client is gone, or the server stops") from None
+        raise Cancelled("the request left the queue: its client disconnected, or the server stops") from None
     except NotDone:
-        if future.done():  # at the last moment, or the work itself raised a TimeoutError
+        if future.done():  # just in time, or the work itself raised a TimeoutError
             return future.result()
         future.cancel()
         raise DeadlineExceeded(TOO_LATE) from None

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from backend.errors import FailedPrecondition
 
-# In the form of coreutils: `sha256sum -c assets.extra/SHA256SUMS` checks them.
+# In the format of coreutils: `sha256sum -c assets.extra/SHA256SUMS` verifies them.
 FILE = Path("assets.extra") / "SHA256SUMS"
 
 
 def write(version: Path) -> None:
-    """Put down the SHA-256 of every file of a version."""
+    """Write the SHA-256 of every file of a version."""
     files = sorted(file for file in version.rglob("*") if file.is_file() and file != version / FILE)
     lines = [f"{digest(file)}  {file.relative_to(version).as_posix()}\n" for file in files]
     (version / FILE).parent.mkdir(exist_ok=True)
@@ -21,7 +21,7 @@ def write(version: Path) -> None:
 
 
 def verify(version: Path) -> None:
-    """Raises FailedPrecondition, with its name, for a file that is not as it was written; without checksums, all pass."""
+    """Raises FailedPrecondition, naming the file, for a changed file; a version without checksums passes."""
     if not (version / FILE).exists():
         return
     for line in (version / FILE).read_text(encoding="utf-8").splitlines():
@@ -34,8 +34,8 @@ def verify(version: Path) -> None:
         received = digest(file) if file.is_file() else "nothing"
         if received != expected:
             raise FailedPrecondition(
-                f"{name} is not as it was exported: expected the SHA-256 {expected[:12]}..., it is {received[:12]}...; "
-                f"export the version again, or remove {FILE} if the change is meant"
+                f"{name} was changed after the export: expected the SHA-256 {expected[:12]}..., it is {received[:12]}...; "
+                f"export the version again, or remove {FILE} if the change is intended"
             )
 
 

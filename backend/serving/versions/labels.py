@@ -15,7 +15,7 @@ DEFAULT_TOP_K = 5
 
 @dataclass(frozen=True)
 class Breed:
-    """One candidate; `probability` in [0, 1]."""
+    """A candidate; `probability` in [0, 1]."""
 
     id: str
     name: str
@@ -25,7 +25,7 @@ class Breed:
 
 @dataclass(frozen=True)
 class Classification:
-    """The answer to one photo: `breeds` by falling probability; `dog` and `confident` by the model's own thresholds."""
+    """The answer for a photo: `breeds` by descending probability; `dog` and `confident` by the model's thresholds."""
 
     servable: ServableId
     dog: bool
@@ -33,7 +33,7 @@ class Classification:
     breeds: tuple[Breed, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As clients get it: {"model": {"name", "version"}, "dog", "confident", "breeds": [{"id", "name", ...}]}."""
+        """JSON for clients: {"model": {"name", "version"}, "dog", "confident", "breeds": [{"id", "name", ...}]}."""
         return {
             "model": asdict(self.servable),
             "dog": self.dog,
@@ -43,9 +43,9 @@ class Classification:
 
 
 def checked_top_k(servable: BaseServable, top_k: int | None) -> int:
-    """How many breeds to name: DEFAULT_TOP_K, or all the version knows, unless `top_k` says.
+    """The number of breeds to name: `top_k`, or DEFAULT_TOP_K, at most all of the version.
 
-    Raises FailedPrecondition when the version has no labels, InvalidArgument when it has not that many.
+    Raises FailedPrecondition if the version has no labels, InvalidArgument if it has fewer than `top_k`.
     """
     labels = servable.description.labels
     if not labels:
@@ -65,7 +65,7 @@ def checked_top_k(servable: BaseServable, top_k: int | None) -> int:
 def name_breeds(servable: BaseServable, outputs: Mapping[str, np.ndarray], row: int, top_k: int) -> Classification:
     """Name row `row` of `outputs`: `prediction` (n, classes) probabilities and, if the version has it, `dog` (n).
 
-    A version without a `dog` output never says "no dog": it has no way to know.
+    A version without the output `dog` never answers "no dog".
     """
     labels, decision = servable.description.labels, servable.description.decision
     probabilities = outputs["prediction"][row]

@@ -14,22 +14,22 @@ ModelConfig = model_server_config_pb2.ModelConfig
 
 
 def configured_models(folder: Path, file: str = "") -> list[ModelConfig]:
-    """The models of the configuration file if one is named, else every model folder. Raises InvalidArgument."""
+    """The models of the configuration file if there is one, else every model folder. Raises InvalidArgument."""
     return configs_in_file(Path(file)) if file else configs_in_folder(folder)
 
 
 def configs_in_folder(models: Path) -> list[ModelConfig]:
-    """Every model folder in `models`: one with at least one numeric folder in it. All its versions are served."""
+    """Every folder in `models` with at least one numeric folder in it, as a model with all its versions."""
     if not models.is_dir():
         return []
     return [_all_versions(child) for child in sorted(models.iterdir()) if child.is_dir() and version_folders(child)]
 
 
 class ModelFolders:
-    """The models of a folder, look after look; call it for them.
+    """Returns the models of a folder when called, remembering those of earlier calls.
 
-    A model is gone when its folder is. One whose folder is there, but empty, stays; and when no model at all is left, a disk is
-    away rather than every model unwanted: that raises InvalidArgument.
+    A model is removed with its folder; if the folder is only empty, the model stays. If no model is left at all, the disk is
+    probably not mounted: that raises InvalidArgument.
     """
 
     def __init__(self, models: Path):
@@ -52,7 +52,7 @@ def _all_versions(base_path: Path) -> ModelConfig:
 
 
 def configs_in_file(file: Path) -> list[ModelConfig]:
-    """The models of a model_config_list in protobuf's text format. Raises InvalidArgument with the parser's words."""
+    """The models of a model_config_list in protobuf's text format. Raises InvalidArgument with the parser's message."""
     server_config = model_server_config_pb2.ModelServerConfig()
     try:
         text_format.Parse(file.read_text(encoding="utf-8"), server_config)
@@ -76,7 +76,7 @@ def check_configs(configs: Sequence[ModelConfig]) -> None:
 
 
 def check_versions(config: ModelConfig) -> None:
-    """Raises InvalidArgument unless there is a version folder that the configuration's policy wants."""
+    """Raises InvalidArgument unless the configuration's version policy selects an existing version."""
     folders = version_folders(Path(config.base_path))
     if not folders:
         raise InvalidArgument(
@@ -86,12 +86,12 @@ def check_versions(config: ModelConfig) -> None:
     if not aspired_versions(config.model_version_policy, folders):
         there = ", ".join(map(str, sorted(folders)))
         raise InvalidArgument(
-            f"the model_version_policy of {config.name} wants none of the versions there are: {there}"
+            f"the model_version_policy of {config.name} selects none of the existing versions: {there}"
         )
 
 
 def to_json(configs: Sequence[ModelConfig]) -> list[dict[str, Any]]:
-    """The configurations as the log of switches keeps them, by protobuf's own names."""
+    """JSON of the configurations for the log of switches, with protobuf's field names."""
     return [json_format.MessageToDict(config, preserving_proto_field_name=True) for config in configs]
 
 

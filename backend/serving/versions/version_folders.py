@@ -13,7 +13,7 @@ SHARD = re.compile(r"variables\.data-(\d{5})-of-(\d{5})")
 
 
 def version_folders(base_path: Path) -> dict[int, Path]:
-    """The folders whose name is a number, by that number (leading zeros count for nothing: 007 is 7)."""
+    """The folders whose name is a number, by that number (leading zeros are ignored: 007 is 7)."""
     if not base_path.is_dir():
         return {}
     return {
@@ -24,7 +24,7 @@ def version_folders(base_path: Path) -> dict[int, Path]:
 
 
 def aspired_versions(policy: VersionPolicy, numbers: Iterable[int]) -> set[int]:
-    """The versions a policy wants of those there are. Without a policy: all, since comparing versions is what is done here."""
+    """The existing versions that a policy selects. Without a policy all, unlike in TensorFlow Serving, to compare versions."""
     numbers = sorted(numbers, reverse=True)
     kind = policy.WhichOneof("policy_choice")
     if kind == "latest":
@@ -35,7 +35,7 @@ def aspired_versions(policy: VersionPolicy, numbers: Iterable[int]) -> set[int]:
 
 
 def is_complete(path: Path) -> bool:
-    """Whether the graph and every shard of the variables are there."""
+    """Whether the graph and every shard of the variables exist."""
     if not (path / "saved_model.pb").is_file():
         return False
     variables = path / "variables"
@@ -47,7 +47,7 @@ def is_complete(path: Path) -> bool:
 
 
 def fingerprint(path: Path) -> tuple:
-    """Name, size and times of every file: equal for two looks between which nothing was written."""
+    """Name, size and times of every file, which are equal if nothing was written in between."""
     files = sorted(file for file in path.rglob("*") if file.is_file())
     stats = [(file.relative_to(path).as_posix(), file.stat()) for file in files]
     return tuple((name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for name, stat in stats)

@@ -14,16 +14,16 @@ from backend.serving.tensors.examples import merged
 from backend.serving.versions.servable import Servable
 
 RECORDS_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
-MAX_RECORDS = 1000  # as TensorFlow Serving has it; more fail the load
+MAX_RECORDS = 1000  # as in TensorFlow Serving; more fail the load
 
 
 def warm_up(servable: Servable) -> int:
-    """Run every record of the version's warm-up file; returns their number. A record that fails raises.
+    """Run every record of the version's warm-up file; returns their number. Raises if a record fails.
 
-    A version that names breeds also sees a photo, since for one that takes images the decoding is not in its records.
+    A version that names breeds also runs a photo: for one that takes image tensors, the records do not cover decoding.
     """
     if servable.description.labels:
-        with suppress(FailedPrecondition):  # it has labels, but no signature that takes photos
+        with suppress(FailedPrecondition):  # it has labels, but no signature for photos
             servable.run_photos(servable.photo_signature(), [_checked_photo()])
     file = servable.path / RECORDS_FILE
     if not file.exists():
@@ -35,7 +35,7 @@ def warm_up(servable: Servable) -> int:
 
 
 def _checked_photo() -> bytes:
-    """A black photo by the way of a user's: the first check loads the readers of all kinds of files, which takes 10 ms."""
+    """A black photo, checked like a user's: the first check loads the readers of all file formats, which takes 10 ms."""
     return photo.check(tf.io.encode_png(tf.zeros((1, 1, 3), tf.uint8)).numpy(), photo.PhotoLimits()).upright()
 
 
@@ -74,7 +74,7 @@ def _run_examples(servable: Servable, signature_name: str, examples: input_pb2.I
 
 
 def serialized_examples(examples: input_pb2.Input) -> list[bytes]:
-    """The tf.Examples of an Input, each with the shared context merged into it, as the graph's parser wants them."""
+    """The serialized tf.Examples of an Input, each merged with the shared context."""
     if examples.WhichOneof("kind") == "example_list_with_context":
         shared = examples.example_list_with_context
         return [merged(example, shared.context) for example in shared.examples]
