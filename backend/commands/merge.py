@@ -78,6 +78,11 @@ from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_names
     help="the network multiplies in bfloat16: several times as fast on processors that can (AMX, AVX512-BF16); --size may then "
     "be smaller than the source's",
 )
+@click.option(
+    "--second-pass",
+    is_flag=True,
+    help="run the network a second time, on the part of the photo that holds the dog, cut out in the photo's own resolution",
+)
 @click.option("--dry-run", is_flag=True, help="only print where decoding would be merged in")
 def merge(
     source: Path,

@@ -34,8 +34,10 @@ from backend.export.freezing import FrozenGraph
 from backend.serving.versions import runtimes
 from backend.serving.versions.runtimes import (
     AFTER,
+    AGAIN,
     AROUND,
     BEFORE,
+    COMBINED,
     FOLDER,
     MANIFEST,
     NETWORK,
@@ -79,23 +81,26 @@ class Steps:
 
     `before`: from its input `alias` to the network's input, shared by all signatures with that alias; None: they are the same.
     `after`: from the network's outputs to the signature's; None: they are the same ones, those named in `outputs`.
+    `again`: from its input `alias` and the network's box to the images of the second pass and their rows; None: one pass.
     """
 
     alias: str
     outputs: Sequence[str]
     before: Function | None = None
     after: Function | None = None
+    again: Function | None = None
 
 
 @dataclass(frozen=True)
 class Acceleration:
-    """A network and the signatures that use it."""
+    """A network and the signatures that use it. `combined`: from its outputs in both passes to those of one."""
 
     graph: FrozenGraph
     reference: Function
     steps: Mapping[str, Steps]
     precision: Precision = EXACT
     same_as: Path | None = None  # a version with the same network, perhaps with an OpenVINO copy
+    combined: Function | None = None
 
 
 def accelerate(version: Path, acceleration: Acceleration, report: Report = lambda _: None) -> bool:
@@ -117,7 +122,7 @@ def accelerate(version: Path, acceleration: Acceleration, report: Report = lambd
         report(f"TensorFlow runs the network: {reason}")
         return False
     manifest.write(folder)
-    _save_around(folder / AROUND, acceleration.steps)
+    _save_around(folder / AROUND, acceleration)
     report(
         f"OpenVINO runs the network in {manifest.precision}: {manifest.speedup:g} times as fast as TensorFlow, "
         f"answers within {manifest.largest_difference:.1g}"
@@ -270,8 +275,12 @@ def _cpuinfo() -> list[str]:
     return file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
 
 
-def _save_around(folder: Path, steps: Mapping[str, Steps]) -> None:
-    """Save the steps before and after the network as a SavedModel without the network."""
+def _save_around(folder: Path, acceleration: Acceleration) -> None:
+    """Save the steps before, between and after the runs of the network as a SavedModel without the network."""
+    steps = acceleration.steps
     signatures = {BEFORE + each.alias: each.before for each in steps.values() if each.before}
+    signatures |= {AGAIN + each.alias: each.again for each in steps.values() if each.again}
     signatures |= {AFTER + name: each.after for name, each in steps.items() if each.after}
+    if acceleration.combined:
+        signatures[COMBINED] = acceleration.combined
     tf.saved_model.save(tf.Module(), str(folder), signatures=signatures)

@@ -20,14 +20,15 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from backend.export import detector_outputs, layers, value_ranges
+from backend.export import detector_outputs, layers, second_pass, value_ranges
 from backend.export.acceleration import EXACT, FAST, Acceleration, Steps, takes_images_of_one_size
 from backend.export.freezing import FrozenGraph, freeze, load_signatures
 from backend.export.inspection import input_specs
 from backend.export.saved_model import write_version
+from backend.export.second_pass import SecondPass
 from backend.serving.photos.preprocessing import decode_base64
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE
-from backend.serving.versions.runtimes import IncompatibleNetwork
+from backend.serving.versions.runtimes import ROWS, SECOND, IncompatibleNetwork
 from backend.serving.versions.servable import DESCRIPTION_FILE
 
 Function = tf.types.experimental.ConcreteFunction
@@ -57,7 +58,8 @@ class Options:
     their place: the numbers that stand for black and white in the network's input; `output_range`: in its output. `softmax`:
     the class output holds logits. `labels`: names of the classes, in class order. `batch`: at most so many images of waiting
     requests share a run; 0: none. `first_class`: added to a detector's classes. `fast`: the network multiplies in bfloat16
-    where it can, and `size` may be another one than the source's.
+    where it can, and `size` may be another one than the source's. `second_pass`: the network runs again on the part with the dog,
+    with the parameters in the source's description.
     """
 
     decode: str = "base64"
@@ -78,6 +80,7 @@ class Options:
     scores: str | None = None
     first_class: int = 0
     fast: bool = False
+    second_pass: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,8 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
         report(f"images go in as numbers from {_ends(wanted)}{_origin_of_input(options, description)}")
     richest = richest_signature(signatures, place, wanted)
     names = [label["name"] for label in description.get("labels", ())] or list(options.labels)
-    merger = Merger(signatures[place.signature], signatures[richest], place, wanted, names, options)
+    passing = _second_pass(options, description, signatures[richest].structured_outputs)
+    merger = Merger(signatures[place.signature], signatures[richest], place, wanted, names, options, passing)
     if options.encode == "png":
         merger.find_output_range(description, report)
     merged = merger.signatures(richest)
@@ -142,11 +146,31 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
         description["source"] = {"merged_from": origin, "decode": options.decode}
         if wanted.size and "input_size" in description:
             description["input_size"] = list(wanted.size)
+        if passing:
+            report(f"a second pass where the box with its margin takes at most {passing.largest:.0%} of the photo")
+            decision = description["scores"]["second_pass"]["decision"]
+            description |= {"decision": decision, "second_pass": passing.to_json()}
     folder, warmup = source.resolve().parent, merger.warmup(merged)
     try:
         return write_version(folder, tf.Module(), merged, description or None, warmup, acceleration, report)
     except IncompatibleNetwork as error:
         raise MergeError(f"--fast does not pay on this machine: {error}") from error
+
+
+def _second_pass(options: Options, description: Mapping, outputs: Mapping) -> SecondPass | None:
+    """The parameters of the second pass from the source's description, if asked for. Raises MergeError if there are none."""
+    if not options.second_pass:
+        return None
+    if missing := [name for name in second_pass.NEEDED if name not in outputs]:
+        raise MergeError(
+            f"--second-pass needs a network that gives {', '.join(second_pass.NEEDED)}; missing: {', '.join(missing)}"
+        )
+    stated = description.get("scores", {}).get("second_pass")
+    if stated is None:
+        raise MergeError(
+            "--second-pass needs its parameters in the source's description: expected scores.second_pass, from `dogsnap train`"
+        )
+    return SecondPass.of(stated)
 
 
 def read_description(source: Path) -> dict:
@@ -330,7 +354,9 @@ class Merger:
         wanted: layers.ImageInput,
         names: Sequence[str],
         options: Options,
+        second_pass: SecondPass | None = None,
     ):
+        self.second_pass = second_pass
         self.place, self.wanted, self.options = place, wanted, options
         self.names = list(names)
         self.outputs = richest.structured_outputs
@@ -374,10 +400,37 @@ class Merger:
             return None
         ways = self._ways(richest)
         before = {alias: self._before(alias, decode) for alias, decode, _ in ways.values()}
-        steps = {name: self._steps(alias, before[alias], answer) for name, (alias, _, answer) in ways.items()}
-        return Acceleration(
-            self.graph, self.frozen, steps, FAST if self.options.fast else EXACT, source if self._keeps_size() else None
-        )
+        again = {alias: self._again(alias, decode) for alias, decode, _ in ways.values()} if self.second_pass else {}
+        steps = {
+            name: replace(self._steps(alias, before[alias], answer), again=again.get(alias))
+            for name, (alias, _, answer) in ways.items()
+        }
+        precision, same_as = FAST if self.options.fast else EXACT, source if self._keeps_size() else None
+        return Acceleration(self.graph, self.frozen, steps, precision, same_as, self._combined() if again else None)
+
+    def _again(self, alias: str, decode: Callable) -> Function:
+        """The signature's input and the boxes -> the images of the second pass and the photos' indices."""
+
+        def again(**inputs: tf.Tensor) -> Tensors:
+            images, rows = self.second_pass.images(decode(inputs[alias]), inputs["box"], self.wanted)
+            return {self.place.input: images, ROWS: rows}
+
+        specs = {alias: tf.TensorSpec((None,), tf.string, alias), "box": tf.TensorSpec((None, 4), tf.float32, "box")}
+        return tf.function(again, autograph=False).get_concrete_function(**specs)
+
+    def _combined(self) -> Function:
+        """The network's outputs in both passes -> the combined ones."""
+
+        def combined(**answers: tf.Tensor) -> Tensors:
+            first = {name: answers[name] for name in self.outputs}
+            second = {name: answers[SECOND + name] for name in self.outputs}
+            return self.second_pass.combined(first, second, answers[ROWS])
+
+        names = [*self.outputs, *(SECOND + name for name in self.outputs)]
+        kinds = [*self.outputs.values()] * 2
+        specs = {name: tf.TensorSpec(kind.shape, kind.dtype, name) for name, kind in zip(names, kinds, strict=True)}
+        specs[ROWS] = tf.TensorSpec((None,), tf.int64, ROWS)
+        return tf.function(combined, autograph=False).get_concrete_function(**specs)
 
     def _sized(self, graph: FrozenGraph) -> FrozenGraph:
         """The network, resized if the options give another size. Raises MergeError."""
@@ -458,7 +511,10 @@ class Merger:
             images = layers.images_from_bytes(contents, self.wanted)
             if inputs:
                 return answer(self.network(images, **inputs))
-            return answer(layers.never_empty(self.network, images))
+            answers = layers.never_empty(self.network, images)
+            if self.second_pass:
+                answers = self.second_pass.answers(self.network, answers, contents, self.wanted)
+            return answer(answers)
 
         specs = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in self.further_inputs.items()}
         return signature.get_concrete_function(**{alias: tf.TensorSpec((None,), tf.string, alias)}, **specs)

@@ -116,7 +116,8 @@ def export_classifier(
     """Write a network that gives {"breeds": logits (n, classes), "dog": logits (n, 1)} as the next version of `model_folder`.
 
     Signatures: `serving_default`, image float32 (n, h, w, 3) in [0, 1] -> prediction float32 (n, classes), probabilities
-    calibrated by `temperature`; `scores`, the same and dog float32 (n), the probability that the image shows a dog at all.
+    calibrated by `temperature`; `scores`, the same and dog float32 (n), the probability that the image shows a dog at all, and,
+    if the network gives it, box float32 (n, 4), where: left, top, right, bottom, fractions of the picture.
     Returns the version's folder.
     """
     height, width, channels = model.input_shape[1:]
@@ -125,10 +126,11 @@ def export_classifier(
     @tf.function(input_signature=[image], autograph=False)
     def scores(image: tf.Tensor) -> dict[str, tf.Tensor]:
         logits = model(image, training=False)
-        return {
+        answers = {
             "prediction": layers.softmax(logits["breeds"] / temperature),
             "dog": tf.sigmoid(tf.cast(logits["dog"][:, 0], tf.float32)),
         }
+        return answers | {name: logits[name] for name in ("box",) if name in logits}
 
     @tf.function(input_signature=[image], autograph=False)
     def serving_default(image: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -147,7 +149,7 @@ def _acceleration(scores: Callable, image: tf.TensorSpec) -> Acceleration:
     """The network of a classifier, whose signatures have no steps before or after it."""
     by_name = tf.function(lambda **inputs: scores(inputs["image"]), autograph=False)
     graph = freeze(by_name.get_concrete_function(image=image))
-    steps = {"serving_default": Steps("image", ["prediction"]), "scores": Steps("image", ["prediction", "dog"])}
+    steps = {"serving_default": Steps("image", ["prediction"]), "scores": Steps("image", list(graph.outputs))}
     return Acceleration(graph, graph.function(), steps)
 
 

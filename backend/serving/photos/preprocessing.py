@@ -55,19 +55,21 @@ def decode_for(contents: tf.Tensor, size: tuple[int, int], how: Resizing = SQUAS
     """As `decode`, but a JPEG far larger than `size` (height, width) is scaled down on the way to a resize with antialias."""
     if not how.antialias:  # without antialias, scaling first would select other pixels
         return decode(contents)
-    is_jpeg = tf.equal(tf.strings.substr(contents, 0, len(JPEG_START)), JPEG_START)
-    return tf.cond(is_jpeg, lambda: _decode_jpeg_for(contents, size), lambda: decode(contents))
+    return tf.cond(_is_jpeg(contents), lambda: _decode_jpeg_for(contents, *least_sides(size)), lambda: decode(contents))
 
 
-def _decode_jpeg_for(contents: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
-    """The factor is an attribute of the operation, so there is one operation per factor."""
-    height, width = least_sides(size)
+def _decode_jpeg_for(contents: tf.Tensor, height: int | tf.Tensor, width: int | tf.Tensor) -> tf.Tensor:
+    """Keeps at least `height` and `width` pixels. The factor is an attribute of the operation, so there is one per factor."""
     shape = tf.image.extract_jpeg_shape(contents)
     spare = tf.minimum(shape[0] // height, shape[1] // width)
     usable = tf.reduce_sum(tf.cast(spare >= JPEG_SCALES, tf.int32))
     scaled = [partial(_scaled_jpeg, contents, scale) for scale in JPEG_SCALES[1:]]
     # With no usable JPEG scale, decode at full size.
     return tf.switch_case(tf.maximum(usable - 1, 0), [partial(decode, contents), *scaled])
+
+
+def _is_jpeg(contents: tf.Tensor) -> tf.Tensor:
+    return tf.equal(tf.strings.substr(contents, 0, len(JPEG_START)), JPEG_START)
 
 
 def _scaled_jpeg(contents: tf.Tensor, scale: int) -> tf.Tensor:
@@ -112,6 +114,32 @@ def photos_to_images(contents: tf.Tensor, size: tuple[int, int], how: Resizing =
         lambda: _images_or_places(contents, size, how),
     )
     return tf.ensure_shape(images, (None, *size, 3))
+
+
+def windows_to_images(contents: tf.Tensor, windows: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+    """Cut a window out of each photo, in the photo's own resolution, and resize it.
+
+    `contents`: string (n,), photos that can be decoded. `windows`: float32 (n, 4), left, top, right and bottom as fractions of
+    the photo; at least one pixel is taken. Returns float32 (n, height, width, 3) in [0, 1].
+    """
+    kind = tf.TensorSpec((*size, 3), tf.float32)
+    return tf.map_fn(lambda each: _window(each[0], each[1], size), (contents, windows), fn_output_signature=kind)
+
+
+def _window(contents: tf.Tensor, window: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+    height, width = least_sides(size)
+    wide, high = tf.maximum(window[2] - window[0], 1e-3), tf.maximum(window[3] - window[1], 1e-3)
+    least_height, least_width = (
+        tf.cast(tf.math.ceil(least / share), tf.int32) for least, share in ((height, high), (width, wide))
+    )
+    image = tf.cond(
+        _is_jpeg(contents), lambda: _decode_jpeg_for(contents, least_height, least_width), lambda: decode(contents)
+    )
+    sides = tf.shape(image)[:2]
+    scale = tf.cast(tf.stack([sides[1], sides[0]]), tf.float32)
+    start = tf.minimum(tf.cast(window[:2] * scale, tf.int32), sides[::-1] - 1)
+    end = tf.maximum(tf.cast(tf.math.ceil(window[2:] * scale), tf.int32), start + 1)
+    return tf.ensure_shape(resize(image[start[1] : end[1], start[0] : end[0]], size), (*size, 3))
 
 
 def _images_or_places(contents: tf.Tensor, size: tuple[int, int], how: Resizing) -> tf.Tensor:

@@ -22,7 +22,8 @@ log = logging.getLogger("dogsnap.runtimes")
 
 FOLDER = Path("assets.extra") / "runtime"  # ignored by TensorFlow Serving
 MANIFEST, NETWORK, AROUND = "runtime.json", "network.xml", "around"
-BEFORE, AFTER = "before_", "after_"
+BEFORE, AGAIN, AFTER = "before_", "again_", "after_"
+COMBINED, SECOND, ROWS = "combined", "second_", "rows"
 TENSORFLOW, OPENVINO = "tensorflow", "openvino"
 EXACT, FAST = "f32", "bf16"  # OpenVINO's names of the precisions
 MOST_STREAMS = 8  # images in the network at the same time, each of which needs memory
@@ -111,11 +112,27 @@ class Accelerated:
             before = steps.get(BEFORE + alias)
             (images,) = (before(**inputs) if before else inputs).values()
             answers = self._network.run(images.numpy())
+            if AGAIN + alias in steps:
+                answers = self._after_second_pass(inputs, answers, steps[AGAIN + alias], steps[COMBINED])
             if after:
                 return after(**{name: tf.constant(value) for name, value in answers.items()})
             return {name: answers[name] for name in outputs}
 
         return run
+
+    def _after_second_pass(
+        self, inputs: Mapping[str, tf.Tensor], first: Arrays, again: Callable, combined: Callable
+    ) -> Arrays:
+        """Run the network on the windows that `again` cuts out of the photos, and combine both answers."""
+        windows = dict(again(**inputs, box=tf.constant(first["box"])))
+        rows = windows.pop(ROWS)
+        (images,) = windows.values()
+        if not len(rows):
+            return first
+        second = self._network.run(images.numpy())
+        seen = first | {SECOND + name: value for name, value in second.items()}
+        answers = combined(rows=rows, **{name: tf.constant(value) for name, value in seen.items()})
+        return {name: value.numpy() for name, value in answers.items()}
 
 
 class Weights:

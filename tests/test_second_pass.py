@@ -1,0 +1,160 @@
+"""The second pass: a dog that is small in the photo is cut out and classified again, in TensorFlow and in OpenVINO."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spotting
+import tensorflow as tf
+from exported import SIZE, network, png, run_with_tensorflow_alone
+from PIL import Image
+from spotting import PASS, photo, place
+
+from backend.export.merge import MergeError, Options, merge
+from backend.export.saved_model import export_classifier
+from backend.serving.photos.base64_text import to_web_safe_base64
+from backend.serving.photos.preprocessing import windows_to_images
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.servable import Servable
+
+FAR = photo([("blue spaniel", (200, 150, 240, 180))])
+NEAR = photo([("red hound", (10, 10, 315, 235))])
+RUNTIMES = {"tensorflow": 2, "openvino": 3}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    return spotting.versions(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def plain(made) -> Servable:
+    return load(made / "1")
+
+
+@pytest.fixture(scope="module", params=RUNTIMES)
+def twice(made, request) -> Servable:
+    servable = load(made / str(RUNTIMES[request.param]))
+    assert servable.runtime["name"] == request.param
+    return servable
+
+
+def load(folder: Path) -> Servable:
+    return Servable.load(ServableId("tiny", int(folder.name)), folder)
+
+
+def scores(servable: Servable, *photos: bytes) -> dict[str, np.ndarray]:
+    return servable.run_photos(servable.signature("scores"), list(photos))
+
+
+def test_a_small_dog_gets_a_second_pass_and_both_answers_count(plain, twice):
+    once, both = scores(plain, FAR), scores(twice, FAR)
+    assert once["prediction"][0].max() < 0.5
+    assert both["prediction"][0].argmax() == place("blue spaniel")
+    assert both["prediction"][0].max() > 0.9
+    np.testing.assert_allclose(both["prediction"].sum(), 1, atol=1e-5)
+    np.testing.assert_allclose(both["box"], once["box"], atol=0.05)
+    np.testing.assert_allclose(both["box"][0], [200 / 320, 150 / 240, 240 / 320, 180 / 240], atol=1 / SIZE[0])
+
+
+def test_the_combination_is_the_weighted_mean_of_logarithms(plain, twice):
+    first = scores(plain, FAR)
+    boxes = tf.constant(first["box"])
+    window = windows_to_images(tf.constant([FAR]), PASS.windows(boxes), SIZE)
+    second = plain.run(plain.signature("scores"), {"image": window.numpy()})
+    mixed = 0.25 * np.log(first["prediction"]) + 0.75 * np.log(second["prediction"])
+    expected = np.exp(mixed) / np.exp(mixed).sum()
+    np.testing.assert_allclose(scores(twice, FAR)["prediction"], expected, atol=0.01)
+
+
+def test_a_dog_that_fills_the_photo_gets_one_pass(plain, twice):
+    once, both = scores(plain, NEAR), scores(twice, NEAR)
+    for name, value in once.items():
+        np.testing.assert_allclose(both[name], value, atol=1e-3)
+
+
+@pytest.mark.parametrize("photos", [[], [NEAR], [FAR, NEAR, FAR], [NEAR, FAR, NEAR, NEAR]])
+def test_each_photo_of_a_request_has_the_answer_that_it_has_alone(twice, photos):
+    together = scores(twice, *photos)
+    assert together["prediction"].shape == (len(photos), 3)
+    for row, alone in enumerate(photos):
+        np.testing.assert_allclose(together["prediction"][row], scores(twice, alone)["prediction"][0], atol=1e-4)
+
+
+def test_every_signature_has_the_second_pass(twice):
+    expected = scores(twice, FAR)["prediction"]
+    text = [to_web_safe_base64(FAR)]
+    for name, value in (("serving_default", text), ("image_bytes", [FAR])):
+        signature = twice.signature(name)
+        answer = twice.run(signature, {next(iter(signature.inputs)): value})
+        assert list(answer) == ["prediction"]
+        np.testing.assert_allclose(answer["prediction"], expected, atol=1e-5)
+    assert twice.run(twice.signature("labels"), {"image": text})["labels"][0, 0] == b"blue spaniel"
+
+
+def test_a_version_describes_its_second_pass_and_has_its_own_thresholds(plain, twice):
+    assert twice.description.raw["second_pass"] == PASS.to_json()
+    assert twice.description.decision == {"dog_threshold": 0.1, "confident_threshold": 0.9}
+    assert "second_pass" not in plain.description.raw
+
+
+def test_plain_tensorflow_runs_both_passes(made):
+    script = """
+import sys
+import tensorflow as tf
+photo = tf.constant([open(sys.argv[2], "rb").read()])
+print(tf.saved_model.load(sys.argv[1]).signatures["scores"](image_bytes=photo)["prediction"].numpy()[0].tolist())
+"""
+    file = made / "far.png"
+    file.write_bytes(FAR)
+    answer = run_with_tensorflow_alone(script, made / "3", file, cwd=made)
+    np.testing.assert_allclose(eval(answer), scores(load(made / "2"), FAR)["prediction"][0], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        png(np.full((1, 1, 3), 200, np.uint8)),
+        photo([("green terrier", (4000, 20, 4300, 80))], size=(10_000, 100)),
+        photo([("green terrier", (0, 0, 20, 20))]),
+        photo([("red hound", (300, 220, 320, 240))]),
+    ],
+    ids=["one pixel", "panorama", "cut off by a corner", "cut off by the other corner"],
+)
+def test_odd_photos_get_an_ordinary_answer(twice, odd):
+    answer = scores(twice, odd)
+    np.testing.assert_allclose(answer["prediction"].sum(), 1, atol=1e-4)
+    assert np.isfinite(answer["dog"]).all()
+    left, top, right, bottom = answer["box"][0]
+    assert 0 <= left <= right <= 1
+    assert 0 <= top <= bottom <= 1
+
+
+def test_a_window_is_cut_out_in_the_photos_own_resolution():
+    pixels = np.zeros((1200, 1600, 3), np.uint8)
+    pixels[600:616, 800:816:2] = 255
+    kept = windows_to_images(tf.constant([png(pixels)]), tf.constant([[0.5, 0.5, 0.51, 616 / 1200]]), (16, 16)).numpy()
+    np.testing.assert_allclose(kept[0, :, ::2], 1)
+    np.testing.assert_allclose(kept[0, :, 1::2], 0)
+
+
+def test_a_jpeg_is_scaled_down_only_as_far_as_the_window_allows():
+    file = io.BytesIO()
+    pixels = np.kron(np.random.default_rng(3).integers(0, 255, (150, 200, 3), np.uint8), np.ones((8, 8, 1), np.uint8))
+    Image.fromarray(pixels).save(file, "JPEG", quality=98, subsampling=0)
+    windows = tf.constant([[0.25, 0.25, 0.265625, 0.265625], [0.0, 0.0, 1.0, 1.0]])
+    small, whole = windows_to_images(tf.constant([file.getvalue()] * 2), windows, SIZE).numpy()
+    expected = tf.image.resize(pixels[300:319, 400:425], SIZE, antialias=True) / 255
+    np.testing.assert_allclose(small, expected, atol=0.04)
+    np.testing.assert_allclose(whole, tf.image.resize(pixels, SIZE, antialias=True) / 255, atol=0.1)
+
+
+def test_a_second_pass_needs_a_network_that_gives_a_box(tmp_path):
+    with pytest.raises(MergeError, match="needs a network that gives prediction, dog, box; missing: box"):
+        merge(export_classifier(network(), 1.0, {}, tmp_path / "tiny"), Options(second_pass=True))
+
+
+def test_a_second_pass_needs_its_parameters(tmp_path):
+    with pytest.raises(MergeError, match="needs its parameters in the source's description"):
+        merge(spotting.export(tmp_path / "tiny", second_pass=None), Options(second_pass=True))
