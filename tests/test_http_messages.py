@@ -29,7 +29,7 @@ def read_slowly(connection: socket.socket, received: bytearray) -> None:
 def test_an_answer_is_sent_to_the_end_as_long_as_its_client_goes_on_reading(monkeypatch):
     monkeypatch.setattr(http_messages, "SEND_SECONDS", SEND_SECONDS)
     app = Flask("large")
-    http_messages.prepare(app, Settings())
+    http_messages.init_app(app, Settings())
     app.add_url_rule("/", view_func=lambda: Response(BODY))
     ours, clients = socket.socketpair()
     received = bytearray()

@@ -65,7 +65,7 @@ def test_the_list_shows_every_version_and_what_sends_requests_to_it(server):
 def test_a_label_is_set_moved_removed_and_brought_back(server):
     assert "label beta of half: none -> 1 (switch" in said(server, "label", "set", "beta", "1")
     assert "label beta of half: 1 -> 2 (switch" in said(server, "label", "move", "beta", "2")
-    assert "nothing to do" in said(server, "label", "set", "beta", "2")
+    assert "nothing to change" in said(server, "label", "set", "beta", "2")
     assert "label beta of half: 2 -> none" in said(server, "label", "remove", "beta")
     assert "label beta of half: none -> 2" in said(server, "undo")
     assert "label beta of half: 2 -> 1" in said(server, "undo")

@@ -282,7 +282,7 @@ def test_trouble_with_the_folders_is_told_once_and_what_is_loaded_goes_on(made, 
     repository.scan(skip_settling=True)
     file.write_text("model_config_list { config { what", encoding="utf-8")
     for _ in range(3):
-        repository._look_safely()
+        repository._scan_safely()
     assert ask(repository) == 1
     assert caplog.text.count("expected a model_config_list in protobuf's text format") == 1
 
