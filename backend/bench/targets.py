@@ -351,11 +351,11 @@ def photo(bench: Bench) -> Iterator[PerformanceTarget]:
     small, big = bench.photos[0], photos.from_phone()
     bench.say(f"the large photo has 12 megapixels and {len(big) / 1e6:.1f} MB")
     rest = bench.target(PLAIN)
-    doors: dict[str, tuple[str, Callable[[bytes], str]]] = {
+    apis: dict[str, tuple[str, Callable[[bytes], str]]] = {
         "the app": (f"{bench.server.url}/api/classify", _app_body),
         "TensorFlow Serving REST": (rest.url, lambda each: rest.body([each])),
     }
-    for name, (url, body) in doors.items():
+    for name, (url, body) in apis.items():
         more, memory = _cost_of_big(bench, url, body(small), body(big))
         yield PerformanceTarget(
             "photo", f"processor time of 12 megapixels more than of 299 x 299, {name}", 75.0, False, more, "ms"

@@ -68,7 +68,7 @@ def _digest(text: str) -> bytes:
 def _check_local(settings: Settings, address: str, headers: Mapping[str, str]) -> None:
     if not is_loopback(settings.host):
         raise PermissionDenied(
-            f"this server listens on {settings.host or 'every interface'} and has no token, so that nobody may administer it; "
+            f"this server listens on {settings.host or 'every interface'} and has no token, so it cannot be administered; "
             f"start it with {TOKEN}, or with --host 127.0.0.1"
         )
     if not is_loopback(address):

@@ -73,7 +73,7 @@ def version_header(servable: ServableId) -> dict[str, str]:
 
 
 def error_response(error: DogsnapError) -> Response:
-    """The one error body: {"error": sentence, "request_id": id}."""
+    """The error body of all protocols: {"error": message, "request_id": id}."""
     if isinstance(error, TooLarge):
         _drain()
     message = error.message.encode(

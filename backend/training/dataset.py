@@ -64,7 +64,7 @@ def check_folders(folders: list[str], labels: list[dict]) -> None:
     expected, received = {label["id"] for label in labels}, {folder.partition("-")[0] for folder in folders}
     if extra := sorted(received - expected):
         raise DatasetError(
-            f"class folder {extra[0]} is not among the model's {len(expected)} breeds; remove it or train anew"
+            f"class folder {extra[0]} is not among the model's {len(expected)} breeds; remove it or train again"
         )
     if missing := sorted(expected - received):
         raise DatasetError(f"no class folder for breed {missing[0]}; expected all {len(expected)} breeds of the model")

@@ -46,8 +46,8 @@ def train(
 ) -> keras.Model:
     """Train `recipe` and return the model in float32, its weights averaged over the last steps.
 
-    `scenes`: photos of anything but dogs. Where the starting weights have holes, these stand for the photos that the weights
-    came from; without them the training photos do, which costs a point of top-1 before training.
+    `scenes`: photos of anything but dogs. If the starting weights have holes, these replace the photos that the weights were
+    trained on; without them the training photos do, which costs a point of top-1 before training.
     `folder` keeps a file per finished stage and the checkpoint of the running one: called again with the same folder it goes
     on where it stopped. Raises ValueError when `folder` belongs to another recipe, the weights do not fit, or the loss stops
     being a number.

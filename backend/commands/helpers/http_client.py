@@ -11,7 +11,7 @@ TIMEOUT_SECONDS = 30.0
 
 
 class Remote:
-    """A running server's /api/admin. Every failure is a click.ClickException with one sentence."""
+    """A client of a server's /api/admin. Failures raise click.ClickException."""
 
     def __init__(self, url: str, token: str = ""):
         self.url = url.rstrip("/")

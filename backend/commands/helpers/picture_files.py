@@ -13,7 +13,7 @@ from backend.files import PHOTO_ENDINGS, is_photo, replacing
 Ask = Callable[[dict[str, Any]], Mapping[str, Any]]
 PICTURE = "output_bytes"
 MADE_BY = "`dogsnap merge --decode bytes --encode png` made"
-# In the sentence of TensorFlow Serving, and of ours, about {"b64": ...}.
+# Part of the error message about {"b64": ...} of TensorFlow Serving and this server.
 WANTS_NUMBERS = "Type: Object is not of expected type"
 
 
@@ -78,7 +78,7 @@ def _translated(picture: Path, signature_name: str, ask: Ask) -> bytes:
 
 
 def picture_of(answer: Mapping[str, Any]) -> bytes:
-    """The bytes of the one picture in a row-form answer. Raises click.ClickException in a sentence for any other answer."""
+    """The bytes of the only picture in a row-form answer. Raises click.ClickException for any other answer."""
     rows = answer.get("predictions") if isinstance(answer, Mapping) else None
     if not isinstance(rows, list) or len(rows) != 1:
         raise click.ClickException(f"expected an answer with one row of predictions, received {_short(answer)}")

@@ -141,4 +141,4 @@ def _number(kind: str, contents: bytes, place: int) -> int:
 
 def _refuse_more(what: str, count: int, most: int, things: str) -> None:
     if count > most:
-        raise UnsupportedPhoto(f"expected {what} at most {most} {things}, received more; save it anew and send that")
+        raise UnsupportedPhoto(f"expected {what} at most {most} {things}, received more; save it again and send that")

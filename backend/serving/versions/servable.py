@@ -20,7 +20,7 @@ from backend.serving.versions import checksums, runtimes, sessions
 
 PHOTO_SIGNATURES = ("scores", "image_bytes", DEFAULT_SIGNATURE)  # in the order of preference
 DESCRIPTION_FILE = Path("assets.extra") / "dogsnap.json"
-# A kernel that fails with one of these was given bad input: the graph has nothing else to fail on.
+# Errors of operations that mean bad input: a graph has no other reason to fail with them.
 INPUT_ERRORS = (
     tf.errors.InvalidArgumentError,
     tf.errors.OutOfRangeError,
@@ -33,7 +33,7 @@ INPUT_ERRORS = (
 
 @dataclass(frozen=True)
 class Description:
-    """What a version says about itself in assets.extra/dogsnap.json; empty for a SavedModel without that file.
+    """The description of a version in assets.extra/dogsnap.json; empty for a SavedModel without that file.
 
     `labels`: one {"id", "name", "name_zh"} per class, in class order. `input_size`: (height, width) of the network.
     `decision`: the thresholds in [0, 1] of the answers "dog" and "confident".
@@ -56,7 +56,7 @@ class Description:
 
 
 def _check_description(raw: Mapping[str, Any], file: Path) -> None:
-    """Raises ValueError when what names the answers is not whole: better no version than one that fails on every photo."""
+    """Raises ValueError if labels or thresholds are incomplete, since every photo would fail."""
     labels, decision = raw.get("labels", ()), raw.get("decision", {})
     if any("id" not in label or "name" not in label for label in labels):
         raise ValueError(f"{file}: expected an id and a name in every label")
@@ -66,14 +66,14 @@ def _check_description(raw: Mapping[str, Any], file: Path) -> None:
 
 
 class BaseServable:
-    """What is asked of a version wherever it runs: its signatures, what it says about itself, and how it takes photos.
+    """A version, wherever it runs: its signatures, its description, and how it takes photos.
 
-    A kind of servable adds `run`.
+    Subclasses implement `run`.
     """
 
     # Whether inputs have to be of their declared shapes; else the graph decides, as in TensorFlow Serving.
     holds_shapes = True
-    # Where its labels come from, for who finds none.
+    # Where labels are expected, for error messages.
     label_source = "its assets.extra/dogsnap.json"
 
     def __init__(
@@ -93,24 +93,24 @@ class BaseServable:
         self._check_labels()
 
     def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Run one signature on `inputs` (alias -> array of the declared dtype) and give every output.
+        """Run a signature on `inputs` (alias -> array of the declared dtype) and return every output.
 
-        Strings are object arrays of bytes on both sides. Raises InvalidArgument with the failing operation's sentence
+        Strings are object arrays of bytes on both sides. Raises InvalidArgument with the failing operation's message
         when the graph cannot take these values.
         """
         raise NotImplementedError
 
     def signature(self, name: str = "") -> Signature:
-        """The signature of that name, the default one for "". Raises UnknownSignature listing what there is."""
+        """The signature with that name, the default one for "". Raises UnknownSignature with the existing names."""
         name = name or DEFAULT_SIGNATURE
         if name not in self.signatures:
             raise UnknownSignature(name, list(self.signatures))
         return self.signatures[name]
 
     def of_bytes(self, signature: Signature) -> Signature | None:
-        """The signature that takes bytes of files where `signature` takes them as base64 text; None where there is none.
+        """The counterpart of `signature` with file bytes in place of base64 text; None if there is none.
 
-        Only merging is known to make two that answer the same.
+        Only merged versions have such pairs.
         """
         is_merged = self.description.raw.get("source", {}).get("decode") == "base64"
         other = self.signatures.get("".join(signature.inputs) + BYTES_SUFFIX)
@@ -118,7 +118,7 @@ class BaseServable:
         return other if is_merged and is_same else None
 
     def _check_labels(self) -> None:
-        """A version whose labels do not fit its outputs would name wrong breeds; it is better not loaded."""
+        """Raises ValueError if the labels do not fit the outputs, since breeds would be named wrongly."""
         labels = len(self.description.labels)
         for signature in self.signatures.values():
             classes = signature.outputs["prediction"].shape.as_list() if "prediction" in signature.outputs else []
@@ -128,7 +128,7 @@ class BaseServable:
                 )
 
     def photo_signature(self) -> Signature:
-        """The signature that names breeds: "scores" if the version has it, since it alone can say "no dog"."""
+        """The signature that names breeds: preferably "scores", the only one that can answer "no dog"."""
         for name in PHOTO_SIGNATURES:
             signature = self.signatures.get(name)
             if signature and len(signature.inputs) == 1 and "prediction" in signature.outputs:
@@ -139,10 +139,10 @@ class BaseServable:
         )
 
     def run_photos(self, signature: Signature, photos: Sequence[bytes]) -> dict[str, np.ndarray]:
-        """Run a signature with one input on photos (bytes as `Photo.upright` gives them), one row of output for each.
+        """Run a signature with one input on photos (bytes from `Photo.upright`), one row of output for each.
 
-        What the input is decides what it gets: the file's bytes, base64 text, or the decoded and resized image.
-        Raises FailedPrecondition for a signature that takes none of these.
+        Depending on its type, the input gets the file's bytes, base64 text, or the decoded and resized image.
+        Raises FailedPrecondition for any other input.
         """
         if len(signature.inputs) != 1:
             raise FailedPrecondition(
@@ -193,7 +193,7 @@ def _rows(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 class Servable(BaseServable):
-    """A SavedModel in memory. One copy serves all threads: running a signature changes nothing in it."""
+    """A loaded SavedModel. Thread-safe: running a signature does not change it."""
 
     def __init__(self, identity: ServableId, path: Path, loaded: Any, signature_defs: Mapping[str, Any]):
         self.path = path
@@ -204,9 +204,9 @@ class Servable(BaseServable):
 
     @classmethod
     def load(cls, identity: ServableId, path: Path) -> "Servable":
-        """Load `path`, with the runtime that it brings along if that can run it.
+        """Load `path`, with its OpenVINO network if possible.
 
-        Raises FailedPrecondition for a changed file; what TensorFlow raises for a damaged one comes through.
+        Raises FailedPrecondition for a changed file, and TensorFlow's errors for a damaged one.
         """
         checksums.verify(path)
         graphs = _graphs(path)
@@ -235,7 +235,7 @@ _IMAGE_FUNCTIONS: dict[tuple[int, int], Any] = {}
 
 
 def _photos_to_images(size: tuple[int, int]) -> Any:
-    """The shared preprocessing as one graph, since op by op it would hold Python's lock between the operations."""
+    """The shared preprocessing as one graph: eagerly, it would take Python's lock between the operations."""
     if size not in _IMAGE_FUNCTIONS:
         _IMAGE_FUNCTIONS[size] = tf.function(
             lambda contents: preprocessing.photos_to_images(contents, size),
@@ -252,7 +252,7 @@ def _graphs(path: Path) -> Sequence[meta_graph_pb2.MetaGraphDef]:
 
 
 def _copied(definitions: Mapping[str, meta_graph_pb2.SignatureDef]) -> dict[str, meta_graph_pb2.SignatureDef]:
-    """A part of a message keeps the whole of it in memory, here the constants of a frozen network; a copy does not."""
+    """Copies of the definitions, since a part of a protobuf message keeps the whole one in memory, with all constants."""
     return {
         name: meta_graph_pb2.SignatureDef.FromString(each.SerializeToString()) for name, each in definitions.items()
     }
@@ -270,7 +270,7 @@ def _specs(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, tf.Tenso
 
 
 def _to_numpy(tensor: tf.Tensor | np.ndarray) -> np.ndarray:
-    """A string scalar comes as bare bytes from TensorFlow; everything here is an array."""
+    """An output as an array; TensorFlow returns a string scalar as bytes."""
     if isinstance(tensor, np.ndarray):
         return tensor
     return np.asarray(tensor.numpy(), dtype=object if tensor.dtype == tf.string else None)
@@ -294,11 +294,11 @@ def _translated(error: tf.errors.OpError, note: str = "") -> DogsnapError:
     return Internal(kernel_sentence(error.message))
 
 
-# Lines that TensorFlow puts around an operation's sentence: where the graph was built, which is of no use to a caller.
+# Lines that TensorFlow adds to an operation's message: where the graph was built.
 TRACE_LINE = re.compile(r"Graph execution error:|Detected at node |\s*File \"|<stack traces unavailable>|\s*$")
 
 
 def kernel_sentence(message: str) -> str:
-    """The operation's own sentence, without the trace around it."""
+    """The operation's message without TensorFlow's trace."""
     lines = [line for line in message.splitlines() if not TRACE_LINE.match(line)]
     return re.sub(r"\s+", " ", re.sub(r"\[Op:[^\]]*\]", "", " ".join(lines))).strip()
