@@ -42,6 +42,12 @@ class UnsupportedPhoto(InvalidArgument):
     http_status = 415
 
 
+class PhotoRefused(InvalidArgument):
+    """The photo did not pass the content check."""
+
+    http_status = 422
+
+
 class UnsupportedMediaType(InvalidArgument):
     """The body has a media type that this route does not accept."""
 

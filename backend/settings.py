@@ -90,6 +90,11 @@ class Settings:
     rate_limit_storage: str = setting(
         "memory://", "where the rate limits are counted; `redis://host:6379` shares them between servers", secret=True
     )
+    content_check: str = setting(
+        "",
+        "URL of a service that decides whether a photo sent to /api/classify may be classified, as WeChat's img_sec_check",
+        secret=True,
+    )
     tls_cert: str = setting("", "file with the certificate chain (PEM) for HTTPS and gRPC; needs --tls-key")
     tls_key: str = setting("", "file with the private key (PEM) of --tls-cert")
     log_format: str = setting("text", "`text`: one line per event; `json`: one JSON object per event")

@@ -12,6 +12,7 @@ from colour_photos import BLUE, GREEN, RED, encode, huge_png, plain
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from tiny_models import colours, with_levels
 
 PHOTOS = {
     "red dog": encode(plain(RED), "JPEG"),
@@ -107,6 +108,53 @@ def test_a_dark_photo_shows_no_dog(colour_server):
     answer = classify(colour_server, {"image": text(encode(plain((2, 2, 2)), "JPEG"))}).json()
     assert answer["dog"] is False
     assert answer["confident"] is False
+
+
+LEVELS = {
+    "breed": ((200, 0, 0), ["c1"]),
+    "group": ((200, 200, 0), ["c1", "c2"]),
+    "set": ((200, 0, 200), ["c1", "c3"]),
+    "unknown": ((150, 150, 150), ["c1", "c2", "c3"]),
+    "no_dog": ((2, 2, 2), None),
+}
+
+
+@pytest.fixture(scope="module")
+def levels_server(start_server, tmp_path_factory):
+    models = tmp_path_factory.mktemp("levels")
+    with_levels(colours(models / "inception_v3") / "2", 3)
+    return start_server(models, lasting=True)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_version_with_levels_tells_the_one_that_holds(levels_server, level):
+    colour, held = LEVELS[level]
+    answer = classify(levels_server, {"image": text(encode(plain(colour), "PNG"))}).json()
+    assert (answer["level"], answer["box"]) == (level, None)
+    assert answer["set"] == held or (level == "unknown" and set(answer["set"]) == set(held))
+    assert answer["confident"] is (level == "breed")
+    assert answer["dog"] is (level != "no_dog")
+
+
+def test_the_group_comes_with_its_names_members_probability_and_differences(levels_server):
+    answer = classify(levels_server, {"image": text(encode(plain((200, 200, 0)), "PNG"))}).json()
+    assert answer["group"].pop("probability") == pytest.approx(1, abs=1e-3)
+    assert answer["group"] == {
+        "id": "warm",
+        "name": "warm dog",
+        "name_zh": "暖色犬",
+        "members": ["c1", "c2"],
+        "difference": "By hue.",
+        "difference_zh": "",
+    }
+    blue = classify(levels_server, {"image": text(PHOTOS["blue dog"])}).json()
+    assert (blue["level"], blue["group"]) == ("breed", None)
+
+
+def test_a_version_without_levels_answers_by_its_own_threshold(levels_server):
+    for colour, level in (((200, 0, 0), "breed"), ((200, 200, 0), "unsure"), ((2, 2, 2), "no_dog")):
+        answer = classify(levels_server, {"image": text(encode(plain(colour), "PNG")), "version": 2}).json()
+        assert [answer[name] for name in ("level", "group", "set", "box")] == [level, None, None, None]
 
 
 def test_the_request_id_of_the_client_is_kept_if_it_is_sane(colour_server):

@@ -172,3 +172,17 @@ def test_look_alikes_are_other_known_classes():
         others = breed["look_alikes"]
         assert len(set(others)) == len(others) <= 4, breed["id"]
         assert set(others) <= BY_ID.keys() - {breed["id"]}, breed["id"]
+
+
+def test_groups_of_look_alikes_are_described_in_both_languages() -> None:
+    groups = json.loads((MODELS / "groups.json").read_text(encoding="utf-8"))
+    known = {breed["id"] for breed in BREEDS}
+    assert len({group["id"] for group in groups}) == len(groups)
+    for group in groups:
+        assert len(group["members"]) >= 2, group["id"]
+        assert set(group["members"]) <= known, group["id"]
+        assert ("name" in group) == ("name_zh" in group), group["id"]
+        assert 20 < len(group["difference"]) <= 230, group["id"]
+        assert 5 < len(group["difference_zh"]) <= 120, group["id"]
+        assert not re.search(r"[\u4e00-\u9fff]", group["difference"]), group["id"]
+        assert re.search(r"[\u4e00-\u9fff]", group["difference_zh"]), group["id"]

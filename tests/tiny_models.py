@@ -83,6 +83,19 @@ def confused(version: Path, number: int) -> Path:
     return copy
 
 
+def with_levels(version: Path, number: int) -> Path:
+    """A copy of a version that tells colours apart, under another number: red and green dogs are a group, and grey is unknown."""
+    copy = Path(shutil.copytree(version, version.with_name(str(number))))
+    file = copy / DESCRIPTION_FILE
+    description = json.loads(file.read_text(encoding="utf-8"))
+    thresholds = {"confident_threshold": 0.9, "group_threshold": 0.8, "set_threshold": 0.1, "unknown_threshold": 0.3}
+    description["decision"].update(thresholds)
+    group = {"id": "warm", "name": "warm dog", "name_zh": "暖色犬", "members": ["c1", "c2"], "difference": "By hue."}
+    file.write_text(json.dumps({**description, "groups": [group]}), encoding="utf-8")
+    checksums.write(copy)
+    return copy
+
+
 def several(folder: Path) -> Path:
     """Two inputs, `a` (n) float32 and `b` (n) int32; two outputs, `sum` (n) and `product` (n)."""
 

@@ -25,6 +25,11 @@ from backend.errors import DogsnapError
     type=PATH,
     help="folder with photos without a dog; those not used in training are evaluated",
 )
+@click.option(
+    "--other-dogs",
+    type=PATH,
+    help="folder with photos of dogs of breeds outside VERSION, one folder per breed; the answers are counted",
+)
 @click.option("--limit", type=click.IntRange(min=1), help="at most this many photos, evenly spread")
 @json_option
 @click.option("--picture", type=PATH, help="write a PNG with the confusion matrix and the reliability diagram")
@@ -43,13 +48,14 @@ def _evaluate(
     data: Path,
     list_name: str,
     not_dogs: Path | None,
+    other_dogs: Path | None,
     limit: int | None,
     json_file: Path | None,
     picture: Path | None,
 ) -> None:
     import numpy as np
 
-    from backend.training import dataset, evaluation, plots, scoring
+    from backend.training import dataset, evaluation, levels, plots, scoring
 
     exported = scoring.ExportedVersion.load(version)
     labels, decision = exported.description["labels"], exported.description["decision"]
@@ -60,6 +66,12 @@ def _evaluate(
     scores["dogs"] = evaluation.dog_report(dog, decision["dog_threshold"], shows_dog=True)
     click.echo(f"{version} on {len(examples)} photos of {data}\n{evaluation.as_text(scores)}")
     click.echo(f"called a dog                {scores['dogs']['called_dog']:.2%}")
+    claimed = exported.servable.description.levels
+    if claimed is not None:
+        scores["levels"] = levels.report(claimed, probabilities, breeds, dog >= decision["dog_threshold"])
+        click.echo(levels.as_text(scores["levels"]))
+    if other_dogs:
+        scores["other_dogs"] = _other_dogs(exported, claimed, other_dogs)
     if not_dogs:
         others = dataset.readable_photos(dataset.every_second_photo(not_dogs, 1), click.echo)
         _, dog = scoring.answers(exported, others)
@@ -71,6 +83,21 @@ def _evaluate(
         json_file.write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if picture:
         plots.draw(probabilities, breeds, labels, picture)
+
+
+def _other_dogs(exported: Any, claimed: Any, folder: Path) -> dict:
+    """What is told of dogs of breeds that the version does not know: shares of the levels, and what they are surely taken for."""
+    from backend.training import dataset, levels, scoring
+
+    if claimed is None:
+        raise ValueError(f"--other-dogs: {exported.path} has no levels that could tell a breed unknown")
+    photos = dataset.readable_photos(dataset.photos_below(folder), click.echo)
+    probabilities, _ = scoring.answers(exported, photos)
+    scores = levels.report_unknown(
+        claimed, probabilities, [photo.parent.name for photo in photos], exported.description["labels"]
+    )
+    click.echo(f"{len(photos)} photos of {folder}\n{levels.unknown_as_text(scores)}")
+    return scores
 
 
 def _examples(data: Path, list_name: str, labels: list[dict], limit: int | None) -> list:

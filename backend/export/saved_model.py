@@ -3,8 +3,9 @@
 import errno
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import keras
@@ -26,6 +27,9 @@ from backend.training.architectures import (
     cyclegan_generator,
     load_stored_weights,
 )
+from backend.training.levels import named_groups
+
+GROUPS_FILE = "groups.json"
 
 
 class ExportError(ValueError):
@@ -35,6 +39,7 @@ class ExportError(ValueError):
 def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[str], None] = lambda _: None) -> Path:
     """Build the next version of models/<name> from the files in `artefacts`: float16 weights, labels, recipe, scores.
 
+    Groups of look-alikes get their names from groups.json in the parent folder of `artefacts`.
     Returns the version's folder; `report` is told the runtime. Raises ExportError for missing files, or those of another
     network.
     """
@@ -56,12 +61,18 @@ def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[st
         "model": name,
         "labels": labels,
         "input_size": list(size),
-        "decision": {key: calibration[key] for key in ("dog_threshold", "confident_threshold")},
+        "decision": {name: value for name, value in calibration.items() if name.endswith("_threshold")},
+        "groups": _groups(calibration.get("groups", ()), artefacts.parent / GROUPS_FILE, labels),
         "recipe": recipe,
         "scores": scores,
         "source": {"weights": STORED_WEIGHTS, "exported_by": "dogsnap export"},
     }
     return export_classifier(model, calibration["temperature"], description, models / name, report)
+
+
+def _groups(groups: Sequence[Sequence[str]], file: Path, labels: Sequence[Mapping]) -> list[dict]:
+    written = _read_json(file) if file.is_file() else []
+    return [asdict(group) for group in named_groups(groups, written, labels)]
 
 
 def export_generator(name: str, recipe: Mapping, artefacts: Path, models: Path) -> Path:

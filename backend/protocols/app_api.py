@@ -5,6 +5,7 @@ from typing import Any
 from flask import Blueprint, Response, g, request
 
 from backend.errors import InvalidArgument, Unavailable
+from backend.middleware.content_check import ContentCheck
 from backend.middleware.http_messages import (
     check_form_size,
     contents_of,
@@ -17,6 +18,7 @@ from backend.middleware.overload import PROTOCOLS
 from backend.protocols.fields import TEXT, WHOLE
 from backend.serving.inference.predictor import Predictor
 from backend.serving.photos.base64_text import decode_base64
+from backend.serving.photos.photo import check
 from backend.serving.repository.model import ModelSpec
 from backend.serving.repository.repository import Repository
 from backend.settings import Settings
@@ -28,12 +30,15 @@ FIELDS = {"top_k": WHOLE, "model": TEXT, "version": WHOLE, "label": TEXT}
 
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
+    content_check = ContentCheck(settings.content_check) if settings.content_check else None
     routes = Blueprint("app_api", __name__, url_prefix="/api")
 
     @routes.post("/classify")
     def classify() -> Response:
         photo, received = _photo_and_fields(settings)
         fields = {name: kind.check(name, received.get(name)) for name, kind in FIELDS.items()}
+        if content_check is not None:
+            content_check.require_passed(check(photo, predictor.photo_limits))
         result = predictor.classify(photo, _spec(fields, predictor), fields["top_k"], PROTOCOL)
         return json_response({**result.to_json(), "request_id": g.request_id})
 

@@ -18,6 +18,7 @@ from backend.middleware.rate_limits import KEY_HEADER
 from backend.protocols import admin, app_api, generated_clients, tf_serving_rest
 from backend.protocols.fields import TEXT, WHOLE, Kind
 from backend.protocols.web_app import HEADERS
+from backend.serving.versions.levels import Level
 from backend.settings import MEBIBYTE, Settings, table, variable
 
 PAGE = Path(__file__).parent.parent / "web" / "docs"
@@ -49,12 +50,39 @@ def a_list(items: Schema) -> dict[str, Any]:
 
 NAME, NUMBER, ANYTHING = {"type": "string"}, {"type": "integer"}, {}
 ERROR = an_object(error={"type": "string", "minLength": 1}, request_id={"type": "string", "minLength": 1})
-BREED = an_object(id=NAME, name=NAME, name_zh=NAME, probability={"type": "number", "minimum": 0, "maximum": 1.000001})
+SHARE = {"type": "number", "minimum": 0, "maximum": 1.000001}
+BREED = an_object(id=NAME, name=NAME, name_zh=NAME, probability=SHARE)
+GROUP = an_object(
+    id=NAME, name=NAME, name_zh=NAME, members=a_list(NAME), probability=SHARE, difference=NAME, difference_zh=NAME
+)
+LEVELS = {
+    "enum": [level.value for level in Level],
+    "description": "what the answer claims: one breed; a group of look-alikes; that the breed is one of `set`; not sure; "
+    "a dog of a breed that the model does not know; no dog",
+}
 CLASSIFICATION = an_object(
     model=an_object(name=NAME, version=NUMBER),
     dog={"type": ["boolean", "null"]},
     confident={"type": ["boolean", "null"]},
+    level=LEVELS,
     breeds=a_list(BREED),
+    group={
+        **GROUP,
+        "type": ["object", "null"],
+        "description": "the look-alikes to which the first breed belongs, their probability in all, and how to tell them apart",
+    },
+    set={
+        "type": ["array", "null"],
+        "items": NAME,
+        "description": "ids of the breeds of which one is right in 95 % of photos",
+    },
+    box={
+        "type": ["array", "null"],
+        "items": SHARE,
+        "minItems": 4,
+        "maxItems": 4,
+        "description": "where the dog is: left, top, right, bottom, as fractions of the upright photo",
+    },
     request_id=NAME,
 )
 CLASSES = {
@@ -147,7 +175,7 @@ def operations(settings: Settings) -> dict[str, Operation]:
         "app_api.classify": Operation(
             "name the breed in a photo",
             CLASSIFICATION,
-            refusals=(400, 404, 413, 415),
+            refusals=(400, 404, 413, 415, *((422,) if settings.content_check else ())),
             bodies=photo_bodies(settings),
             query=app_api.FIELDS,
         ),

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from backend.files import replacing
 from backend.serving.photos.preprocessing import decode
-from backend.training import evaluation
+from backend.training import evaluation, levels
 from backend.training.architectures import (
     ARCHITECTURES,
     STORED_WEIGHTS,
@@ -50,14 +50,16 @@ def finish(
     breeds, logits, dog = raw_answers(model, validation, recipe)
     calibration = evaluation.calibrate(logits, breeds, dog, others)
     probabilities = evaluation.softmax(logits / calibration.temperature)
-    validated = evaluation.report(probabilities, breeds, labels, calibration.confident_threshold)
+    crops = np.zeros(len(breeds), bool)  # none of them is a whole picture
+    claims = levels.fit(probabilities, breeds, crops, labels)
+    validated = evaluation.report(probabilities, breeds, labels, claims["confident_threshold"])
     out.mkdir(parents=True, exist_ok=True)
     # Weights and their thresholds are replaced together, after everything is measured.
     with replacing(out / STORED_WEIGHTS) as weights:
         save_stored_weights(model, recipe.architecture, weights)
         stored = evaluation.softmax(stored_answers(model, recipe, validation, weights) / calibration.temperature)
         scores = {
-            "calibration": evaluation.as_json(calibration),
+            "calibration": {**evaluation.as_json(calibration), **claims},
             "validation": validated,
             "float16": evaluation.cost_of_storing(probabilities, stored, breeds),
         }

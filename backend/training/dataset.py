@@ -11,6 +11,8 @@ from PIL import Image
 
 KINDS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")  # what TensorFlow decodes, by Pillow's names; it reads more
 
+PHOTO_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
+
 
 class DatasetError(ValueError):
     """The data folder has another layout than expected; the message says what to do."""
@@ -173,7 +175,12 @@ def _fault(path: Path) -> str | None:
 
 def every_second_photo(folder: Path, first: int) -> list[Path]:
     """Every second photo below `folder` by name, from the `first` (0 or 1): one half for training, one for evaluation."""
-    photos = sorted(path for path in folder.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg", ".png"))
+    return photos_below(folder)[first::2]
+
+
+def photos_below(folder: Path) -> list[Path]:
+    """Every photo below `folder`, by name. Raises DatasetError where there is none."""
+    photos = sorted(path for path in folder.rglob("*") if path.suffix.lower() in PHOTO_SUFFIXES)
     if not photos:
-        raise DatasetError(f"{folder} holds no photo; expected .jpg or .png files")
-    return photos[first::2]
+        raise DatasetError(f"{folder} holds no photo; expected {', '.join(PHOTO_SUFFIXES)} files")
+    return photos

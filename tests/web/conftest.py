@@ -4,6 +4,7 @@ The phone is driven as a person would: by what can be seen and tapped. Nothing o
 """
 
 import base64
+import io
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import requests
 from phone import DEVICES, Phone
+from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 from real_model import built_models
 
@@ -23,7 +25,15 @@ CHROMIUM_FLAGS = (
     "--disable-component-update --disable-sync --host-resolver-rules=MAP\tphone.test\t127.0.0.1"
 )
 MOST_PHOTOS_TRIED = 60
-CLEARLY_SURE, CLEARLY_UNSURE = 0.97, 0.4
+# The states of the result page: the server's level, and a folder of photos that has many of them.
+STATES = {
+    "shown": ("breed", "stanford_dogs"),
+    "group": ("group", "stanford_dogs"),
+    "set": ("set", "other_dogs"),
+    "unsure": ("unsure", "other_dogs"),
+    "unknown": ("unknown", "other_dogs"),
+    "noDog": ("no_dog", "not_dogs"),
+}
 
 
 @pytest.fixture(scope="session")
@@ -74,11 +84,11 @@ def open_phone(browser: Browser, app_server) -> Iterator[Callable[..., Phone]]:
 
 @pytest.fixture(scope="session")
 def photo_that_is(app_server, data_dir) -> Callable[[str], Path]:
-    """A function that finds a photo which the server itself clearly takes for "shown", "unsure" or "noDog"."""
+    """A function that finds a photo which the server itself clearly answers so: one of STATES."""
     found: dict[str, Path | None] = {}
 
     def photo_that_is(state: str) -> Path:
-        folder = data_dir / ("not_dogs" if state == "noDog" else "stanford_dogs") / "images"
+        folder = data_dir / STATES[state][1] / "images"
         if state not in found:
             found[state] = next((photo for photo in some(folder) if clear_state(app_server.url, photo) == state), None)
         if found[state] is None:
@@ -95,17 +105,22 @@ def dog(photo_that_is) -> Path:
 
 def some(folder: Path) -> list[Path]:
     """Photos of the folder, spread over all breeds."""
-    photos = sorted(folder.rglob("*.jpg"))
+    photos = sorted(path for path in folder.rglob("*") if path.suffix in (".jpg", ".webp"))
     return photos[:: max(1, len(photos) // MOST_PHOTOS_TRIED)][:MOST_PHOTOS_TRIED]
 
 
 def clear_state(url: str, photo: Path) -> str:
-    """What the app will show for a photo; empty for one so near a limit that the app's smaller copy could cross it."""
-    body = {"image": base64.b64encode(photo.read_bytes()).decode()}
+    """What the app shows for a photo; empty if a smaller copy, as the app sends, is answered otherwise."""
+    small = io.BytesIO()
+    with Image.open(photo) as image:
+        copy = image.convert("RGB")
+    copy.thumbnail((640, 640))
+    copy.save(small, "JPEG", quality=70)
+    states = {state_of(url, contents) for contents in (photo.read_bytes(), small.getvalue())}
+    return states.pop() if len(states) == 1 else ""
+
+
+def state_of(url: str, contents: bytes) -> str:
+    body = {"image": base64.b64encode(contents).decode()}
     answer = requests.post(f"{url}/api/classify", json=body, timeout=60).json()
-    best = answer["breeds"][0]["probability"]
-    if not answer["dog"]:
-        return "noDog"
-    if answer["confident"]:
-        return "shown" if best > CLEARLY_SURE else ""
-    return "unsure" if best < CLEARLY_UNSURE else ""
+    return next(state for state, (level, _) in STATES.items() if level == answer["level"])

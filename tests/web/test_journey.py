@@ -69,45 +69,84 @@ def test_snap_result_breed_history_reload_and_delete(open_phone, dog, device, th
     phone.screen.locator(".empty").wait_for()
 
 
+HEADLINES = {
+    "unsure": ("不太确定", "Not sure"),
+    "unknown": ("可能是我不认识的品种", "Perhaps a breed I do not know"),
+    "noDog": ("没看到狗", "No dog seen"),
+}
+
+
 @DEVICES
 @THEMES
-@pytest.mark.parametrize("state", ["unsure", "noDog"])
-def test_an_unsure_answer_and_no_dog_say_so_and_what_to_do(open_phone, photo_that_is, device, theme, state):
+@pytest.mark.parametrize("state", HEADLINES)
+def test_an_answer_that_is_not_sure_says_so_and_what_to_do(open_phone, photo_that_is, device, theme, state):
     phone = open_phone(device, color_scheme=theme)
     assert phone.snap(photo_that_is(state)) == state
-    assert phone.headline() == {
-        ("phone", "unsure"): "不太确定", ("desktop", "unsure"): "Not sure",
-        ("phone", "noDog"): "没看到狗", ("desktop", "noDog"): "No dog seen",
-    }[device, state]  # fmt: skip
-    assert len(phone.rows()) == (3 if state == "unsure" else 0)
+    assert phone.headline() == HEADLINES[state][device == "desktop"]
+    assert len(phone.rows()) == (0 if state == "noDog" else 3)
     assert phone.screen.locator(".tip").count() == 4
     assert phone.screen.get_by_role("button", name=phone.words["share"], exact=True).count() == 0
     phone.shoot(f"{device}-{theme}-result-{state}")
 
 
-def test_the_history_says_of_every_photo_what_was_seen_in_it(open_phone, dog, photo_that_is):
+@DEVICES
+@THEMES
+def test_a_group_is_named_with_its_members_and_how_to_tell_them_apart(open_phone, photo_that_is, device, theme):
+    phone = open_phone(device, color_scheme=theme)
+    with phone.page.expect_response("**/api/classify") as response:
+        assert phone.snap(photo_that_is("group")) == "group"
+    group = response.value.json()["group"]
+    language = "name_zh" if device == "phone" else "name"
+    assert phone.headline().casefold() == group[language].casefold()
+    named = [breed[language] for breed in response.value.json()["breeds"] if breed["id"] in group["members"]]
+    assert [name.casefold() for name in phone.rows()] == [name.casefold() for name in named]
+    told = phone.screen.locator(".difference").all_inner_texts()
+    assert len("".join(told)) > 10
+    if group["difference"]:
+        assert told == [group["difference_zh" if device == "phone" else "difference"]]
+    phone.button("share").wait_for()
+    phone.shoot(f"{device}-{theme}-result-group")
+
+
+@DEVICES
+@THEMES
+def test_a_set_shows_its_breeds_and_what_tells_them_apart(open_phone, photo_that_is, device, theme):
+    phone = open_phone(device, color_scheme=theme)
+    with phone.page.expect_response("**/api/classify") as response:
+        assert phone.snap(photo_that_is("set")) == "set"
+    held = response.value.json()["set"]
+    rows = phone.rows()
+    assert len(rows) == len(held)
+    assert phone.headline() == rows[0] if len(rows) == 1 else phone.headline() not in rows
+    if len(rows) > 1:
+        phone.screen.locator(".difference").first.wait_for()
+    phone.shoot(f"{device}-{theme}-result-set")
+
+
+def test_the_history_keeps_what_was_told_of_every_photo(open_phone, photo_that_is):
     phone = open_phone()
-    phone.snap(dog)
-    breed = phone.headline()
-    for state in ("unsure", "noDog"):
-        phone.back()
+    told = {}
+    for state in ("shown", "group", "set", "unknown", "noDog"):
         phone.snap(photo_that_is(state))
-    phone.back()
-    assert phone.screen.locator(".recent-name").all_inner_texts() == ["没看到狗", "不太确定", breed]
+        told[state] = phone.headline(), phone.rows(), phone.screen.locator(".difference").all_inner_texts()
+        phone.back()
+    newest = list(reversed(told))
+    assert phone.screen.locator(".recent-name").all_inner_texts() == [told[state][0] for state in newest[:4]]
     phone.tap("history")
-    names = phone.screen.locator(".entry .name").all_inner_texts()
-    assert (names[0], names[1][:4], names[2]) == ("没看到狗", "不太确定", breed)
+    assert phone.screen.locator(".entry .name").all_inner_texts() == [told[state][0] for state in newest]
     phone.shoot("phone-light-history-all-kinds")
-    phone.tap(phone.screen.locator(".open").first)
-    assert phone.wait_for_answer() == "noDog"
-    assert phone.screen.locator(".tip").count() == 4
-    assert phone.shown_picture(".photo")["width"] > 0
-    assert phone.classify_requests() == 3
-    phone.back()
+    for number, state in enumerate(newest):
+        phone.tap(phone.screen.locator(".open").nth(number))
+        assert phone.wait_for_answer() == state
+        phone.page.wait_for_timeout(200)
+        assert (phone.headline(), phone.rows()) == told[state][:2]
+        assert phone.shown_picture(".photo-picture")["width"] > 0
+        phone.back()
+    assert phone.classify_requests() == len(told)
     phone.tap(phone.button("remove").first)
     phone.confirm("delete")
-    phone.screen.locator(".entry").nth(2).wait_for(state="detached")
-    assert phone.screen.locator(".entry").count() == 2
+    phone.screen.locator(".entry").nth(4).wait_for(state="detached")
+    assert phone.screen.locator(".entry").count() == 4
 
 
 def test_a_phone_keeps_its_random_key_until_all_is_deleted(open_phone, dog):

@@ -23,11 +23,15 @@ def all_pages(dog, photo_that_is):
     def all_pages(phone, look) -> None:
         phone.button("camera").wait_for()
         look("home")
-        for state in ("unsure", "noDog", "shown"):
+        for state in ("unknown", "noDog", "set", "group", "shown"):
             assert phone.snap(photo_that_is(state)) == state
             look(f"result-{state}")
             if state != "shown":
                 phone.back()
+        phone.tap(phone.screen.locator(".frame-button"))
+        phone.screen.locator(".frame").wait_for()
+        look("frame")
+        phone.back()
         phone.tap(phone.screen.locator(".row").first)
         phone.screen.locator(".facts").wait_for()
         look("breed")
@@ -105,7 +109,7 @@ def test_the_answer_arrives_without_moving_anything(open_phone, dog, photo_that_
             new PerformanceObserver(add).observe({type: 'layout-shift', buffered: true})
         }"""
     )
-    for state in ("shown", "unsure", "noDog"):
+    for state in ("shown", "group", "set", "unknown", "noDog"):
         assert phone.snap(photo_that_is(state)) == state
         phone.page.wait_for_timeout(200)
         phone.back()

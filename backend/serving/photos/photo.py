@@ -74,6 +74,23 @@ class Photo:
         except Exception as error:  # decoders raise many types for damaged bytes
             raise _damaged(error) from error
 
+    def small_jpeg(self, longest: int, quality: int) -> bytes:
+        """A JPEG of the upright photo without EXIF and comments, longest side at most `longest` pixels.
+
+        `quality`: 1 to 95. Raises UnsupportedPhoto for damaged pixels.
+        """
+        image = _open(self.contents)
+        orientation = _orientation(image)
+        try:
+            upright = _turned(_to_rgb(_reduced(_loaded(image, longest), longest)), orientation)
+            upright.thumbnail((longest, longest))
+            upright.info.clear()  # a comment would be written again
+            small = io.BytesIO()
+            upright.save(small, "JPEG", quality=quality)
+        except Exception as error:  # decoders raise many types for damaged bytes
+            raise _damaged(error) from error
+        return small.getvalue()
+
 
 def check(contents: bytes, limits: PhotoLimits) -> Photo:
     """Read the header of a photo: kind, dimensions, pixel count.

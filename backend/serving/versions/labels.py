@@ -1,13 +1,14 @@
 """Names the classes: from probabilities to the best breeds or "no dog", with the labels stored in the version."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from backend.errors import FailedPrecondition, InvalidArgument
 from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.levels import Claim, Group, Level
 from backend.serving.versions.servable import BaseServable
 
 DEFAULT_TOP_K = 5
@@ -25,20 +26,33 @@ class Breed:
 
 @dataclass(frozen=True)
 class Classification:
-    """The answer for a photo: `breeds` by descending probability; `dog` and `confident` by the model's thresholds."""
+    """The answer for a photo: `breeds` by descending probability; `dog` and `confident` by the model's thresholds.
+
+    `group`: the look-alikes to which the first breed belongs, with the sum of their probabilities. `held`: ids of the breeds of
+    which one is right in 95 % of photos. Both None where the version has no levels or sees no dog. `box`: where the dog is: left,
+    top, right, bottom, as fractions of the upright photo; None where the version does not say.
+    """
 
     servable: ServableId
     dog: bool
     confident: bool
+    level: Level
     breeds: tuple[Breed, ...]
+    group: tuple[Group, float] | None = None
+    held: tuple[str, ...] | None = None
+    box: tuple[float, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """JSON for clients: {"model": {"name", "version"}, "dog", "confident", "breeds": [{"id", "name", ...}]}."""
+        """JSON for clients; backend/README.md lists the fields."""
         return {
             "model": asdict(self.servable),
             "dog": self.dog,
             "confident": self.confident,
+            "level": self.level,
             "breeds": [asdict(breed) for breed in self.breeds],
+            "group": self.group and {**asdict(self.group[0]), "probability": self.group[1]},
+            "set": self.held,
+            "box": self.box,
         }
 
 
@@ -71,12 +85,29 @@ def name_breeds(servable: BaseServable, outputs: Mapping[str, np.ndarray], row: 
     probabilities = outputs["prediction"][row]
     best = np.argsort(-probabilities, kind="stable")[:top_k]
     dog = float(outputs["dog"][row]) >= decision["dog_threshold"] if "dog" in outputs else True
-    return Classification(
+    confident = float(probabilities[best[0]]) >= decision["confident_threshold"]
+    answer = Classification(
         servable=servable.id,
         dog=dog,
-        confident=float(probabilities[best[0]]) >= decision["confident_threshold"],
+        confident=confident,
+        level=(Level.BREED if confident else Level.UNSURE) if dog else Level.NO_DOG,
         breeds=tuple(_breed(labels[index], probabilities[index]) for index in best),
     )
+    if not dog:
+        return answer
+    answer = replace(answer, box=_box(outputs, row))
+    levels = servable.description.levels
+    return answer if levels is None else _claiming(answer, levels.claim(probabilities), labels)
+
+
+def _claiming(answer: Classification, claim: Claim, labels: Sequence[Mapping[str, str]]) -> Classification:
+    group = claim.group and (claim.group, claim.group_probability)
+    held = tuple(labels[index]["id"] for index in claim.held)
+    return replace(answer, level=claim.level, confident=claim.level is Level.BREED, group=group, held=held)
+
+
+def _box(outputs: Mapping[str, np.ndarray], row: int) -> tuple[float, ...] | None:
+    return tuple(float(side) for side in outputs["box"][row]) if "box" in outputs else None
 
 
 def _breed(label: Mapping[str, str], probability: np.floating) -> Breed:

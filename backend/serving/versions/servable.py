@@ -17,6 +17,7 @@ from backend.serving.photos.base64_text import to_web_safe_base64
 from backend.serving.photos.photo_values import Decoding
 from backend.serving.tensors.signatures import BYTES_SUFFIX, DEFAULT_SIGNATURE, ServableId, Signature, UnknownSignature
 from backend.serving.versions import checksums, runtimes, sessions
+from backend.serving.versions.levels import Levels
 
 PHOTO_SIGNATURES = ("scores", "image_bytes", DEFAULT_SIGNATURE)  # in the order of preference
 DESCRIPTION_FILE = Path("assets.extra") / "dogsnap.json"
@@ -36,12 +37,13 @@ class Description:
     """The description of a version in assets.extra/dogsnap.json; empty for a SavedModel without that file.
 
     `labels`: one {"id", "name", "name_zh"} per class, in class order. `input_size`: (height, width) of the network.
-    `decision`: the thresholds in [0, 1] of the answers "dog" and "confident".
+    `decision`: the thresholds in [0, 1] of the answers "dog" and "confident". `levels`: what else its answers may claim.
     """
 
     labels: tuple[Mapping[str, str], ...] = ()
     input_size: tuple[int, int] | None = None
     decision: Mapping[str, float] = field(default_factory=dict)
+    levels: Levels | None = None
     raw: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -52,7 +54,12 @@ class Description:
         raw = json.loads(file.read_text(encoding="utf-8"))
         size = raw.get("input_size")
         _check_description(raw, file)
-        return cls(tuple(raw.get("labels", ())), tuple(size) if size else None, raw.get("decision", {}), raw)
+        try:
+            levels = Levels.read(raw)
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from error
+        size = tuple(size) if size else None
+        return cls(tuple(raw.get("labels", ())), size, raw.get("decision", {}), levels, raw)
 
 
 def _check_description(raw: Mapping[str, Any], file: Path) -> None:

@@ -210,13 +210,20 @@ function showTrial(photo, answers) {
 
 function oneAnswer(answer) {
   const [best] = answer.breeds;
-  const verdict = [answer.dog ? "a dog" : "no dog", answer.confident ? "sure" : "not sure", `${answer.milliseconds.toFixed(0)} ms`];
+  const verdict = [answer.dog ? "a dog" : "no dog", answer.confident ? "sure" : "not sure", ...claimed(answer), `${answer.milliseconds.toFixed(0)} ms`];
   return element("div", [
     element("h3", nameOf(answer)),
     element("p", [element("strong", best.name), ` ${percent(best.probability)}`]),
     element("meter", [], { value: best.probability, title: percent(best.probability) }),
     element("p", verdict.join(", "), { className: "note" }),
   ]);
+}
+
+// What the answer claims beside the first breed: nothing for a version without levels.
+function claimed({ level, group, set, breeds }) {
+  if (level === "group") return [`one of the group ${group.name} (${percent(group.probability)})`];
+  if (level === "set") return [`one of: ${breeds.filter(({ id }) => set.includes(id)).map(({ name }) => name).join("; ")}`];
+  return level === "unknown" ? ["perhaps a breed it does not know"] : [];
 }
 
 const nameOf = ({ model }) => `${model.name} version ${model.version}`;

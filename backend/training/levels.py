@@ -1,0 +1,231 @@
+"""Finds what a version's answers may claim: its groups of look-alikes, and the thresholds of breed, group, set and unknown.
+
+It works on the probabilities of validation photos; what a claim is, `serving/versions/levels.py` says.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from backend.serving.versions.levels import Group, Level, Levels, top_z_score
+
+CONFUSED = 0.02  # mean probability that goes to the other of two breeds, from which on they are grouped
+LARGEST_GROUP = 4  # more breeds are no answer to "which breed is it"
+BREED_PRECISION = 0.98  # of answers that are sure of the breed
+SURE_PRECISION = 0.975  # of all that are sure of breed or group; asked is 0.97
+COVERAGE = 0.95  # share of photos whose set holds the right breed
+UNKNOWN_SHARE = 0.03  # of known dogs that may be told to be of an unknown breed; asked is less than 5 %
+
+
+def fit(probabilities: np.ndarray, breeds: np.ndarray, whole: np.ndarray, labels: Sequence[Mapping[str, str]]) -> dict:
+    """Groups (lists of ids) and thresholds, as they are stored with the calibration; see `find_groups` and `fit_decision`.
+
+    `probabilities` (n, classes) of validation photos of `breeds` int (n,), whole pictures where `whole` bool (n,).
+    """
+    groups = find_groups(probabilities, breeds)
+    named = [[labels[place]["id"] for place in group] for group in groups]
+    return {**fit_decision(probabilities, breeds, groups, whole), "groups": named}
+
+
+def find_groups(probabilities: np.ndarray, breeds: np.ndarray) -> list[list[int]]:
+    """Breeds that are confused with each other, as lists of places in the class order: average linkage (UPGMA).
+
+    `probabilities` (n, classes) of photos whose breeds are `breeds` int (n,). How far two breeds are confused is the mean
+    probability that the photos of each give to the other; between two groups, the mean over all pairs. The two that are
+    confused most are joined, until none are by CONFUSED or all would be larger than LARGEST_GROUP.
+    """
+    confusion = _confusion(probabilities, breeds)
+    groups = [[place] for place in range(len(confusion))]
+    while True:
+        pairs = [
+            (confusion[np.ix_(one, other)].mean(), first, second)
+            for first, one in enumerate(groups)
+            for second, other in enumerate(groups[:first])
+            if len(one) + len(other) <= LARGEST_GROUP
+        ]
+        most, first, second = max(pairs, default=(0.0, 0, 0))
+        if most < CONFUSED:
+            return sorted(sorted(group) for group in groups if len(group) > 1)
+        groups[second] += groups.pop(first)
+
+
+def _confusion(probabilities: np.ndarray, breeds: np.ndarray) -> np.ndarray:
+    """Symmetric, (classes, classes), zero on the diagonal."""
+    classes = probabilities.shape[1]
+    means = np.zeros((classes, classes))
+    for breed in np.unique(breeds):
+        means[breed] = probabilities[breeds == breed].mean(0)
+    confusion = (means + means.T) / 2
+    np.fill_diagonal(confusion, 0.0)
+    return confusion
+
+
+def fit_decision(
+    probabilities: np.ndarray, breeds: np.ndarray, groups: Sequence[Sequence[int]], whole: np.ndarray
+) -> dict[str, float]:
+    """The thresholds of `Levels`, on validation photos: crops, and whole pictures where `whole` bool (n,) is true.
+
+    The precisions hold for each of the two kinds. Sets are those of Sadinle et al. (2019), "least ambiguous set-valued
+    classifiers": every breed whose probability reaches a threshold, which split conformal prediction takes from the
+    probabilities of the right breeds (Angelopoulos and Bates, 2023, section 1). People send whole pictures, so these calibrate
+    it where there are any; on crops more sets hold the right breed. Lab note: adaptive sets (APS; RAPS of five strengths) were
+    no smaller at the same coverage: 2.5 to 4.6 breeds (67 without regularisation) where these have 2.4.
+    """
+    top = probabilities.max(-1)
+    right = probabilities.argmax(-1) == breeds
+    unknown = float(np.quantile(top_z_score(probabilities), UNKNOWN_SHARE))
+    confident = threshold_for(top, right, BREED_PRECISION, whole)
+    shared, held = _of_groups(probabilities, breeds, groups)
+    sure = top >= confident
+    # An answer that is sure of the breed is right or wrong as a breed whatever the threshold of groups.
+    group = threshold_for(np.where(sure, 2.0, shared), np.where(sure, right, held), SURE_PRECISION, whole)
+    return {
+        "confident_threshold": round(confident, 4),
+        "group_threshold": round(min(group, 1.0), 4),
+        "set_threshold": set_threshold(
+            *((probabilities[whole], breeds[whole]) if whole.any() else (probabilities, breeds))
+        ),
+        "unknown_threshold": round(unknown, 4),
+    }
+
+
+def _of_groups(
+    probabilities: np.ndarray, breeds: np.ndarray, groups: Sequence[Sequence[int]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The probability of the group of each photo's first breed (n,), and whether it holds the right one; 0 for none."""
+    same = np.zeros((probabilities.shape[1],) * 2, bool)
+    for group in groups:
+        same[np.ix_(group, group)] = True
+    members = same[probabilities.argmax(-1)]
+    return (probabilities * members).sum(-1), members[np.arange(len(breeds)), breeds]
+
+
+def threshold_for(scores: np.ndarray, right: np.ndarray, precision: float, kinds: np.ndarray) -> float:
+    """The smallest score from which on `precision` of the answers are right, among each of the `kinds` (n,); 1 for none."""
+    return max(_threshold(scores[kinds == kind], right[kinds == kind], precision) for kind in np.unique(kinds))
+
+
+def _threshold(scores: np.ndarray, right: np.ndarray, precision: float) -> float:
+    order = np.argsort(-scores, kind="stable")
+    shares = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
+    enough = np.flatnonzero(shares >= precision)
+    return float(scores[order][enough[-1]]) if enough.size else 1.0
+
+
+def set_threshold(probabilities: np.ndarray, breeds: np.ndarray) -> float:
+    """The probability that the right breed reaches in COVERAGE of exchangeable photos: the conformal quantile of n of them."""
+    given = np.sort(probabilities[np.arange(len(breeds)), breeds])
+    left_out = int(np.floor((len(given) + 1) * (1 - COVERAGE)))
+    return round(float(given[left_out - 1]), 5) if left_out else 0.0
+
+
+def named_groups(
+    groups: Sequence[Sequence[str]], written: Sequence[Mapping], labels: Sequence[Mapping[str, str]]
+) -> list[Group]:
+    """Groups of ids with the names and differences that somebody wrote for them: models/groups.json.
+
+    What is `written` of breeds holds for some of them as well; of several, that of the fewest breeds is taken, each once.
+    A group without a written name is called after its members: "A, B or C".
+    """
+    names = {label["id"]: label for label in labels}
+    left = sorted(written, key=lambda each: len(each["members"]))
+    found = []
+    for members in groups:
+        fitting = next((each for each in left if set(members) <= set(each["members"])), None)
+        left = [each for each in left if each is not fitting]
+        own = {
+            "id": "-".join(members),
+            "name": _either([names[member]["name"] for member in members], ", ", " or "),
+            "name_zh": _either([names[member].get("name_zh", "") for member in members], "、", "或"),
+        }
+        found.append(Group(**{**own, **(fitting or {}), "members": tuple(members)}))
+    return found
+
+
+def _either(names: Sequence[str], comma: str, last: str) -> str:
+    return last.join([comma.join(names[:-1]), names[-1]])
+
+
+def report(levels: Levels, probabilities: np.ndarray, breeds: np.ndarray, is_dog: np.ndarray) -> dict:
+    """How often each level is told of photos of dogs, and how often it is right there; ready for JSON.
+
+    `probabilities` (n, classes), `breeds` int (n,) places in the class order; `is_dog` bool (n,): the version sees a dog. Right
+    is a breed, group or set that holds the true breed. `coverage` and `mean_set_size` are of the sets of all photos with a dog.
+    """
+    claims = [levels.claim(row) for row in probabilities]
+    held = np.array([breed in claim.held for claim, breed in zip(claims, breeds, strict=True)])
+    told = np.where(is_dog, [claim.level for claim in claims], Level.NO_DOG)
+    right = np.where(told == Level.SET, held, _right(levels, claims, probabilities, breeds))
+    sure = np.isin(told, (Level.BREED, Level.GROUP))
+    shares = {
+        level.value: {"share": _share(told == level), "right": _share(right[told == level])}
+        for level in (Level.BREED, Level.GROUP, Level.SET)
+    }
+    others = {level.value: {"share": _share(told == level)} for level in (Level.UNSURE, Level.UNKNOWN, Level.NO_DOG)}
+    return {
+        **shares,
+        **others,
+        "sure": {"share": _share(sure), "right": _share(right[sure])},
+        "coverage": _share(held[is_dog]),
+        "mean_set_size": round(float(np.mean([len(claim.held) for claim in claims])), 3),
+    }
+
+
+def _right(levels: Levels, claims: Sequence, probabilities: np.ndarray, breeds: np.ndarray) -> np.ndarray:
+    """Whether breed or group of a claim is the right one (n,)."""
+    first = probabilities.argmax(-1)
+    return np.array(
+        [
+            levels.ids[breed] in claim.group.members if claim.level == Level.GROUP else breed == top
+            for claim, breed, top in zip(claims, breeds, first, strict=True)
+        ]
+    )
+
+
+def as_text(scores: Mapping) -> str:
+    """The report for a reader at a terminal."""
+    lines = [
+        f"{level:12} {scores[level]['share']:7.1%} of the photos" + _precision(scores[level])
+        for level in (*Level, "sure")
+    ]
+    return "\n".join(
+        [*lines, f"sets hold the right breed in {scores['coverage']:.1%}; mean size {scores['mean_set_size']}"]
+    )
+
+
+def report_unknown(levels: Levels, probabilities: np.ndarray, true: Sequence[str], labels: Sequence[Mapping]) -> dict:
+    """What is told of dogs whose breeds the version does not know; ready for JSON.
+
+    `probabilities` (n, classes); `true`: the name of each dog's breed. `taken_for`: the sure answers, the most frequent first.
+    """
+    claims = [levels.claim(row) for row in probabilities]
+    names = [labels[claim.held[0]]["name"] for claim in claims]
+    sure = Counter(
+        (breed, claim.level.value, claim.group.name if claim.level == Level.GROUP else name)
+        for breed, claim, name in zip(true, claims, names, strict=True)
+        if claim.level in (Level.BREED, Level.GROUP)
+    )
+    return {
+        "photos": len(claims),
+        **{level.value: _share(np.array([claim.level == level for claim in claims])) for level in Level},
+        "taken_for": [
+            {"is": breed, "level": level, "taken_for": name, "times": times}
+            for (breed, level, name), times in sure.most_common()
+        ],
+    }
+
+
+def unknown_as_text(scores: Mapping) -> str:
+    """The same for a reader at a terminal, with the ten most frequent."""
+    shares = ", ".join(f"{level} {scores[level]:.1%}" for level in Level if scores[level])
+    pairs = [f"{each['is']} for {each['taken_for']} ({each['times']})" for each in scores["taken_for"][:10]]
+    return f"told of breeds it does not know: {shares}\nsurely taken: {'; '.join(pairs) or 'none'}"
+
+
+def _precision(level: Mapping) -> str:
+    return f", right {level['right']:.1%}" if level.get("right") is not None else ""
+
+
+def _share(hits: np.ndarray) -> float | None:
+    return round(float(hits.mean()), 4) if len(hits) else None

@@ -1,0 +1,152 @@
+"""The optional content check: what is sent to whose service, and what its answers mean."""
+
+import base64
+import io
+import json
+import threading
+from collections.abc import Iterator
+from email import message_from_bytes
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import colour_photos
+import pytest
+import requests
+from colour_photos import RED, encode, plain
+from PIL import Image
+
+# As https://api.weixin.qq.com/wxa/img_sec_check answered: recorded.
+PASSED = {"errcode": 0, "errmsg": "ok"}
+RISKY = {"errcode": 87014, "errmsg": "risky content rid: 5f0a1b2c-1d2e3f40-5a6b7c8d"}
+NO_TOKEN = {"errcode": 40001, "errmsg": "invalid credential, access_token is invalid or not latest rid: 5f0a1b2c"}
+GPS_TAG, ORIENTATION_TAG = 0x8825, 0x0112
+
+
+class FakeService(ThreadingHTTPServer):
+    """Keeps what it is sent and gives the next of its recorded answers; None: it hangs up."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), FakeHandler)
+        self.received: list[tuple[str, dict[str, str], bytes]] = []
+        self.answer: dict | bytes | None = PASSED
+        self.status = 200
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/wxa/img_sec_check?access_token=SECRET"
+
+
+class FakeHandler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.received.append((self.path, dict(self.headers), body))
+        if self.server.answer is None:
+            return
+        answer = self.server.answer
+        answer = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        self.send_response(self.server.status)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[FakeService]:
+    with FakeService() as service:
+        thread = threading.Thread(target=service.serve_forever)
+        thread.start()
+        yield service
+        service.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def checked_server(start_server, colour_models, service):
+    return start_server(colour_models, "--content-check", service.url, lasting=True)
+
+
+@pytest.fixture(autouse=True)
+def fresh(service) -> None:
+    service.received.clear()
+    service.answer, service.status = PASSED, 200
+
+
+def classify(server, photo: bytes) -> requests.Response:
+    body = {"image": base64.b64encode(photo).decode()}
+    return requests.post(f"{server.url}/api/classify", json=body, timeout=60, headers={"X-Request-Key": "mine"})
+
+
+def sent_photo(service: FakeService) -> Image.Image:
+    ((_, headers, body),) = service.received
+    message = message_from_bytes(f"Content-Type: {headers['Content-Type']}\r\n\r\n".encode() + body)
+    (part,) = message.get_payload()
+    assert part.get_param("name", header="content-disposition") == "media"
+    assert part.get_content_type() == "image/jpeg"
+    return Image.open(io.BytesIO(part.get_payload(decode=True)))
+
+
+def test_a_photo_that_passes_is_classified(checked_server, service):
+    answer = classify(checked_server, encode(plain(RED), "JPEG"))
+    assert (answer.status_code, answer.json()["breeds"][0]["id"]) == (200, "c1")
+    assert service.received[0][0] == "/wxa/img_sec_check?access_token=SECRET"
+
+
+def test_a_photo_that_does_not_pass_is_refused_with_a_status_of_its_own(checked_server, service):
+    service.answer = RISKY
+    answer = classify(checked_server, encode(plain(RED), "JPEG"))
+    assert answer.status_code == 422
+    assert answer.json()["error"] == "the photo did not pass the content check; choose another one"
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [(NO_TOKEN, 200), (None, 200), (b"<html>", 200), ([], 200), ({"errmsg": "ok"}, 200), (PASSED, 500)],
+    ids=["no token", "hung up", "no JSON", "a list", "no errcode", "status 500"],
+)
+def test_without_a_usable_answer_no_photo_is_classified_and_the_url_stays_secret(
+    checked_server, service, answer, status
+):
+    service.answer, service.status = answer, status
+    refused = classify(checked_server, encode(plain(RED), "JPEG"))
+    assert refused.status_code == 503
+    assert refused.headers["Retry-After"]
+    assert "content check is not available" in refused.json()["error"]
+    assert "SECRET" not in refused.text
+
+
+def test_a_small_upright_jpeg_without_exif_is_sent_and_nothing_about_the_sender(checked_server, service):
+    photo = Image.new("RGB", (3000, 1500), RED)
+    photo.paste((0, 0, 255), (0, 0, 1500, 1500))
+    exif = Image.Exif()
+    exif[ORIENTATION_TAG] = 6  # stored on its side
+    exif.get_ifd(GPS_TAG)[1] = "N"
+    file = io.BytesIO()
+    photo.save(file, "JPEG", exif=exif, comment=b"taken at home")
+    assert classify(checked_server, file.getvalue()).status_code == 200
+    with sent_photo(service) as sent:
+        assert (sent.format, sent.size) == ("JPEG", (375, 750))
+        assert sent.getpixel((10, 10))[2] > 200  # blue is on top
+        assert not sent.getexif()
+        assert "comment" not in sent.info
+    _, headers, body = service.received[0]
+    assert {"x-request-key", "x-api-key", "x-forwarded-for", "cookie"}.isdisjoint(name.lower() for name in headers)
+    assert len(body) < 1_000_000
+
+
+@pytest.mark.parametrize("kind", colour_photos.every_kind())
+def test_photos_of_every_kind_are_sent_as_jpeg(checked_server, service, kind):
+    assert classify(checked_server, colour_photos.every_kind()[kind]).status_code == 200
+    with sent_photo(service) as sent:
+        assert sent.format == "JPEG"
+
+
+@pytest.mark.parametrize("photo", [b"no photo", colour_photos.huge_png(20_000, 20_000)], ids=["text", "too large"])
+def test_what_is_no_photo_is_refused_before_anything_is_sent(checked_server, service, photo):
+    assert classify(checked_server, photo).status_code in (413, 415)
+    assert service.received == []
+
+
+def test_nothing_is_sent_unless_a_url_is_set(colour_server, service):
+    assert classify(colour_server, encode(plain(RED), "JPEG")).status_code == 200
+    assert service.received == []
