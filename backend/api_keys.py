@@ -6,6 +6,7 @@ Which requests need a key is decided in `middleware/rate_limits.py`.
 import hashlib
 import hmac
 import json
+import logging
 import os
 import re
 import secrets
@@ -18,7 +19,10 @@ from pathlib import Path
 from backend.errors import InvalidArgument, NotFound
 from backend.files import replacing
 
+log = logging.getLogger("dogsnap.keys")
+
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+DIGEST = re.compile(r"[0-9a-f]{64}")
 # A key has 256 random bits, so a plain SHA-256 is enough: there is nothing to guess, unlike with passwords.
 KEY_BYTES = 32
 PREFIX = "dogsnap_"  # by which secret scanners recognise a leaked key
@@ -42,8 +46,11 @@ def read(file: Path) -> list[Key]:
     if not file.exists():
         return []
     try:
-        return [Key(**row) for row in json.loads(file.read_text(encoding="utf-8"))["keys"]]
-    except (ValueError, TypeError, KeyError) as error:
+        keys = [Key(**row) for row in json.loads(file.read_text(encoding="utf-8"))["keys"]]
+        if not all(NAME.fullmatch(key.name) and DIGEST.fullmatch(key.sha256) for key in keys):
+            raise ValueError("a name or a SHA-256 is of another form")
+        return keys
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InvalidArgument(f"{file} is not a key file ({error}); `dogsnap keys add` writes one") from None
 
 
@@ -79,8 +86,9 @@ def _write(file: Path, keys: Sequence[Key]) -> None:
 
 
 class KeyFile:
-    """The keys in the file, which is reloaded when it changes: a removed key is refused from the next request on.
-    Thread-safe.
+    """The keys in the file, which is reloaded when it changes: a removed key is refused from the next request on. Thread-safe.
+
+    Without the file no key is valid; while it cannot be read, its last keys are. Either is logged once.
     """
 
     def __init__(self, file: Path):
@@ -88,6 +96,7 @@ class KeyFile:
         self._lock = threading.Lock()
         self._seen: tuple[int, int, int] | None = None
         self._keys: list[Key] = []
+        self._trouble = ""
 
     def name_of(self, key: str) -> str:
         """The name of a key; "" for one that is not in the file."""
@@ -98,13 +107,23 @@ class KeyFile:
         return found
 
     def _current(self) -> list[Key]:
-        """A file that cannot be read at the moment changes nothing."""
         with self._lock:
-            try:
-                stat = self._file.stat()
-                seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-                if seen != self._seen:
-                    self._keys, self._seen = read(self._file), seen
-            except (OSError, InvalidArgument):
-                pass
+            trouble = self._read_changes()
+            if trouble and trouble != self._trouble:
+                log.error("%s", trouble)
+            self._trouble = trouble
             return self._keys
+
+    def _read_changes(self) -> str:
+        """What is wrong with the file; "" for nothing."""
+        try:
+            stat = self._file.stat()
+            seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+            if seen != self._seen:
+                self._keys, self._seen = read(self._file), seen
+        except FileNotFoundError:
+            self._keys, self._seen = [], None
+            return f"{self._file} is gone: no API key is valid until it is there again"
+        except (OSError, InvalidArgument) as error:
+            return f"the API keys stay as they were: {error}"
+        return ""

@@ -60,6 +60,42 @@ def test_names_are_checked_and_unique_and_a_missing_one_lists_those_there_are(tm
         api_keys.remove(file, "tablet")
 
 
+def test_without_its_file_no_key_is_valid_which_is_logged_once(tmp_path, caplog):
+    file = tmp_path / "keys.json"
+    key, known = api_keys.add(file, "phone"), api_keys.KeyFile(file)
+    assert known.name_of(key) == "phone"
+    contents = file.read_text()
+    file.unlink()
+    assert [known.name_of(key) for _ in range(3)] == ["", "", ""]
+    assert caplog.messages == [f"{file} is gone: no API key is valid until it is there again"]
+    file.write_text(contents)
+    assert known.name_of(key) == "phone"
+
+
+DAMAGED = [
+    "",
+    "[]",
+    '{"keys": null}',
+    '{"keys": [{"name": "phone"}]}',
+    '{"keys": [{"name": "phone", "sha256": null, "created": ""}]}',
+    '{"keys": [{"name": "phone", "sha256": "\u00e9", "created": ""}]}',
+    '{"keys": [{"name": null, "sha256": "' + 64 * "0" + '", "created": ""}]}',
+    "[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("damaged", DAMAGED, ids=lambda text: text[:60])
+def test_while_its_file_is_damaged_the_keys_stay_as_they_were_which_is_logged_once(tmp_path, caplog, damaged):
+    file = tmp_path / "keys.json"
+    key, known = api_keys.add(file, "phone"), api_keys.KeyFile(file)
+    assert known.name_of(key) == "phone"
+    file.write_text(damaged)
+    assert [known.name_of(name) for name in (key, key, "dogsnap_wrong")] == ["phone", "phone", ""]
+    (said,) = caplog.messages
+    assert said.startswith(f"the API keys stay as they were: {file} is not a key file (")
+    assert key not in said
+
+
 def dogsnap(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
 
@@ -176,6 +212,17 @@ def test_a_removed_key_opens_nothing_from_the_next_request_on(server, key_file):
     assert predict(server, **{"X-Api-Key": key}).status_code == 200
     api_keys.remove(key_file, "short")
     assert predict(server, **{"X-Api-Key": key}).status_code == 401
+
+
+def test_deleting_the_file_ends_every_key_at_both_protocols(start_server, models, tmp_path):
+    file = tmp_path / "keys.json"
+    key = api_keys.add(file, "phone")
+    server = start_server(models, "--api-keys", str(file))
+    assert (predict(server, **{"X-Api-Key": key}).status_code, call(server, key)) == (200, grpc.StatusCode.OK)
+    file.unlink()
+    assert predict(server, **{"X-Api-Key": key}).status_code == 401
+    assert call(server, key) == grpc.StatusCode.UNAUTHENTICATED
+    assert server.log().count(f"{file} is gone: no API key is valid") == 1
 
 
 def test_a_call_by_grpc_is_logged_with_its_id_its_code_and_no_key(server, key):
