@@ -41,7 +41,9 @@ class Settings:
         secret=True,
     )
     default_model: str = setting("inception_v3", "model for requests that name none")
-    poll_seconds: float = setting(1.0, "seconds between two scans of the model folders; 0 scans only at the start")
+    poll_seconds: float = setting(
+        1.0, "seconds between two scans of the model folders; 0 scans only at the start and for what is to be loaded"
+    )
     retry_seconds: float = setting(60.0, "seconds until a version that failed to load is tried again")
     warm_up: bool = setting(True, "run the warm-up requests of a version before it becomes available")
     run_threads: int = setting(8, "run threads: requests that are computed at the same time", least=1)

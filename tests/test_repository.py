@@ -16,8 +16,10 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from waiting import wait_until
 
 from backend.errors import InvalidArgument, NotFound, Unavailable
+from backend.serving.administration.switchboard import Switchboard
 from backend.serving.repository.model import ModelSpec, State
 from backend.serving.repository.repository import Repository
+from backend.serving.traffic.switch_log import Who
 from backend.serving.versions.model_configs import configs_in_file, configs_in_folder
 from backend.serving.versions.version_folders import is_complete
 from backend.serving.versions.warmup import RECORDS_FILE
@@ -159,6 +161,24 @@ def test_the_last_request_of_a_version_has_it_unloaded_without_waiting_for_the_n
         wait_until(lambda: shelf.states()[2] == State.UNLOADING)
     wait_until(lambda: 2 not in shelf.states())
     shelf.repository.close()
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_without_polling_a_version_is_loaded_when_somebody_asks_for_it(made, tmp_path, is_whole):
+    shutil.copytree(made, tmp_path / "half" / "1")
+    repository, _ = configured(made, tmp_path, CONFIG % "model_version_policy { specific { versions: 1 } }")
+    repository.start(poll_seconds=0)
+    wait_until(lambda: not repository.not_ready())
+    version = shutil.copytree(made, tmp_path / "half" / "2")
+    graph = version / "saved_model.pb"
+    if not is_whole:
+        graph.rename(version / "still_coming")
+    Switchboard(repository).load("half", 2, True, Who("somebody"))
+    if not is_whole:
+        wait_until(lambda: {each.version: each.state for each in repository.status(ModelSpec("half"))}.get(2))
+        (version / "still_coming").rename(graph)
+    wait_until(lambda: repository.available("half") == [2, 1], 30)
+    repository.close()
 
 
 def test_a_version_put_back_is_loaded_again(shelf):

@@ -25,6 +25,8 @@ log = logging.getLogger("dogsnap.repository")
 
 # A folder untouched for this long when the server starts is taken as complete without looking twice.
 SETTLED_SECONDS = 2.0
+# Between two looks while versions are to be loaded: a folder is loaded once it was the same at two of them.
+LOADING_POLL_SECONDS = 1.0
 # While a new configuration is waited for: between two looks, and at most, since its client may have set no deadline.
 RELOAD_POLL_SECONDS = 1.0
 RELOAD_SECONDS = 600.0
@@ -270,7 +272,7 @@ class Repository:
     # -- watching ------------------------------------------------------------------------------------------------------
 
     def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
-        """Look in a thread of its own, every `poll_seconds`; 0 looks until ready and then only when told to."""
+        """Look in a thread of its own, every `poll_seconds`; 0 looks only when told to, and until what is to be loaded is."""
         self._watcher = threading.Thread(target=self._watch, args=(poll_seconds, on_ready), name="watch", daemon=True)
         self._watcher.start()
 
@@ -281,8 +283,15 @@ class Repository:
             if not announced and not self.not_ready():
                 announced = True
                 on_ready()
-            self._wake.wait((poll_seconds or None) if announced else min(poll_seconds or 1.0, 1.0))
+            if announced and (poll_seconds or not self._is_loading()):
+                self._wake.wait(poll_seconds or None)
+            else:
+                self._wake.wait(min(poll_seconds or LOADING_POLL_SECONDS, LOADING_POLL_SECONDS))
             self._wake.clear()
+
+    def _is_loading(self) -> bool:
+        with self._lock:
+            return any(model.is_loading() for model in self._models.values())
 
     def _scan_safely(self) -> None:
         """A configuration or folder that cannot be read is told once, not at every look; what is loaded goes on answering."""
