@@ -130,15 +130,34 @@ def test_a_split_holds_on_the_grpc_door_too(server):
     keys = [str(number) for number in range(20)]
     by_http = {key: half(server, "/labels/both", {"X-Request-Key": key})[0] for key in keys}
     with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
-        assert {key: half_by_grpc(channel, "both", key) for key in keys} == by_http
+        assert {key: half_by_grpc(channel, "both", "x-request-key", key) for key in keys} == by_http
     assert set(by_http.values()) == {1, 2}
 
 
-def half_by_grpc(channel, label, key) -> int:
+def sides_by_address(server) -> dict[str, set[int]]:
+    """For each protocol, the versions that answer one client that gives many addresses in X-Forwarded-For."""
+    token = {"Authorization": f"Bearer {TOKEN}"}
+    admin(server, "models/half/labels/near", {"version": 1}, headers=token)
+    admin(server, "models/half/split", {"label": "near", "version": 2, "percent": 50}, headers=token)
+    claims = [{"x-forwarded-for": f"10.0.0.{number}"} for number in range(20)]
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        return {
+            "http": {half(server, "/labels/near", claim)[0] for claim in claims},
+            "grpc": {half_by_grpc(channel, "near", *each) for claim in claims for each in claim.items()},
+        }
+
+
+def test_a_client_cannot_choose_its_side_of_a_split_by_the_address_that_it_claims(server, start_server, models):
+    assert all(len(versions) == 1 for versions in sides_by_address(server).values())
+    behind = start_server(models, "--trusted-proxies", "1", environ={"DOGSNAP_ADMIN_TOKEN": TOKEN})
+    assert sides_by_address(behind) == {"http": {1, 2}, "grpc": {1, 2}}
+
+
+def half_by_grpc(channel, label, name, value) -> int:
     request = predict_pb2.PredictRequest(model_spec={"name": "half", "version_label": label})
     request.inputs["x"].CopyFrom(tf.make_tensor_proto([0.0]))
     stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-    return stub.Predict(request, timeout=60, metadata=[("x-request-key", key)]).model_spec.version.value
+    return stub.Predict(request, timeout=60, metadata=[(name, value)]).model_spec.version.value
 
 
 def test_figures_count_requests_errors_and_times_per_version(server):

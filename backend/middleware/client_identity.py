@@ -9,12 +9,17 @@ STICKY_HEADER = "X-Request-Key"
 
 
 def sticky_key(headers: Mapping[str, str], address: str) -> str:
-    """The sticky key that a client sends (one per user or device, for example), or else its address.
+    """The sticky key that a client sends (one per user or device, for example), or else `address`, its `client_address`."""
+    return headers.get(STICKY_HEADER) or address
 
-    Behind a proxy that is the address the proxy saw: otherwise all users of one proxy would be on one side.
+
+def client_address(headers: Mapping[str, str], address: str, trusted_proxies: int) -> str:
+    """The address that the outermost of so many proxies saw, for a call that came in from `address`.
+
+    Whatever stands further left in X-Forwarded-For was sent by the client, and may say anything.
     """
-    forwarded = headers.get("X-Forwarded-For", "").partition(",")[0].strip()
-    return headers.get(STICKY_HEADER) or forwarded or address
+    forwarded = [each.strip() for each in headers.get("X-Forwarded-For", "").split(",") if each.strip()]
+    return forwarded[-trusted_proxies] if 0 < trusted_proxies <= len(forwarded) else address
 
 
 def request_id(headers: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
@@ -36,7 +36,7 @@ from backend.errors import DogsnapError, Internal, InvalidArgument
 from backend.logs import CALL_ID
 from backend.middleware import tls
 from backend.middleware.admin_auth import check_access
-from backend.middleware.client_identity import request_id, sticky_key
+from backend.middleware.client_identity import client_address, request_id, sticky_key
 from backend.middleware.rate_limits import AccessControl
 from backend.protocols import grpc_messages as translate
 from backend.protocols.grpc_admission import AdmissionInterceptor
@@ -76,7 +76,7 @@ class GrpcServer:
     ):
         """Raises RuntimeError if the port cannot be bound."""
         self._grace = settings.drain_seconds
-        self._calls = Calls(access_control, settings.access_log, tracing)
+        self._calls = Calls(access_control, settings, tracing)
         self._health = Health(predictor.repository.not_ready)
         self._draining = False
         self._arrivals = AdmissionInterceptor(addresses.threads(settings), settings)
@@ -130,10 +130,11 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
 class Calls:
     """Wraps every call: access control, tracing, access log, errors as status codes, and the count of running calls."""
 
-    def __init__(self, access_control: AccessControl, access_log: bool = False, tracing: Tracing | None = None):
+    def __init__(self, access_control: AccessControl, settings: Settings, tracing: Tracing | None = None):
         self._access_control = access_control
         self._tracing = tracing
-        self._access_log = access_log
+        self._access_log = settings.access_log
+        self._trusted_proxies = settings.trusted_proxies
         self._running = 0
         self._changed = threading.Condition()
 
@@ -164,9 +165,16 @@ class Calls:
 
     def _check_access(self, context: grpc.ServicerContext, name: str) -> None:
         headers = headers_of(context.invocation_metadata())
-        self._access_control.check_call(
-            peer_address(context.peer()), headers, PROTOCOL, needs_key=name not in ADMINISTRATION
-        )
+        address = self._address(context, headers)
+        self._access_control.check_call(address, headers, PROTOCOL, needs_key=name not in ADMINISTRATION)
+
+    def keyed(self, spec: ModelSpec, context: grpc.ServicerContext) -> ModelSpec:
+        """The spec with the client's sticky key."""
+        headers = headers_of(context.invocation_metadata())
+        return dataclasses.replace(spec, key=sticky_key(headers, self._address(context, headers)))
+
+    def _address(self, context: grpc.ServicerContext, headers: Mapping[str, str]) -> str:
+        return client_address(headers, peer_address(context.peer()), self._trusted_proxies)
 
     def _leave(self) -> None:
         with self._changed:
@@ -205,7 +213,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     @rpc
     def Predict(self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext) -> Any:
         prediction = self.predictor.predict(
-            keyed(translate.spec_of(request), context),
+            self.calls.keyed(translate.spec_of(request), context),
             lambda _: to_arrays(request.inputs, self.max_bytes),
             translate.signature_name(request.model_spec),
             list(request.output_filter),
@@ -242,7 +250,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def _infer(
         self, spec: Any, tasks: list[Task], examples: Any, context: grpc.ServicerContext
     ) -> list[ClassifyResult | RegressResult]:
-        serialized, spec = translate.examples_of(examples), keyed(spec, context)
+        serialized, spec = translate.examples_of(examples), self.calls.keyed(spec, context)
         try:
             return self.predictor.infer(
                 spec, tasks, serialized, PROTOCOL, context.time_remaining(), context.add_callback
@@ -254,7 +262,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def GetModelMetadata(
         self, request: get_model_metadata_pb2.GetModelMetadataRequest, context: grpc.ServicerContext
     ) -> Any:
-        spec = keyed(translate.spec_of(request), context)
+        spec = self.calls.keyed(translate.spec_of(request), context)
         translate.check_metadata_fields(request.metadata_field)
         with self.predictor.repository.acquire(spec) as servable:
             return translate.metadata_response(servable)
@@ -289,12 +297,6 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         response = model_management_pb2.ReloadConfigResponse()
         response.status.SetInParent()
         return response
-
-
-def keyed(spec: ModelSpec, context: grpc.ServicerContext) -> ModelSpec:
-    """The spec with the client's sticky key."""
-    headers, address = headers_of(context.invocation_metadata()), peer_address(context.peer())
-    return dataclasses.replace(spec, key=sticky_key(headers, address))
 
 
 def peer_address(peer: str) -> str:
