@@ -187,10 +187,13 @@ def test_what_there_is_is_told_as_the_engine_tells_it(engine, gateway):
 
 
 def test_switching_is_the_engines_and_the_gateway_says_so(gateway):
-    default = f"{gateway.url}/api/admin/models/inception_v3/default"
+    default, undo = f"{gateway.url}/api/admin/models/inception_v3/default", f"{gateway.url}/api/admin/undo"
     for response in (
         requests.get(f"{gateway.url}/api/admin/models", timeout=SECONDS),
         requests.post(default, json={"version": 1}, timeout=SECONDS),
+        requests.post(undo, json={}, timeout=SECONDS),
+        requests.post(undo, json={"id": 1}, timeout=SECONDS),
+        requests.get(f"{gateway.url}/api/admin/switches", timeout=SECONDS),
     ):
         assert response.status_code == 501
         assert "ask the engine, not its gateway" in response.json()["error"]

@@ -33,6 +33,13 @@ Answer = TypeVar("Answer")
 Meaning = tuple[str, str | None]
 
 
+class EngineSwitches(SwitchLog):
+    """The engine has the log of its switches; here nothing is switched, and nothing can be undone."""
+
+    def switches(self, model: str = "") -> NoReturn:
+        raise Unimplemented(ELSEWHERE)
+
+
 class EngineRepository:
     """Has the methods of `serving.repository.Repository` that doors and predictor use. Thread-safe."""
 
@@ -41,7 +48,7 @@ class EngineRepository:
 
         `executor` has the places of the requests that wait for the engine.
         """
-        self.switches = SwitchLog()  # stays empty
+        self.switches = EngineSwitches()
         self._engine = engine
         self._executor = executor
         self._base_paths = base_paths
