@@ -186,6 +186,23 @@ def test_the_metrics_are_for_this_machine_or_for_who_has_the_token():
         check_metrics_access(Settings(admin_token=TOKEN), "10.0.0.7", {"Authorization": "Bearer guess"})
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Host": "localhost:8501", "Origin": "http://localhost:8501", "Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Origin": "https://example.com"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Host": "example.com"}, 403),  # a name that its owner points to 127.0.0.1
+        ({"Host": "example.com", "Authorization": f"Bearer {TOKEN}"}, 200),
+    ],
+)
+def test_a_page_of_another_site_reads_no_metrics_even_where_cors_is_enabled(tmp_path, headers, status):
+    settings = Settings(models=tmp_path, enable_cors=True, admin_token=TOKEN)
+    client = create_app(settings, create_predictor(settings)).test_client()
+    assert client.get("/metrics", headers=headers).status_code == status
+
+
 def test_from_the_network_the_app_is_open_and_administration_and_metrics_are_not(tmp_path):
     settings = Settings(host="0.0.0.0", models=tmp_path)
     client = create_app(settings, create_predictor(settings)).test_client()

@@ -28,8 +28,14 @@ def check_access(settings: Settings, address: str, headers: Mapping[str, str]) -
 
 
 def check_metrics_access(settings: Settings, address: str, headers: Mapping[str, str]) -> None:
-    """Raises Unauthenticated or PermissionDenied unless the request comes from this machine or has the token."""
+    """Raises Unauthenticated or PermissionDenied unless a program on this machine sends the request, or it has the token.
+
+    A page in a browser on this machine does not count: with CORS enabled, any site could read the metrics through it.
+    """
+    if knows_token(settings, headers):
+        return
     if is_loopback(address) and not any(name in headers for name in FORWARDED):
+        _check_own_page(headers)
         return
     if not settings.admin_token:
         raise PermissionDenied(f"only this machine may read the metrics, the request came from {address}; set {TOKEN}")
