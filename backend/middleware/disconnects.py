@@ -57,9 +57,16 @@ class DisconnectWatcher:
         while True:
             for number, _ in self._epoll.poll():
                 with self._lock:
-                    tell = self._tell.get(number)
+                    tell = self._tell.get(number) if _is_disconnected(number) else None
                 if tell is not None:
                     tell()
+
+
+def _is_disconnected(number: int) -> bool:
+    """Whether an event of a file descriptor is its connection's: it may have been closed, and be another client's by now."""
+    poll = select.poll()
+    poll.register(number, select.POLLRDHUP)
+    return bool(poll.poll(0))
 
 
 def init_app(app: Flask) -> None:
