@@ -1,6 +1,7 @@
 """The runtime a version brings along: the same answers as TensorFlow's, and TensorFlow's where it cannot be used."""
 
 import json
+import queue
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -84,6 +85,32 @@ def test_requests_side_by_side_get_their_own_answers(loaded):
         asked = [pool.submit(servable.run_photos, servable.signature("scores"), [photo]) for photo in PHOTOS * 8]
         for place, answer in enumerate(asked):
             np.testing.assert_allclose(answer.result()["prediction"], alone[place % len(PHOTOS)], atol=1e-6)
+
+
+class StubRequest:
+    """An inference request that runs until it is waited for, and then fails."""
+
+    is_running = False
+
+    def start_async(self, *_: object, **__: object) -> None:
+        assert not self.is_running, "Infer Request is busy"
+        self.is_running = True
+
+    def wait(self) -> None:
+        self.is_running = False
+        raise RuntimeError("out of memory")
+
+
+def test_after_an_error_no_request_that_still_runs_is_given_to_the_next_image(loaded):
+    network = loaded[2]._loaded._network
+    idle: queue.SimpleQueue = queue.SimpleQueue()
+    for request in (requests := [StubRequest(), StubRequest()]):
+        idle.put(request)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="out of memory"):
+            network._rows(np.zeros((2, *network.shape), np.float32), idle)
+        assert not any(request.is_running for request in requests)
+        assert idle.qsize() == 2
 
 
 def test_versions_of_one_network_hold_it_once(loaded):

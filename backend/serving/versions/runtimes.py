@@ -196,6 +196,8 @@ class Network:
                 rows += [self._row(request) for request in held]
             finally:
                 for request in held:
+                    with suppress(RuntimeError):  # `_row` has raised it
+                        request.wait()  # after an error, the others still run: whoever took one would find it busy
                     idle.put(request)
         return rows
 
@@ -205,7 +207,11 @@ class Network:
 
 
 def _requests(weights: Weights, precision: str, streams: int) -> queue.SimpleQueue:
-    """The network compiled for `streams` concurrent images, and an inference request for each, run once as warm-up."""
+    """The network compiled for `streams` concurrent images, and an inference request for each, run once as warm-up.
+
+    `openvino.AsyncInferQueue` (2026.4) is no substitute: several threads that feed one wait for ever, and after an error in a
+    callback it ends the process.
+    """
     settings = {
         "INFERENCE_PRECISION_HINT": precision,
         "INFERENCE_NUM_THREADS": cores(),
