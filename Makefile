@@ -75,27 +75,27 @@ extras: $(VENV)/.installed
 run: setup ## set up, then serve on http://localhost:8501
 	@$(BIN)/dogsnap serve
 
-test: setup $(VENV)/.installed-test lint ## set up, then everything that proves it
+test: setup $(VENV)/.installed-test lint ## set up, then run the tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long and not soak and not ray and not alone"
 	@$(BIN)/python -m pytest -m "alone and not long and not soak and not ray"
 
-test-long: setup $(VENV)/.installed-test ## the tests that take minutes: 10,000 requests while versions switch
+test-long: setup $(VENV)/.installed-test ## the tests that take minutes
 	@$(BIN)/python -m pytest -m long
 
-test-ray: setup $(VENV)/.installed-ray ## a Ray cluster of two nodes on this machine, of which one dies under load
+test-ray: setup $(VENV)/.installed-ray ## the tests with a Ray cluster of two nodes on this machine
 	@$(BIN)/python -m pytest -s -m ray tests/test_ray.py
 
-soak: setup $(VENV)/.installed-test ## half an hour at full load while versions come and go
+soak: setup $(VENV)/.installed-test ## half an hour of full load while versions are added and removed
 	@$(BIN)/python -m pytest -s -m soak tests/test_soak.py
 
-bench: setup $(VENV)/.installed-bench ## how fast the server is, beside what is asked (10 minutes; ONLY=start,latency: parts; DATA=stanford_dogs: accuracy, too)
+bench: setup $(VENV)/.installed-bench ## measure the server against its targets (10 minutes; ONLY=start,latency: only these parts; DATA=stanford_dogs: accuracy, too)
 	@$(BIN)/dogsnap bench --only "$(ONLY)" $(if $(DATA),--data "$(DATA)") --save build/bench/bench.json --picture build/bench/bench.png
 
-audit: $(VENV)/.installed-test ## look the locked dependencies up in the list of known weaknesses (needs the network)
+audit: $(VENV)/.installed-test ## check the locked dependencies for known vulnerabilities (needs the network)
 	@$(BIN)/pip-audit --strict --require-hashes --disable-pip -r backend/requirements.txt -r tests/requirements.txt \
 	  || { echo "dogsnap: the dependencies are not cleared: pip-audit says above which is weak, or that it reached no list of weaknesses (it needs the network)" >&2; exit 1; }
 
-check-wechat: setup $(VENV)/.installed-test ## WeChat's own compiler over the mini program (276 MB of npm packages)
+check-wechat: setup $(VENV)/.installed-test ## compile the mini program with WeChat's own compiler (276 MB of npm packages)
 	@$(OWN_NODE) npm ci --prefix $(WEB)/check_wechat --no-fund --no-audit --loglevel error
 	@$(BIN)/python -m pytest -m long tests/web/test_node_checks.py
 
