@@ -18,11 +18,13 @@ from backend.protocols import (
     tf_serving_rest,
     web_app,
 )
+from backend.serving.assembly import create_feedback
 from backend.serving.inference.predictor import Predictor
 from backend.settings import Settings
 from backend.tracing import Tracing
 
 ACCESS_CONTROL = "dogsnap.access_control"
+FEEDBACK = "dogsnap.feedback"
 
 
 def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None = None) -> Flask:
@@ -42,9 +44,10 @@ def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None
     predictor.disconnect_callback = disconnects.disconnect_callback
     overload.init_app(app, predictor)
     app.register_blueprint(health.blueprint(settings, predictor))
-    app.register_blueprint(admin.blueprint(settings, predictor))
-    app.register_blueprint(console.blueprint(settings, predictor))
-    app.register_blueprint(app_api.blueprint(settings, predictor))
+    feedback = app.extensions[FEEDBACK] = create_feedback(settings, predictor)
+    app.register_blueprint(admin.blueprint(settings, predictor, feedback))
+    app.register_blueprint(console.blueprint(settings, predictor, feedback))
+    app.register_blueprint(app_api.blueprint(settings, predictor, feedback))
     app.register_blueprint(simple_tensorflow_serving.blueprint(settings, predictor))
     app.register_blueprint(tf_serving_rest.blueprint(settings, predictor))
     app.register_blueprint(openapi.blueprint(settings))

@@ -68,6 +68,13 @@ class Aborted(DogsnapError):
     http_status = 409
 
 
+class AlreadyExists(DogsnapError):
+    """What the request would make is there already."""
+
+    code = "ALREADY_EXISTS"
+    http_status = 409
+
+
 class Unauthenticated(DogsnapError):
     """The request needs valid credentials."""
 

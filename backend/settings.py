@@ -75,6 +75,13 @@ class Settings:
         secret=True,
     )
     switch_log: str = setting("", "file with the log of switches; a restart applies them again")
+    feedback: str = setting("", "file (SQLite) for users' feedback on answers; without one no feedback is accepted")
+    feedback_days: int = setting(90, "days for which feedback is kept", least=1)
+    feedback_secret: str = setting(
+        "",
+        "secret that signs feedback ids; without one, a random one in a file beside --feedback. Better set in the environment",
+        secret=True,
+    )
     drain_seconds: int = setting(30, "seconds that running requests have to finish after SIGTERM")
     settings_file: str = setting(
         "",

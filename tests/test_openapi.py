@@ -9,6 +9,7 @@ import colour_photos
 import pytest
 import requests
 import tiny_models
+from feedback_ids import SECRET, signed
 from flask import Flask
 
 from backend.app import create_app
@@ -93,7 +94,7 @@ def models(tmp_path_factory, colour_models) -> Path:
 
 @pytest.fixture(scope="module")
 def server(start_server, models):
-    server = start_server(models)
+    server = start_server(models, "--feedback", str(models / "feedback.db"), "--feedback-secret", SECRET)
     for model, version in (("half", 1), ("inception_v3", 2)):
         url = f"{server.url}/api/admin/models/{model}/labels/stable"
         requests.post(url, json={"version": version}, timeout=60).raise_for_status()
@@ -103,9 +104,12 @@ def server(start_server, models):
 # What the path parameters are for an answer; the model is `half` where tf.Examples are taken.
 KNOWN = {"version": 2, "label": "stable", "what": "load", "folder": "assets", "model": "inception_v3"}
 FILES = {"/console/{name}": "console.js", "/docs/{name}": "docs.js", "/{name}": "app.js"}
+GIVEN = signed()
 # What is sent for an answer, by the operation.
 SENT = {
     "app_api.classify": {"json": {"image": TEXT, "top_k": 2}},
+    "app_api.give_feedback": {"json": {"request_id": GIVEN, "verdict": "right"}},
+    "app_api.forget_feedback": {"json": {"request_ids": [GIVEN]}},
     "simple.infer": {"json": {"data": {"image": [TEXT]}, "model_version": 2}},
     "admin.label": {"json": {"version": 2}},
     "admin.default": {"json": {"version": 2}},
@@ -124,6 +128,9 @@ PROVOKED = {
     ("app_api.classify", 404): {"json": {"image": TEXT, "model": "none"}},
     ("app_api.classify", 413): {"data": colour_photos.huge_png(9000, 9000), "headers": {"Content-Type": "image/png"}},
     ("app_api.classify", 415): FORM,
+    ("app_api.give_feedback", 404): {"json": {"request_id": signed(secret="another"), "verdict": "right"}},
+    ("app_api.give_feedback", 409): {"json": {"request_id": GIVEN, "verdict": "right"}},
+    ("admin.verdict", 404): {"params": {"model": "none"}},
     ("simple.infer", 404): {"json": {"data": {"image": [TEXT]}, "model_name": "none"}},
     ("simple.infer", 413): {"json": {"data": {"image": MANY}, "model_version": 2}},
     ("simple.infer", 415): FORM,

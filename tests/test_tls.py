@@ -247,6 +247,8 @@ CLOSED = (
     "GET /monitoring/prometheus/metrics",
     "GET /api/admin/models",
     "GET /api/admin/switches",
+    "GET /api/admin/verdict",
+    "GET /api/admin/feedback.csv",
     "GET /console/models",
     "POST /api/admin/undo",
     "POST /api/admin/models/inception_v3/default",

@@ -17,6 +17,7 @@ FLOORS = (
     ("serving.tensors",),
     ("serving.versions", "serving.metrics"),
     ("serving.repository",),
+    ("serving.feedback",),
     ("serving.inference",),
     ("serving.administration", "serving.assembly"),
     ("gateway", "training"),

@@ -9,6 +9,7 @@ import click
 
 from backend.addresses import local_url
 from backend.commands.helpers.http_client import Remote
+from backend.commands.helpers.verdict_text import lines_of
 from backend.settings import Settings, given, options
 
 POLL_SECONDS = 0.3
@@ -181,6 +182,25 @@ def shadow(server: Remote, version: str, model: str) -> None:
     """
     chosen = None if version == "off" else _number(version, "off")
     _report(server.post("models", server.model_name(model), "shadow", version=chosen))
+
+
+@models.command()
+@click.argument("model", default="")
+@server_options
+def verdict(server: Remote, model: str) -> None:
+    """Which version of MODEL is better, by what people said.
+
+    Without feedback: how often each version was unsure or saw no dog, day by day.
+    """
+    for line in lines_of(server.get("verdict", model=model)):
+        click.echo(line)
+
+
+@models.command()
+@server_options
+def feedback(server: Remote) -> None:
+    """Print the table of feedback as CSV."""
+    click.echo(server.text("feedback.csv"), nl=False)
 
 
 @models.command()

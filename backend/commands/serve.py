@@ -5,7 +5,9 @@ It does not import TensorFlow: the worker does, after the fork.
 
 import logging
 import socket
+import sqlite3
 import ssl
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,7 @@ def checked_settings(**flags: Any) -> Settings:
     refuse_unusable_rates(settings)
     refuse_unusable_certificate(settings)
     refuse_missing_tracing(settings)
+    refuse_unusable_feedback(settings)
     refuse_unusable_engine(settings)
     return settings
 
@@ -162,6 +165,23 @@ def refuse_unwritable_log(settings: Settings) -> None:
     except OSError as error:
         raise click.ClickException(
             f"the log of switches cannot be written to {settings.switch_log}: {_reason(error)}; choose another --switch-log"
+        ) from error
+
+
+def refuse_unusable_feedback(settings: Settings) -> None:
+    """Raises click.ClickException for a file that SQLite cannot write, or a secret that can be guessed."""
+    if 0 < len(settings.feedback_secret) < LEAST_TOKEN:
+        raise click.ClickException(
+            f"--feedback-secret has {len(settings.feedback_secret)} characters and can be guessed; expected at least "
+            f"{LEAST_TOKEN}, e.g. what `openssl rand -hex 16` prints"
+        )
+    try:
+        if settings.feedback:
+            with closing(sqlite3.connect(settings.feedback)) as connection:
+                connection.execute("PRAGMA journal_mode=WAL")
+    except sqlite3.Error as error:
+        raise click.ClickException(
+            f"feedback cannot be kept in {settings.feedback}: {error}; choose another --feedback"
         ) from error
 
 

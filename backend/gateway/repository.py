@@ -165,6 +165,10 @@ class EngineRepository:
     def splits(self) -> list:
         return []
 
+    def is_split(self, spec: ModelSpec) -> bool:
+        """Whether it may be by chance which version answers `spec`: only the engine knows."""
+        return spec.version is None
+
     def shadow_of(self, answered: ServableId) -> None:
         """None: shadows are the engine's."""
 

@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import logging
 import os
+import sqlite3
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -54,6 +55,7 @@ class Server(BaseApplication):
         self._reread = reread
         self.predictor: Any = None
         self.grpc: Any = None
+        self.feedback: Any = None
         self.tracing: Tracing | None = None
         self._early: Any = None
         super().__init__()
@@ -90,14 +92,19 @@ class Server(BaseApplication):
         return self.predictor is not None and self.predictor.repository.has_started()
 
     def load(self) -> Flask:
-        from backend.app import ACCESS_CONTROL, create_app
+        from backend.app import ACCESS_CONTROL, FEEDBACK, create_app
         from backend.middleware.overload import EarlyRefusal
 
         refuse_wrong_models(self.settings)
         self.predictor = self.create_predictor()
         if self.settings.otlp_endpoint:
             self.tracing = Tracing(self.settings.otlp_endpoint)
-        app = create_app(self.settings, self.predictor, self.tracing)
+        try:
+            app = create_app(self.settings, self.predictor, self.tracing)
+        except (DogsnapError, OSError, sqlite3.Error) as error:
+            log.error("the server cannot start: %s", error)
+            sys.exit(Arbiter.APP_LOAD_ERROR)
+        self.feedback = app.extensions[FEEDBACK]
         self._early = EarlyRefusal(app, self.predictor)
         self.grpc = self.open_grpc(app.extensions[ACCESS_CONTROL])
         _leave_libraries_alone()
@@ -146,5 +153,7 @@ class Server(BaseApplication):
             self.grpc.close()
         if self.predictor is not None:
             self.predictor.close()
+        if self.feedback is not None:
+            self.feedback.close()
         if self.tracing is not None:
             self.tracing.close()

@@ -2,7 +2,7 @@
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 STICKY_HEADER = "X-Request-Key"
@@ -22,7 +22,11 @@ def client_address(headers: Mapping[str, str], address: str, trusted_proxies: in
     return forwarded[-trusted_proxies] if 0 < trusted_proxies <= len(forwarded) else address
 
 
-def request_id(headers: Mapping[str, str]) -> str:
+def new_id() -> str:
+    return uuid.uuid4().hex
+
+
+def request_id(headers: Mapping[str, str], make: Callable[[], str] = new_id) -> str:
     """The request id that the client sent, if it is valid, or a new one."""
     received = headers.get("X-Request-Id", "")
-    return received if REQUEST_ID.fullmatch(received) else uuid.uuid4().hex
+    return received if REQUEST_ID.fullmatch(received) else make()

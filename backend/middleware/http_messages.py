@@ -4,7 +4,9 @@ import gzip
 import io
 import logging
 import zlib
+from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, suppress
+from functools import partial
 from typing import Any
 
 import orjson
@@ -15,6 +17,7 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from backend.errors import DogsnapError, Internal, InvalidArgument, TooLarge, Unauthenticated
 from backend.middleware import client_identity
+from backend.serving.feedback.request_ids import new_number
 from backend.serving.tensors.json_text import DEPTH_LIMIT, JsonLimits, check_values, is_deeper, reading
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.version_folders import MAX_INT64
@@ -45,7 +48,8 @@ def init_app(app: Flask, settings: Settings) -> None:
     """Give `app` request ids, the error body, gzip compression, and CORS if it is enabled."""
     app.request_class = MemoryRequest
     app.config[JSON_LIMITS] = JsonLimits(settings.max_json_depth, settings.max_json_values)
-    app.before_request(_take_request_id)
+    # With feedback, an id needs room for what is signed behind it.
+    app.before_request(partial(_take_request_id, new_number if settings.feedback else client_identity.new_id))
     app.before_request(_limit_sending)
     app.after_request(_send_in_pieces)  # what is registered first runs last
     app.after_request(_compress)
@@ -238,8 +242,8 @@ def sticky_key() -> str:
     return client_identity.sticky_key(request.headers, request.remote_addr or "")
 
 
-def _take_request_id() -> None:
-    g.request_id = client_identity.request_id(request.headers)
+def _take_request_id(make: Callable[[], str]) -> None:
+    g.request_id = client_identity.request_id(request.headers, make)
 
 
 def _add_request_id(response: Response) -> Response:

@@ -4,12 +4,13 @@ from typing import Any
 
 from flask import Blueprint, Response, request
 
-from backend.errors import InvalidArgument, UnsupportedMediaType
+from backend.errors import InvalidArgument, NotFound, UnsupportedMediaType
 from backend.middleware.admin_auth import check_access
 from backend.middleware.http_messages import json_response, parse_json, read_body
 from backend.protocols.fields import PERCENT, TEXT, VERSION, Body
 from backend.serving.administration.overview import overview
 from backend.serving.administration.switchboard import ANY, Switchboard, checked_who
+from backend.serving.feedback.feedback import Feedback
 from backend.serving.inference.predictor import Predictor
 from backend.serving.traffic.choices import Split
 from backend.serving.traffic.switch_log import Switch, Who
@@ -27,7 +28,7 @@ BODIES = {
 }
 
 
-def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
+def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint("admin", __name__, url_prefix="/api/admin")
     board = Switchboard(predictor.repository)
     routes.before_request(lambda: check_access(settings, request.remote_addr or "", request.headers))
@@ -70,6 +71,18 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         fields, by = _fields()
         return _done(predictor, model, board.shadow(model, fields["version"], by))
 
+    @routes.get("/verdict")
+    def verdict() -> Response:
+        return json_response(
+            verdict_on(request.args.get("model") or predictor.default_model(), settings, predictor, feedback)
+        )
+
+    @routes.get("/feedback.csv")
+    def feedback_csv() -> Response:
+        if feedback is None:
+            raise NotFound("this server takes no feedback; start it with --feedback FILE")
+        return Response(feedback.csv(), mimetype="text/csv")
+
     @routes.get("/switches")
     def switches() -> Response:
         return json_response({"switches": log_of(board, request.args.get("model", ""))})
@@ -91,6 +104,21 @@ def log_of(board: Switchboard, model: str) -> list[dict[str, Any]]:
         {**each.to_json(), "text": str(each), "undone": each.id in undone, "undoable": board.is_undoable(each)}
         for each in newest
     ]
+
+
+def verdict_on(model: str, settings: Settings, predictor: Predictor, feedback: Feedback | None) -> dict[str, Any]:
+    """What people said about a model (null where none is asked), and its shares of levels, which need nobody to say anything.
+
+    Raises NotFound, and Unavailable where feedback cannot be read.
+    """
+    if model not in predictor.repository.models():
+        raise NotFound(f"there is no model {model!r}; there are: {', '.join(predictor.repository.models()) or 'none'}")
+    return {
+        "model": model,
+        "kept_days": settings.feedback_days if feedback else None,
+        "feedback": feedback.verdict(model) if feedback else None,
+        "levels": predictor.level_shares.report(model),
+    }
 
 
 def _done(predictor: Predictor, model: str, switch: Switch | None) -> Response:

@@ -4,7 +4,7 @@ from typing import Any
 
 from flask import Blueprint, Response, g, request
 
-from backend.errors import InvalidArgument, Unavailable
+from backend.errors import InvalidArgument, NotFound, Unavailable
 from backend.middleware.content_check import ContentCheck
 from backend.middleware.http_messages import (
     check_form_size,
@@ -15,7 +15,9 @@ from backend.middleware.http_messages import (
     sticky_key,
 )
 from backend.middleware.overload import PROTOCOLS
-from backend.protocols.fields import TEXT, WHOLE
+from backend.protocols.fields import TEXT, TEXTS, WHOLE, Body
+from backend.serving.feedback.feedback import Feedback
+from backend.serving.feedback.request_ids import new_number
 from backend.serving.inference.predictor import Predictor
 from backend.serving.photos.base64_text import decode_base64
 from backend.serving.photos.photo import check
@@ -27,9 +29,14 @@ PROTOCOL = PROTOCOLS["app_api"]
 BREEDS_FILE = "breeds.json"
 # The fields beside the photo, in the JSON object, the form or the query.
 FIELDS = {"top_k": WHOLE, "model": TEXT, "version": WHOLE, "label": TEXT}
+# What the paths about feedback take, by the name of their function.
+BODIES = {
+    "give_feedback": Body({"request_id": TEXT}, {"breed": TEXT, "verdict": TEXT}),
+    "forget_feedback": Body({"request_ids": TEXTS}),
+}
 
 
-def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
+def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     content_check = ContentCheck(settings.content_check) if settings.content_check else None
     routes = Blueprint("app_api", __name__, url_prefix="/api")
 
@@ -39,8 +46,23 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         fields = {name: kind.check(name, received.get(name)) for name, kind in FIELDS.items()}
         if content_check is not None:
             content_check.require_passed(check(photo, predictor.photo_limits))
-        result = predictor.classify(photo, _spec(fields, predictor), fields["top_k"], PROTOCOL)
-        return json_response({**result.to_json(), "request_id": g.request_id})
+        spec = _spec(fields, predictor)
+        if feedback is None:
+            answer = predictor.classify(photo, spec, fields["top_k"], PROTOCOL).to_json()
+        else:
+            answer = _with_feedback_id(feedback, predictor, photo, spec, fields["top_k"])
+        return json_response({**answer, "request_id": g.request_id})
+
+    @routes.post("/feedback")
+    def give_feedback() -> Response:
+        fields = _feedback_fields()
+        _taken(feedback).give(fields["request_id"], fields.get("verdict", ""), fields.get("breed", ""))
+        return json_response({"kept": True, "request_id": g.request_id})
+
+    @routes.post("/feedback/forget")
+    def forget_feedback() -> Response:
+        fields = _feedback_fields()
+        return json_response({"forgotten": _taken(feedback).forget(fields["request_ids"]), "request_id": g.request_id})
 
     @routes.get("/breeds")
     def breeds() -> Response:
@@ -55,7 +77,12 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     @routes.get("/models")
     def models() -> Response:
         repository = predictor.repository
-        return json_response({"models": [describe(repository, name) for name in repository.models()]})
+        return json_response(
+            {
+                "models": [describe(repository, name) for name in repository.models()],
+                "feedback_days": settings.feedback_days if feedback else None,
+            }
+        )
 
     return routes
 
@@ -83,6 +110,35 @@ def describe(repository: Repository, name: str) -> dict[str, Any]:
         "labels": labels,
         "pending_labels": pending,
     }
+
+
+def _with_feedback_id(
+    feedback: Feedback, predictor: Predictor, photo: bytes, spec: ModelSpec, top_k: int | None
+) -> dict[str, Any]:
+    """The answer as JSON, with the id that takes feedback on it, or null.
+
+    That id begins with the request's own, and takes its place in the answer's header and in the access log. A client's
+    own X-Request-Id stays what it is: it may come again with another request.
+    """
+    is_clients = g.request_id == request.headers.get("X-Request-Id")
+    number = new_number() if is_clients else g.request_id
+    result = predictor.classify(photo, spec, top_k, PROTOCOL, on_shadow=feedback.shadowed(number))
+    signed = feedback.signed(number, result, spec)
+    if signed and not is_clients:
+        g.request_id = signed
+    return {**result.to_json(), "feedback_id": signed}
+
+
+def _taken(feedback: Feedback | None) -> Feedback:
+    """Raises NotFound where none is taken."""
+    if feedback is None:
+        raise NotFound("this server takes no feedback; start it with --feedback FILE")
+    return feedback
+
+
+def _feedback_fields() -> dict[str, Any]:
+    body = BODIES[request.endpoint.rpartition(".")[2]]
+    return body.checked(parse_json(read_body(1, "a fixed limit")))
 
 
 def _photo_and_fields(settings: Settings) -> tuple[bytes, dict[str, Any]]:

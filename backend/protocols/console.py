@@ -1,14 +1,19 @@
 """The page /console: shows versions and has buttons to switch them, through the administration API."""
 
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from flask import Blueprint, Response, render_template, request, send_from_directory
 
+from backend.errors import NotFound, Unavailable
 from backend.middleware.admin_auth import check_access
-from backend.protocols.admin import log_of
+from backend.protocols.admin import log_of, verdict_on
 from backend.protocols.web_app import HEADERS
 from backend.serving.administration.overview import overview
 from backend.serving.administration.switchboard import Switchboard
+from backend.serving.feedback.claims import LEVELS
+from backend.serving.feedback.feedback import Feedback
 from backend.serving.inference.predictor import Predictor
 from backend.settings import Settings
 
@@ -16,7 +21,7 @@ PAGE = Path(__file__).parent.parent / "web" / "console"
 SHOWN_SWITCHES = 20
 
 
-def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
+def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint("console", __name__, url_prefix="/console", template_folder=PAGE)
     board = Switchboard(predictor.repository)
 
@@ -33,7 +38,14 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         check_access(settings, request.remote_addr or "", request.headers)
         described = overview(predictor, predictor.repository.models())
         switches = log_of(board, "")[:SHOWN_SWITCHES]
-        return render_template("models.html", models=described, switches=switches)
+        verdicts = {name: _verdict(name) for name in predictor.repository.models()}
+        return render_template("models.html", models=described, switches=switches, verdicts=verdicts, levels=LEVELS)
+
+    def _verdict(model: str) -> dict[str, Any] | None:
+        """None while feedback cannot be read: the page shows the rest."""
+        with suppress(NotFound, Unavailable):
+            return verdict_on(model, settings, predictor, feedback)
+        return None
 
     @routes.after_request
     def protect(response: Response) -> Response:

@@ -8,6 +8,8 @@ from backend.errors import InvalidArgument
 from backend.middleware.http_messages import text_field, whole_number
 from backend.serving.versions.version_folders import MAX_INT64
 
+MOST_TEXTS = 1000
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -55,6 +57,13 @@ def percent(name: str, value: Any) -> float:
     return value
 
 
+def texts(name: str, value: Any) -> list[str]:
+    """A list of strings. Raises InvalidArgument."""
+    if not isinstance(value, list) or len(value) > MOST_TEXTS or not all(isinstance(each, str) for each in value):
+        raise InvalidArgument(f"{name} is no list of at most {MOST_TEXTS} strings")
+    return value
+
+
 TEXT = Kind(text_field, {"type": ["string", "null"]})
 WHOLE = Kind(
     whole_number,
@@ -66,5 +75,6 @@ WHOLE = Kind(
         ]
     },
 )
+TEXTS = Kind(texts, {"type": "array", "items": {"type": "string"}, "maxItems": MOST_TEXTS})
 VERSION = Kind(version_or_null, {"type": ["integer", "null"]})
 PERCENT = Kind(percent, {"type": "number", "minimum": 0, "maximum": 100})

@@ -22,7 +22,7 @@ from backend.serving.versions.levels import Level
 from backend.settings import MEBIBYTE, Settings, table, variable
 
 PAGE = Path(__file__).parent.parent / "web" / "docs"
-JSON, TEXT_TYPE, HTML = "application/json", "text/plain", "text/html"
+JSON, TEXT_TYPE, HTML, CSV = "application/json", "text/plain", "text/html", "text/csv"
 LIMITS = (
     "max_body_mb",
     "max_tensor_body_mb",
@@ -85,6 +85,10 @@ CLASSIFICATION = an_object(
     },
     request_id=NAME,
 )
+CLASSIFICATION["properties"]["feedback_id"] = {
+    "type": ["string", "null"],
+    "description": "what POST /api/feedback takes as request_id; where the server takes feedback",
+}
 CLASSES = {
     "type": ["integer", "null"],
     "description": "how many breeds it names: 0, and /api/classify refuses it; null: not known yet",
@@ -169,6 +173,13 @@ def operations(settings: Settings) -> dict[str, Operation]:
             refusals=(403,),
             query={"model": TEXT},
         ),
+        "admin.verdict": Operation(
+            "which version is better, by what people said",
+            an_object(model=NAME, feedback={"type": ["object", "null"]}, levels=a_list({"type": "object"})),
+            refusals=(403, 404),
+            query={"model": TEXT},
+        ),
+        "admin.feedback_csv": Operation("the table of feedback", kind=CSV, refusals=(403,)),
         "console.page": Operation("the console", **page),
         "console.file": Operation("its script and style", kind="*/*"),
         "console.models": Operation("the part of the console that refreshes", refusals=(403,), **page),
@@ -178,6 +189,18 @@ def operations(settings: Settings) -> dict[str, Operation]:
             refusals=(400, 404, 413, 415, *((422,) if settings.content_check else ())),
             bodies=photo_bodies(settings),
             query=app_api.FIELDS,
+        ),
+        "app_api.give_feedback": Operation(
+            "say what an answer was about: that it is right, or which breed it is",
+            an_object(kept={"type": "boolean"}, request_id=NAME),
+            refusals=(400, 404, 409),
+            bodies={JSON: app_api.BODIES["give_feedback"].schema()},
+        ),
+        "app_api.forget_feedback": Operation(
+            "remove the feedback on answers",
+            an_object(forgotten=NUMBER, request_id=NAME),
+            refusals=(400,),
+            bodies={JSON: app_api.BODIES["forget_feedback"].schema()},
         ),
         "app_api.breeds": Operation("the breeds with their descriptions", an_object(breeds=a_list({}))),
         "app_api.models": Operation("models with versions, states and labels", an_object(models=a_list(MODEL))),

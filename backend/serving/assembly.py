@@ -4,6 +4,9 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
+from backend.serving.feedback.feedback import Feedback
+from backend.serving.feedback.request_ids import Signer, secret_beside
+from backend.serving.feedback.store import Store
 from backend.serving.inference.executor import BoundedExecutor
 from backend.serving.inference.predictor import Predictor
 from backend.serving.metrics import Metrics
@@ -45,6 +48,19 @@ def predictor_over(
         deadline_seconds=settings.deadline_ms / 1000,
         default_model=settings.default_model,
     )
+
+
+def create_feedback(settings: Settings, predictor: Predictor) -> Feedback | None:
+    """What takes feedback on the answers of `predictor`; None if none is to be taken.
+
+    Raises OSError, sqlite3.Error and the types of `backend.errors` for a file that cannot be used.
+    """
+    if not settings.feedback:
+        return None
+    file = Path(settings.feedback)
+    store = Store(file, settings.feedback_days)
+    secret = settings.feedback_secret.encode() or secret_beside(file.with_name(f"{file.name}.secret"))
+    return Feedback(store, Signer(secret), predictor.repository, predictor.metrics)
 
 
 def _narrowed(configs: Iterable[ModelConfig], only: ModelSpec | None) -> list[ModelConfig]:

@@ -125,6 +125,18 @@ class Metrics:
             ("model", "label", "version"),
             registry=self.registry,
         )
+        self._answered = Counter(
+            "dogsnap_answers",
+            "answers of /api/classify by level: breed, group, set, unsure, unknown or no_dog",
+            ("model", "version", "level"),
+            registry=self.registry,
+        )
+        self._feedback = Counter(
+            "dogsnap_feedback",
+            "answers that got feedback: right, wrong, or unclear (e.g. a mix)",
+            ("model", "version", "verdict"),
+            registry=self.registry,
+        )
         self._shadowed = Counter(
             "dogsnap_shadowed_photos",
             "photos sent to a shadow: agree or differ (in the best answer), dropped (the server was busy), failed",
@@ -194,6 +206,14 @@ class Metrics:
         """What came of photos that `answered` has answered: agree, differ, dropped or failed."""
         self._shadowed.labels(answered.name, answered.version, shadow, result).inc(photos)
 
+    def answered(self, servable: ServableId, level: str) -> None:
+        """A version has said something of this level about a photo."""
+        self._answered.labels(servable.name, servable.version, level).inc()
+
+    def feedback(self, servable: ServableId, verdict: str) -> None:
+        """A person has said of an answer that it is right, wrong or unclear."""
+        self._feedback.labels(servable.name, servable.version, verdict).inc()
+
     def watch_places(self, held: Callable[[], int], waiting: Callable[[], int], places: int) -> None:
         """Show how many requests run or wait, asked for when somebody looks, and how many may."""
         for name, text, value in (
@@ -240,6 +260,8 @@ class Metrics:
             self._sizes,
             self._routed,
             self._shadowed,
+            self._answered,
+            self._feedback,
         ):
             metric.remove_by_labels(labels)
         self._shadowed.remove_by_labels({"model": servable.name, "shadow": str(servable.version)})

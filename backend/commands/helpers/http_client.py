@@ -18,21 +18,26 @@ class Remote:
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def get(self, *parts: str | int, **query: str) -> dict[str, Any]:
-        return self._ask("GET", parts, params=query)
+        return self._body(self._ask("GET", parts, params=query))
+
+    def text(self, *parts: str | int) -> str:
+        """An answer that is no JSON."""
+        response = self._ask("GET", parts)
+        return response.text if response.ok else str(self._body(response))
 
     def post(self, *parts: str | int, **fields: Any) -> dict[str, Any]:
         """Fields by name; a trailing underscore is left out (`from_`)."""
         named = {name.rstrip("_"): value for name, value in fields.items()}
-        return self._ask("POST", parts, json={**named, "by": user()})
+        return self._body(self._ask("POST", parts, json={**named, "by": user()}))
 
     def model_name(self, name: str) -> str:
         """`name`, or the model that the server answers with when none is named."""
         return name or self.get("models")["default_model"]
 
-    def _ask(self, method: str, parts: tuple[str | int, ...], **sent: Any) -> dict[str, Any]:
+    def _ask(self, method: str, parts: tuple[str | int, ...], **sent: Any) -> requests.Response:
         path = "/".join(quote(str(part), safe="") for part in ("api", "admin", *parts))
         try:
-            response = requests.request(
+            return requests.request(
                 method, f"{self.url}/{path}", headers=self._headers, timeout=TIMEOUT_SECONDS, **sent
             )
         except requests.Timeout:
@@ -47,7 +52,6 @@ class Remote:
             ) from None
         except requests.RequestException as error:
             raise click.ClickException(f"{self.url} cannot be asked: {error}") from None
-        return self._body(response)
 
     def _body(self, response: requests.Response) -> dict[str, Any]:
         try:

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound, UnsupportedPhoto
+from backend.serving.feedback.level_shares import LevelShares
 from backend.serving.inference.executor import BoundedExecutor, OnDisconnect, within
 from backend.serving.inference.shadow import Shadow
 from backend.serving.metrics import Metrics, RequestRecord
@@ -72,6 +73,7 @@ class Predictor:
         self._executor = executor
         # What tells that the client of the calling thread's request is gone; for a door that does not say so itself.
         self.disconnect_callback: Callable[[], OnDisconnect | None] = lambda: None
+        self.level_shares = LevelShares()
         self._shadow = Shadow(repository, metrics, executor.is_busy)
 
     def default_model(self) -> str:
@@ -153,8 +155,12 @@ class Predictor:
         top_k: int | None = None,
         protocol: str = "",
         timeout: float | None = None,
+        on_shadow: Callable[[Classification], None] | None = None,
     ) -> Classification:
-        """Name the breed in a photo (the bytes of its file). Raises the types of `backend.errors`."""
+        """Name the breed in a photo (the bytes of its file). Raises the types of `backend.errors`.
+
+        `on_shadow` is told what a version in the shadow, if there is one, says of it, some time after this has returned.
+        """
         deadline = self._deadline(timeout)
         with self.metrics.request(protocol) as request:
             with self.metrics.step("check"):
@@ -164,11 +170,20 @@ class Predictor:
                 signature = servable.photo_signature()
                 outputs = self._execute(servable, lambda: _run_photos(servable, signature, [checked]), 1, deadline)
                 self._shadow.offer(
-                    servable, outputs, lambda other: _run_photos(other, other.photo_signature(), [checked])
+                    servable,
+                    outputs,
+                    lambda other: _run_photos(other, other.photo_signature(), [checked]),
+                    on_shadow and (lambda other, seen: on_shadow(name_breeds(other, seen, row=0, top_k=1))),
                 )
                 with self.metrics.step("name", servable.id):
                     # What runs elsewhere may have been answered by another version than was looked up, with other labels.
-                    return name_breeds(servable, outputs, row=0, top_k=checked_top_k(servable, top_k))
+                    result = name_breeds(servable, outputs, row=0, top_k=checked_top_k(servable, top_k))
+            self._count_level(result)
+            return result
+
+    def _count_level(self, result: Classification) -> None:
+        self.metrics.answered(result.servable, result.level.value)
+        self.level_shares.count(result.servable, result.level.value)
 
     def predict_photos(
         self,

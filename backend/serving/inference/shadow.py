@@ -22,18 +22,23 @@ log = logging.getLogger("dogsnap.shadow")
 
 Outputs = Mapping[str, np.ndarray]
 Run = Callable[[Servable], Outputs | None]
+Tell = Callable[[Servable, Outputs], None]
 PLACES = 2  # requests that wait for the shadow: enough to keep its one thread busy, and little memory for their photos
 CLOSE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What the shadow is to run (it gives None if it cannot), and the first class of each row that `answered` gave."""
+    """What the shadow is to run (it gives None if it cannot), and the first class of each row that `answered` gave.
+
+    `tell`, if there is one, is told what came of it.
+    """
 
     answered: ServableId
     shadow: int
     first: list[str]
     run: Run
+    tell: Tell | None
 
 
 class Shadow:
@@ -47,13 +52,13 @@ class Shadow:
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
-    def offer(self, answered: Servable, outputs: Outputs, run: Run) -> None:
+    def offer(self, answered: Servable, outputs: Outputs, run: Run, tell: Tell | None = None) -> None:
         """Let the shadow of this model, if it has one, `run` what gave `outputs`. Returns at once and raises nothing."""
         shadow = self._repository.shadow_of(answered.id)
         first = first_classes(answered, outputs) if shadow is not None else None
         if shadow is None or first is None:
             return
-        shown = Shown(answered.id, shadow, first, run)
+        shown = Shown(answered.id, shadow, first, run, tell)
         try:
             if self._is_busy():
                 raise queue.Full
@@ -82,6 +87,8 @@ class Shadow:
                 request.answered_by(servable.id)
                 outputs = shown.run(servable)
                 same = None if outputs is None else _same(shown.first, first_classes(servable, outputs))
+                if shown.tell is not None and outputs is not None:
+                    shown.tell(servable, outputs)
         except Exception as error:  # whatever a version on trial does, the answers go on
             log.warning("%s version %d, in the shadow, failed: %s", shown.answered.name, shown.shadow, error)
             self._count(shown, "failed", len(shown.first))

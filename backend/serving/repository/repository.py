@@ -176,6 +176,11 @@ class Repository:
             models = [self._models[name] for name in self.models()]
             return [(model.name, label, split) for model in models for label, split in model.choices.splits.items()]
 
+    def is_split(self, spec: ModelSpec) -> bool:
+        """Whether it is by chance which version answers `spec`."""
+        model = self._models.get(spec.name)
+        return model is not None and spec.version is None and (spec.label or "") in model.choices.splits
+
     def shadow_of(self, answered: ServableId) -> int | None:
         """The version that is shown the photos that `answered` has answered; None if there is none, or no such model any
         more.

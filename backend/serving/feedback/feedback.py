@@ -1,0 +1,207 @@
+"""Takes what people say about answers: gives out signed request ids, keeps feedback on them, and tells what follows.
+
+What the answering version said travels in the request id. A version in the shadow answers after the response is sent, so
+what it said waits here, in memory, for the feedback: at most WAITING answers, and not beyond a restart. Without it, the
+feedback counts for the version that answered alone.
+"""
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from backend.errors import DogsnapError, FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from backend.serving.feedback.claims import BREED, VERDICTS, Claim, claim_of, is_right
+from backend.serving.feedback.request_ids import Facts, Signer, model_digest
+from backend.serving.feedback.store import Row, Store, written
+from backend.serving.feedback.verdict import verdict
+from backend.serving.metrics import Metrics
+from backend.serving.repository.model import ModelSpec
+from backend.serving.repository.repository import Repository
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.labels import Classification
+
+log = logging.getLogger("dogsnap.feedback")
+
+# Feedback is taken so long after the answer: nobody knows a day later which dog that was. Clocks may differ by a little.
+TAKEN_SECONDS, EARLY_SECONDS = 24 * 3600, 60
+WAITING = 10_000  # answers with a shadow, about 4 MB
+SWEEP_SECONDS = 3600.0
+
+
+class Feedback:
+    """Everything about feedback on the answers of one repository. Thread-safe."""
+
+    def __init__(self, store: Store, signer: Signer, repository: Repository, metrics: Metrics):
+        self._store = store
+        self._signer = signer
+        self._repository = repository
+        self._metrics = metrics
+        self._lock = threading.Lock()
+        self._shadows: OrderedDict[str, Claim] = OrderedDict()
+        self._classes = lru_cache(64)(self._read_classes)
+        self._verdicts: dict[str, tuple[int, dict[str, Any]]] = {}
+        self._closed = threading.Event()
+        threading.Thread(target=self._sweep, name="feedback", daemon=True).start()
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def signed(self, number: str, result: Classification, spec: ModelSpec) -> str | None:
+        """The request id by which feedback on `result`, the answer to `spec`, is taken; None if there can be none."""
+        claim = claim_of(result)
+        try:
+            places = self._classes(result.servable)
+            facts = Facts(
+                time=int(time.time()),
+                model=model_digest(result.servable.name),
+                version=claim.version,
+                split=self._repository.is_split(spec),
+                level=claim.level,
+                probability=claim.probability or 0.0,
+                classes=tuple(places[breed] for breed in claim.breeds),
+            )
+        except (DogsnapError, KeyError):  # the version has just gone, or its labels have changed under it
+            self._classes.cache_clear()
+            return None
+        return self._signer.signed(number, facts)
+
+    def shadowed(self, number: str) -> Callable[[Classification], None]:
+        """What is to be told what a version in the shadow says of this request's photo."""
+
+        def note(result: Classification) -> None:
+            with self._lock:
+                self._shadows[number] = claim_of(result)
+                if len(self._shadows) > WAITING:
+                    self._shadows.popitem(last=False)
+
+        return note
+
+    # -- what people say -----------------------------------------------------------------------------------------------
+
+    def give(self, request_id: str, said: str, breed: str) -> None:
+        """Keep what a person says about an answer: one of VERDICTS, or, with `said` "", the id of a breed.
+
+        Raises InvalidArgument (no such verdict or breed, no signed id), NotFound (an id that this server did not sign, or
+        of a version that is gone), FailedPrecondition (too late), AlreadyExists, Unavailable.
+        """
+        number, facts = self._signer.opened(request_id)
+        _check_time(facts.time)
+        answered, classes = self._answered(facts)
+        _check_said(said, breed, classes)
+        breeds = list(classes)
+        claim = Claim(
+            facts.version,
+            facts.level,
+            tuple(breeds[place] for place in facts.classes),
+            None if facts.level == "no_dog" else facts.probability,
+        )
+        with self._lock:
+            shadow = self._shadows.get(number)
+        row = _row(number, facts, answered.name, claim, shadow, said or BREED, breed)
+        self._store.add(row)
+        with self._lock:
+            self._shadows.pop(number, None)
+        self._metrics.feedback(answered, {1: "right", 0: "wrong", None: "unclear"}[row.is_right])
+
+    def forget(self, request_ids: Sequence[str]) -> int:
+        """Remove what is kept about these answers, however long ago it was given; gives how many there were.
+
+        Ids that this server did not sign are passed over. Raises Unavailable.
+        """
+        numbers = []
+        for each in request_ids:
+            with suppress(InvalidArgument, NotFound):
+                numbers.append(self._signer.opened(each)[0])
+        return self._store.remove(numbers)
+
+    # -- what follows --------------------------------------------------------------------------------------------------
+
+    def verdict(self, model: str) -> dict[str, Any]:
+        """As `verdict.verdict` gives it. Raises Unavailable."""
+        changes, known = self._store.changes, self._verdicts.get(model)
+        if known is None or known[0] != changes:
+            known = self._verdicts[model] = changes, verdict(self._store.rows(model), self._names(model))
+        return known[1]
+
+    def csv(self) -> Iterator[str]:
+        """The whole table, as `Store.csv` gives it."""
+        return self._store.csv()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._store.close()
+
+    def _sweep(self) -> None:
+        while not self._closed.wait(SWEEP_SECONDS):
+            with suppress(Unavailable):  # it is in the log
+                self._store.sweep()
+
+    def _answered(self, facts: Facts) -> tuple[ServableId, Mapping[str, int]]:
+        name = next((each for each in self._repository.models() if model_digest(each) == facts.model), None)
+        if name is None:
+            raise NotFound("the model that gave this answer is not served here any more")
+        answered = ServableId(name, facts.version)
+        classes = self._classes(answered)
+        if any(place >= len(classes) for place in facts.classes):
+            raise NotFound(f"{answered} names other breeds than the version that gave this answer")
+        return answered, classes
+
+    def _read_classes(self, servable: ServableId) -> Mapping[str, int]:
+        """The place of each breed among a version's labels, in their order. Raises NotFound, Unavailable."""
+        with self._repository.acquire(ModelSpec(servable.name, servable.version)) as found:
+            return {label["id"]: place for place, label in enumerate(found.description.labels)}
+
+    def _names(self, model: str) -> dict[str, str]:
+        """English names of breeds by id, of all versions that are there."""
+        names: dict[str, str] = {}
+        for number in reversed(self._repository.available(model)):
+            with suppress(DogsnapError), self._repository.acquire(ModelSpec(model, number)) as found:
+                names.update({label["id"]: label["name"] for label in found.description.labels})
+        return names
+
+
+def _check_time(answered_at: int) -> None:
+    age = time.time() - answered_at
+    if not -EARLY_SECONDS <= age <= TAKEN_SECONDS:
+        raise FailedPrecondition(
+            f"this answer was given {age / 3600:.0f} hours ago; feedback is taken within {TAKEN_SECONDS // 3600}"
+        )
+
+
+def _check_said(said: str, breed: str, classes: Mapping[str, int]) -> None:
+    if bool(said) == bool(breed):
+        raise InvalidArgument('expected either "breed" or "verdict", received ' + ("both" if said else "neither"))
+    if said and said not in VERDICTS:
+        raise InvalidArgument(f"verdict is {said!r}; expected one of {', '.join(VERDICTS)}")
+    if breed and breed not in classes:
+        raise InvalidArgument(
+            f"breed is {breed!r}; expected the id of a breed that the version knows, or verdict other, mix or no_dog"
+        )
+
+
+def _row(number: str, facts: Facts, model: str, claim: Claim, shadow: Claim | None, said: str, breed: str) -> Row:
+    right = is_right(claim, claim, said, breed)
+    shadow_right = is_right(shadow, claim, said, breed) if shadow else None
+    return Row(
+        request_id=number,
+        answered_at=written(datetime.fromtimestamp(facts.time, UTC)),
+        model=model,
+        split=int(facts.split),
+        version=claim.version,
+        level=claim.level,
+        breeds=" ".join(claim.breeds),
+        probability=claim.probability,
+        shadow_version=shadow and shadow.version,
+        shadow_level=shadow and shadow.level,
+        shadow_breeds=shadow and " ".join(shadow.breeds),
+        shadow_probability=shadow and shadow.probability,
+        verdict=said,
+        breed=breed or None,
+        is_right=None if right is None else int(right),
+        shadow_is_right=None if shadow_right is None else int(shadow_right),
+    )

@@ -1,0 +1,477 @@
+"""What people say about answers: which feedback is taken, what is kept of it, and for how long, by the front door."""
+
+import csv
+import io
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import stat
+import threading
+import time
+from contextlib import closing
+
+import colour_photos
+import pytest
+import requests
+import tiny_models
+from click.testing import CliRunner
+from colour_photos import BLUE, GREEN, RED
+from feedback_ids import SECRET, signed
+from server_process import sample, worker_of
+from small_disk import fill, small_disk
+from waiting import wait_until
+
+from backend import api_keys
+from backend.cli import main
+from backend.serving.feedback.request_ids import new_number
+from backend.serving.feedback.store import COLUMNS
+
+PHOTOS = {name: colour_photos.encode(colour_photos.plain(colour), "JPEG") for name, colour in
+          (("c1", RED), ("c2", GREEN), ("c3", BLUE))}  # fmt: skip
+MODEL = "inception_v3"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory, colour_models):
+    """Version 2 tells red, green and blue apart; version 3 takes red for green and green for red."""
+
+    folder = tmp_path_factory.mktemp("models")
+    dogs = shutil.copytree(colour_models / MODEL, folder / MODEL)
+    tiny_models.confused(dogs / "2", 3)
+    return folder
+
+
+@pytest.fixture
+def start(start_server, models, tmp_path):
+    """A function that starts a server that takes feedback in `tmp_path`."""
+
+    def start(*flags, file=tmp_path / "feedback.db", **options):
+        return start_server(models, "--feedback", str(file), "--feedback-secret", SECRET, *flags, **options)
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    return tmp_path_factory.mktemp("feedback") / "feedback.db"
+
+
+@pytest.fixture(scope="module")
+def server(start_server, models, file):
+    return start_server(models, "--feedback", str(file), "--feedback-secret", SECRET)
+
+
+def classify(server, photo: str = "c1", **sent) -> requests.Response:
+    headers = {"Content-Type": "image/jpeg", **sent.pop("headers", {})}
+    response = requests.post(f"{server.url}/api/classify", data=PHOTOS[photo], headers=headers, params=sent, timeout=60)
+    assert response.status_code == 200, response.text
+    return response
+
+
+def say(server, request_id, headers=None, **said) -> requests.Response:
+    body = {"request_id": request_id, **said}
+    return requests.post(f"{server.url}/api/feedback", json=body, headers=headers, timeout=60)
+
+
+def rows(file) -> list[dict]:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.row_factory = sqlite3.Row
+        return [dict(row) for row in connection.execute("SELECT * FROM feedback ORDER BY number")]
+
+
+def admin(server, path, **fields) -> dict:
+    answer = requests.post(f"{server.url}/api/admin/models/{MODEL}/{path}", json=fields, timeout=60)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def verdict(server) -> dict:
+    return requests.get(f"{server.url}/api/admin/verdict", timeout=60).json()
+
+
+# -- which ids take feedback -------------------------------------------------------------------------------------------
+
+
+def test_the_request_id_of_an_answer_takes_feedback_once(server, file):
+    response = classify(server)
+    answer, before = response.json(), rows(file)
+    assert answer["request_id"] == answer["feedback_id"] == response.headers["X-Request-Id"]
+    assert re.fullmatch(r"[A-Za-z0-9._-]{1,64}", answer["request_id"])
+    assert say(server, answer["request_id"], verdict="right").status_code == 200
+    repeated = say(server, answer["request_id"], verdict="no_dog")
+    assert (repeated.status_code, len(rows(file))) == (409, len(before) + 1)
+    assert "once" in repeated.json()["error"]
+
+
+def test_a_clients_own_request_id_stays_and_a_signed_one_stands_beside_it(server, file):
+    for _ in range(2):  # a proxy may send the same again
+        answer = classify(server, headers={"X-Request-Id": "proxy-7"}).json()
+        assert answer["request_id"] == "proxy-7"
+        assert say(server, "proxy-7", verdict="right").status_code == 400
+        assert say(server, answer["feedback_id"], verdict="right").status_code == 200
+
+
+def test_answers_and_errors_of_other_paths_keep_short_ids(server):
+    assert re.fullmatch("[0-9a-f]{16}", requests.get(f"{server.url}/api/models", timeout=60).headers["X-Request-Id"])
+    refused = requests.post(f"{server.url}/api/classify", json={"image": "no photo"}, timeout=60)
+    assert re.fullmatch("[0-9a-f]{16}", refused.json()["request_id"])
+
+
+def test_a_server_without_the_setting_gives_out_no_such_ids_and_takes_no_feedback(colour_server):
+    answer = classify(colour_server).json()
+    assert "feedback_id" not in answer
+    assert len(answer["request_id"]) == 32
+    refused = say(colour_server, signed(), verdict="right")
+    assert (refused.status_code, "--feedback" in refused.json()["error"]) == (404, True)
+    described = requests.get(f"{colour_server.url}/api/admin/verdict", timeout=60).json()
+    assert described["feedback"] is None
+    assert described["levels"]
+
+
+def test_feedback_is_taken_by_a_server_that_was_killed_after_it_answered(start, tmp_path):
+    first = start()
+    answer = classify(first, "c3").json()
+    worker = worker_of(first)
+    first.process.send_signal(signal.SIGKILL)
+
+    os.kill(worker, signal.SIGKILL)
+    first.process.wait(60)
+    second = start()
+    assert say(second, answer["request_id"], breed="c2").status_code == 200
+    (row,) = rows(tmp_path / "feedback.db")
+    assert (row["version"], row["breeds"], row["breed"], row["is_right"]) == (3, "c3", "c2", 0)
+
+
+BAD = [
+    {}, {"request_id": 7}, {"request_id": None, "verdict": "right"}, {"request_id": "", "verdict": "right"},
+    {"request_id": "x" * 64, "verdict": "right"}, {"request_id": "é.ü", "verdict": "right"},
+    {"request_id": "\ud800", "verdict": "right"}, {"request_id": ["a"], "verdict": "right"}, {"verdict": "right"},
+    {"request_id": "0123456789abcdef.", "verdict": "right"}, {"request_id": "0123456789abcdef.AAAA", "verdict": "right"},
+]  # fmt: skip
+SAID = [
+    {}, {"verdict": ""}, {"verdict": "perhaps"}, {"breed": "c9"}, {"breed": ""}, {"breed": 1}, {"breed": ["c1"]},
+    {"verdict": "right", "breed": "c1"}, {"verdict": "breed"}, {"verdict": "right", "note": "x"},
+    {"verdict": "right", "request_ids": []}, {"breed": "c1'; DROP TABLE feedback; --"}, {"breed": "\ud800"},
+]  # fmt: skip
+
+
+def test_1000_forged_repeated_late_and_malformed_feedbacks_change_nothing(server, file):
+    given = classify(server).json()["request_id"]
+    assert say(server, given, breed="c2").status_code == 200
+    good = [classify(server).json()["request_id"] for _ in range(len(SAID))]
+    before, metrics = rows(file), sample(server, "dogsnap_feedback_total")
+    number, _, rest = given.partition(".")
+    swapped = [
+        f"{number}.{rest[:place]}{'A' if rest[place] != 'A' else 'B'}{rest[place + 1 :]}" for place in range(len(rest))
+    ]
+    sent = [
+        *BAD,
+        *[{"request_id": one, **said} for one, said in zip(good, SAID, strict=True)],
+        *[{"request_id": each, "verdict": "right"} for each in swapped],
+        *[{"request_id": f"{new_number()}.{rest}", "verdict": "right"} for _ in range(200)],
+        *[{"request_id": signed(secret=SECRET[::-1]), "verdict": "right"} for _ in range(200)],
+        *[{"request_id": signed(age), "verdict": "right"} for age in range(86_410, 4_000_000, 20_000)],
+        *[{"request_id": signed(-age), "verdict": "right"} for age in range(200, 4_000_000, 200_000)],
+        *[{"request_id": signed(version=version), "verdict": "right"} for version in range(4, 54)],
+    ]
+    sent += [{"request_id": given, "verdict": "right"}] * (1000 - len(sent))
+    with requests.Session() as session:
+        statuses = [session.post(f"{server.url}/api/feedback", json=each, timeout=60).status_code for each in sent]
+        for body in (b"", b"{", b"[]", b"\xff", b"null", b"7", b'"x"', b"[" * 10_000):
+            statuses.append(session.post(f"{server.url}/api/feedback", data=body, timeout=60).status_code)
+    print(f"{len(statuses)} bad feedbacks: { ({each: statuses.count(each) for each in set(statuses)}) }")
+    assert len(statuses) >= 1000
+    assert set(statuses) <= {400, 404, 409, 413}
+    assert rows(file) == before
+    assert sample(server, "dogsnap_feedback_total") == metrics
+
+
+@pytest.mark.parametrize("body", [{}, {"request_ids": "x"}, {"request_ids": [1]}, {"request_ids": ["x"] * 1001}])
+def test_malformed_requests_to_forget_are_refused(server, body):
+    assert requests.post(f"{server.url}/api/feedback/forget", json=body, timeout=60).status_code == 400
+
+
+# -- what is kept ------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_holds_what_each_version_and_the_person_said_and_nothing_that_leads_to_anybody(server, file):
+    admin(server, "shadow", version=3)
+    try:
+        answer = classify(server, "c1", version=2, headers={"X-Request-Key": "a-person"}).json()
+        number = answer["request_id"].partition(".")[0]
+        wait_until(lambda: sample(server, "dogsnap_shadowed_photos_total",
+                                  f'model="{MODEL}",result="differ",shadow="3",version="2"') >= 1)  # fmt: skip
+        assert say(server, answer["request_id"], breed="c2").status_code == 200
+    finally:
+        admin(server, "shadow", version=None)
+    row = rows(file)[-1]
+    assert abs(row.pop("probability") - answer["breeds"][0]["probability"]) < 1e-4
+    assert row.pop("shadow_probability") > 0.6
+    at = time.mktime(time.strptime(row.pop("answered_at"), "%Y-%m-%dT%H:%M:%SZ")) - time.timezone
+    assert abs(time.time() - at) < 60
+    row.pop("number")
+    assert row == {
+        "request_id": number, "model": MODEL, "split": 0, "version": 2, "level": "breed", "breeds": "c1",
+        "shadow_version": 3, "shadow_level": "breed", "shadow_breeds": "c2",
+        "verdict": "breed", "breed": "c2", "is_right": 0, "shadow_is_right": 1,
+    }  # fmt: skip
+
+
+def test_every_level_is_kept_with_the_breeds_that_it_means(start_server, tmp_path):
+    file, models = tmp_path / "feedback.db", tmp_path / "models"
+    tiny_models.with_levels(tiny_models.colours(models / MODEL) / "2", 3)
+    server = start_server(models, "--feedback", str(file))
+    for colour, said in (
+        ((200, 0, 0), "c1"),
+        ((200, 200, 0), "c2"),
+        ((200, 0, 200), "c2"),
+        ((150, 150, 150), "other"),
+        ((2, 2, 2), "no_dog"),
+    ):
+        photo = colour_photos.encode(colour_photos.plain(colour), "PNG")
+        answer = requests.post(
+            f"{server.url}/api/classify", data=photo, headers={"Content-Type": "image/png"}, timeout=60
+        )
+        kind = "breed" if said.startswith("c") else "verdict"
+        assert say(server, answer.json()["request_id"], **{kind: said}).status_code == 200
+    kept = [(row["level"], row["breeds"], row["is_right"]) for row in rows(file)]
+    assert kept[:3] == [("breed", "c1", 1), ("group", "c1 c2", 1), ("set", "c1 c3", 0)]
+    assert [(level, right) for level, _, right in kept[3:]] == [("unknown", 1), ("no_dog", 1)]
+
+
+def test_feedback_is_counted_by_version_and_verdict(server):
+    def counted(result: str) -> float:
+        return sample(server, "dogsnap_feedback_total", f'model="{MODEL}",verdict="{result}",version="2"')
+
+    before = {result: counted(result) for result in ("right", "wrong", "unclear")}
+    for said in ({"verdict": "right"}, {"breed": "c1"}, {"breed": "c3"}, {"verdict": "wrong"}, {"verdict": "mix"}):
+        assert say(server, classify(server, "c1", version=2).json()["request_id"], **said).status_code == 200
+    assert {result: counted(result) - before[result] for result in before} == {"right": 2, "wrong": 2, "unclear": 1}
+
+
+def test_feedback_can_be_forgotten_by_who_has_its_id(server, file):
+    kept, gone = (classify(server).json()["request_id"] for _ in range(2))
+    for each in (kept, gone):
+        say(server, each, verdict="right")
+    number = gone.partition(".")[0]
+    url = f"{server.url}/api/feedback/forget"
+    assert requests.post(url, json={"request_ids": [number, f"{number}.AAAA"]}, timeout=60).json()["forgotten"] == 0
+    assert requests.post(url, json={"request_ids": [gone, "nonsense"]}, timeout=60).json()["forgotten"] == 1
+    ids = {row["request_id"] for row in rows(file)}
+    assert kept.partition(".")[0] in ids
+    assert number not in ids
+
+
+def test_what_is_older_than_its_days_is_removed_at_the_start(start, tmp_path):
+    server = start("--feedback-days", "1")
+    assert say(server, signed(86_000), verdict="right").status_code == 200
+    assert say(server, signed(100), verdict="right").status_code == 200
+    server.stop()
+    with closing(sqlite3.connect(tmp_path / "feedback.db")) as connection, connection:
+        connection.execute("UPDATE feedback SET answered_at = '2020-01-01T00:00:00Z' WHERE number = 1")
+    start("--feedback-days", "1")
+    assert [row["number"] for row in rows(tmp_path / "feedback.db")] == [2]
+
+
+def test_the_table_is_exported_as_csv_by_http_and_by_the_command(server, file):
+    say(server, classify(server).json()["request_id"], verdict="right")
+    text = requests.get(f"{server.url}/api/admin/feedback.csv", timeout=60).text
+    header, *lines = csv.reader(io.StringIO(text))
+    assert header == list(COLUMNS)
+    assert [line[0] for line in lines] == [row["request_id"] for row in rows(file)]
+    said = CliRunner().invoke(main, ["models", "feedback", "--url", server.url])
+    assert said.output.splitlines() == text.splitlines()
+
+
+# -- who may -----------------------------------------------------------------------------------------------------------
+
+
+def test_feedback_needs_a_key_where_answers_do_and_a_token_opens_what_it_says(start, tmp_path):
+    keys = tmp_path / "keys.json"
+    key = api_keys.add(keys, "app")
+    token = "a-long-random-text"
+    server = start("--api-keys", str(keys), "--enable-cors", environ={"DOGSNAP_ADMIN_TOKEN": token})
+    request_id = classify(server, headers={"X-Api-Key": key}).json()["request_id"]
+    assert say(server, request_id, verdict="right").status_code == 401
+    accepted = say(server, request_id, {"X-Api-Key": key, "Origin": "http://other.test"}, verdict="right")
+    assert (accepted.status_code, accepted.headers["Access-Control-Allow-Origin"]) == (200, "*")
+    for path in ("verdict", "feedback.csv"):
+        url = f"{server.url}/api/admin/{path}"
+        assert requests.get(url, headers={"X-Api-Key": key}, timeout=60).status_code == 401
+        assert requests.get(url, headers={"Authorization": f"Bearer {token}"}, timeout=60).status_code == 200
+
+
+def test_feedback_counts_for_the_rate_limit(start):
+    server = start("--rate-limit-address", "5/hour")
+    ids = [classify(server).json()["request_id"] for _ in range(3)]
+    statuses = [say(server, each, verdict="right").status_code for each in ids]
+    assert statuses == [200, 200, 429]
+
+
+def test_a_gateway_takes_feedback_on_what_its_engine_answers(start, start_server, models, tmp_path):
+    engine = start_server(models)
+    gateway = start("--engine", f"grpc://127.0.0.1:{engine.grpc_port}")
+    answer = classify(gateway, "c1").json()
+    assert say(gateway, answer["request_id"], breed="c1").status_code == 200
+    (row,) = rows(tmp_path / "feedback.db")
+    assert (row["version"], row["breeds"], row["is_right"]) == (3, "c2", 0)
+    assert verdict(gateway)["feedback"]["versions"][0]["version"] == 3
+    assert CliRunner().invoke(main, ["models", "verdict", "--url", gateway.url]).exit_code == 0
+
+
+def test_the_secret_is_made_once_beside_the_file_for_its_owner_alone(start_server, models, tmp_path):
+    flags = ("--feedback", str(tmp_path / "said.db"))
+    first = start_server(models, *flags)
+    request_id = classify(first).json()["request_id"]
+    secret = tmp_path / "said.db.secret"
+    kept = secret.read_text(encoding="ascii")
+    assert (stat.S_IMODE(secret.stat().st_mode), len(kept)) == (0o600, 64)
+    first.stop()
+    assert say(start_server(models, *flags), request_id, verdict="right").status_code == 200
+    assert secret.read_text(encoding="ascii") == kept
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (("--feedback", "/no/such/folder/feedback.db"), "unable to open database file"),
+        (("--feedback", __file__), "not a database"),
+        (("--feedback-secret", "short"), "can be guessed"),
+        (("--feedback-days", "0"), "at least 1"),
+    ],
+)
+def test_a_server_that_could_not_keep_feedback_does_not_start(flags, reason):
+    said = CliRunner().invoke(main, ["serve", *flags])
+    assert said.exit_code != 0
+    assert reason in said.output
+
+
+# -- what it survives --------------------------------------------------------------------------------------------------
+
+
+def test_kill_9_in_the_middle_of_writes_loses_nothing_that_was_acknowledged(start, tmp_path):
+    server = start()
+    worker, accepted, lock = worker_of(server), [], threading.Lock()
+    ids = [signed(10) for _ in range(4000)]
+
+    def write(own: list[str]) -> None:
+        with requests.Session() as session:
+            for each in own:
+                try:
+                    body = {"request_id": each, "verdict": "right"}
+                    status = session.post(f"{server.url}/api/feedback", json=body, timeout=60).status_code
+                except requests.RequestException:
+                    return
+                assert status == 200
+                with lock:
+                    accepted.append(each.partition(".")[0])
+
+    writers = [threading.Thread(target=write, args=(ids[place::4],)) for place in range(4)]
+    for writer in writers:
+        writer.start()
+    wait_until(lambda: len(accepted) >= 100)
+
+    server.process.send_signal(signal.SIGKILL)
+    os.kill(worker, signal.SIGKILL)
+    for writer in writers:
+        writer.join()
+    server.process.wait(60)
+    with closing(sqlite3.connect(tmp_path / "feedback.db")) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        kept = {row[0] for row in connection.execute("SELECT request_id FROM feedback")}
+    print(f"killed after {len(accepted)} acknowledged: {len(set(accepted) - kept)} lost, {len(kept)} kept")
+    assert set(accepted) <= kept
+    again = start()
+    statuses = {say(again, each, verdict="right").status_code for each in ids[:8]}
+    assert statuses == {409}
+
+
+def test_a_full_disk_costs_the_feedback_alone_and_it_is_taken_once_there_is_room(start, tmp_path):
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        server = start(file=disk / "feedback.db")
+        assert say(server, signed(), verdict="right").status_code == 200
+        filler = fill(disk)
+        refused = [say(server, signed(), verdict="right") for _ in range(60)]
+        last = refused[-1]
+        assert last.status_code == 503
+        assert "Retry-After" in last.headers
+        answer = classify(server).json()
+        assert answer["breeds"]
+        kept = len(verdict(server)["feedback"]["versions"]) and verdict(server)["feedback"]["answers"]
+        assert kept == 1 + sum(each.status_code == 200 for each in refused)
+        filler.unlink()
+        assert say(server, answer["request_id"], verdict="right").status_code == 200
+        assert "disk is full" in server.log()
+        server.stop()
+        with closing(sqlite3.connect(disk / "feedback.db")) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+# -- verdicts ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_split_ends_in_a_verdict_that_names_the_better_version(start):
+    """By signed ids alone: that 300 answers of a real split in a browser do is tests/web/test_feedback_in_app.py."""
+    server = start()
+    said = CliRunner().invoke(main, ["models", "verdict", "--url", server.url])
+    assert "0 answers with feedback" in said.output
+    for place in range(150):
+        for version, wrong in ((2, place == 140), (3, place % 12 == 0)):
+            answer = signed(version=version, split=True)
+            told = {"breed": "c2" if version == 2 else "c3"} if wrong else {"verdict": "right"}
+            assert say(server, answer, **told).status_code == 200
+        if place == 20:
+            (early,) = verdict(server)["feedback"]["comparisons"]
+            assert early["better"] is None
+            assert early["sentence"].startswith("Not enough yet")
+    (found,) = verdict(server)["feedback"]["comparisons"]
+    assert (found["better"], found["decided_at"], found["right"], found["counted"]) == (2, 300, [149, 137], [150, 150])
+    assert found["difference"]["high"] < 0
+    said = CliRunner().invoke(main, ["models", "verdict", MODEL, "--url", server.url]).output
+    assert "Version 2 is better than version 3: right in 8.0 points more of the answers" in said
+    assert "13 x" in said
+    assert "13 x" not in said.partition("version 3:")[0]
+
+
+def test_answers_to_who_named_a_version_are_no_part_of_a_split(start):
+    server = start()
+    admin(server, "split", version=2, percent=50)
+    keys = [f"person {number}" for number in range(12)]
+    answers = [classify(server, headers={"X-Request-Key": key}).json() for key in keys]
+    assert {answer["model"]["version"] for answer in answers} == {2, 3}
+    for answer in answers:
+        say(server, answer["request_id"], verdict="right")
+    for version in (2, 3, 3):
+        say(server, classify(server, version=version).json()["request_id"], verdict="right")
+    told = verdict(server)["feedback"]
+    assert (told["answers"], [each["answers"] for each in told["comparisons"]]) == (15, [12])
+
+
+def test_a_shadow_is_compared_on_the_photos_that_both_saw(start):
+    server = start()
+    admin(server, "default", version=2)
+    admin(server, "shadow", version=3)
+    seen = f'model="{MODEL}",result="{{}}",shadow="3",version="2"'
+    for count, (photo, result) in enumerate([("c1", "differ"), ("c3", "agree"), ("c2", "differ")]):
+        answer = classify(server, photo).json()
+        before = {"c1": 1, "c3": 1, "c2": 2}[photo]
+        wait_until(lambda r=result, b=before: sample(server, "dogsnap_shadowed_photos_total", seen.format(r)) == b)
+        assert say(server, answer["request_id"], verdict="right").status_code == 200, count
+    (told,) = verdict(server)["feedback"]["comparisons"]
+    assert (told["kind"], told["versions"], told["right"], told["counted"]) == ("shadow", [2, 3], [3, 1], [3, 3])
+    assert {each["breed"]: each["right"] for each in told["breeds"]} == {"red dog": [1, 0], "green dog": [1, 0]}
+
+
+def test_levels_are_counted_without_any_feedback(server):
+    before = sample(server, "dogsnap_answers_total", f'level="breed",model="{MODEL}",version="2"')
+    classify(server, version=2)
+    assert sample(server, "dogsnap_answers_total", f'level="breed",model="{MODEL}",version="2"') == before + 1
+    levels = {each["version"]: each["days"][-1] for each in verdict(server)["levels"]}
+    assert levels[2]["shares"]["breed"] == 1
+    assert levels[2]["answers"] == before + 1
+
+
+def test_the_model_of_a_verdict_has_to_be_there(server):
+    assert requests.get(f"{server.url}/api/admin/verdict?model=cats", timeout=60).status_code == 404
