@@ -1,10 +1,12 @@
 /** Starts the app: follows the phone's theme, and takes in photos that come from a chat. It has no state. */
 const appearance = require('./services/appearance')
+const feedback = require('./services/feedback')
 const snaps = require('./services/snaps')
 
 App({
   onLaunch() {
     appearance.followPhone()
+    feedback.forgetRest()
   },
 
   onShow(options) {

@@ -61,4 +61,29 @@ async function fetchAll() {
   return answer.breeds
 }
 
-module.exports = { all }
+/**
+ * The breeds that a few words mean, in either language and by any name; those that begin so come first.
+ * @param {Breed[]} breeds
+ * @param {string} words  '' for all of them
+ * @returns {Breed[]}
+ */
+function search(breeds, words) {
+  const wanted = fold(words)
+  const rank = (breed) => {
+    const places = namesOf(breed).map((name) => fold(name).indexOf(wanted))
+    return places.includes(0) ? 0 : places.some((place) => place > 0) ? 1 : -1
+  }
+  const ranked = breeds.map((breed) => ({ breed, rank: rank(breed) })).filter(({ rank: found }) => found >= 0)
+  return ranked.sort((one, other) => one.rank - other.rank).map(({ breed }) => breed)
+}
+
+function namesOf({ name, name_zh: chinese, other_names: others, other_names_zh: chineseOthers }) {
+  return [name, chinese, ...others, ...chineseOthers].filter(Boolean)
+}
+
+/** "Shih-Tzu" is found by "shih tzu", too. */
+function fold(text) {
+  return text.toLowerCase().replace(/[\s\-'’·]+/g, '')
+}
+
+module.exports = { all, search }

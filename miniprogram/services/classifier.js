@@ -28,6 +28,7 @@ const STICKY_HEADER = 'X-Request-Key'
  * @property {string[] | null} set  ids of the breeds of which one is right in 95 of 100 photos
  * @property {number[] | null} box  where the dog is: left, top, right, bottom, as fractions of the upright photo
  * @property {{name: string, version: number}} model  which one really answered
+ * @property {string} feedbackId  by which the server takes feedback on this answer; '' where it takes none
  */
 
 /**
@@ -55,8 +56,8 @@ function blameModel(failure) {
 /** @returns {Outcome} */
 function toOutcome(answer) {
   if (!answer || !Array.isArray(answer.breeds) || !answer.model) throw new request.Failure('unreadable')
-  const { breeds, model, group = null, set = null, box = null } = answer
-  return { state: stateOf(answer), breeds, model, group, set, box }
+  const { breeds, model, group = null, set = null, box = null, feedback_id: feedbackId } = answer
+  return { state: stateOf(answer), breeds, model, group, set, box, feedbackId: feedbackId || '' }
 }
 
 /** @type {Record<string, State>}  by the server's word */

@@ -1,4 +1,4 @@
-/** Which models, versions and labels the server has, for the settings page. It chooses none. */
+/** Which models, versions and labels the server has, and how long it keeps feedback, for the settings page. */
 const request = require('./request')
 
 const TIMEOUT_MS = 10 * 1000
@@ -9,11 +9,14 @@ const TIMEOUT_MS = 10 * 1000
  * @typedef {{name: string, versions: Version[], labels: Record<string, number>, default_version: number}} Model
  */
 
-/** @returns {Promise<Model[]>}  rejects with a Failure */
+/**
+ * @returns {Promise<{models: Model[], feedbackDays: number}>}  feedbackDays: how long the server keeps feedback, 0 if it
+ *   takes none; rejects with a Failure
+ */
 async function all() {
   const answer = await request.send('/api/models', { timeoutMs: TIMEOUT_MS }).answer
   if (!answer || !Array.isArray(answer.models)) throw new request.Failure('unreadable')
-  return answer.models
+  return { models: answer.models, feedbackDays: answer.feedback_days || 0 }
 }
 
 /**

@@ -9,7 +9,7 @@ const settings = require('./settings')
 const KEY_HEADER = 'X-Api-Key'
 
 /**
- * @typedef {'offline' | 'timeout' | 'cancelled' | 'refused' | 'locked' | 'noModel' | 'wrongModel' | 'tooLarge'
+ * @typedef {'offline' | 'timeout' | 'cancelled' | 'refused' | 'locked' | 'noModel' | 'taken' | 'wrongModel' | 'tooLarge'
  *   | 'notPhoto' | 'notAllowed' | 'busy' | 'slow' | 'server' | 'unreadable' | 'photoGone'} FailureKind
  */
 
@@ -33,6 +33,7 @@ const KIND_BY_STATUS = {
   401: 'locked',
   403: 'locked',
   404: 'noModel',
+  409: 'taken',
   413: 'tooLarge',
   415: 'notPhoto',
   422: 'notAllowed',

@@ -21,11 +21,13 @@ WORDS = {
     "zh": {
         "camera": "拍照", "album": "从相册选择", "history": "识别记录", "settings": "设置", "again": "再拍一张", "share": "分享",
         "save": "存为图片", "retry": "重试", "cancel": "取消", "clear": "全部删除", "delete": "删除", "remove": "删除这条",
+        "right": "认对了", "wrong": "不对，它是…",
     },
     "en": {
         "camera": "Take a photo", "album": "Choose from album", "history": "History", "settings": "Settings",
         "again": "Snap another", "share": "Share", "save": "Save picture", "retry": "Try again", "cancel": "Cancel",
         "clear": "Delete all", "delete": "Delete", "remove": "Delete this one",
+        "right": "That is right", "wrong": "No, it is a …",
     },
 }  # fmt: skip
 # A browser writes this for every status but 2xx; whether a status is expected, the tests say themselves.

@@ -1,5 +1,6 @@
 /** What was snapped before, by day. Opening one shows its result page; deleting asks first. */
 const appearance = require('../../services/appearance')
+const feedback = require('../../services/feedback')
 const history = require('../../services/history')
 const install = require('../../services/install')
 const routes = require('../../services/routes')
@@ -51,7 +52,9 @@ Page({
   async onRemove({ currentTarget }) {
     const { text } = this.data
     if (!(await this.confirmed(text.removeTitle, text.removeContent))) return
-    history.remove(currentTarget.dataset.id)
+    const { id } = currentTarget.dataset
+    feedback.forget([history.find(id).outcome.feedbackId])
+    history.remove(id)
     this.show()
   },
 
@@ -59,6 +62,7 @@ Page({
     const { text, count } = this.data
     if (!(await this.confirmed(wording.fill(text.clearTitle, { count }), text.clearContent))) return
     history.clear()
+    feedback.forgetAll()
     install.forget()
     this.show()
   },

@@ -7,6 +7,7 @@ const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
 const candidates = require('../../services/candidates')
 const card = require('../../services/card')
+const feedback = require('../../services/feedback')
 const frame = require('../../services/frame')
 const history = require('../../services/history')
 const picking = require('../../services/picking')
@@ -21,6 +22,9 @@ const ROWS = 3
 
 /** Answers that are sure enough to be shared. */
 const SURE = ['shown', 'group']
+
+/** Answers that claim one thing, which a user can confirm; of the others it has to be said which breed it is. */
+const CONFIRMABLE = ['shown', 'group', 'noDog']
 
 /** Asking again with the same photo could end otherwise. */
 const WORTH_A_RETRY = ['offline', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unexpected', 'noModel', 'wrongModel']
@@ -50,6 +54,9 @@ Page({
     /** How to tell the candidates apart, a sentence each. @type {string[]} */
     apart: [],
     answeredBy: '',
+    /** Whether the user can say if the answer is right, or has. @type {'open' | 'given' | ''} */
+    feedback: '',
+    canConfirm: false,
     failure: { sentence: '', reference: '', retry: false, settings: false },
   },
 
@@ -81,6 +88,7 @@ Page({
 
   onShow() {
     this.dress()
+    this.showFeedback()
   },
 
   onUnload() {
@@ -135,10 +143,33 @@ Page({
     this.setData({ apart: await candidates.differences(this.outcome, text.candidate, language).catch(() => []) })
   },
 
+  /** Only of what is in the history: that knows when it was answered. */
+  showFeedback() {
+    const kept = history.find(this.snapId)
+    if (!kept) return
+    const { outcome, time } = kept
+    this.setData({ feedback: feedback.stateOf(outcome, time), canConfirm: CONFIRMABLE.includes(outcome.state) })
+  },
+
+  async onRight() {
+    this.setData({ feedback: 'given' })
+    try {
+      await feedback.give(this.outcome.feedbackId, { verdict: 'right' })
+    } catch (failure) {
+      wx.showToast({ title: this.data.text.notSent, icon: 'none' })
+    }
+    this.showFeedback()
+  },
+
+  onCorrect() {
+    routes.go(routes.correct(this.snapId))
+  },
+
   /** Every answer, also "no dog": the history is what was snapped. */
   keep(outcome) {
     history
       .add(this.snapId, outcome, this.small)
+      .then(() => this.showFeedback())
       .catch(({ errMsg, message }) => console.warn('not kept in history:', errMsg || message))
     breeds.all().catch(() => {}) // so that the breed opens at once, also offline
   },

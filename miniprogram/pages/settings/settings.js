@@ -17,12 +17,16 @@ Page({
     groups: [],
     /** @type {Option[]} */
     modelOptions: [],
+    /** What the server keeps of what the user says about answers; '' while that is not known. */
+    feedbackLine: '',
     /** @type {'loading' | 'shown' | 'failed'} */
     modelState: 'loading',
   },
 
   /** @type {import('../../services/models').Model[]} */
   models: [],
+  /** Days for which the server keeps feedback; 0 where it takes none, null while that is not known. @type {number | null} */
+  feedbackDays: null,
 
   onLoad() {
     this.dress()
@@ -52,13 +56,16 @@ Page({
         { key: 'theme', name: 'theme', title: text.theme, options: toOptions(THEMES, text.themes, theme) },
       ],
       modelOptions: modelOptions(this.models, model, text),
+      feedbackLine: feedbackLine(this.feedbackDays, text),
     })
   },
 
   async loadModels() {
     this.setData({ modelState: 'loading' })
     try {
-      this.models = await models.all()
+      const { models: found, feedbackDays } = await models.all()
+      this.models = found
+      this.feedbackDays = feedbackDays
       this.setData({ modelState: 'shown' })
     } catch (failure) {
       this.setData({ modelState: 'failed' })
@@ -77,6 +84,12 @@ Page({
     this.show()
   },
 })
+
+/** @param {number | null} days */
+function feedbackLine(days, text) {
+  if (days === null) return ''
+  return days ? wording.fill(text.feedbackKept, { days }) : text.feedbackOff
+}
 
 /** @typedef {{key: string, label: string, value: any, chosen: boolean}} Option */
 

@@ -5,8 +5,9 @@
 import { button } from './button.js'
 import { canvas } from './canvas.js'
 import { image } from './image.js'
+import { input } from './input.js'
 import { pageMeta } from './page_meta.js'
 import { text } from './text.js'
 import { view } from './view.js'
 
-export const BUILTINS = { view, text, image, button, canvas, 'page-meta': pageMeta }
+export const BUILTINS = { view, text, image, button, canvas, input, 'page-meta': pageMeta }

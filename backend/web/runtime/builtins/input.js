@@ -1,0 +1,19 @@
+/** <input>: one line of text, without formats or focus control; each change is told as in WeChat, with {value}. */
+export const input = {
+  template:
+    '<html-input type="text" inputmode="{{confirmType === \'search\' ? \'search\' : \'text\'}}" value="{{value}}" ' +
+    'placeholder="{{placeholder}}" aria-label="{{ariaLabel}}" maxlength="{{maxlength}}" catch:input="_input" />',
+  properties: {
+    value: String,
+    placeholder: String,
+    confirmType: { type: String, value: 'done' },
+    maxlength: { type: Number, value: 140 },
+  },
+  methods: {
+    _input() {
+      const { value } = this.$$.querySelector('input')
+      this.setData({ value })
+      this.triggerEvent('input', { value })
+    },
+  },
+}

@@ -1,0 +1,216 @@
+"""What people say about answers, in a browser: one tap or a search in the app, and the console's verdict on a crowd's word."""
+
+import json
+import random
+import shutil
+import sqlite3
+from base64 import b64encode
+from contextlib import closing
+from pathlib import Path
+
+import colour_photos
+import pytest
+import requests
+import tiny_models
+from click.testing import CliRunner
+from playwright.sync_api import expect
+from real_model import built_models
+
+from backend.cli import main
+from backend.serving.feedback.store import COLUMNS
+
+expect.set_options(timeout=30_000)  # a machine that runs several browsers and servers at once is slow
+
+AXE = Path(__file__).parents[2] / "backend/web/node_modules/axe-core/axe.min.js"
+COLOURS = {"c1": colour_photos.RED, "c2": colour_photos.GREEN, "c3": colour_photos.BLUE}
+ANSWERS, TAPPED = 300, 16
+# The app asks and says as a person taps it; most of the crowd do the same from its page, which is ten times as fast.
+CROWD = """async ({people, photos}) => {
+    const photo = Object.fromEntries(photos.map(([id, base64]) => [id, base64]))
+    const send = async (path, data, key) => {
+        const headers = {'Content-Type': 'application/json', 'X-Request-Key': key}
+        const response = await fetch(path, {method: 'POST', headers, body: JSON.stringify(data)})
+        if (!response.ok) throw new Error(`${path} ${response.status} ${await response.text()}`)
+        return response.json()
+    }
+    for (const {key, dog, mistaken} of people) {
+        const answer = await send('/api/classify', {image: photo[dog]}, key)
+        const right = answer.breeds[0].id === dog && !mistaken
+        const said = right ? {verdict: 'right'} : {breed: mistaken || dog}
+        await send('/api/feedback', {request_id: answer.request_id, ...said}, key)
+    }
+}"""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory, colour_models):
+    """Versions 1 and 2 answer alike; version 3 takes red for green and green for red."""
+    built_models()
+    folder = tmp_path_factory.mktemp("models")
+    dogs = shutil.copytree(colour_models / "inception_v3", folder / "inception_v3")
+    tiny_models.confused(dogs / "2", 3)
+    breeds = [
+        {**each, "other_names": [f"{each['id']} hound"], "other_names_zh": [f"{each['name_zh']}别名"]}
+        for each in tiny_models.COLOURS
+    ]
+    (folder / "breeds.json").write_text(json.dumps(breeds), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "feedback.db"
+
+
+@pytest.fixture
+def server(start_server, models, file):
+    return start_server(models, "--feedback", str(file))
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """A photo of each colour's dog, by its breed."""
+    for name, colour in COLOURS.items():
+        (tmp_path / f"{name}.jpg").write_bytes(colour_photos.encode(colour_photos.plain(colour), "JPEG"))
+    return {name: tmp_path / f"{name}.jpg" for name in COLOURS}
+
+
+def rows(file) -> list[dict]:
+    with closing(sqlite3.connect(file)) as connection:
+        found = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM feedback ORDER BY number").fetchall()
+    return [dict(zip(COLUMNS, row, strict=True)) for row in found]
+
+
+def serious_violations(phone) -> list[str]:
+    phone.page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = phone.page.evaluate("axe.run()")["violations"]
+    return [
+        f"{each['id']}: {[node['html'][:160] for node in each['nodes']]}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+def correct(phone, words: str, name: str) -> None:
+    """Say that it is another dog, found by these words."""
+    phone.tap("wrong")
+    phone.screen.locator(".search input").fill(words)
+    phone.tap(phone.screen.locator(".choice", has_text=name).first)
+    phone.screen.locator(".feedback .hint").wait_for()
+
+
+@pytest.mark.parametrize("device", ["phone", "desktop"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_an_answer_is_confirmed_by_one_tap_and_corrected_by_a_search(open_phone, server, photos, file, device, theme):
+    phone = open_phone(device, server=server, color_scheme=theme)
+    phone.snap(photos["c3"])
+    assert serious_violations(phone) == []
+    phone.shoot(f"{device}-{theme}-feedback-open")
+    phone.tap("right")
+    phone.screen.locator(".feedback .hint").wait_for()
+    phone.shoot(f"{device}-{theme}-feedback-given")
+    phone.back()
+    phone.snap(photos["c1"])
+    phone.tap("wrong")
+    phone.screen.locator(".choice").first.wait_for()
+    assert phone.screen.locator(".choice").count() == 6
+    assert serious_violations(phone) == []
+    phone.shoot(f"{device}-{theme}-feedback-search")
+    phone.screen.locator(".search input").fill("红犬别名")
+    assert phone.screen.locator(".choice .name").all_inner_texts()[0] in ("红犬", "Red dog")
+    phone.screen.locator(".search input").fill("C1 hound")
+    phone.tap(phone.screen.locator(".choice").first)
+    phone.screen.locator(".feedback .hint").wait_for()
+    assert [(row["verdict"], row["breed"], row["is_right"]) for row in rows(file)] == [
+        ("right", None, 1),
+        ("breed", "c1", 0),
+    ]
+    phone.page.reload()
+    phone.screen.locator(".feedback .hint").wait_for()
+    phone.back()
+    phone.tap("history")
+    phone.tap("clear")
+    phone.confirm("delete")
+    phone.screen.locator(".empty").wait_for()
+    phone.page.wait_for_function("(JSON.parse(localStorage.getItem('dogsnap:feedbackToForget')) || []).length === 0")
+    assert rows(file) == []
+
+
+def test_without_feedback_the_app_asks_for_none_and_says_so(open_phone, start_server, models, photos):
+    phone = open_phone("desktop", server=start_server(models))
+    phone.snap(photos["c3"])
+    assert phone.screen.locator(".feedback").count() == 0
+    phone.back()
+    phone.tap("settings")
+    expect(phone.screen).to_contain_text("does not ask whether its answers were right")
+
+
+def test_the_settings_page_says_how_long_what_is_kept(open_phone, server):
+    phone = open_phone("desktop", server=server)
+    phone.tap("settings")
+    expect(phone.screen).to_contain_text("for up to 90 days")
+    phone.shoot("desktop-light-feedback-settings")
+
+
+def crowd(mistaken_share: float, swapped_share: float) -> list[dict]:
+    """People with a dog each: red or green, which version 3 swaps, with the share `swapped_share`, else blue. Some are
+    mistaken about their own dog.
+    """
+    chance = random.Random(21)
+    people = []
+    for number in range(ANSWERS):
+        dog = chance.choice(["c1", "c2"]) if chance.random() < swapped_share else "c3"
+        others = [each for each in COLOURS if each != dog]
+        mistaken = chance.choice(others) if chance.random() < mistaken_share else ""
+        people.append({"key": f"person {number}", "dog": dog, "mistaken": mistaken})
+    return people
+
+
+def tap_through(phone, person: dict, photo) -> None:
+    """One person of the crowd, by touch; each has a phone of their own, which is known by its key."""
+    phone.page.evaluate("key => localStorage.setItem('dogsnap:installKey', JSON.stringify(key))", person["key"])
+    phone.snap(photo)
+    names = {each["id"]: each["name_zh"] for each in tiny_models.COLOURS}
+    truth = person["mistaken"] or person["dog"]
+    if phone.headline() == names[truth]:
+        phone.tap("right")
+        phone.screen.locator(".feedback .hint").wait_for()
+    else:
+        correct(phone, names[truth], names[truth])
+    phone.back()
+
+
+@pytest.mark.parametrize(
+    ("other", "swapped", "better"),
+    [(3, 0.08, 2), (1, 0.08, None)],
+    ids=["accuracies of 99 and 91 %", "the same accuracy"],
+)
+def test_300_answers_of_a_split_name_the_better_version_or_none(
+    open_phone, browser, server, photos, file, other, swapped, better
+):
+    people = crowd(mistaken_share=0.01, swapped_share=swapped)
+    admin = f"{server.url}/api/admin/models/inception_v3"
+    requests.post(f"{admin}/default", json={"version": 2}, timeout=60).raise_for_status()
+    requests.post(f"{admin}/split", json={"version": other, "percent": 50}, timeout=60).raise_for_status()
+    phone = open_phone(server=server)
+    for person in people[:TAPPED]:
+        tap_through(phone, person, photos[person["dog"]])
+    base64 = [[name, b64encode(photo.read_bytes()).decode()] for name, photo in photos.items()]
+    phone.page.evaluate(CROWD, {"people": people[TAPPED:], "photos": base64})
+    kept = rows(file)
+    assert len(kept) == ANSWERS
+    for version in (2, other):
+        own = [row["is_right"] for row in kept if row["version"] == version]
+        print(f"version {version}: {sum(own)} of {len(own)} right")
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(f"{server.url}/console")
+    said = page.locator("section[data-model] p.verdict")
+    expected = f"Version {better} is better than version {other}" if better else "Not enough yet"
+    expect(said).to_contain_text(expected)
+    print(said.inner_text())
+    page.screenshot(path=phone.screenshots / f"console-verdict-{other}.png", full_page=True)
+    page.close()
+    printed = CliRunner().invoke(main, ["models", "verdict", "--url", server.url]).output
+    assert expected in printed
+    assert len({row["version"] for row in kept}) == 2
+    assert all(row["split"] for row in kept)

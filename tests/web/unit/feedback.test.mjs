@@ -1,0 +1,194 @@
+import assert from 'node:assert/strict'
+import { beforeEach, test } from 'node:test'
+import { answerBody, Phone, settle, tap } from './phone.mjs'
+
+const ID = '0123456789abcdef.signed'
+const HOUR_MS = 3600 * 1000
+
+function breed(id, name, chinese, others = [], chineseOthers = []) {
+  return { id, name, name_zh: chinese, other_names: others, other_names_zh: chineseOthers }
+}
+
+const BREEDS = [
+  breed('n05', 'Shih-Tzu', '西施犬', ['Chrysanthemum Dog']),
+  breed('n02', 'Labrador retriever', '拉布拉多寻回犬'),
+  breed('n01', 'golden retriever', '金毛寻回犬', [], ['黄金猎犬']),
+  breed('n06', 'Siberian husky', '西伯利亚雪橇犬', [], ['哈士奇', '二哈']),
+]
+
+let phone
+beforeEach(() => {
+  phone = new Phone()
+  phone.storage.breeds = BREEDS
+})
+
+/** A result page with its answer, and what was sent to a path. */
+async function answered(changes = {}) {
+  const page = phone.snap()
+  await settle()
+  await phone.requests.at(-1).answer(200, answerBody({ feedback_id: ID, ...changes }))
+  await settle()
+  return page
+}
+
+const sent = (path) => phone.requests.filter(({ url }) => url.endsWith(path))
+
+async function correcting(page) {
+  const correct = phone.open('correct', { id: page.snapId })
+  await settle()
+  return correct
+}
+
+const names = (page) => page.data.choices.map(({ name }) => name)
+
+test('one tap says that an answer is right, and it is not asked again', async () => {
+  const page = await answered()
+  assert.deepEqual([page.data.feedback, page.data.canConfirm], ['open', true])
+  page.onRight()
+  assert.equal(page.data.feedback, 'given')
+  const [request] = sent('/api/feedback')
+  assert.deepEqual(request.data, { request_id: ID, verdict: 'right' })
+  await request.answer(200, { kept: true })
+  assert.equal(phone.open('result', { id: page.snapId }).data.feedback, 'given')
+})
+
+for (const [what, lose] of [
+  ['a lost connection', (request) => request.lose('request:fail')],
+  ['a full disk', (request) => request.answer(503, { error: 'x' })],
+]) {
+  test(`after ${what} it can be said again`, async () => {
+    const page = await answered()
+    page.onRight()
+    await lose(sent('/api/feedback')[0])
+    await settle()
+    assert.equal(page.data.feedback, 'open')
+    assert.match(phone.toast, /没能发出去/)
+  })
+}
+
+test('what the server has already counts as said', async () => {
+  const page = await answered()
+  page.onRight()
+  await sent('/api/feedback')[0].answer(409, { error: 'x' })
+  await settle()
+  assert.equal(page.data.feedback, 'given')
+})
+
+for (const [state, changes] of [
+  ['unsure', { level: 'unsure', confident: false }],
+  ['set', { level: 'set', set: ['n01', 'n02'] }],
+  ['unknown', { level: 'unknown' }],
+]) {
+  test(`of an answer of the kind "${state}" only the breed can be said`, async () => {
+    const { data } = await answered(changes)
+    assert.deepEqual([data.state, data.feedback, data.canConfirm], [state, 'open', false])
+  })
+}
+
+test('a server that takes no feedback is given none, and after a day it is too late', async (context) => {
+  assert.equal((await answered({ feedback_id: undefined })).data.feedback, '')
+  const page = await answered()
+  context.mock.timers.enable({ apis: ['Date'], now: Date.now() + 25 * HOUR_MS })
+  assert.equal(phone.open('result', { id: page.snapId }).data.feedback, '')
+})
+
+test('the other guesses come first, and what is no breed last', async () => {
+  const correct = await correcting(await answered())
+  assert.deepEqual(names(correct).slice(0, 3), ['拉布拉多寻回犬', '西施犬', '金毛寻回犬'])
+  assert.deepEqual(
+    correct.data.choices.slice(-3).map(({ verdict }) => verdict),
+    ['mix', 'other', 'no_dog'],
+  )
+})
+
+for (const [words, found] of [
+  ['husky', ['西伯利亚雪橇犬']],
+  ['哈士', ['西伯利亚雪橇犬']],
+  ['shih tzu', ['西施犬']],
+  ['CHRYSANTHEMUM', ['西施犬']],
+  ['黄金', ['金毛寻回犬']],
+  ['retriever', ['拉布拉多寻回犬', '金毛寻回犬']],
+  ['zzz', []],
+]) {
+  test(`"${words}" finds ${found.join(' and ') || 'no breed'}`, async () => {
+    const correct = await correcting(await answered())
+    correct.onInput({ detail: { value: words } })
+    assert.deepEqual(names(correct).slice(0, -3), found)
+  })
+}
+
+test('a breed that is tapped is sent once, and the page goes back', async () => {
+  const correct = await correcting(await answered())
+  correct.onChoose(tap({ breed: 'n06', verdict: '' }))
+  correct.onChoose(tap({ breed: 'n06', verdict: '' }))
+  const requests = sent('/api/feedback')
+  assert.deepEqual(
+    requests.map(({ data }) => data),
+    [{ request_id: ID, breed: 'n06' }],
+  )
+  await requests[0].answer(200, { kept: true })
+  await settle()
+  assert.equal(phone.routes.at(-1), 'navigateBack')
+})
+
+test('what is no breed is sent as such', async () => {
+  const correct = await correcting(await answered())
+  correct.onChoose(tap({ breed: '', verdict: 'mix' }))
+  assert.deepEqual(sent('/api/feedback')[0].data, { request_id: ID, verdict: 'mix' })
+})
+
+async function given() {
+  const page = await answered()
+  page.onRight()
+  await sent('/api/feedback')[0].answer(200, { kept: true })
+  await settle()
+  return page
+}
+
+test('"delete all" has the server forget what was said', async () => {
+  await given()
+  await phone.open('history').onClear()
+  const [request] = sent('/api/feedback/forget')
+  assert.deepEqual(request.data, { request_ids: [ID] })
+  await request.answer(200, { forgotten: 1 })
+  assert.deepEqual([phone.storage.feedback, phone.storage.feedbackToForget], [[], []])
+})
+
+test('one photo that is deleted takes what was said of it along', async () => {
+  const page = await given()
+  await phone.open('history').onRemove(tap({ id: page.snapId }))
+  assert.deepEqual(sent('/api/feedback/forget')[0].data, { request_ids: [ID] })
+})
+
+test('what could not be forgotten for want of a connection is when the app starts again', async () => {
+  await given()
+  await phone.open('history').onClear()
+  await sent('/api/feedback/forget')[0].lose('request:fail')
+  await settle()
+  phone.service('feedback').forgetRest()
+  const requests = sent('/api/feedback/forget')
+  assert.deepEqual(requests[1].data, { request_ids: [ID] })
+  await requests[1].answer(200, { forgotten: 1 })
+  await settle()
+  phone.service('feedback').forgetRest()
+  assert.equal(sent('/api/feedback/forget').length, 2)
+})
+
+test('nothing that was not said is forgotten', async () => {
+  const page = await answered()
+  await phone.open('history').onRemove(tap({ id: page.snapId }))
+  assert.deepEqual(sent('/api/feedback/forget'), [])
+})
+
+for (const [days, line] of [
+  [90, /最多 90 天/],
+  [null, /不收集/],
+]) {
+  test(`the settings page says what is kept where the server says ${days}`, async () => {
+    const page = phone.open('settings')
+    assert.equal(page.data.feedbackLine, '')
+    await sent('/api/models')[0].answer(200, { models: [], feedback_days: days })
+    await settle()
+    assert.match(page.data.feedbackLine, line)
+  })
+}
