@@ -11,6 +11,7 @@ COMMANDS = {
     "train": "train a network by a recipe",
     "evaluate": "measure an exported version on photos it was not trained on",
     "export": "build a version from the stored weights",
+    "quantize": "find the ranges of an int8 network on photos",
     "merge": "make a version that takes photos from one that takes image tensors",
     "models": "list and switch the versions of a running server",
     "bench": "measure how fast a server is",

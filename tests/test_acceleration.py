@@ -8,13 +8,16 @@ import exported
 import numpy as np
 import pytest
 import tensorflow as tf
+from click.testing import CliRunner
 
+from backend.cli import main
 from backend.export import acceleration
-from backend.export.acceleration import Acceleration, Steps, accelerate, trial_images
+from backend.export.acceleration import Acceleration, NotFaster, Steps, accelerate, trial_images
 from backend.export.freezing import freeze, load_signatures
 from backend.export.merge import MergeError, Options, merge
+from backend.export.quantization import Ranges, find_ranges
 from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions.runtimes import FOLDER, NetworkManifest
+from backend.serving.versions.runtimes import FOLDER, NetworkManifest, Weights
 from backend.serving.versions.servable import Servable
 
 
@@ -32,12 +35,19 @@ def network(source) -> Acceleration:
     return Acceleration(graph, graph.function(), {"scores": Steps("image", ["dog", "prediction"])})
 
 
+@pytest.fixture(scope="module")
+def ranges(network, tmp_path_factory) -> Ranges:
+    folder = tmp_path_factory.mktemp("float32")
+    acceleration.convert(network.graph, folder)
+    return find_ranges(Weights(folder / "network.xml").model, trial_images((*exported.SIZE, 3), 8))
+
+
 def test_a_small_network_is_left_to_tensorflow(source):
     assert not (source / FOLDER).exists()
 
 
 def test_a_network_that_gains_is_written_with_what_was_measured(network, tmp_path, monkeypatch):
-    accelerated.patch(monkeypatch, speedup=1.4)
+    accelerated.patch(monkeypatch, 1.4)
     said = []
     assert accelerate(tmp_path, network, said.append)
     facts = NetworkManifest.read(tmp_path / FOLDER)
@@ -82,17 +92,61 @@ def test_an_operation_that_openvino_does_not_have_leaves_the_network_to_tensorfl
 
 def test_the_stopwatch_gives_a_ratio_of_processor_times(network, tmp_path, monkeypatch):
     monkeypatch.setattr(acceleration, "SMALLEST_BYTES", 0)
-    accelerate(tmp_path, replace(network, precision=replace(network.precision, least_speedup=0.0)))
+    monkeypatch.setattr(acceleration, "LEAST_SPEEDUP", 0.0)
+    accelerate(tmp_path, network)
     assert 0.01 < NetworkManifest.read(tmp_path / FOLDER).speedup < 100
 
 
-def test_a_fast_version_that_does_not_pay_is_not_written(source, monkeypatch):
-    accelerated.patch(monkeypatch, speedup=1.4)
-    with pytest.raises(
-        MergeError, match=r"--fast does not pay on this machine: OpenVINO in bf16 is 1\.40 times as fast"
-    ):
+def test_a_fast_version_that_gains_too_little_is_not_written_and_that_is_no_error(source, monkeypatch):
+    accelerated.patch(monkeypatch, 2.0, 2.8)
+    sentence = "bf16 is 1.4 times as fast as f32 on this processor"
+    with pytest.raises(NotFaster, match=sentence):
         merge(source, Options(fast=True))
     assert [folder.name for folder in source.parent.iterdir()] == ["1"]
+    done = CliRunner().invoke(main, ["merge", "--fast", str(source)])
+    assert done.exit_code == 0
+    assert f"no version is written: {sentence}" in done.output
+
+
+def test_where_more_than_speed_is_wanted_a_fast_network_that_gains_too_little_is_float32(
+    network, tmp_path, monkeypatch
+):
+    accelerated.patch(monkeypatch, 2.0, 2.8)
+    assert accelerate(tmp_path, replace(network, fast=True))
+    assert NetworkManifest.read(tmp_path / FOLDER).precision == "f32"
+
+
+@pytest.mark.parametrize(
+    ("speedups", "chosen"), [((2.0, 4.0, 6.0), "int8"), ((2.0, 6.0, 4.0), "bf16"), ((4.0, 2.0, 6.0), "int8")]
+)
+def test_the_fastest_precision_is_taken_and_what_was_measured_is_told(
+    network, ranges, tmp_path, monkeypatch, speedups, chosen
+):
+    accelerated.patch(monkeypatch, *speedups)
+    assert accelerate(tmp_path, replace(network, fast=True, ranges=ranges, required=True))
+    manifest = NetworkManifest.read(tmp_path / FOLDER)
+    assert (manifest.precision, manifest.speedup) == (chosen, max(speedups))
+    assert manifest.compared == dict(zip(("f32", "bf16", "int8"), speedups, strict=True))
+    for name, speedup in manifest.compared.items():
+        assert (
+            f"{name} is {speedup:g} times" in manifest.summary()["reason"]
+            or f"{name} {speedup:g}" in manifest.summary()["reason"]
+        )
+    assert sorted(file.name for file in (tmp_path / FOLDER).iterdir()) == [
+        "around",
+        "network.bin",
+        "network.xml",
+        "runtime.json",
+    ]
+
+
+def test_ranges_of_another_network_leave_int8_out_and_say_so(network, ranges, tmp_path, monkeypatch):
+    accelerated.patch(monkeypatch, 2.0, 4.0)
+    said = []
+    other = replace(ranges, kernels=ranges.kernels[1:], inputs=ranges.inputs[1:])
+    assert accelerate(tmp_path, replace(network, fast=True, ranges=other), said.append)
+    assert NetworkManifest.read(tmp_path / FOLDER).precision == "bf16"
+    assert said[0].startswith("int8 is not used: the ranges are of another network")
 
 
 def test_a_fast_version_shares_no_runs(source):

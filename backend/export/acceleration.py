@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,6 +32,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend.export.freezing import FrozenGraph
+from backend.export.quantization import Ranges, quantised
 from backend.serving.versions import runtimes
 from backend.serving.versions.runtimes import (
     AFTER,
@@ -59,20 +61,18 @@ TRIAL_IMAGES = 4
 
 @dataclass(frozen=True)
 class Precision:
-    """A precision of the network, the tolerance against TensorFlow's float32 outputs (probabilities), and the least speedup.
-
-    `required`: without it the version is not written.
-    """
+    """A precision of the network, and the largest difference allowed from TensorFlow's float32 outputs (probabilities)."""
 
     name: str
     tolerance: float
-    least_speedup: float
-    required: bool
 
 
-# Less would not justify a second copy of the weights on disk, or another version.
-EXACT = Precision(runtimes.EXACT, 1e-3, 1.05, required=False)
-FAST = Precision(runtimes.FAST, 0.1, 1.5, required=True)
+EXACT = Precision(runtimes.EXACT, 1e-3)
+FASTER = (Precision(runtimes.BFLOAT16, 0.1), Precision(runtimes.INT8, 0.2))
+# Less would not justify a second copy of the weights on disk (over TensorFlow), or another version (over float32).
+LEAST_SPEEDUP, LEAST_GAIN = 1.05, 1.5
+# Processors with one of these add the four products of an int8 multiplication in 32 bits.
+INT8_FLAGS = {"avx512_vnni", "avx_vnni", "amx_int8"}
 
 
 @dataclass(frozen=True)
@@ -93,31 +93,43 @@ class Steps:
 
 @dataclass(frozen=True)
 class Acceleration:
-    """A network and the signatures that use it. `combined`: from its outputs in both passes to those of one."""
+    """A network and the signatures that use it. `combined`: from its outputs in both passes to those of one.
+
+    `same_as`: a version with the same network, perhaps with an OpenVINO copy. `fast`: in the fastest precision, of which int8
+    needs `ranges`; `required`: only if that is much faster than float32.
+    """
 
     graph: FrozenGraph
     reference: Function
     steps: Mapping[str, Steps]
-    precision: Precision = EXACT
-    same_as: Path | None = None  # a version with the same network, perhaps with an OpenVINO copy
+    same_as: Path | None = None
     combined: Function | None = None
+    fast: bool = False
+    ranges: Ranges | None = None
+    required: bool = False
+
+
+class NotFaster(IncompatibleNetwork):
+    """No precision is so much faster than float32 here that it justifies another version; the message says by how much."""
 
 
 def accelerate(version: Path, acceleration: Acceleration, report: Report = lambda _: None) -> bool:
     """Write assets.extra/runtime into a version that is being built, if OpenVINO is installed and fast enough; reports which.
 
-    Raises IncompatibleNetwork if it is not and the precision is required.
+    Raises IncompatibleNetwork if it is not and that is required: NotFaster if it only is too slow.
     """
-    if not acceleration.precision.required and not _is_worth_trying(acceleration.graph):
+    if not acceleration.fast and not _is_worth_trying(acceleration.graph):
         return False
     folder = version / FOLDER
     folder.mkdir(parents=True)
     try:
-        manifest = _known(acceleration, folder) or _measured(acceleration, folder)
+        manifest = _fastest(acceleration, folder, report) if acceleration.fast else _exact(acceleration, folder)
     except (IncompatibleNetwork, RuntimeError) as error:  # RuntimeError: an operation that OpenVINO does not have
         shutil.rmtree(folder)
+        if acceleration.required and isinstance(error, IncompatibleNetwork):
+            raise
         reason = str(error).strip().splitlines()[0]
-        if acceleration.precision.required:
+        if acceleration.required:
             raise IncompatibleNetwork(reason) from error
         report(f"TensorFlow runs the network: {reason}")
         return False
@@ -141,20 +153,103 @@ def _is_worth_trying(graph: FrozenGraph) -> bool:
     return graph.graph_def.ByteSize() >= SMALLEST_BYTES
 
 
-def _known(acceleration: Acceleration, folder: Path) -> NetworkManifest | None:
-    """Hard links to the network of another version, with the measurements made there; None if it has none."""
+def _exact(acceleration: Acceleration, folder: Path) -> NetworkManifest:
+    """The network in float32: another version's, or measured. Raises IncompatibleNetwork if TensorFlow is fast enough."""
+    known = _linked(acceleration, folder)
+    if known and known.precision == EXACT.name:
+        return replace(known, signatures=_outputs(acceleration))
+    outputs = known.outputs if known else convert(acceleration.graph, folder)
+    trial = _tried(EXACT, folder, outputs, acceleration)
+    (speedup,) = _speedups([trial.network], acceleration.reference)
+    if speedup < LEAST_SPEEDUP:
+        raise IncompatibleNetwork(
+            f"OpenVINO in {EXACT.name} is {speedup:.2f} times as fast, expected at least {LEAST_SPEEDUP:g}"
+        )
+    return _manifest(trial, acceleration, {EXACT.name: speedup})
+
+
+def _fastest(acceleration: Acceleration, folder: Path, report: Report) -> NetworkManifest:
+    """The network in the precision that is fastest here. Raises NotFaster if that gains too little and more is required."""
+    known = _linked(acceleration, folder)
+    outputs = known.outputs if known else convert(acceleration.graph, folder)
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        trials = _trials(acceleration, folder, Path(temporary), outputs, report)
+        speedups = _speedups([trial.network for trial in trials.values()], acceleration.reference)
+        found = dict(zip(trials, speedups, strict=True))
+        best = max(trials, key=found.__getitem__)
+        gain = found[best] / found[EXACT.name]
+        if gain < LEAST_GAIN:
+            if acceleration.required:
+                raise NotFaster(_too_little(best, gain))
+            best = EXACT.name
+        manifest = _manifest(trials[best], acceleration, found)
+        for name in _files(folder) if trials[best].folder != folder else ():
+            os.replace(trials[best].folder / name, folder / name)
+    return manifest
+
+
+def _too_little(best: str, gain: float) -> str:
+    if best == EXACT.name:
+        return f"no precision is faster than {EXACT.name} on this processor ({processor()})"
+    return (
+        f"{best} is {gain:.2g} times as fast as {EXACT.name} on this processor ({processor()}), "
+        f"expected at least {LEAST_GAIN:g}"
+    )
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A network that gives the right answers in `precision`; its files are in `folder`."""
+
+    precision: Precision
+    folder: Path
+    network: Network
+    difference: float
+
+
+def _trials(
+    acceleration: Acceleration, folder: Path, temporary: Path, outputs: Sequence[str], report: Report
+) -> dict[str, Trial]:
+    """Float32 and each faster precision that gives the right answers, by name; a quantised network goes to `temporary`."""
+    trials = {EXACT.name: _tried(EXACT, folder, outputs, acceleration)}
+    for precision in FASTER:
+        try:
+            place = folder
+            if precision.name == runtimes.INT8:
+                if acceleration.ranges is None:
+                    continue
+                place = _save_quantised(folder, acceleration.ranges, temporary)
+            trials[precision.name] = _tried(precision, place, outputs, acceleration)
+        except (IncompatibleNetwork, RuntimeError) as error:
+            report(f"{precision.name} is not used: {str(error).strip().splitlines()[0]}")
+    return trials
+
+
+def _save_quantised(folder: Path, ranges: Ranges, target: Path) -> Path:
+    """Write the int8 network of the float32 one in `folder` to `target`, and return that."""
+    openvino = import_openvino()
+    model = openvino.Core().read_model(folder / NETWORK)
+    openvino.save_model(quantised(model, ranges, _weight_bits()), target / NETWORK, compress_to_fp16=False)
+    return target
+
+
+def _weight_bits() -> int:
+    """Bits of an int8 weight: 7 on x86 processors without VNNI, see `quantised`."""
+    flags = {flag for line in _cpuinfo() if line.startswith("flags") for flag in line.partition(":")[2].split()}
+    return 7 if flags and not flags & INT8_FLAGS else 8
+
+
+def _linked(acceleration: Acceleration, folder: Path) -> NetworkManifest | None:
+    """Hard links to the float32 network of another version, whose manifest is returned; None if it has none."""
     there = acceleration.same_as and acceleration.same_as / FOLDER
     if not there or not (there / MANIFEST).is_file():
         return None
     manifest = NetworkManifest.read(there)
+    if manifest.precision == runtimes.INT8:
+        return None
     for name in _files(folder):
         _link(there / name, folder / name)
-    manifest = replace(manifest, signatures=_outputs(acceleration))
-    return (
-        manifest
-        if manifest.precision == acceleration.precision.name
-        else _measured(acceleration, folder, manifest.outputs)
-    )
+    return manifest
 
 
 def _files(folder: Path) -> list[str]:
@@ -173,27 +268,24 @@ def _outputs(acceleration: Acceleration) -> dict[str, Sequence[str]]:
     return {name: list(steps.outputs) for name, steps in acceleration.steps.items()}
 
 
-def _measured(acceleration: Acceleration, folder: Path, outputs: Sequence[str] = ()) -> NetworkManifest:
-    """Convert (unless `outputs` are given), compare and time. Raises IncompatibleNetwork if TensorFlow is fast enough."""
-    outputs = outputs or convert(acceleration.graph, folder)
-    network = Network(Weights(folder / NETWORK), acceleration.precision.name, outputs)
-    difference = _difference(network, acceleration)
-    speedup = _speedup(network, acceleration.reference)
-    least = acceleration.precision.least_speedup
-    if speedup < least:
-        raise IncompatibleNetwork(
-            f"OpenVINO in {acceleration.precision.name} is {speedup:.2f} times as fast, expected at least {least:g}"
-        )
-    grey = network.run(np.full((1, *network.shape), 0.5, np.float32))
+def _tried(precision: Precision, folder: Path, outputs: Sequence[str], acceleration: Acceleration) -> Trial:
+    """Load a network and compare its answers. Raises IncompatibleNetwork if they differ by more than is allowed."""
+    network = Network(Weights(folder / NETWORK), precision.name, outputs)
+    return Trial(precision, folder, network, _difference(network, acceleration.reference, precision.tolerance))
+
+
+def _manifest(trial: Trial, acceleration: Acceleration, speedups: Mapping[str, float]) -> NetworkManifest:
+    grey = trial.network.run(np.full((1, *trial.network.shape), 0.5, np.float32))
     return NetworkManifest(
-        precision=acceleration.precision.name,
-        speedup=round(speedup, 2),
-        largest_difference=float(f"{difference:.2g}"),
-        tolerance=acceleration.precision.tolerance,
+        precision=trial.precision.name,
+        speedup=round(speedups[trial.precision.name], 2),
+        largest_difference=float(f"{trial.difference:.2g}"),
+        tolerance=trial.precision.tolerance,
         measured_by=f"OpenVINO {import_openvino().__version__}, TensorFlow {tf.__version__}, {processor()}",
-        outputs=outputs,
+        outputs=list(grey),
         signatures=_outputs(acceleration),
         grey={name: value.tolist() for name, value in grey.items()},
+        compared={name: round(speedup, 2) for name, speedup in speedups.items()},
     )
 
 
@@ -219,18 +311,17 @@ def _alias(output: Any, graph: FrozenGraph) -> str:
     return found[0]
 
 
-def _difference(network: Network, acceleration: Acceleration) -> float:
+def _difference(network: Network, reference: Function, tolerance: float) -> float:
     """The largest absolute difference over images and outputs. Raises IncompatibleNetwork if it or a shape is wrong."""
     images, largest = trial_images(network.shape), 0.0
-    expected, answers = acceleration.reference(tf.constant(images)), network.run(images)
+    expected, answers = reference(tf.constant(images)), network.run(images)
     for name, value in expected.items():
         if answers[name].shape != tuple(value.shape):
             raise IncompatibleNetwork(
                 f'OpenVINO gives "{name}" the shape {answers[name].shape}, TensorFlow {tuple(value.shape)}'
             )
         largest = max(largest, float(np.abs(answers[name] - value.numpy()).max()))
-    if not largest <= acceleration.precision.tolerance:
-        tolerance = acceleration.precision.tolerance
+    if not largest <= tolerance:
         raise IncompatibleNetwork(
             f"OpenVINO's answers differ from TensorFlow's by {largest:.2g}, expected at most {tolerance:g}"
         )
@@ -246,15 +337,18 @@ def trial_images(shape: tuple[int, ...], count: int = TRIAL_IMAGES) -> np.ndarra
     return tf.clip_by_value(mixed, 0.0, 1.0).numpy()
 
 
-def _speedup(network: Network, reference: Function) -> float:
-    """TensorFlow's processor time for one image over OpenVINO's: the median of alternating rounds.
+def _speedups(networks: Sequence[Network], reference: Function) -> list[float]:
+    """TensorFlow's processor time for one image over that of each network: medians of rounds in which all take turns.
 
     Processor time, since other programs would distort wall-clock time.
     """
-    image = trial_images(network.shape, 1)
+    image = trial_images(networks[0].shape, 1)
     tensor = tf.constant(image)
-    ratios = [_seconds(lambda: reference(tensor)) / _seconds(lambda: network.run(image)) for _ in range(ROUNDS + 1)]
-    return median(ratios[1:])
+    rounds = []
+    for _ in range(ROUNDS + 1):
+        seconds = _seconds(lambda: reference(tensor))
+        rounds.append([seconds / _seconds(partial(network.run, image)) for network in networks])
+    return [median(ratios) for ratios in zip(*rounds[1:], strict=True)]
 
 
 def _seconds(run: Callable[[], object]) -> float:

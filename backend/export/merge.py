@@ -21,10 +21,11 @@ import numpy as np
 import tensorflow as tf
 
 from backend.export import detector_outputs, layers, second_pass, value_ranges
-from backend.export.acceleration import EXACT, FAST, Acceleration, Steps, takes_images_of_one_size
+from backend.export.acceleration import Acceleration, NotFaster, Steps, takes_images_of_one_size
 from backend.export.freezing import FrozenGraph, freeze, load_signatures
 from backend.export.inspection import input_specs
-from backend.export.saved_model import write_version
+from backend.export.quantization import Ranges
+from backend.export.saved_model import INT8_RANGES, write_version
 from backend.export.second_pass import SecondPass
 from backend.serving.photos.preprocessing import decode_base64
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE
@@ -57,9 +58,9 @@ class Options:
     `size`: (height, width), where the source leaves it open. `mean`, `deviation`: see layers.ImageInput; `input_range`, in
     their place: the numbers that stand for black and white in the network's input; `output_range`: in its output. `softmax`:
     the class output holds logits. `labels`: names of the classes, in class order. `batch`: at most so many images of waiting
-    requests share a run; 0: none. `first_class`: added to a detector's classes. `fast`: the network multiplies in bfloat16
-    where it can, and `size` may be another one than the source's. `second_pass`: the network runs again on the part with the dog,
-    with the parameters in the source's description.
+    requests share a run; 0: none. `first_class`: added to a detector's classes. `fast`: the network multiplies in the precision
+    that is fastest here, and `size` may be another one than the source's. `second_pass`: the network runs again on the part with
+    the dog, with the parameters in the source's description.
     """
 
     decode: str = "base64"
@@ -122,7 +123,8 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
     options, else from the source's description, else from the bounds of its last operation, else they are 0 and 1 if a trial
     run
     stays within them; they are reported, and unknown ones are an error.
-    Raises MergeError, InspectionError or FreezingError; the folder of versions is then unchanged.
+    Raises MergeError, InspectionError or FreezingError, and NotFaster if `fast` gains too little; the folder of versions is then
+    unchanged.
     """
     if options.fast and options.batch:
         raise MergeError("--fast runs one image after the other; leave --batch away")
@@ -153,8 +155,10 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
     folder, warmup = source.resolve().parent, merger.warmup(merged)
     try:
         return write_version(folder, tf.Module(), merged, description or None, warmup, acceleration, report)
+    except NotFaster:
+        raise
     except IncompatibleNetwork as error:
-        raise MergeError(f"--fast does not pay on this machine: {error}") from error
+        raise MergeError(f"--fast cannot be used on this machine: {error}") from error
 
 
 def _second_pass(options: Options, description: Mapping, outputs: Mapping) -> SecondPass | None:
@@ -177,6 +181,17 @@ def read_description(source: Path) -> dict:
     """The description in a version; {} if it has none."""
     file = source / DESCRIPTION_FILE
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def _ranges(description: Mapping) -> Ranges | None:
+    """What the source says about the ranges of an int8 network. Raises MergeError if that is not understood."""
+    stated = description.get(INT8_RANGES)
+    try:
+        return Ranges(**stated) if stated else None
+    except TypeError as error:
+        raise MergeError(
+            f"{INT8_RANGES} in {DESCRIPTION_FILE} is not as `dogsnap quantize` writes it: {error}"
+        ) from error
 
 
 def find_place(inputs: Mapping[str, Specs], options: Options | None = None) -> Place:
@@ -405,8 +420,16 @@ class Merger:
             name: replace(self._steps(alias, before[alias], answer), again=again.get(alias))
             for name, (alias, _, answer) in ways.items()
         }
-        precision, same_as = FAST if self.options.fast else EXACT, source if self._keeps_size() else None
-        return Acceleration(self.graph, self.frozen, steps, precision, same_as, self._combined() if again else None)
+        return Acceleration(
+            self.graph,
+            self.frozen,
+            steps,
+            same_as=source if self._keeps_size() else None,
+            combined=self._combined() if again else None,
+            fast=self.options.fast,
+            ranges=_ranges(read_description(source)),
+            required=self.options.fast and not self.second_pass,
+        )
 
     def _again(self, alias: str, decode: Callable) -> Function:
         """The signature's input and the boxes -> the images of the second pass and the photos' indices."""

@@ -16,6 +16,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from backend.export import layers
 from backend.export.acceleration import Acceleration, Steps, accelerate
 from backend.export.freezing import freeze
+from backend.export.quantization import RANGES
 from backend.serving.versions import checksums
 from backend.serving.versions.servable import DESCRIPTION_FILE
 from backend.serving.versions.version_folders import version_folders
@@ -30,6 +31,8 @@ from backend.training.architectures import (
 from backend.training.levels import named_groups
 
 GROUPS_FILE = "groups.json"
+
+INT8_RANGES = "int8_ranges"  # in a version's description: what `quantization.Ranges` holds
 
 
 class ExportError(ValueError):
@@ -67,6 +70,8 @@ def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[st
         "scores": scores,
         "source": {"weights": STORED_WEIGHTS, "exported_by": "dogsnap export"},
     }
+    if (artefacts / RANGES).is_file():
+        description[INT8_RANGES] = _read_json(artefacts / RANGES)
     return export_classifier(model, calibration["temperature"], description, models / name, report)
 
 

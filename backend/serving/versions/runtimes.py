@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ MANIFEST, NETWORK, AROUND = "runtime.json", "network.xml", "around"
 BEFORE, AGAIN, AFTER = "before_", "again_", "after_"
 COMBINED, SECOND, ROWS = "combined", "second_", "rows"
 TENSORFLOW, OPENVINO = "tensorflow", "openvino"
-EXACT, FAST = "f32", "bf16"  # OpenVINO's names of the precisions
+EXACT, BFLOAT16, INT8 = "f32", "bf16", "int8"  # OpenVINO's names of the precisions
 MOST_STREAMS = 8  # images in the network at the same time, each of which needs memory
 
 Arrays = dict[str, np.ndarray]
@@ -40,9 +40,10 @@ class IncompatibleNetwork(Exception):
 class NetworkManifest:
     """What an export measured and wrote into runtime.json.
 
-    `precision`: EXACT or FAST. `speedup`: how many times as fast as TensorFlow. `largest_difference`: between their answers,
-    at most `tolerance`. `measured_by`: programs and processor.
+    `precision`: EXACT, BFLOAT16 or INT8. `speedup`: how many times as fast as TensorFlow. `largest_difference`: between their
+    answers, at most `tolerance`. `measured_by`: programs and processor.
     `outputs`: of the network, in its order. `signatures`: the outputs of each signature. `grey`: the outputs for a grey image.
+    `compared`: the speedup of each precision that was measured, by name.
     """
 
     precision: str
@@ -53,6 +54,7 @@ class NetworkManifest:
     outputs: Sequence[str]
     signatures: Mapping[str, Sequence[str]]
     grey: Mapping[str, Any]
+    compared: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path) -> "NetworkManifest":
@@ -74,7 +76,15 @@ class NetworkManifest:
             "speedup": self.speedup,
             "largest_difference": self.largest_difference,
             "measured_by": self.measured_by,
+            "reason": self._reason(),
         }
+
+    def _reason(self) -> str:
+        """Why this precision, from what was measured."""
+        others = [f"{name} {speedup:g}" for name, speedup in self.compared.items() if name != self.precision]
+        return f"{self.precision} is {self.speedup:g} times as fast as TensorFlow" + (
+            f"; measured too: {', '.join(others)}" if others else ""
+        )
 
 
 def load(version: Path, identity: object) -> "tuple[Accelerated | None, dict[str, Any]]":
@@ -159,7 +169,7 @@ class Network:
         self.shape = tuple(weights.model.input(0).get_shape())[1:]
         self._weights, self._outputs = weights, outputs
         self._together = _requests(weights, precision, min(cores(), MOST_STREAMS))
-        self._alone = _requests(weights, precision, 1) if precision == EXACT and cores() > 1 else self._together
+        self._alone = _requests(weights, precision, 1) if cores() > 1 else self._together
         self._running, self._lock = 0, threading.Lock()
 
     def run(self, images: np.ndarray) -> Arrays:
@@ -213,7 +223,7 @@ def _requests(weights: Weights, precision: str, streams: int) -> queue.SimpleQue
     callback it ends the process.
     """
     settings = {
-        "INFERENCE_PRECISION_HINT": precision,
+        "INFERENCE_PRECISION_HINT": EXACT if precision == INT8 else precision,  # of what is not quantised
         "INFERENCE_NUM_THREADS": cores(),
         "NUM_STREAMS": streams,
         "ENABLE_CPU_PINNING": False,

@@ -1,0 +1,60 @@
+"""`dogsnap quantize`: finds on photos what the int8 network of a version needs."""
+
+from pathlib import Path
+
+import click
+
+from backend.commands.helpers.arguments import PATH
+
+
+@click.command()
+@click.argument("version", default=Path("models/inception_v3/1"), type=PATH)
+@click.option(
+    "--data",
+    required=True,
+    multiple=True,
+    type=PATH,
+    help="Stanford Dogs layout, with train_list.txt; several times for several folders with the same photos, e.g. crops and "
+    "whole pictures",
+)
+@click.option("--not-dogs", type=PATH, help="folder of photos without a dog, to compare the answers on")
+@click.option(
+    "--photos", default=1000, show_default=True, type=click.IntRange(min=1), help="how many the ranges are found on"
+)
+@click.option(
+    "--judged",
+    default=1200,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="most validation photos of a folder that both networks answer",
+)
+@click.option(
+    "--out",
+    default=Path("models/inception_v3"),
+    show_default=True,
+    type=PATH,
+    help="where int8_ranges.json goes, beside the weights",
+)
+def quantize(version: Path, data: tuple[Path, ...], not_dogs: Path | None, photos: int, judged: int, out: Path) -> None:
+    """Find the ranges of VERSION's activations on training photos, from which `dogsnap merge --fast` makes an int8 network.
+
+    VERSION takes images, like models/inception_v3/1. To be run again when the weights change. Prints how the answers in
+    int8 compare with those in float32 on validation photos.
+    """
+    from backend.export import calibration
+    from backend.export.freezing import FreezingError
+    from backend.export.quantization import RANGES
+    from backend.serving.versions.runtimes import IncompatibleNetwork
+    from backend.training.dataset import DatasetError
+
+    try:
+        recipe = calibration.read_description(version)["recipe"]
+        chosen = calibration.choose(data, not_dogs, recipe, photos, judged)
+        calibration.calibrate(version, chosen, click.echo).write(out / RANGES)
+    except KeyError as error:
+        raise click.ClickException(
+            f"{version} does not say {error}; expected a version made by `dogsnap export`"
+        ) from error
+    except (DatasetError, FreezingError, IncompatibleNetwork, OSError) as error:
+        raise click.ClickException(str(error).splitlines()[0]) from error
+    click.echo(f"wrote {out / RANGES}; `make setup` builds the versions with it")

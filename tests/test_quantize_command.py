@@ -1,0 +1,75 @@
+"""`dogsnap quantize`: ranges of a tiny version, found on some of the photos and compared on others."""
+
+import json
+from pathlib import Path
+
+import accelerated
+import exported
+import pytest
+from click.testing import CliRunner, Result
+from photos import make_data_set
+
+from backend.cli import main
+from backend.export.quantization import Ranges
+from backend.serving.versions.runtimes import FOLDER, NetworkManifest
+from backend.serving.versions.servable import DESCRIPTION_FILE
+
+
+@pytest.fixture
+def version(tmp_path: Path) -> Path:
+    folder = exported.export(tmp_path / "models" / "tiny")
+    describe(folder, recipe={"validation_per_breed": 1, "seed": 1})
+    return folder
+
+
+def describe(version: Path, **more: object) -> None:
+    file = version / DESCRIPTION_FILE
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | more), encoding="utf-8")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return make_data_set(tmp_path / "dogs", per_breed=3)
+
+
+def quantize(version: Path, data: Path, *more: object) -> Result:
+    return CliRunner().invoke(
+        main, ["quantize", str(version), "--data", str(data), "--out", str(version.parent), *map(str, more)]
+    )
+
+
+def test_ranges_are_written_and_both_networks_are_compared_on_other_photos(version, data):
+    done = quantize(version, data, "--not-dogs", data / "images")
+    assert done.exit_code == 0, done.output
+    ranges = Ranges.read(version.parent / "int8_ranges.json")
+    assert [kernel[:2] for kernel in ranges.kernels] == [[8, 3], [16, 8]]
+    assert f"finding ranges on {ranges.images} photos" in done.output
+    for network in ("float32", "int8"):
+        assert f"{network:8} {data}, 3 photos: top-1 " in done.output
+        assert f"{network:8} {len(list(data.rglob('*.jpg'))) // 2} photos without a dog" in done.output
+
+
+def test_a_fast_version_is_made_from_the_ranges_that_its_source_brings(version, data, monkeypatch):
+    quantize(version, data)
+    describe(version, int8_ranges=json.loads((version.parent / "int8_ranges.json").read_text(encoding="utf-8")))
+    accelerated.patch(monkeypatch)
+    done = CliRunner().invoke(main, ["merge", "--fast", str(version)])
+    assert done.exit_code == 0, done.output
+    assert "OpenVINO runs the network in int8: 6 times as fast as TensorFlow" in done.output
+    assert NetworkManifest.read(version.parent / "2" / FOLDER).compared == {"f32": 2.0, "bf16": 4.0, "int8": 6.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda version, data: (data / "train_list.txt").unlink(), "train_list.txt does not exist"),
+        (lambda version, data: (version / DESCRIPTION_FILE).write_text("{}"), "does not say 'recipe'"),
+    ],
+)
+def test_what_is_missing_is_named(version, data, change, words):
+    change(version, data)
+    done = quantize(version, data)
+    assert done.exit_code == 1
+    assert words in done.output
+    assert done.output.splitlines()[-1].startswith("Error: ")
+    assert not (version.parent / "int8_ranges.json").exists()
