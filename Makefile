@@ -15,14 +15,21 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/.installed: backend/requirements.txt pyproject.toml
-	@echo "dogsnap: installing the locked dependencies into $(VENV) (about a minute, 2 GB on disk) ..."
+	@echo "dogsnap: installing the locked dependencies into $(VENV) (half a minute, 2 GB on disk) ..."
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v[:2] < (3, 14) else f"dogsnap needs Python 3.11 to 3.13, this is {v.major}.{v.minor}: make PYTHON=python3.11 ...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || $(PYTHON) -m venv --without-pip --clear $(VENV)
-	$(PIP) install --require-hashes -r backend/requirements.txt
+# What is never imported, most of TensorFlow, need not be compiled: that takes longer than to unpack it.
+	$(PIP) install --no-compile --require-hashes -r backend/requirements.txt
 	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.installed-test: $(VENV)/.installed tests/requirements.txt
+# Needed to build the app, not to serve it.
+$(VENV)/.installed-node: $(VENV)/.installed $(WEB)/requirements.txt
+	@echo "dogsnap: installing Node, which builds the mini program for the browser ..."
+	$(PIP) install --quiet --no-compile --require-hashes -r $(WEB)/requirements.txt
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed-node tests/requirements.txt
 	@echo "dogsnap: installing what the tests need ..."
 	$(PIP) install --require-hashes -r tests/requirements.txt
 	@touch $@
@@ -37,10 +44,15 @@ $(VENV)/.installed-bench: $(VENV)/.installed backend/bench/requirements.txt
 	$(PIP) install --require-hashes -r backend/bench/requirements.txt
 	@touch $@
 
-$(WEB)/node_modules/.package-lock.json: $(VENV)/.installed $(WEB)/package.json $(WEB)/package-lock.json
+# What the tests need beyond it (TypeScript, axe-core) comes with them.
+$(WEB)/node_modules/.package-lock.json: $(VENV)/.installed-node $(WEB)/package.json $(WEB)/package-lock.json
 	@echo "dogsnap: installing the mini program's engine ..."
-	@$(OWN_NODE) npm ci --prefix $(WEB) --no-fund --no-audit --loglevel error
+	@$(OWN_NODE) npm ci --omit dev --prefix $(WEB) --no-fund --no-audit --loglevel error
 	@touch $@
+
+$(WEB)/node_modules/.installed-test: $(WEB)/node_modules/.package-lock.json
+	@$(OWN_NODE) npm ci --prefix $(WEB) --no-fund --no-audit --loglevel error
+	@touch $< $@
 
 $(WEB)/dist/index.html: $(WEB)/node_modules/.package-lock.json $(shell find miniprogram $(WEB)/runtime $(WEB)/compiler $(WEB)/build.mjs -type f 2>/dev/null)
 	@echo "dogsnap: building the mini program for the browser ..."
@@ -75,11 +87,11 @@ extras: $(VENV)/.installed
 run: setup ## set up, then serve on http://localhost:8501
 	@$(BIN)/dogsnap serve
 
-test: setup $(VENV)/.installed-test lint ## set up, then run the tests
+test: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test lint ## set up, then run the tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long and not soak and not ray and not alone"
 	@$(BIN)/python -m pytest -m "alone and not long and not soak and not ray"
 
-test-long: setup $(VENV)/.installed-test ## the tests that take minutes
+test-long: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test ## the tests that take minutes
 	@$(BIN)/python -m pytest -m long
 
 test-ray: setup $(VENV)/.installed-ray ## the tests with a Ray cluster of two nodes on this machine
@@ -95,13 +107,14 @@ audit: $(VENV)/.installed-test ## check the locked dependencies for known vulner
 	@$(BIN)/pip-audit --strict --require-hashes --disable-pip -r backend/requirements.txt -r tests/requirements.txt \
 	  || { echo "dogsnap: the dependencies are not cleared: pip-audit says above which is weak, or that it reached no list of weaknesses (it needs the network)" >&2; exit 1; }
 
-check-wechat: setup $(VENV)/.installed-test ## compile the mini program with WeChat's own compiler (276 MB of npm packages)
+check-wechat: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test ## compile the mini program with WeChat's own compiler (276 MB of npm packages)
 	@$(OWN_NODE) npm ci --prefix $(WEB)/check_wechat --no-fund --no-audit --loglevel error
 	@$(BIN)/python -m pytest -m long tests/web/test_node_checks.py
 
 lock: $(VENV)/.installed-test ## lock the dependencies again, with hashes
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links pyproject.toml -o backend/requirements.txt
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group test -c backend/requirements.txt -o tests/requirements.txt
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group node -o $(WEB)/requirements.txt
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group test -c backend/requirements.txt -c $(WEB)/requirements.txt -o tests/requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group bench -c backend/requirements.txt -o backend/bench/requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group ray -c backend/requirements.txt -c tests/requirements.txt -o backend/ray/requirements.txt
 

@@ -48,6 +48,14 @@ def test_the_scores_of_the_test_list_are_printed_and_written_and_bad_photos_name
     assert files[1].read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
+def test_a_picture_without_matplotlib_is_refused_before_anything_is_measured(
+    version: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    done = _evaluate(version, data, "--picture", data / "a.png")
+    assert done.output == "Error: --picture needs Matplotlib: install it with `make setup EXTRAS=plots`\n"
+
+
 def test_figures_are_written_before_the_picture_fails(version: Path, data: Path) -> None:
     written = data.parent / "scores.json"
     _failed_with(_evaluate(version, data, "--json", written, "--picture", data / "none" / "a.png"), "none")

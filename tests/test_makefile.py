@@ -15,7 +15,14 @@ INPUTS = (
     *("pyproject.toml", "backend/requirements.txt", "tests/requirements.txt"),
     *(
         WEB / name
-        for name in ("package.json", "package-lock.json", "build.mjs", "runtime/index.js", "compiler/index.mjs")
+        for name in (
+            "requirements.txt",
+            "package.json",
+            "package-lock.json",
+            "build.mjs",
+            "runtime/index.js",
+            "compiler/index.mjs",
+        )
     ),
     "miniprogram/app.js",
 )
@@ -53,10 +60,19 @@ def test_the_mini_program_is_built_by_the_locked_node_whatever_the_machine_has(c
         program(tmp_path / "machine" / name, f"echo an old {name}; exit 1")
     program(checkout / ".venv/bin/node", 'echo "the locked node: $*"')
     program(checkout / ".venv/bin/npm", 'echo "the locked npm: $1"; node script-of-npm')
-    (checkout / ".venv/.installed").touch()
+    for name in (".installed", ".installed-node"):
+        (checkout / ".venv" / name).touch()
     said = make(checkout, "backend/web/dist/index.html", path=f"{tmp_path / 'machine'}:{os.environ['PATH']}")
     calls = [line for line in said.splitlines() if not line.startswith("dogsnap: ")]
     assert calls == ["the locked npm: ci", "the locked node: script-of-npm", "the locked node: backend/web/build.mjs"]
+
+
+def test_node_and_what_only_the_tests_need_of_npm_are_no_part_of_what_serves(checkout):
+    said = make(checkout, "--dry-run", "backend/web/dist/index.html")
+    assert "--require-hashes -r backend/web/requirements.txt" in said
+    assert "npm ci --omit dev " in said
+    assert not re.search("^(nodejs|matplotlib)", (ROOT / "backend/requirements.txt").read_text(encoding="utf-8"), re.M)
+    assert "npm ci --prefix" in make(checkout, "--dry-run", "backend/web/node_modules/.installed-test")
 
 
 def test_the_dependencies_can_be_locked_in_a_new_checkout(checkout):

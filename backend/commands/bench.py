@@ -13,7 +13,7 @@ from backend.bench.remote import CannotMeasure, asked, find
 from backend.bench.report import Report, compared, draw, read
 from backend.bench.sweep import sweep
 from backend.bench.targets import PARTS, Bench, measure
-from backend.commands.helpers.arguments import key_headers, key_option
+from backend.commands.helpers.arguments import key_headers, key_option, picture_option
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -59,7 +59,7 @@ WARM_UP_SECONDS = 1.0
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="compare with a file written by --save",
 )
-@click.option("--picture", type=FILE, help="draw throughput and 99th percentile over clients, e.g. bench.png")
+@picture_option("draw throughput and 99th percentile over clients, e.g. bench.png")
 def bench(url: str, save: Path | None, against: Path | None, picture: Path | None, **how: Any) -> None:
     """Measure the server at --url, or this server against its targets.
 

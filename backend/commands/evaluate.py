@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from backend.commands.helpers.arguments import PATH, json_option, list_option
+from backend.commands.helpers.arguments import PATH, json_option, list_option, picture_option
 from backend.errors import DogsnapError
 
 
@@ -32,7 +32,7 @@ from backend.errors import DogsnapError
 )
 @click.option("--limit", type=click.IntRange(min=1), help="at most this many photos, evenly spread")
 @json_option
-@click.option("--picture", type=PATH, help="write a PNG with the confusion matrix and the reliability diagram")
+@picture_option("write a PNG with the confusion matrix and the reliability diagram")
 def evaluate(**options: Any) -> None:
     """Report the scores of VERSION (a version folder such as models/inception_v3/2) on the photos in DATA."""
     try:
@@ -55,7 +55,7 @@ def _evaluate(
 ) -> None:
     import numpy as np
 
-    from backend.training import dataset, evaluation, levels, plots, scoring
+    from backend.training import dataset, evaluation, levels, scoring
 
     exported = scoring.ExportedVersion.load(version)
     labels, decision = exported.description["labels"], exported.description["decision"]
@@ -82,6 +82,8 @@ def _evaluate(
     if json_file:
         json_file.write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if picture:
+        from backend.training import plots
+
         plots.draw(probabilities, breeds, labels, picture)
 
 

@@ -1,6 +1,8 @@
 """Options and path types that several commands share."""
 
+import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -25,6 +27,17 @@ precision_option = click.option(
     show_default=True,
     help="what to compute in; auto: the fastest that this machine has",
 )
+
+
+def _with_matplotlib(context: click.Context, option: click.Parameter, file: Path | None) -> Path | None:
+    if file and importlib.util.find_spec("matplotlib") is None:
+        raise click.ClickException("--picture needs Matplotlib: install it with `make setup EXTRAS=plots`")
+    return file
+
+
+def picture_option(what: str) -> Callable:
+    """`--picture FILE`, which is refused before anything is measured if it cannot be drawn."""
+    return click.option("--picture", type=PATH, callback=_with_matplotlib, help=what)
 
 
 def _checked_key(context: click.Context, option: click.Parameter, key: str) -> str:
