@@ -11,14 +11,11 @@ from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
-from flask import g, has_request_context
-from gunicorn.glogging import Logger as GunicornLogger
-
 TEXT = "%(asctime)s %(name)s: %(message)s"
 FORMATS = ("text", "json")
 # Fields of an event beside its message, set by `extra=` of a logging call.
 FIELDS = ("method", "path", "status", "seconds")
-CALL_ID = ContextVar("call_id", default="")  # the request id of a gRPC call; Flask keeps those of HTTP
+REQUEST_ID = ContextVar("request_id", default="")  # of the HTTP request or gRPC call that this thread answers
 
 
 class LossyStream:
@@ -57,26 +54,12 @@ class JsonFormatter(logging.Formatter):
             "message": record.getMessage(),
         }
         event |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
-        request_id = getattr(record, "request_id", "") or current_request_id()
+        request_id = getattr(record, "request_id", "") or REQUEST_ID.get()
         if request_id:
             event["request_id"] = request_id
         if record.exc_info:
             event["exception"] = self.formatException(record.exc_info)
         return json.dumps(event, ensure_ascii=False)
-
-
-class Logger(GunicornLogger):
-    """gunicorn's log, in the same format."""
-
-    def setup(self, cfg: object) -> None:
-        super().setup(cfg)
-        self.error_log.handlers.clear()
-        self.error_log.propagate = True
-
-
-def current_request_id() -> str:
-    """The id of the request that this thread handles, or ""."""
-    return g.get("request_id", "") if has_request_context() else CALL_ID.get()
 
 
 def survive_full_disk() -> None:

@@ -1,6 +1,9 @@
 """`dogsnap bench`: what it measures of a real server, what it keeps and compares, and its one-sentence errors."""
 
 import json
+import signal
+import socket
+import sys
 from dataclasses import replace
 
 import colour_photos
@@ -10,6 +13,7 @@ from conftest import free_port
 from photos import striped
 
 from backend import api_keys
+from backend.bench import servers
 from backend.bench.pareto_front import ParetoPoint, sample, top1
 from backend.bench.remote import CannotMeasure, find
 from backend.bench.report import Report, draw
@@ -131,6 +135,23 @@ def test_the_generator_sends_so_many_requests_or_so_many_a_second(colour_server)
     sent = load(f"{colour_server.url}/v1/models/none:predict", ["{}"], rate=50, seconds=0.2)
     assert [status for *_, status in sent.answers] == [404] * 10
     assert 0 < sent.processor_seconds < 5
+
+
+STUBBORN = """
+import http.server, signal, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), http.server.SimpleHTTPRequestHandler).serve_forever()
+"""
+
+
+def test_a_server_that_does_not_stop_is_killed_and_its_port_is_free_then(monkeypatch):
+    monkeypatch.setattr(servers, "STOP_SECONDS", 0.2)
+    port = free_port()
+    process = servers.Process([sys.executable, "-c", STUBBORN, str(port)], f"http://127.0.0.1:{port}", "/")
+    process.stop()
+    assert process._process.returncode == -signal.SIGKILL
+    with socket.create_server(("127.0.0.1", port)):
+        pass
 
 
 def test_a_round_counts_by_its_median_and_its_failures_by_their_sum():

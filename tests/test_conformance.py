@@ -184,7 +184,7 @@ def batching_parameters() -> type:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("batching.BatchingParameters"))
 
 
-def test_the_batching_parameters_are_tensorflow_servings() -> None:
+def test_the_batching_parameters_parse_as_a_copy_of_tensorflow_servings_message_and_fit_together() -> None:
     text = (DEPLOY / "batching_parameters.txt").read_text(encoding="utf-8")
     parameters = text_format.Parse(text, batching_parameters()())
     sizes = list(parameters.allowed_batch_sizes)

@@ -10,7 +10,9 @@ import requests
 import tiny_models
 from flask import Flask, Response
 from gunicorn import util
+from gunicorn.config import Config
 
+from backend.http_server.config import Logger
 from backend.middleware import http_messages
 from backend.settings import Settings
 
@@ -45,6 +47,18 @@ def test_an_answer_is_sent_to_the_end_as_long_as_its_client_goes_on_reading(monk
     assert received == BODY
     assert time.monotonic() - begun > SEND_SECONDS
     assert answer.content_length == len(BODY)
+
+
+@pytest.mark.parametrize("error", [TimeoutError("timed out"), OSError("no route to host")])
+def test_a_client_that_stopped_reading_is_a_line_in_the_log_and_no_traceback(error, caplog):
+    logger = Logger(Config())
+    try:
+        raise error
+    except OSError:
+        logger.exception("Socket error processing request.")
+    (record,) = caplog.records
+    assert (record.exc_info is None) == isinstance(error, TimeoutError)
+    assert ("stopped reading its answer for 15 seconds" in record.message) == isinstance(error, TimeoutError)
 
 
 @pytest.mark.long

@@ -28,7 +28,7 @@ CAPACITY = THREADS / STEP
 QUEUE_BOUND = QUEUE * STEP / THREADS
 REFUSED_SECONDS = 0.05
 DEADLINE = 2.0
-ATTEMPTS = 3
+ATTEMPTS, KEPT = 3, 2
 PATH = "/v1/models/sleeper:predict"
 
 
@@ -78,11 +78,19 @@ def overload(server, path: str, value: object, capacity: float, seconds: float, 
     return in_time and len(accepted) >= 0.8 * capacity * seconds
 
 
+def mostly_kept(*measurement: object) -> bool:
+    """Whether `overload` holds in KEPT of ATTEMPTS attempts: a whole machine standing still for a moment is no fault of ours."""
+    kept = missed = 0
+    while kept < KEPT and missed <= ATTEMPTS - KEPT:
+        is_kept = overload(*measurement)
+        kept, missed = kept + is_kept, missed + (not is_kept)
+    return kept == KEPT
+
+
 def test_at_8_times_capacity_the_accepted_are_answered_in_time_and_the_rest_refused_at_once(server, alone):
-    """A whole machine standing still for a moment is no fault of the server, so that two attempts may fail."""
     most = 3 * alone + QUEUE_BOUND
     print(f"alone p99 {1000 * alone:.0f} ms")
-    assert any(overload(server, PATH, STEP, CAPACITY, 6, most) for _ in range(ATTEMPTS)), "the figures are above"
+    assert mostly_kept(server, PATH, STEP, CAPACITY, 6, most), "the figures are above"
 
 
 @pytest.mark.long
@@ -97,7 +105,7 @@ def test_the_real_network_keeps_these_times_too(start_server):
         f"capacity {capacity:.1f} photos/s; alone p99 {1000 * alone:.0f} ms; queue bound {1000 * QUEUE / capacity:.0f} ms"
     )
     most = 3 * alone + QUEUE / capacity
-    assert any(overload(server, path, photo, capacity, 10, most) for _ in range(ATTEMPTS)), "the figures are above"
+    assert mostly_kept(server, path, photo, capacity, 10, most), "the figures are above"
 
 
 # -- who waits in vain -------------------------------------------------------------------------------------------------

@@ -66,6 +66,7 @@ class Process:
             self._process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()  # its port is free for the next one only then
 
 
 def _answers(url: str) -> bool:

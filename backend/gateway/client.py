@@ -21,7 +21,7 @@ from tensorflow_serving.apis import (
 from backend import errors
 from backend.errors import DogsnapError, EngineFailed, TooLarge, Unavailable
 from backend.gateway.target import Target
-from backend.logs import current_request_id
+from backend.logs import REQUEST_ID
 from backend.memory import LARGE
 from backend.serving.inference.executor import TOO_LATE, remaining
 from backend.serving.metrics import LATENCY_BUCKETS, Metrics
@@ -147,7 +147,7 @@ class EngineClient:
             self._seconds.labels(name).observe(time.perf_counter() - started)
 
     def _metadata(self, key: str) -> tuple[tuple[str, str], ...]:
-        request_id = current_request_id()
+        request_id = REQUEST_ID.get()
         own = (("x-request-id", request_id),) if request_id else ()
         if key and key.isascii() and key.isprintable():  # gRPC takes nothing else, and fails the call
             own += (("x-request-key", key),)
@@ -198,7 +198,7 @@ def _translated(error: grpc.RpcError) -> DogsnapError:
     if code in NOT_NOW:
         log.debug("no engine answers: %s %s", code.name, details)
         return EngineAway(details)
-    log.error("request %s failed at the engine: %s %s", current_request_id() or "of our own", code.name, details)
+    log.error("request %s failed at the engine: %s %s", REQUEST_ID.get() or "of our own", code.name, details)
     return EngineFailed(
         f"the engine behind this server failed on this request ({code.name}); our log has the reason under the request id"
     )

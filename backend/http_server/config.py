@@ -4,15 +4,18 @@ import logging
 import os
 import resource
 import socket
+import sys
 import threading
 import time
 from typing import Any
 
 from gunicorn import util
+from gunicorn.glogging import Logger as GunicornLogger
 
 from backend import addresses
 from backend.http_server.arbiter import Flag
 from backend.http_server.worker import MAX_LINGERING, WholeRequestWorker, json_error
+from backend.middleware.http_messages import SEND_SECONDS
 from backend.settings import Settings
 
 KEEPALIVE_SECONDS = 75  # longer than the usual 60 s of proxies: if the server closed first, a request could be lost
@@ -31,6 +34,22 @@ def write_json_error(sock: socket.socket, status: int, reason: str, message: str
 
 
 util.write_error = write_json_error  # gunicorn has no setting for it and would send HTML
+
+
+class Logger(GunicornLogger):
+    """gunicorn's log, in the form of all others."""
+
+    def setup(self, cfg: object) -> None:
+        super().setup(cfg)
+        self.error_log.handlers.clear()
+        self.error_log.propagate = True
+
+    def exception(self, msg: object, *args: object, **kwargs: object) -> None:
+        """Without a traceback for a client that stopped reading its answer, of which there may be any number."""
+        if isinstance(sys.exc_info()[1], TimeoutError):
+            self.warning("a client was disconnected: it stopped reading its answer for %g seconds", SEND_SECONDS)
+        else:
+            super().exception(msg, *args, **kwargs)
 
 
 class Worker(WholeRequestWorker):
@@ -92,7 +111,7 @@ def gunicorn_options(settings: Settings) -> dict[str, Any]:
         "preload_app": False,  # TensorFlow does not survive a fork
         "control_socket_disable": True,
         "loglevel": "warning",
-        "logger_class": "backend.logs.Logger",
+        "logger_class": "backend.http_server.config.Logger",
         "worker_exit": _close,
     }
 

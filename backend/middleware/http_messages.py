@@ -16,6 +16,7 @@ from werkzeug.datastructures import FileStorage
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from backend.errors import DogsnapError, Internal, InvalidArgument, TooLarge, Unauthenticated
+from backend.logs import REQUEST_ID
 from backend.middleware import client_identity
 from backend.serving.feedback.request_ids import new_number
 from backend.serving.tensors.json_text import DEPTH_LIMIT, JsonLimits, check_values, is_deeper, reading
@@ -50,6 +51,7 @@ def init_app(app: Flask, settings: Settings) -> None:
     app.config[JSON_LIMITS] = JsonLimits(settings.max_json_depth, settings.max_json_values)
     # With feedback, an id needs room for what is signed behind it.
     app.before_request(partial(_take_request_id, new_number if settings.feedback else client_identity.new_id))
+    app.teardown_request(_forget_request_id)
     app.before_request(_limit_sending)
     app.after_request(_send_in_pieces)  # what is registered first runs last
     app.after_request(_compress)
@@ -244,6 +246,11 @@ def sticky_key() -> str:
 
 def _take_request_id(make: Callable[[], str]) -> None:
     g.request_id = client_identity.request_id(request.headers, make)
+    REQUEST_ID.set(g.request_id)
+
+
+def _forget_request_id(_: BaseException | None) -> None:
+    REQUEST_ID.set("")  # the thread answers other requests after this one
 
 
 def _add_request_id(response: Response) -> Response:

@@ -33,7 +33,7 @@ from tensorflow_serving.apis import (
 
 from backend import addresses
 from backend.errors import DogsnapError, Internal, InvalidArgument
-from backend.logs import CALL_ID
+from backend.logs import REQUEST_ID
 from backend.middleware import tls
 from backend.middleware.admin_auth import check_access
 from backend.middleware.client_identity import client_address, request_id, sticky_key
@@ -140,7 +140,7 @@ class Calls:
 
     def answer(self, work: Callable[[], Any], context: grpc.ServicerContext, name: str) -> Any:
         started = time.perf_counter()
-        CALL_ID.set(request_id(headers_of(context.invocation_metadata())))
+        REQUEST_ID.set(request_id(headers_of(context.invocation_metadata())))
         with self._changed:
             self._running += 1
         if not context.add_callback(self._leave):
@@ -156,7 +156,7 @@ class Calls:
         finally:
             if self._access_log:
                 fields = {"method": name, "status": code.name, "seconds": round(time.perf_counter() - started, 3)}
-                access.info("%s %s %s %.3f s", CALL_ID.get(), *fields.values(), extra=fields)
+                access.info("%s %s %s %.3f s", REQUEST_ID.get(), *fields.values(), extra=fields)
 
     def _span(self, context: grpc.ServicerContext, name: str) -> Any:
         if self._tracing is None:
@@ -187,7 +187,7 @@ class Calls:
 
 
 def _unexpected(error: Exception) -> DogsnapError:
-    number = CALL_ID.get()
+    number = REQUEST_ID.get()
     log.error("call %s failed", number, exc_info=error)
     return Internal(f"the server failed on this call; its log has the reason under {number}")
 
