@@ -38,14 +38,20 @@ class RayCluster:
         self.ports = ports
         self.grpc_ports = [ports[1], ports[3]]
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("DOGSNAP_", "RAY_"))}
-        self.environ = {**clean, **environment(ports[2], ports[3])}
-        self._folder = tempfile.mkdtemp(prefix="ray-")  # its sockets need a short path
-        command = [sys.executable, __file__, self._folder]
+        self._folder = Path(tempfile.mkdtemp(prefix="ray-"))  # its sockets need a short path
+        (self._folder / "ray").mkdir()  # where Ray keeps the address of the cluster; it does not make the folder
+        self.environ = {**clean, **environment(ports[2], ports[3]), "RAY_TMPDIR": str(self._folder)}
+        command = [sys.executable, __file__, str(self._folder)]
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=self.environ, text=True
-        )
-        self.address = self._answer()["address"]
+        with self._errors().open("w") as errors:
+            self._process = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=errors, env=self.environ, text=True
+            )
+        try:
+            self.address = self._answer()["address"]
+        except AssertionError:
+            self.stop()
+            raise
 
     def deploy(self, models: Path | str, *flags: str, seconds: float = 300) -> subprocess.CompletedProcess:
         """Run `dogsnap deploy ray` to its end."""
@@ -77,7 +83,12 @@ class RayCluster:
         for line in self._process.stdout:
             if line.startswith("{"):  # Ray prints, too
                 return json.loads(line)
-        raise AssertionError("the process of the Ray cluster has ended")
+        said = self._errors().read_text(errors="replace").strip()
+        raise AssertionError(f"the process of the Ray cluster has ended; its last words:\n{said[-2000:]}")
+
+    def _errors(self) -> Path:
+        """What the process has written to its standard error."""
+        return self._folder / "errors.txt"
 
 
 def main(folder: str) -> None:

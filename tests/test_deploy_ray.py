@@ -5,6 +5,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from ray_cluster import RayCluster
 
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from backend.ray.model_files import VersionFiles, versions_below
@@ -135,3 +136,10 @@ def test_the_status_of_a_model_is_asked_of_all_its_versions_the_largest_first() 
         ROUTES.asked_for_status(ModelSpec("m", 9))
     with pytest.raises(NotFound, match="Could not find any versions of model n"):
         ROUTES.asked_for_status(ModelSpec("n"))
+
+
+def test_a_cluster_that_does_not_start_says_why(tmp_path, monkeypatch):
+    (tmp_path / "ray.py").write_text("raise ImportError('this Ray is broken')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(AssertionError, match="this Ray is broken"):
+        RayCluster([1, 2, 3, 4])

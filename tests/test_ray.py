@@ -20,7 +20,6 @@ from conftest import free_port
 from grpc_client import SECONDS, Client, connected, predict_request, values
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from ray_cluster import RayCluster
-from server_process import most_seconds
 from waiting import wait_until
 
 pytestmark = pytest.mark.ray
@@ -31,16 +30,12 @@ REPEATED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL)
 
 # A client's pause before its next request: two cores run the clients, the proxies and both nodes.
 THINK_SECONDS = 0.05
+# Until a dead node's replicas run again elsewhere, under load: Ray notices its death, and starts them side by side.
+STARTS_TO_RECOVER = 4
 
 
 @pytest.fixture(scope="module")
-def seconds_to_recover() -> float:
-    """30 on cores that nobody else uses; asked before the cluster uses them."""
-    return most_seconds(30)
-
-
-@pytest.fixture(scope="module")
-def cluster(seconds_to_recover) -> Iterator[RayCluster]:
+def cluster() -> Iterator[RayCluster]:
     pytest.importorskip("ray", reason="Ray is missing: `make test-ray` installs it")
     cluster = RayCluster([free_port() for _ in range(4)])
     yield cluster
@@ -209,7 +204,17 @@ def served(colour_models, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def loaded(cluster, served) -> RayCluster:
+def seconds_of_a_start(cluster, tmp_path_factory) -> float:
+    """From `dogsnap deploy ray` of one replica until it answers, on a cluster that does nothing else."""
+    models = tmp_path_factory.mktemp("one")
+    tiny_models.half_plus(1, models / "half" / "1")
+    begun = time.monotonic()
+    deployed(cluster, models, "--min-replicas", "1", "--max-replicas", "1")
+    return time.monotonic() - begun
+
+
+@pytest.fixture(scope="module")
+def loaded(cluster, served, seconds_of_a_start) -> RayCluster:
     """The cluster with two replicas of each."""
     flags = ["--min-replicas", "2", "--max-replicas", "3", "--target-requests", "2", "--run-threads", "2"]
     deployed(cluster, served, *flags, "--upscale-seconds", "1", "--downscale-seconds", "3")
@@ -243,8 +248,8 @@ def test_a_gateway_serves_what_the_cluster_serves(loaded, served, start_server) 
     assert (answer["model"], answer["breeds"][0]["name"]) == ({"name": "inception_v3", "version": 2}, "red dog")
 
 
-def test_no_accepted_request_is_lost_when_a_node_dies_and_its_replicas_are_back_within_30_seconds(
-    loaded, seconds_to_recover
+def test_no_accepted_request_is_lost_when_a_node_dies_and_its_replicas_are_back_within_a_few_starts(
+    loaded, seconds_of_a_start
 ) -> None:
     before = loaded.replicas()
     slow = [(slow_request(0.2), lambda answer: answer["y"] == [np.float32(0.2)])] * 4
@@ -259,8 +264,9 @@ def test_no_accepted_request_is_lost_when_a_node_dies_and_its_replicas_are_back_
         back = time.monotonic() - killed
         wait_until(lambda: asking.answered > answered + 200)
     print(
-        f"\na node died under load: {asking.told()}; noticed after {noticed:.1f} s, all replicas back after {back:.1f} s"
+        f"\na node died under load: {asking.told()}; noticed after {noticed:.1f} s, all replicas back after {back:.1f} s, "
+        f"which is {back / seconds_of_a_start:.1f} starts of a replica ({seconds_of_a_start:.1f} s)"
     )
     assert (asking.wrong, asking.lost) == ([], []), asking.told()
     assert asking.repeated > 0  # else nothing was in flight there
-    assert back < seconds_to_recover
+    assert back < STARTS_TO_RECOVER * seconds_of_a_start
