@@ -187,6 +187,7 @@ module.exports = {
     },
   },
   told: {
+    probably: 'Probably: {name}',
     unsure: 'Not sure: {name}?',
     unknown: 'Perhaps a breed I do not know',
     noDog: 'No dog seen',

@@ -169,6 +169,7 @@ module.exports = {
     },
   },
   told: {
+    probably: '可能是{name}',
     unsure: '不太确定：{name}？',
     unknown: '可能是我不认识的品种',
     noDog: '没看到狗',

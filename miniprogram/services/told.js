@@ -1,4 +1,4 @@
-/** What an answer says, in one line: the headline of the result page, and the caption in the history. */
+/** What an answer says, in one line: the headline of the result page, and the caption of a small picture. */
 const appearance = require('./appearance')
 const wording = require('./wording')
 
@@ -17,6 +17,12 @@ function headline({ state, breeds, group, set }) {
   return state === 'set' ? anyOf(set, breeds, text) : nameOf(breeds[0])
 }
 
+/** The same where no lead stands above it. @param {import('./classifier').Outcome} outcome */
+function caption(outcome) {
+  const name = headline(outcome)
+  return outcome.state === 'set' ? wording.fill(appearance.texts().told.probably, { name }) : name
+}
+
 /** "A", "A or B", "One of 3 breeds". */
 function anyOf(set, breeds, text) {
   if (set.length > MOST_NAMED) return wording.fill(text.oneOf, { count: set.length })
@@ -29,4 +35,4 @@ function nameOf(named) {
   return wording.names(named, appearance.language()).main
 }
 
-module.exports = { headline, nameOf }
+module.exports = { headline, caption }

@@ -110,12 +110,12 @@ def some(folder: Path) -> list[Path]:
 
 
 def clear_state(url: str, photo: Path) -> str:
-    """What the app shows for a photo; empty if a smaller copy, as the app sends, is answered otherwise."""
+    """What the app shows for a photo; empty near a threshold, where a smaller copy, as the app sends, can cross it."""
     small = io.BytesIO()
     with Image.open(photo) as image:
         copy = image.convert("RGB")
     copy.thumbnail((640, 640))
-    copy.save(small, "JPEG", quality=70)
+    copy.save(small, "JPEG", quality=78)
     states = {state_of(url, contents) for contents in (photo.read_bytes(), small.getvalue())}
     return states.pop() if len(states) == 1 else ""
 
@@ -123,4 +123,16 @@ def clear_state(url: str, photo: Path) -> str:
 def state_of(url: str, contents: bytes) -> str:
     body = {"image": base64.b64encode(contents).decode()}
     answer = requests.post(f"{url}/api/classify", json=body, timeout=60).json()
-    return next(state for state, (level, _) in STATES.items() if level == answer["level"])
+    state = next(state for state, (level, _) in STATES.items() if level == answer["level"])
+    return state if is_clear(answer) else ""
+
+
+def is_clear(answer: dict) -> bool:
+    """Whether probabilities and the number of candidates are far from what would change the level."""
+    best, shared = answer["breeds"][0]["probability"], (answer["group"] or {"probability": 0})["probability"]
+    return {
+        "breed": best > 0.99,
+        "group": best < 0.93 and shared > 0.93,
+        "set": max(best, shared) < 0.7 and len(answer["set"] or ()) < 5,
+        "unsure": len(answer["set"] or ()) > 7,
+    }.get(answer["level"], True)

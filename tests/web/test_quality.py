@@ -127,6 +127,8 @@ def test_keyboard_alone_is_enough(open_phone, dog):
     phone.wait_for_answer()
     assert phone.focused() == phone.title()
     phone.page.keyboard.press("Tab")
+    assert phone.focused() == "Frame a dog"
+    phone.page.keyboard.press("Tab")
     best = phone.focused()
     assert phone.rows()[0] in best
     phone.page.keyboard.press("Space")

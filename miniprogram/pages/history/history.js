@@ -97,7 +97,7 @@ function describe(outcome, language) {
   const named = { shown: breeds[0], group, set: breeds[0], unsure: breeds[0] }[state]
   const { second } = named ? wording.names(named, language) : { second: '' }
   const detail = named ? [wording.percent(named.probability), second].join(' ') : ''
-  return { name: told.headline(outcome), detail: state === 'set' ? '' : detail }
+  return { name: told.caption(outcome), detail: state === 'set' ? '' : detail }
 }
 
 /** Items come newest first, so those of one day follow each other. */

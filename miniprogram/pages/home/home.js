@@ -91,5 +91,5 @@ Page({
 
 /** Short, for under a small picture. @param {import('../../services/classifier').Outcome} outcome */
 function caption(outcome, text) {
-  return outcome.state === 'unsure' ? text.unsure : told.headline(outcome)
+  return outcome.state === 'unsure' ? text.unsure : told.caption(outcome)
 }
