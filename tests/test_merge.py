@@ -22,6 +22,7 @@ from backend.export.inspection import InspectionError
 from backend.export.merge import MergeError, Options, find_place, merge
 from backend.serving.photos.preprocessing import photos_to_images
 from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.description import Description
 from backend.serving.versions.servable import Servable
 from backend.serving.versions.warmup import warm_up
 
@@ -415,7 +416,7 @@ def test_logits_become_probabilities_and_names_for_a_network_without_a_descripti
     assert answer["features"].shape == (4, 6)
     best = merged.labels(image=TEXTS)["labels"].numpy()[:3, 0]
     assert best.tolist() == [b"red", b"green", b"blue"]
-    assert not (merged.folder / "assets.extra" / "dogsnap.json").exists()
+    np.testing.assert_allclose(merged.scores(image_bytes=tf.constant(PHOTOS))["prediction"], expected, atol=1e-6)
 
 
 def test_an_ambiguous_class_output_is_refused_with_what_there_is(tmp_path) -> None:
@@ -426,6 +427,63 @@ def test_an_ambiguous_class_output_is_refused_with_what_there_is(tmp_path) -> No
         merge(source, Options(labels=["a", "b", "c", "d"]))
     answer = Loaded(merge(source, Options(softmax=True, output="logits"))).serving_default(image=TEXTS)
     np.testing.assert_allclose(tf.reduce_sum(answer["logits"], axis=1), 1, atol=1e-6)
+
+
+def test_named_logits_are_refused_until_softmax_makes_probabilities_of_them(tmp_path) -> None:
+    source = logits_and_features(tmp_path / "m" / "1")
+    with pytest.raises(MergeError, match=r"\"logits\" held numbers from .* which are no probabilities; add --softmax"):
+        merge(source, Options(labels=["red", "green", "blue"]))
+    assert [file.name for file in source.parent.iterdir()] == ["1"]
+
+
+def test_a_merged_version_describes_itself_by_the_labels_and_fields_it_was_given(tmp_path) -> None:
+    said: list[str] = []
+    source = logits_and_features(tmp_path / "mine" / "1")
+    labels = [{"id": "r", "name": "red", "name_zh": "红"}, "green", "blue"]
+    folder = merge(source, Options(softmax=True, labels=labels), said.append)
+    description = Description.read(folder)
+    assert description.labels[:2] == (labels[0], {"id": "green", "name": "green"})
+    assert description.input_size == SIZE
+    assert description.raw["model"] == "mine"
+    assert "has no thresholds" in said[-1]
+    fields = {"decision": {"confident_threshold": 0.6}, "labels": list(description.labels)}
+    said.clear()
+    again = Description.read(merge(source, Options(softmax=True, description=fields), said.append))
+    assert (again.labels, again.decision) == (description.labels, {"confident_threshold": 0.6})
+    assert "thresholds" not in said[-1]
+    with pytest.raises(MergeError, match=r"decision.confident_threshold: 7 is greater than the maximum of 1"):
+        merge(source, Options(softmax=True, description={**fields, "decision": {"confident_threshold": 7}}))
+
+
+def open_sides(folder: Path, channels_first: bool) -> Path:
+    """What saved_model_cli prints of older Hugging Face exports: pixel_values (-1, -1, -1, -1)."""
+
+    @tf.function(input_signature=[images_spec(None, None, None, None, name="pixel_values")])
+    def serving_default(pixel_values):
+        last = tf.transpose(pixel_values, (0, 2, 3, 1)) if channels_first else pixel_values
+        return {"logits": tf.nn.conv2d(last, tf.ones((1, 1, 3, 2)), 1, "SAME")[:, 0, 0]}
+
+    return save(folder, serving_default=serving_default)
+
+
+@pytest.mark.parametrize("channels_first", [True, False])
+@pytest.mark.parametrize("layout", ["stated", "tried"])
+def test_an_input_whose_sides_are_all_open_is_merged_by_size_and_layout(tmp_path, channels_first, layout) -> None:
+    said: list[str] = []
+    source = open_sides(tmp_path / "vit" / "1", channels_first)
+    name = "nchw" if channels_first else "nhwc"
+    merged = Loaded(merge(source, Options(size=SIZE, layout=name if layout == "stated" else None), said.append))
+    answer = merged.serving_default(pixel_values=TEXTS)["logits"]
+    np.testing.assert_allclose(answer[:, 0], tf.reduce_sum(IMAGES[:, 0, 0], axis=1), atol=1e-5)
+    assert any(f"the network takes {name} alone" in line for line in said) == (layout == "tried")
+
+
+def test_an_input_whose_sides_are_all_open_asks_for_what_is_missing(tmp_path) -> None:
+    source = open_sides(tmp_path / "vit" / "1", True)
+    with pytest.raises(MergeError, match="leaves the size of the image open; give it with --size HEIGHT WIDTH"):
+        merge(source, Options())
+    with pytest.raises(MergeError, match=r"takes nhwc and nchw of nhwc and nchw in a trial; give it with --layout"):
+        merge(mean_colour(tmp_path / "both" / "1", images_spec(None, None, None, None)), Options(size=SIZE))
 
 
 def generator(folder: Path, *, output_range: tuple[float, float] = (0, 1), first: bool = False) -> Path:
@@ -580,13 +638,12 @@ def test_the_command_passes_its_options_on(tmp_path, monkeypatch) -> None:
     done = run(
         *(tmp_path, "--decode", "bytes", "--encode", "png", "--signature", "s", "--input", "i", "--output", "o"),
         *("--size", 8, 9, "--mean", "0.1,0.2,0.3", "--deviation", "0.5", "--output-range", -1, 1, "--softmax"),
-        *("--labels", names, "--batch", 4),
+        *("--labels", names, "--batch", 4, "--layout", "nchw"),
     )
     assert done.exit_code == 0, done.output
+    labels = [{"id": name, "name": name} for name in ("red", "green", "blue")]
     assert received == [
-        Options(
-            "bytes", "png", "s", "i", "o", (8, 9), (0.1, 0.2, 0.3), (0.5,), (-1, 1), True, ["red", "green", "blue"], 4
-        )
+        Options("bytes", "png", "s", "i", "o", (8, 9), (0.1, 0.2, 0.3), (0.5,), (-1, 1), True, labels, 4, layout="nchw")
     ]
 
 

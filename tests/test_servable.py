@@ -87,15 +87,12 @@ def test_labels_that_do_not_fit_the_classes_fail_the_load(tmp_path):
         Servable.load(ME, described(images(tmp_path / "1"), labels=LABELS[:2], decision=DECISION))
 
 
-@pytest.mark.parametrize("label", ["red", {"id": "c1"}])
-def test_a_label_without_id_or_name_fails_the_load(tmp_path, label):
-    with pytest.raises(ValueError, match="expected an id and a name in every label"):
-        Servable.load(ME, described(images(tmp_path / "1"), labels=[*LABELS[:2], label], decision=DECISION))
-
-
-def test_labels_without_thresholds_fail_the_load(tmp_path):
-    with pytest.raises(ValueError, match="its decision lacks confident_threshold, dog_threshold"):
-        Servable.load(ME, described(images(tmp_path / "1"), labels=LABELS))
+def test_a_version_without_thresholds_never_says_no_dog_is_never_sure_and_says_so(tmp_path):
+    servable = Servable.load(ME, described(images(tmp_path / "1"), labels=LABELS))
+    outputs = {"prediction": np.array([[0.01, 0.99, 0.0]]), "dog": np.array([0.0])}
+    answer = name_breeds(servable, outputs, row=0, top_k=1).to_json()
+    assert (answer["breeds"][0]["id"], answer["dog"], answer["confident"]) == ("c2", True, False)
+    assert "has no thresholds" in answer["note"]
 
 
 def test_a_version_with_labels_but_without_a_prediction_warms_up_and_says_what_is_missing(tmp_path):

@@ -17,8 +17,8 @@ from backend.serving.metrics import Metrics
 from backend.serving.repository.model import ModelSpec
 from backend.serving.repository.repository import Repository
 from backend.serving.traffic.switch_log import Who
+from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.model_configs import configs_in_folder
-from backend.serving.versions.servable import DESCRIPTION_FILE
 
 PHOTO = colour_photos.encode(colour_photos.plain(), "JPEG")
 

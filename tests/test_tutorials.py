@@ -34,6 +34,10 @@ def test_the_tutorial_about_switching_runs_with_a_version_that_answers_otherwise
     assert run_page(TUTORIALS / "switch_a_version.md", folder) >= 9
 
 
+def test_the_tutorial_about_an_own_model_runs(folder):
+    assert run_page(TUTORIALS / "own_model.md", folder) >= 8
+
+
 def test_every_tutorial_is_in_the_index_and_runs_in_a_test():
     pages = {page.name for page in TUTORIALS.glob("*.md")}
     index = (TUTORIALS / "README.md").read_text(encoding="utf-8")

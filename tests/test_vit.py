@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import grpc
+import h5py
 import keras
 import keras_hub
 import numpy as np
@@ -121,6 +122,34 @@ def test_a_hugging_face_checkpoint_in_safetensors_answers_as_its_formulas_say(tm
     expected = tiny_vit.hugging_face_probabilities(weights, pictures)
     assert len(set(expected.argmax(axis=1))) >= 3
     same_top1(exported.ask(TEXTS), expected, [f"class {number}" for number in range(12)])
+
+
+def test_what_save_pretrained_of_tensorflow_writes_answers_as_its_formulas_say(tmp_path) -> None:
+    """tf_model.h5 and config.json alone: the processor's defaults are taken, and said."""
+    weights, said = tiny_vit.tensorflow_checkpoint(tmp_path / "checkpoint"), []
+    exported = Loaded(export_vit(str(tmp_path / "checkpoint"), [], tmp_path / "models" / "vit", report=said.append))
+    pictures = [Image.open(io.BytesIO(photo)).convert("RGB") for photo in PHOTOS]
+    half = np.full(3, 0.5)
+    expected = tiny_vit.hugging_face_probabilities(weights, pictures, half, half)
+    assert len(set(expected.argmax(axis=1))) >= 3
+    same_top1(exported.ask(TEXTS), expected, [f"class {number}" for number in range(12)])
+    assert len(said) == 1
+    assert "no preprocessor_config.json: pixels are scaled to [-1, 1]" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("contents", "said"), [(b"no HDF5", "cannot read .*signature"), (None, "holds no ViT; expected what TFViT")]
+)
+def test_a_tf_model_h5_that_holds_no_vit_is_refused_in_a_sentence(tmp_path, contents, said) -> None:
+    tiny_vit.tensorflow_checkpoint(tmp_path / "checkpoint")
+    file = tmp_path / "checkpoint" / "tf_model.h5"
+    file.unlink()
+    if contents is None:
+        h5py.File(file, "w").close()
+    else:
+        file.write_bytes(contents)
+    with pytest.raises(ExportError, match=said):
+        load_classifier(str(tmp_path / "checkpoint"))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from backend.serving.versions import checksums
-from backend.serving.versions.servable import DESCRIPTION_FILE
+from backend.serving.versions.description import DESCRIPTION_FILE
 
 SIZE = (16, 16)
 COLOURS = (

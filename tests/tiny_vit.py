@@ -2,8 +2,10 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
+import h5py
 import keras
 import keras_hub
 import numpy as np
@@ -105,6 +107,27 @@ def hugging_face(folder: Path, classes: int = 12, **config: object) -> dict[str,
     return weights
 
 
+def tensorflow_checkpoint(folder: Path, classes: int = 12) -> dict[str, np.ndarray]:
+    """The same checkpoint as TFViTForImageClassification.save_pretrained writes it: config.json and tf_model.h5, no processor.
+
+    Returns the weights by their names in safetensors.
+    """
+    weights = hugging_face(folder, classes)
+    (folder / "model.safetensors").unlink()
+    (folder / "preprocessor_config.json").unlink()
+    with h5py.File(folder / "tf_model.h5", "w") as file:
+        for name, value in weights.items():
+            layer, *parts = re.sub(r"layer\.(\d+)", r"layer_._\1", name).split(".")
+            is_norm = "layernorm" in name
+            last = {"weight": "gamma" if is_norm else "kernel", "bias": "beta" if is_norm else "bias"}.get(
+                parts[-1], parts[-1]
+            )
+            kernel = value.transpose((2, 3, 1, 0) if value.ndim == 4 else (1, 0)) if last == "kernel" else value
+            path = "/".join([layer, "tf_vi_t_for_image_classification", layer, *parts[:-1], f"{last}:0"])
+            file.create_dataset(path, data=kernel)
+    return weights
+
+
 def _weights(classes: int) -> dict[str, np.ndarray]:
     shapes = {
         "vit.embeddings.cls_token": (1, 1, HIDDEN),
@@ -129,18 +152,23 @@ def _weights(classes: int) -> dict[str, np.ndarray]:
     return {name: _random(name, shape, generator) for name, shape in shapes.items()}
 
 
-def hugging_face_probabilities(weights: dict[str, np.ndarray], pictures: list[Image.Image]) -> np.ndarray:
+def hugging_face_probabilities(
+    weights: dict[str, np.ndarray],
+    pictures: list[Image.Image],
+    mean: np.ndarray = MEAN,
+    deviation: np.ndarray = DEVIATION,
+) -> np.ndarray:
     """What that network says of RGB pictures, (n, classes), by the formulas of the paper and of Hugging Face's processor."""
-    logits = np.stack([_logits(weights, _processed(picture)) for picture in pictures])
+    logits = np.stack([_logits(weights, _processed(picture, mean, deviation)) for picture in pictures])
     return _softmax(logits)
 
 
-def _processed(picture: Image.Image) -> np.ndarray:
+def _processed(picture: Image.Image, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
     """Squashed by Pillow's bilinear filter, in floating point, and normalised: (3, h, w)."""
     squashed = [
         np.asarray(channel.convert("F").resize(SIZE[::-1], Image.Resampling.BILINEAR)) for channel in picture.split()
     ]
-    return (np.stack(squashed) / 255 - MEAN[:, None, None]) / DEVIATION[:, None, None]
+    return (np.stack(squashed) / 255 - mean[:, None, None]) / deviation[:, None, None]
 
 
 def _logits(weights: dict[str, np.ndarray], image: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ VIT = "vit"
     "--from",
     "source",
     help="folder with the float16 weights, labels, recipe and scores  [default: models/MODEL]; for vit: the folder of a "
-    "KerasHub preset or of a Hugging Face checkpoint in safetensors, or hf://OWNER/NAME  "
+    "KerasHub preset or of a Hugging Face checkpoint (safetensors or tf_model.h5), or hf://OWNER/NAME  "
     "[default: hf://google/vit-base-patch16-224]",
 )
 @click.option(
@@ -58,4 +58,4 @@ def _export_vit(source: str | None, labels: Path | None, model_folder: Path, bat
 
     preset = source or vit.DEFAULT_PRESET
     click.echo(f"reading {preset}")
-    return vit.export_vit(preset, class_names(labels), model_folder, batch)
+    return vit.export_vit(preset, class_names(labels), model_folder, batch, click.echo)

@@ -1,11 +1,12 @@
 """`dogsnap merge`: makes a version that takes photos from one that takes image tensors."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import click
 
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_names
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_labels
 
 
 @click.command()
@@ -31,6 +32,11 @@ from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_names
     type=click.IntRange(min=1),
     nargs=2,
     help="HEIGHT WIDTH, if the source leaves them open; without it, --encode keeps the size of each picture",
+)
+@click.option(
+    "--layout",
+    type=click.Choice(["nhwc", "nchw"]),
+    help="whether channels come last or first, where the source leaves all sides open  [default: found by trying]",
 )
 @click.option(
     "--input-range",
@@ -63,7 +69,12 @@ from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_names
 @click.option(
     "--labels",
     type=EXISTING_FILE,
-    help="names of the classes, one a line, or labels.json; our own exports bring theirs",
+    help="the classes in their order: a name a line, or id:name, or labels.json; our own exports bring theirs",
+)
+@click.option(
+    "--description",
+    type=EXISTING_FILE,
+    help="JSON object with fields for the version's assets.extra/dogsnap.json: labels, decision, ...",
 )
 @click.option(
     "--batch",
@@ -90,6 +101,7 @@ def merge(
     mean: str,
     deviation: str,
     labels: Path | None,
+    description: Path | None,
     dry_run: bool,
     **chosen: Any,
 ) -> None:
@@ -101,7 +113,12 @@ def merge(
 
     try:
         options = merging.Options(
-            size=size, mean=_numbers(mean), deviation=_numbers(deviation), labels=class_names(labels), **chosen
+            size=size,
+            mean=_numbers(mean),
+            deviation=_numbers(deviation),
+            labels=class_labels(labels),
+            description=_fields(description),
+            **chosen,
         )
         if dry_run:
             click.echo(f"would merge in front of {merging.find_place(input_specs(source), options)}")
@@ -120,3 +137,13 @@ def _numbers(text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(","))
     except ValueError as error:
         raise click.BadParameter(f"{text!r}: expected a number, or one a channel with commas between") from error
+
+
+def _fields(file: Path | None) -> dict[str, Any]:
+    try:
+        fields = json.loads(file.read_text(encoding="utf-8")) if file else {}
+    except ValueError as error:
+        raise click.ClickException(f"{file} is no JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise click.ClickException(f"{file}: expected a JSON object, received a {type(fields).__name__}")
+    return fields

@@ -14,8 +14,9 @@ So it pays where a run is much cheaper by the photo (an accelerator, many cores)
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -29,8 +30,9 @@ from backend.export.saved_model import INT8_RANGES, write_version
 from backend.export.second_pass import SecondPass
 from backend.serving.photos.preprocessing import decode_base64
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE
+from backend.serving.versions.description import DESCRIPTION_FILE, check
+from backend.serving.versions.labels import WITHOUT_THRESHOLDS
 from backend.serving.versions.runtimes import ROWS, SECOND, IncompatibleNetwork
-from backend.serving.versions.servable import DESCRIPTION_FILE
 
 Function = tf.types.experimental.ConcreteFunction
 Tensors = dict[str, tf.Tensor]
@@ -41,6 +43,7 @@ Way = tuple[str, Callable[[tf.Tensor], tf.Tensor], Callable[[Tensors], Tensors]]
 IMAGE_TYPES = (tf.float32, tf.float16, tf.bfloat16, tf.float64, tf.uint8)
 PNG_CHANNELS = (1, 3, 4)
 TOP_K = 5
+PREDICTION = "prediction"  # the output by which a server names classes
 # The size of test pictures and warm-up requests for a network that takes any size.
 TRIAL_SIZE = (64, 64)
 
@@ -54,13 +57,14 @@ class Options:
     """What to merge. None leaves the choice to `find_place`, which refuses when there is more than one.
 
     `decode`: "base64" or "bytes". `encode`: "png" turns the image output into PNG files, "detections" gives boxes, classes and
-    scores the names in detections.OPTIONS. `signature`, `input`, `output`, `boxes`, `classes`, `scores`: names in the source.
-    `size`: (height, width), where the source leaves it open. `mean`, `deviation`: see layers.ImageInput; `input_range`, in
-    their place: the numbers that stand for black and white in the network's input; `output_range`: in its output. `softmax`:
-    the class output holds logits. `labels`: names of the classes, in class order. `batch`: at most so many images of waiting
-    requests share a run; 0: none. `first_class`: added to a detector's classes. `fast`: the network multiplies in the precision
-    that is fastest here, and `size` may be another one than the source's. `second_pass`: the network runs again on the part with
-    the dog, with the parameters in the source's description.
+    scores the names in detector_outputs.OPTIONS. `signature`, `input`, `output`, `boxes`, `classes`, `scores`: names in the
+    source. `size`: (height, width), `layout`: "nhwc" or "nchw", where the source leaves them open; a layout of None is found by
+    trying. `mean`, `deviation`: see layers.ImageInput; `input_range`, in their place: the numbers that stand for black and white
+    in the network's input; `output_range`: in its output. `softmax`: the class output holds logits. `labels`: the classes in
+    their order, each a name or {"id", "name", "name_zh"}. `description`: fields for what the version says about itself, beside
+    those of the source. `batch`: at most so many images of waiting requests share a run; 0: none. `first_class`: added to a
+    detector's classes. `fast`: the network multiplies in the precision that is fastest here, and `size` may be another one than
+    the source's. `second_pass`: the network runs again on the part with the dog, with the parameters in the source's description.
     """
 
     decode: str = "base64"
@@ -73,7 +77,7 @@ class Options:
     deviation: Sequence[float] = (1.0,)
     output_range: tuple[float, float] | None = None
     softmax: bool = False
-    labels: Sequence[str] = ()
+    labels: Sequence[str | Mapping[str, str]] = ()
     batch: int = 0
     input_range: tuple[float, float] | None = None
     boxes: str | None = None
@@ -82,17 +86,22 @@ class Options:
     first_class: int = 0
     fast: bool = False
     second_pass: bool = False
+    layout: str | None = None
+    description: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of an image in a tensor. `batch`: "many", "one" for (1, h, w, c), "none" for (h, w, c)."""
+    """The layout of an image in a tensor. `batch`: "many", "one" for (1, h, w, c), "none" for (h, w, c).
+
+    `channels_first`: None if neither the tensor nor the options say.
+    """
 
     batch: str
     height: int | None
     width: int | None
     channels: int
-    channels_first: bool
+    channels_first: bool | None
 
 
 @dataclass(frozen=True)
@@ -130,17 +139,27 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
         raise MergeError("--fast runs one image after the other; leave --batch away")
     place = find_place(input_specs(source), options)
     report(f"decoding {options.decode} in front of {place}")
-    description = read_description(source)
+    description = {**read_description(source), **options.description}
     signatures, _keep_alive = load_signatures(source)
+    place = with_known_layout(place, signatures[place.signature], options, description, report)
     wanted = image_input(place, options, description)
     if options.encode and not wanted.dtype.is_integer:
         report(f"images go in as numbers from {_ends(wanted)}{_origin_of_input(options, description)}")
     richest = richest_signature(signatures, place, wanted)
-    names = [label["name"] for label in description.get("labels", ())] or list(options.labels)
+    labels = [_label(each) for each in options.labels] or description.get("labels", [])
+    names = [label["name"] for label in labels]
     passing = _second_pass(options, description, signatures[richest].structured_outputs)
     merger = Merger(signatures[place.signature], signatures[richest], place, wanted, names, options, passing)
     if options.encode == "png":
         merger.find_output_range(description, report)
+    if merger.classes and (options.labels or "labels" in options.description):
+        merger.check_probabilities()
+    if merger.classes and labels:
+        own = {"labels": labels, "input_size": list(wanted.size)}
+        description = {"model": source.resolve().parent.name, **description, **own}
+    if description.get("labels") and "confident_threshold" not in description.get("decision", {}):
+        report(f"{WITHOUT_THRESHOLDS}; --description FILE adds them")
+    _check_description(description)
     merged = merger.signatures(richest)
     acceleration = merger.acceleration(richest, source)
     if description:
@@ -175,6 +194,18 @@ def _second_pass(options: Options, description: Mapping, outputs: Mapping) -> Se
             "--second-pass needs its parameters in the source's description: expected scores.second_pass, from `dogsnap train`"
         )
     return SecondPass.of(stated)
+
+
+def _label(given: str | Mapping[str, str]) -> dict[str, str]:
+    """A class as a version's description has it; one without an id has its name as id."""
+    return {"id": given, "name": given} if isinstance(given, str) else {"id": given["name"], **given}
+
+
+def _check_description(fields: Mapping) -> None:
+    try:
+        check(fields, "the description")
+    except ValueError as error:
+        raise MergeError(str(error)) from error
 
 
 def read_description(source: Path) -> dict:
@@ -225,7 +256,47 @@ def _check_choice(option: str, chosen: str, there: Mapping | Sequence[str]) -> N
 
 def _places(name: str, specs: Specs, options: Options) -> list[Place]:
     found = {alias: layout_of(spec, named=alias == options.input) for alias, spec in specs.items()}
+    if not any(found.values()):
+        found = {alias: _open_layout(spec, options) for alias, spec in specs.items()}
     return [Place(name, alias, specs[alias], layout) for alias, layout in found.items() if layout]
+
+
+def _open_layout(spec: tf.TensorSpec, options: Options) -> Layout | None:
+    """Of a tensor of four dimensions that says of none of them that it is the channels."""
+    if spec.dtype not in IMAGE_TYPES or spec.shape.rank != 4 or spec.shape[1] is not None or spec.shape[3] is not None:
+        return None
+    if spec.shape[0] not in (None, 1):
+        return None
+    batch = "one" if spec.shape[0] else "many"
+    return Layout(batch, None, None, 3, None if options.layout is None else options.layout == "nchw")
+
+
+def with_known_layout(
+    place: Place, signature: Function, options: Options, description: Mapping, report: Callable[[str], None]
+) -> Place:
+    """The place with its channels first or last, found by trying where nothing tells. Raises MergeError."""
+    if place.layout.channels_first is not None:
+        return place
+    size = options.size or description.get("input_size")
+    if size is None:
+        raise MergeError(f"{place} leaves the size of the image open; give it with --size HEIGHT WIDTH")
+    shapes = {"nhwc": (1, *size, 3), "nchw": (1, 3, *size)}
+    fitting = [name for name, shape in shapes.items() if _takes(signature, place, shape)]
+    if len(fitting) != 1:
+        raise MergeError(
+            f"{place} does not say where the channels are, and the network takes {' and '.join(fitting) or 'neither'} of "
+            "nhwc and nchw in a trial; give it with --layout"
+        )
+    report(f"channels {'first' if fitting == ['nchw'] else 'last'}: in a trial the network takes {fitting[0]} alone")
+    return replace(place, layout=replace(place.layout, channels_first=fitting == ["nchw"]))
+
+
+def _takes(signature: Function, place: Place, shape: Sequence[int]) -> bool:
+    try:
+        signature(**{place.input: tf.zeros(shape, place.spec.dtype)})
+    except (tf.errors.OpError, TypeError, ValueError):
+        return False
+    return True
 
 
 def _inputs(signature: Function) -> Specs:
@@ -405,6 +476,8 @@ class Merger:
             ways[richest] = (raw, tf.identity, self._all)
         if self.names and self.classes:
             ways["labels"] = (text, decode, self._named)
+            if self.classes != PREDICTION:
+                ways.setdefault("scores", (raw, tf.identity, self._prediction))
         return ways
 
     def acceleration(self, richest: str, source: Path) -> Acceleration | None:
@@ -475,7 +548,7 @@ class Merger:
 
         given = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in self.outputs.items()}
         made = tf.function(after, autograph=False).get_concrete_function(**given)
-        plain = answer != self._named and not (self.options.softmax or self.options.encode)
+        plain = answer in (self._main, self._all) and not (self.options.softmax or self.options.encode)
         return Steps(alias, list(made.structured_outputs), before, None if plain else made)
 
     def _before(self, alias: str, decode: Callable) -> Function:
@@ -591,10 +664,7 @@ class Merger:
         report(f'output "{self.image_output}" holds numbers from {low:g} (black) to {high:g} (white){origin}')
 
     def _tried(self) -> tuple[float, float]:
-        further = {
-            name: tf.zeros([size or 1 for size in spec.shape], spec.dtype) for name, spec in self.further_inputs.items()
-        }
-        images = self.network(_noise_images(2, self.wanted), **further)[self.image_output]
+        images = self.network(_noise_images(2, self.wanted), **self._zeros())[self.image_output]
         low, high = float(tf.reduce_min(images)), float(tf.reduce_max(images))
         if low < -0.01 or high > 1.01:
             raise MergeError(
@@ -602,6 +672,22 @@ class Merger:
                 "black and white is not stated: give them with --output-range LOW HIGH, like -1 1 or 0 255"
             )
         return 0.0, 1.0
+
+    def check_probabilities(self) -> None:
+        """Raises MergeError where the class output, tried with noise, holds other numbers than probabilities."""
+        tried = self._all(self.network(_noise_images(2, self.wanted), **self._zeros()))[self.classes]
+        low, high = float(tf.reduce_min(tried)), float(tf.reduce_max(tried))
+        if low < -0.001 or high > 1.001:
+            raise MergeError(
+                f'output "{self.classes}" held numbers from {low:.3g} to {high:.3g} in a trial with noise, which are no '
+                "probabilities; add --softmax if they are logits"
+            )
+
+    def _zeros(self) -> Tensors:
+        """Stands for the further inputs where the network is tried out."""
+        return {
+            name: tf.zeros([size or 1 for size in spec.shape], spec.dtype) for name, spec in self.further_inputs.items()
+        }
 
     def _renamed(self) -> dict[str, str]:
         """The outputs that are renamed in the new version."""
@@ -619,6 +705,9 @@ class Merger:
             return chosen
         fitting = detector_outputs.fitting(name, {each: self.outputs[each] for each in self.main_outputs}, single)
         return self._only(fitting, detector_outputs.EXPECTED[name], option)
+
+    def _prediction(self, answers: Tensors) -> Tensors:
+        return {PREDICTION: self._all(answers)[self.classes]}
 
     def _named(self, answers: Tensors) -> Tensors:
         return layers.top_k(self._all(answers)[self.classes], self.names, min(TOP_K, len(self.names)))

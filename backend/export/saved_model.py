@@ -18,7 +18,7 @@ from backend.export.acceleration import Acceleration, Steps, accelerate
 from backend.export.freezing import freeze
 from backend.export.quantization import RANGES
 from backend.serving.versions import checksums
-from backend.serving.versions.servable import DESCRIPTION_FILE
+from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.version_folders import version_folders
 from backend.serving.versions.warmup import RECORDS_FILE
 from backend.training.architectures import (

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from backend.export import layers
+from backend.export import huggingface_h5, layers
 from backend.export.freezing import check_size
 from backend.export.merge import TOP_K, layout_of
 from backend.export.saved_model import ExportError, write_version
@@ -44,24 +44,45 @@ class Classifier:
     preset: str
 
 
-def export_vit(preset: str, names: Sequence[str], model_folder: Path, batch: int = 0) -> Path:
+def export_vit(
+    preset: str,
+    names: Sequence[str],
+    model_folder: Path,
+    batch: int = 0,
+    report: Callable[[str], None] = lambda _: None,
+) -> Path:
     """Write the ViT image classifier `preset` as the next version of `model_folder`; returns the version's folder.
 
-    `preset`, `names`: see `load_classifier`. `batch`: see `write_classifier`. Raises ExportError or FreezingError in a
+    `preset`, `names`, `report`: see `load_classifier`. `batch`: see `write_classifier`. Raises ExportError or FreezingError in a
     sentence.
     """
-    return write_classifier(load_classifier(preset, names), model_folder, batch)
+    return write_classifier(load_classifier(preset, names, report), model_folder, batch)
 
 
-def load_classifier(preset: str, names: Sequence[str] = ()) -> Classifier:
+def load_classifier(
+    preset: str, names: Sequence[str] = (), report: Callable[[str], None] = lambda _: None
+) -> Classifier:
     """Load a classifier with KerasHub.
 
-    `preset`: a folder on disk, with a KerasHub preset or a Hugging Face checkpoint in safetensors; "hf://owner/name"; or any
-    other name of a preset that KerasHub knows. `names`: of the classes, in class order, for a preset that brings none.
+    `preset`: a folder on disk, with a KerasHub preset or a Hugging Face checkpoint in safetensors or tf_model.h5;
+    "hf://owner/name"; or any other name of a preset that KerasHub knows. `names`: of the classes, in class order, for a preset
+    that brings none. `report` receives what the preset leaves open.
     Raises ExportError when KerasHub is missing, the preset cannot be loaded, or is not a ViT classifier.
     """
     keras_hub = _keras_hub()
     source = _on_disk(preset, keras_hub)
+    if not huggingface_h5.is_alone(Path(source)):
+        return _loaded(source, preset, names, keras_hub)
+    try:
+        with huggingface_h5.as_safetensors(Path(source), report) as folder:
+            return _loaded(str(folder), preset, names, keras_hub)
+    except ExportError:
+        raise
+    except (OSError, ValueError) as error:
+        raise ExportError(f"cannot read {preset}: {error}") from error
+
+
+def _loaded(source: str, preset: str, names: Sequence[str], keras_hub: ModuleType) -> Classifier:
     config = _read_json(Path(source) / "config.json") if Path(source).is_dir() else {}
     task = _task(source, config, preset, keras_hub)
     size = _image_size(task, preset)

@@ -17,7 +17,7 @@ from backend.serving.inference.executor import InlineExecutor, remaining
 from backend.serving.repository.model import ModelSpec, State, VersionStatus
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.traffic.switch_log import SwitchLog
-from backend.serving.versions.servable import DESCRIPTION_FILE
+from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.version_folders import version_folders
 
 log = logging.getLogger("dogsnap.engine")

@@ -17,7 +17,8 @@ from backend.serving.photos.photo_values import Decoding
 from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors.signatures import ServableId, Signature
 from backend.serving.tensors.tensor_protos import to_arrays
-from backend.serving.versions.servable import DESCRIPTION_FILE, BaseServable, Description
+from backend.serving.versions.description import DESCRIPTION_FILE, Description
+from backend.serving.versions.servable import BaseServable
 
 log = logging.getLogger("dogsnap.engine")
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from backend.errors import DogsnapError
 from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions.servable import DESCRIPTION_FILE, Servable
+from backend.serving.versions.description import DESCRIPTION_FILE
+from backend.serving.versions.servable import Servable
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class ExportedVersion:
             raise ValueError(error.message) from error
         if "scores" not in servable.signatures:
             raise ValueError(f"{path} has no signature `scores`, only {', '.join(sorted(servable.signatures))}")
+        if "dog" not in servable.signatures["scores"].outputs or len(servable.description.decision) < 2:
+            raise ValueError(
+                f"{path} has no output `dog`, or no thresholds; expected a version of a network trained here"
+            )
         return cls(path, servable.description.raw, servable)
 
     def answer(self, photos: list[bytes]) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import click
 from backend.settings import variable
 
 PATH = click.Path(path_type=Path)
+WORDNET_LABEL = re.compile(r"(?P<id>n\d{8})[\s:-]+(?P<name>.+)")
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 list_option = click.option(
@@ -58,6 +60,49 @@ key_option = click.option(
 def key_headers(key: str) -> dict[str, str]:
     """How a request carries an API key; "" for none."""
     return {"X-Api-Key": key} if key else {}
+
+
+def class_labels(file: Path | None) -> list[dict[str, str]]:
+    """The classes in a file, each {"id", "name"} and what else labels.json says; none without a file.
+
+    A line is a name, id:name, or an id of WordNet and a name ("n02085620 Chihuahua", "n02085620-Chihuahua"). Raises
+    click.ClickException for a line without a name, or an id that is there twice.
+    """
+    if file is None:
+        return []
+    labels = _json_labels(file) if file.suffix == ".json" else _text_labels(file)
+    if not labels:
+        raise click.ClickException(f"{file} holds no class; expected a name a line, id:name, or a list as JSON")
+    ids = [label["id"] for label in labels]
+    for number, label in enumerate(labels, start=1):
+        if not label["name"]:
+            raise click.ClickException(f"{file}: class {number} has no name; expected one a line, or id:name")
+        if ids.count(label["id"]) > 1:
+            raise click.ClickException(
+                f"{file}: {label['id']} is there {ids.count(label['id'])} times; expected it once"
+            )
+    return labels
+
+
+def _text_labels(file: Path) -> list[dict[str, str]]:
+    lines = [line.strip() for line in file.read_text(encoding="utf-8-sig").rstrip().splitlines()]
+    of_wordnet = [WORDNET_LABEL.fullmatch(line) for line in lines]
+    if all(of_wordnet):
+        return [{"id": each["id"], "name": each["name"]} for each in of_wordnet]
+    if all(":" in line for line in lines):
+        return [{"id": id_.strip(), "name": name.strip()} for id_, _, name in (line.partition(":") for line in lines)]
+    return [{"id": line, "name": line} for line in lines]
+
+
+def _json_labels(file: Path) -> list[dict[str, str]]:
+    try:
+        labels = json.loads(file.read_text(encoding="utf-8-sig"))
+        named = [label if isinstance(label, dict) else {"name": str(label)} for label in labels]
+        return [{"id": label["name"], **label} for label in named]
+    except (KeyError, TypeError, ValueError) as error:
+        raise click.ClickException(
+            f'{file}: expected a list of names, or of {{"id", "name"}}, as JSON: {error!r}'
+        ) from None
 
 
 def class_names(file: Path | None) -> list[str]:

@@ -12,6 +12,7 @@ from backend.serving.versions.levels import Claim, Group, Level
 from backend.serving.versions.servable import BaseServable
 
 DEFAULT_TOP_K = 5
+WITHOUT_THRESHOLDS = "this version has no thresholds: it never says that a photo shows no dog, and is sure of no breed"
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Classification:
     `group`: the look-alikes to which the first breed belongs, with the sum of their probabilities. `held`: ids of the breeds of
     which one is right in 95 % of photos. Both None where the version has no levels or sees no dog. `box`: where the dog is: left,
     top, right, bottom, as fractions of the upright photo; None where the version does not say.
+    `note`: that the version has no thresholds, or "".
     """
 
     servable: ServableId
@@ -41,6 +43,7 @@ class Classification:
     group: tuple[Group, float] | None = None
     held: tuple[str, ...] | None = None
     box: tuple[float, ...] | None = None
+    note: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """JSON for clients; backend/README.md lists the fields."""
@@ -53,6 +56,7 @@ class Classification:
             "group": self.group and {**asdict(self.group[0]), "probability": self.group[1]},
             "set": self.held,
             "box": self.box,
+            **({"note": self.note} if self.note else {}),
         }
 
 
@@ -65,7 +69,7 @@ def checked_top_k(servable: BaseServable, top_k: int | None) -> int:
     if not labels:
         raise FailedPrecondition(
             f"{servable.id} cannot name breeds: expected labels in {servable.label_source}, found none; "
-            f"call it by its tensors under /v1/models/{servable.id.name}"
+            f"merge it with `dogsnap merge --labels FILE`, or call it by its tensors under /v1/models/{servable.id.name}"
         )
     if top_k is None:
         return min(DEFAULT_TOP_K, len(labels))
@@ -79,19 +83,22 @@ def checked_top_k(servable: BaseServable, top_k: int | None) -> int:
 def name_breeds(servable: BaseServable, outputs: Mapping[str, np.ndarray], row: int, top_k: int) -> Classification:
     """Name row `row` of `outputs`: `prediction` (n, classes) probabilities and, if the version has it, `dog` (n).
 
-    A version without the output `dog` never answers "no dog".
+    Without the output `dog` or its threshold the answer is never "no dog"; without the other threshold it is never sure.
     """
     labels, decision = servable.description.labels, servable.description.decision
     probabilities = outputs["prediction"][row]
     best = np.argsort(-probabilities, kind="stable")[:top_k]
-    dog = float(outputs["dog"][row]) >= decision["dog_threshold"] if "dog" in outputs else True
-    confident = float(probabilities[best[0]]) >= decision["confident_threshold"]
+    can_refuse = "dog" in outputs and "dog_threshold" in decision
+    can_be_sure = "confident_threshold" in decision
+    dog = float(outputs["dog"][row]) >= decision["dog_threshold"] if can_refuse else True
+    confident = float(probabilities[best[0]]) >= decision["confident_threshold"] if can_be_sure else False
     answer = Classification(
         servable=servable.id,
         dog=dog,
         confident=confident,
         level=(Level.BREED if confident else Level.UNSURE) if dog else Level.NO_DOG,
         breeds=tuple(_breed(labels[index], probabilities[index]) for index in best),
+        note="" if can_be_sure else WITHOUT_THRESHOLDS,
     )
     if not dog:
         return answer

@@ -1,9 +1,7 @@
 """One loaded version of a model: its signatures, its description, and the call that runs it."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +15,9 @@ from backend.serving.photos.base64_text import to_web_safe_base64
 from backend.serving.photos.photo_values import Decoding
 from backend.serving.tensors.signatures import BYTES_SUFFIX, DEFAULT_SIGNATURE, ServableId, Signature, UnknownSignature
 from backend.serving.versions import checksums, runtimes, sessions
-from backend.serving.versions.levels import Levels
+from backend.serving.versions.description import Description
 
 PHOTO_SIGNATURES = ("scores", "image_bytes", DEFAULT_SIGNATURE)  # in the order of preference
-DESCRIPTION_FILE = Path("assets.extra") / "dogsnap.json"
 # Errors of operations that mean bad input: a graph has no other reason to fail with them.
 INPUT_ERRORS = (
     tf.errors.InvalidArgumentError,
@@ -30,46 +27,6 @@ INPUT_ERRORS = (
     tf.errors.UnimplementedError,
     tf.errors.NotFoundError,
 )
-
-
-@dataclass(frozen=True)
-class Description:
-    """The description of a version in assets.extra/dogsnap.json; empty for a SavedModel without that file.
-
-    `labels`: one {"id", "name", "name_zh"} per class, in class order. `input_size`: (height, width) of the network.
-    `decision`: the thresholds in [0, 1] of the answers "dog" and "confident". `levels`: what else its answers may claim.
-    """
-
-    labels: tuple[Mapping[str, str], ...] = ()
-    input_size: tuple[int, int] | None = None
-    decision: Mapping[str, float] = field(default_factory=dict)
-    levels: Levels | None = None
-    raw: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, path: Path) -> "Description":
-        file = path / DESCRIPTION_FILE
-        if not file.exists():
-            return cls()
-        raw = json.loads(file.read_text(encoding="utf-8"))
-        size = raw.get("input_size")
-        _check_description(raw, file)
-        try:
-            levels = Levels.read(raw)
-        except ValueError as error:
-            raise ValueError(f"{file}: {error}") from error
-        size = tuple(size) if size else None
-        return cls(tuple(raw.get("labels", ())), size, raw.get("decision", {}), levels, raw)
-
-
-def _check_description(raw: Mapping[str, Any], file: Path) -> None:
-    """Raises ValueError if labels or thresholds are incomplete, since every photo would fail."""
-    labels, decision = raw.get("labels", ()), raw.get("decision", {})
-    if any("id" not in label or "name" not in label for label in labels):
-        raise ValueError(f"{file}: expected an id and a name in every label")
-    missing = {"dog_threshold", "confident_threshold"} - set(decision)
-    if labels and missing:
-        raise ValueError(f"{file} has labels, but its decision lacks {', '.join(sorted(missing))}")
 
 
 class BaseServable:
