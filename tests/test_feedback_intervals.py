@@ -84,6 +84,14 @@ def test_8_points_are_found_in_300_answers_of_a_split_mostly_and_of_a_shadow_nea
     assert not any(each.better == 0 for each in [*split, *shadow])
 
 
+def test_8_points_between_shares_that_vary_more_are_found_in_1200_answers():
+    random = np.random.default_rng(21)
+    runs = [intervals.find(crowd(random, 0.84, 0.92, 1200)) for _ in range(RUNS)]
+    found = sum(each.better == 1 for each in runs)
+    print(f"84 and 92 %, 1,200 answers: found by {found} splits of {RUNS}")
+    assert found > 0.85 * RUNS
+
+
 def test_a_verdict_that_was_found_stays_whatever_comes_after():
     random = np.random.default_rng(3)
     outcomes = crowd(random, 0.8, 0.99, 300)

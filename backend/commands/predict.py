@@ -154,7 +154,7 @@ class Server:
         """The answer of `POST /api/classify` for a photo; without a model name, by the server's default model."""
         query = {name: value for name, value in fields.items() if value not in (None, "")}
         answer = self._post("/api/classify", "application/octet-stream", contents, params=query)
-        return {name: value for name, value in answer.items() if name != "request_id"}
+        return {name: value for name, value in answer.items() if name not in ("request_id", "feedback_id")}
 
     def predict(self, which: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
         """The answer of TensorFlow Serving's REST API for instances."""

@@ -80,7 +80,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.get("/feedback.csv")
     def feedback_csv() -> Response:
         if feedback is None:
-            raise NotFound("this server takes no feedback; start it with --feedback FILE")
+            raise NotFound("this server accepts no feedback; start it with --feedback FILE")
         return Response(feedback.csv(), mimetype="text/csv")
 
     @routes.get("/switches")

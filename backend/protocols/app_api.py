@@ -132,7 +132,7 @@ def _with_feedback_id(
 def _taken(feedback: Feedback | None) -> Feedback:
     """Raises NotFound where none is taken."""
     if feedback is None:
-        raise NotFound("this server takes no feedback; start it with --feedback FILE")
+        raise NotFound("this server accepts no feedback; start it with --feedback FILE")
     return feedback
 
 

@@ -13,7 +13,7 @@ def lines_of(verdict: Mapping[str, Any]) -> Iterator[str]:
     """The lines: versions by what people said, comparisons, and shares of levels by day."""
     feedback = verdict["feedback"]
     if feedback is None:
-        yield f"{verdict['model']}: this server takes no feedback; start it with --feedback FILE"
+        yield f"{verdict['model']}: this server accepts no feedback; start it with --feedback FILE"
     else:
         yield f"{verdict['model']}: {feedback['answers']} answers with feedback, kept for {verdict['kept_days']} days"
         yield from _versions(feedback["versions"])
