@@ -41,7 +41,6 @@ def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None
     security_headers.init_app(app, settings)
     access_control = app.extensions[ACCESS_CONTROL] = AccessControl(settings, predictor.metrics)
     access_control.init_app(app)
-    predictor.disconnect_callback = disconnects.disconnect_callback
     overload.init_app(app, predictor)
     app.register_blueprint(health.blueprint(settings, predictor))
     feedback = app.extensions[FEEDBACK] = create_feedback(settings, predictor)

@@ -68,7 +68,7 @@ class EngineRepository:
 
     @contextmanager
     def acquire(self, spec: ModelSpec) -> Iterator[EngineServable]:
-        """The servable that is to answer `spec`; after its run, the one that did. Raises what the engine answers."""
+        """The servable that is to answer `spec`, as far as is known. Raises what the engine answers."""
         yield (self._expected(spec) or self._in_a_place(lambda: self.learn(spec))).asked(spec, self)
 
     def _in_a_place(self, question: Callable[[], Answer]) -> Answer:
@@ -126,6 +126,11 @@ class EngineRepository:
     def models(self) -> list[str]:
         """The names of the configured models: an engine cannot be asked for its own."""
         return sorted(self._models)
+
+    def only_model(self) -> str:
+        """The model there is; "" if there is none, or more than one."""
+        names = list(self._models)
+        return names[0] if len(names) == 1 else ""
 
     def available(self, name: str) -> list[int]:
         """The numbers of a model's versions that answer, largest first, as the engine said at the last look."""

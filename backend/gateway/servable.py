@@ -2,7 +2,7 @@
 
 import copy
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors.signatures import ServableId, Signature
 from backend.serving.tensors.tensor_protos import to_arrays
 from backend.serving.versions.description import DESCRIPTION_FILE, Description
-from backend.serving.versions.servable import BaseServable
+from backend.serving.versions.servable import BaseServable, Feed
 
 log = logging.getLogger("dogsnap.engine")
 
@@ -38,7 +38,7 @@ class Versions(Protocol):
 
 
 class EngineServable(BaseServable):
-    """What is known of a version; `asked` makes the one that carries a request, which learns who really answered it.
+    """What is known of a version; `asked` makes the one that carries a request.
 
     Classify and regress are asked for by Predict as well, on the same signature with the same serialized tf.Examples: it is
     what they are made of in TensorFlow Serving, and all that some engines have.
@@ -81,64 +81,57 @@ class EngineServable(BaseServable):
         request._spec, request._versions = spec, versions
         return request
 
-    def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def answer(self, signature: Signature, feed: Feed) -> tuple[dict[str, np.ndarray], "EngineServable"]:
+        """Ask the engine; once more where a refusal shows that the label, or the default, means another version by now."""
         try:
-            return self._call(signature, inputs)
+            return self._call(signature, feed(self, signature))
         except (InvalidArgument, FailedPrecondition, NotFound):
-            if not self._has_moved():
+            now = self._moved()
+            if now is None:
                 raise
-        if self.signatures.get(signature.name, signature).inputs != signature.inputs:
-            raise Unavailable(f"the engine has just switched to {self.id}, which takes other inputs; try again")
-        return self._call(signature, inputs)
+        current = now.signatures.get(signature.name, signature)
+        now._check_outputs(signature, current)
+        return now._call(current, feed(now, current))
 
-    def run_photos(self, signature: Signature, photos: Sequence[bytes]) -> dict[str, np.ndarray]:
-        try:
-            return super().run_photos(signature, photos)
-        except Unavailable:
-            now = self.signatures.get(signature.name)
-            if now in (None, signature) or not set(signature.outputs) <= set(now.outputs):
-                raise
-        return super().run_photos(now, photos)
-
-    def _call(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def _call(self, signature: Signature, inputs: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], "EngineServable"]:
         response = self._engine.predict(predict_request(self._spec, signature, inputs), self._spec.key)
-        self._take_over(response.model_spec)
-        promised = self.signatures.get(signature.name, signature).outputs
-        if not set(signature.outputs) <= set(promised):
-            raise Unavailable(f"the engine has just switched to {self.id}, which gives other outputs; try again")
+        servable = self._that_answered(response.model_spec)
+        promised = servable.signatures.get(signature.name, signature)
+        servable._check_outputs(signature, promised)
         try:
             outputs = to_arrays(response.outputs, MAX_ANSWER_BYTES)
-            return {alias: outputs[alias] for alias in promised}
+            return {alias: outputs[alias] for alias in promised.outputs}, servable
         except (DogsnapError, KeyError) as error:
-            log.error("%s gave what its signature %s does not promise: %s", self.id, signature.name, error)
-            raise EngineFailed(f"the engine's answer does not fit signature {signature.name} of {self.id}") from error
+            log.error("%s gave what its signature %s does not promise: %s", servable.id, signature.name, error)
+            raise EngineFailed(
+                f"the engine's answer does not fit signature {signature.name} of {servable.id}"
+            ) from error
 
-    def _take_over(self, answered: model_pb2.ModelSpec) -> None:
-        """What answers from now on is the version that did: the rest of the request stays with it."""
+    def _check_outputs(self, expected: Signature, promised: Signature) -> None:
+        if not set(expected.outputs) <= set(promised.outputs):
+            raise Unavailable(f"the engine has just switched to {self.id}, which gives other outputs; try again")
+
+    def _that_answered(self, answered: model_pb2.ModelSpec) -> "EngineServable":
+        """The version that answered, for the rest of the request, which stays with it."""
+        if self._versions is None or self._spec.version is not None:
+            return self
         version = answered.version.value if answered.HasField("version") else self.id.version
-        if self._versions is not None and self._spec.version is None:
-            if version != self.id.version:
-                self._become(self._versions.answered(self._spec, ServableId(self.id.name, version)))
-            self._spec = ModelSpec(self.id.name, version, key=self._spec.key)
+        identity = ServableId(self.id.name, version)
+        servable = self if identity == self.id else self._versions.answered(self._spec, identity)
+        return servable.asked(ModelSpec(identity.name, version, key=self._spec.key), self._versions)
 
-    def _has_moved(self) -> bool:
-        """Whether the label, or the default, means another version by now; then this is that one.
+    def _moved(self) -> "EngineServable | None":
+        """The version that the label, or the default, means by now; None if it is this one.
 
         Raises FailedPrecondition for a label that is gone, so that nobody takes the photo for what is wrong.
         """
         if self._versions is None or self._spec.version is not None:
-            return False
+            return None
         try:
             now = self._versions.learn(self._spec)
         except InvalidArgument as error:
             raise FailedPrecondition(error.message) from error
-        has_moved = now.id != self.id
-        self._become(now)
-        return has_moved
-
-    def _become(self, other: "EngineServable") -> None:
-        self.id, self.description, self.signatures = other.id, other.description, other.signatures
-        self.label_source = other.label_source
+        return None if now.id == self.id else now.asked(self._spec, self._versions)
 
 
 def predict_request(spec: ModelSpec, signature: Signature, inputs: Mapping[str, Any]) -> bytes:

@@ -6,6 +6,7 @@ from flask import Blueprint, Response, g, request
 
 from backend.errors import InvalidArgument, NotFound, Unavailable
 from backend.middleware.content_check import ContentCheck
+from backend.middleware.disconnects import disconnect_callback
 from backend.middleware.http_messages import (
     check_form_size,
     contents_of,
@@ -48,7 +49,9 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
             content_check.require_passed(check(photo, predictor.photo_limits))
         spec = _spec(fields, predictor)
         if feedback is None:
-            answer = predictor.classify(photo, spec, fields["top_k"], PROTOCOL).to_json()
+            answer = predictor.classify(
+                photo, spec, fields["top_k"], PROTOCOL, on_disconnect=disconnect_callback()
+            ).to_json()
         else:
             answer = _with_feedback_id(feedback, predictor, photo, spec, fields["top_k"])
         return json_response({**answer, "request_id": g.request_id})
@@ -122,7 +125,9 @@ def _with_feedback_id(
     """
     is_clients = g.request_id == request.headers.get("X-Request-Id")
     number = new_number() if is_clients else g.request_id
-    result = predictor.classify(photo, spec, top_k, PROTOCOL, on_shadow=feedback.shadowed(number))
+    result = predictor.classify(
+        photo, spec, top_k, PROTOCOL, on_disconnect=disconnect_callback(), on_shadow=feedback.shadowed(number)
+    )
     signed = feedback.signed(number, result, spec)
     if signed and not is_clients:
         g.request_id = signed

@@ -17,7 +17,7 @@ from tensorflow_serving.apis import (
 )
 
 from backend.errors import DogsnapError, InvalidArgument, Unimplemented
-from backend.serving.inference.predictor import Prediction, Task
+from backend.serving.inference.work import Prediction, Task
 from backend.serving.repository.model import ModelSpec, VersionStatus
 from backend.serving.tensors.examples import METHODS, ClassifyResult, RegressResult
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, UnknownSignature

@@ -12,6 +12,7 @@ import numpy as np
 from flask import Blueprint, Response, request
 
 from backend.errors import DogsnapError, InvalidArgument, NotFound
+from backend.middleware.disconnects import disconnect_callback
 from backend.middleware.http_messages import (
     check_form_size,
     contents_of,
@@ -24,7 +25,8 @@ from backend.middleware.http_messages import (
 )
 from backend.middleware.overload import PROTOCOLS
 from backend.protocols import generated_clients
-from backend.serving.inference.predictor import Prediction, Predictor
+from backend.serving.inference.predictor import Predictor
+from backend.serving.inference.work import Prediction
 from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors import tensors
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
@@ -93,7 +95,7 @@ def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
             document.close()
             return arrays
 
-        return predictor.predict(spec, inputs, signature_name, protocol=PROTOCOL)
+        return predictor.predict(spec, inputs, signature_name, protocol=PROTOCOL, on_disconnect=disconnect_callback())
 
 
 def _from_form(settings: Settings, predictor: Predictor) -> Prediction:
@@ -103,7 +105,8 @@ def _from_form(settings: Settings, predictor: Predictor) -> Prediction:
         raise InvalidArgument("expected photos as files in the form's field image or images, received none")
     spec = _spec(predictor, request.form.get("model_name", ""), request.form.get("model_version"))
     photos = [contents_of(file) for file in files]
-    return predictor.predict_photos(photos, spec, request.form.get("signature_name", ""), PROTOCOL)
+    name = request.form.get("signature_name", "")
+    return predictor.predict_photos(photos, spec, name, PROTOCOL, on_disconnect=disconnect_callback())
 
 
 def _spec(predictor: Predictor, name: str, version: Any) -> ModelSpec:

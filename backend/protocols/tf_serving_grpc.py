@@ -41,7 +41,8 @@ from backend.middleware.rate_limits import AccessControl
 from backend.protocols import grpc_messages as translate
 from backend.protocols.grpc_admission import AdmissionInterceptor
 from backend.serving.administration.switchboard import Switchboard, checked_who
-from backend.serving.inference.predictor import Predictor, Task
+from backend.serving.inference.predictor import Predictor
+from backend.serving.inference.work import Task
 from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors.examples import ClassifyResult, RegressResult
 from backend.serving.tensors.signatures import UnknownSignature

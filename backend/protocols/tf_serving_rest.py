@@ -15,9 +15,11 @@ from flask import Blueprint, Response, request
 from google.protobuf import json_format
 
 from backend.errors import InvalidArgument
+from backend.middleware.disconnects import disconnect_callback
 from backend.middleware.http_messages import json_response, sticky_key, tensor_fields, version_header
 from backend.middleware.overload import PROTOCOLS
-from backend.serving.inference.predictor import Prediction, Predictor, Task
+from backend.serving.inference.predictor import Predictor
+from backend.serving.inference.work import Prediction, Task
 from backend.serving.repository.model import ModelSpec, VersionStatus
 from backend.serving.tensors import tensors
 from backend.serving.tensors.examples import examples_from_body
@@ -107,7 +109,9 @@ def _predict(settings: Settings, predictor: Predictor, path: Path) -> Response:
             document.close()
             return arrays
 
-        prediction = predictor.predict(path.spec, inputs, signature_name(fields), protocol=PROTOCOL)
+        prediction = predictor.predict(
+            path.spec, inputs, signature_name(fields), protocol=PROTOCOL, on_disconnect=disconnect_callback()
+        )
     return json_response(_shaped(by_rows, prediction), headers=version_header(prediction.servable))
 
 
@@ -134,7 +138,9 @@ def _examples(settings: Settings, predictor: Predictor, path: Path) -> Response:
     with tensor_fields(settings) as fields:
         name, examples = signature_name(fields), examples_from_body(fields, path.method)
         fields.clear()
-    (result,) = predictor.infer(path.spec, [Task(path.method, name)], examples, PROTOCOL)
+    (result,) = predictor.infer(
+        path.spec, [Task(path.method, name)], examples, PROTOCOL, on_disconnect=disconnect_callback()
+    )
     return json_response({"results": result.rows()}, headers=version_header(result.servable))
 
 

@@ -145,8 +145,8 @@ class Metrics:
         )
 
     @contextmanager
-    def request(self, protocol: str) -> Iterator[RequestRecord]:
-        """Count and time what happens inside, whatever its end."""
+    def request(self, protocol: str, label: str | None = None) -> Iterator[RequestRecord]:
+        """Count and time what happens inside, whatever its end; `label` ("" for the default) if it names no version."""
         record, started, outcome = RequestRecord(), time.perf_counter(), "INTERNAL"
         try:
             yield record
@@ -160,6 +160,8 @@ class Metrics:
             labels = (record.model, record.version, protocol)
             self._requests.labels(*labels, outcome).inc()
             self._seconds.labels(*labels).observe(time.perf_counter() - started)
+            if label is not None and record.model:
+                self._routed.labels(record.model, label, record.version).inc()
 
     @contextmanager
     def step(self, step: str, servable: ServableId | None = None) -> Iterator[None]:
@@ -197,10 +199,6 @@ class Metrics:
             self._requests.labels(*nobody, Full.code),
             self._seconds.labels(*nobody),
         )
-
-    def routed(self, servable: ServableId, label: str) -> None:
-        """A label, or the default (""), sent a request to this version. Only labels that exist come here."""
-        self._routed.labels(servable.name, label, servable.version).inc()
 
     def shadowed(self, answered: ServableId, shadow: int, result: str, photos: int) -> None:
         """What came of photos that `answered` has answered: agree, differ, dropped or failed."""

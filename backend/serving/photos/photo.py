@@ -5,7 +5,7 @@ No photo is stored or logged, and its EXIF data is dropped.
 
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pillow_heif
@@ -50,7 +50,7 @@ class PhotoLimits:
     max_request_pixels: int = 100_000_000
 
 
-@dataclass(frozen=True)
+@dataclass
 class Photo:
     """A photo whose header was checked; `width` and `height` in pixels as stored, `kind` from KINDS or MPO."""
 
@@ -58,6 +58,7 @@ class Photo:
     kind: str
     width: int
     height: int
+    opened: Image.Image | None = field(default=None, repr=False, compare=False)  # until its pixels are decoded
 
     def upright(self, least: int = REDUCED_SIDE) -> bytes:
         """The photo's bytes for the graph: unchanged if possible, else decoded, turned upright and encoded as BMP.
@@ -65,10 +66,11 @@ class Photo:
         It is scaled down as long as both sides stay at `least` pixels or more.
         BMP because encoding and decoding it costs only a memory copy. Raises UnsupportedPhoto for damaged pixels.
         """
-        image = _open(self.contents)
+        image = self.opened or _open(self.contents)
         orientation = _orientation(image)
         if _is_ready(image) and orientation not in UPRIGHT:
             return self.contents
+        self.opened = None
         try:
             return _to_bmp(_turned(_to_rgb(_reduced(_loaded(image, least), least)), orientation))
         except Exception as error:  # decoders raise many types for damaged bytes
@@ -106,7 +108,7 @@ def check(contents: bytes, limits: PhotoLimits) -> Photo:
 def check_header(contents: bytes, limits: PhotoLimits) -> Photo:
     """As `check`, for bytes whose structure has been checked."""
     image = _open(contents)
-    photo = Photo(contents, image.format or "", *image.size)
+    photo = Photo(contents, image.format or "", *image.size, opened=image)
     check_pixels(photo.width, photo.height, limits)
     return photo
 

@@ -66,7 +66,8 @@ def gif_pixels(contents: bytes, most: int) -> int:
             place += 2
             while size := _byte(contents, place):
                 place, blocks = place + 1 + size, blocks + 1
-                _refuse_more("a GIF of", blocks, MAX_BLOCKS, "blocks")
+                if blocks > MAX_BLOCKS:
+                    raise _too_many("a GIF of", MAX_BLOCKS, "blocks")
             place, blocks = place + 1, blocks + 1
     except _CutOff:
         pass
@@ -81,9 +82,13 @@ def _check_jpeg(contents: bytes) -> None:
             return
         segments += 1
         scans += contents[found.start() + 1] == START_OF_SCAN
-        _refuse_more("a JPEG of", scans, MAX_SCANS, "scans")
-        _refuse_more("a JPEG of", segments, MAX_SEGMENTS + MAX_SCANS, "segments")
-        place = found.end() + max(2, _number(">H", contents, found.end()))
+        if scans > MAX_SCANS:
+            raise _too_many("a JPEG of", MAX_SCANS, "scans")
+        if segments > MAX_SEGMENTS + MAX_SCANS:
+            raise _too_many("a JPEG of", MAX_SEGMENTS + MAX_SCANS, "segments")
+        if len(contents) < found.end() + 2:
+            raise _CutOff
+        place = found.end() + max(2, int.from_bytes(contents[found.end() : found.end() + 2]))
 
 
 def _check_png(contents: bytes) -> None:
@@ -92,7 +97,7 @@ def _check_png(contents: bytes) -> None:
         if contents[place + 4 : place + 8] == b"IDAT":
             return
         place += 12 + _number(">I", contents, place)
-    _refuse_more("a PNG of", MAX_SEGMENTS + 1, MAX_SEGMENTS, "chunks before its picture")
+    raise _too_many("a PNG of", MAX_SEGMENTS, "chunks before its picture")
 
 
 def _first_frame_end(contents: bytes) -> int:
@@ -106,8 +111,7 @@ def _first_frame_end(contents: bytes) -> int:
             return _blocks_end(contents, place + 11 + _colours(_byte(contents, place + 9)))
         else:
             return place
-    _refuse_more("a GIF of", MAX_SEGMENTS + 1, MAX_SEGMENTS, "extensions before its picture")
-    return place
+    raise _too_many("a GIF of", MAX_SEGMENTS, "extensions before its picture")
 
 
 def _colours(flags: int) -> int:
@@ -122,8 +126,7 @@ def _blocks_end(contents: bytes, place: int) -> int:
         place += 1 + size
         if size == 0:
             return place
-    _refuse_more("a GIF of", MAX_BLOCKS + 1, MAX_BLOCKS, "blocks in one frame")
-    return place
+    raise _too_many("a GIF of", MAX_BLOCKS, "blocks in one frame")
 
 
 def _byte(contents: bytes, place: int) -> int:
@@ -139,6 +142,5 @@ def _number(kind: str, contents: bytes, place: int) -> int:
         raise _CutOff from None
 
 
-def _refuse_more(what: str, count: int, most: int, things: str) -> None:
-    if count > most:
-        raise UnsupportedPhoto(f"expected {what} at most {most} {things}, received more; save it again and send that")
+def _too_many(what: str, most: int, things: str) -> UnsupportedPhoto:
+    return UnsupportedPhoto(f"expected {what} at most {most} {things}, received more; save it again and send that")

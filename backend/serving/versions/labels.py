@@ -65,12 +65,7 @@ def checked_top_k(servable: BaseServable, top_k: int | None) -> int:
 
     Raises FailedPrecondition if the version has no labels, InvalidArgument if it has fewer than `top_k`.
     """
-    labels = servable.description.labels
-    if not labels:
-        raise FailedPrecondition(
-            f"{servable.id} cannot name breeds: expected labels in {servable.label_source}, found none; "
-            f"merge it with `dogsnap merge --labels FILE`, or call it by its tensors under /v1/models/{servable.id.name}"
-        )
+    labels = _labels(servable)
     if top_k is None:
         return min(DEFAULT_TOP_K, len(labels))
     if not 1 <= top_k <= len(labels):
@@ -80,12 +75,22 @@ def checked_top_k(servable: BaseServable, top_k: int | None) -> int:
     return top_k
 
 
+def _labels(servable: BaseServable) -> Sequence[Mapping[str, str]]:
+    labels = servable.description.labels
+    if not labels:
+        raise FailedPrecondition(
+            f"{servable.id} cannot name breeds: expected labels in {servable.label_source}, found none; "
+            f"merge it with `dogsnap merge --labels FILE`, or call it by its tensors under /v1/models/{servable.id.name}"
+        )
+    return labels
+
+
 def name_breeds(servable: BaseServable, outputs: Mapping[str, np.ndarray], row: int, top_k: int) -> Classification:
     """Name row `row` of `outputs`: `prediction` (n, classes) probabilities and, if the version has it, `dog` (n).
 
     Without the output `dog` or its threshold the answer is never "no dog"; without the other threshold it is never sure.
     """
-    labels, decision = servable.description.labels, servable.description.decision
+    labels, decision = _labels(servable), servable.description.decision
     probabilities = outputs["prediction"][row]
     best = np.argsort(-probabilities, kind="stable")[:top_k]
     can_refuse = "dog" in outputs and "dog_threshold" in decision

@@ -1,7 +1,8 @@
 """One loaded version of a model: its signatures, its description, and the call that runs it."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ INPUT_ERRORS = (
 class BaseServable:
     """A version, wherever it runs: its signatures, its description, and how it takes photos.
 
-    Subclasses implement `run`.
+    Subclasses implement `answer`.
     """
 
     # Whether inputs have to be of their declared shapes; else the graph decides, as in TensorFlow Serving.
@@ -56,12 +57,8 @@ class BaseServable:
         self.signatures = {name: _signature(name, signature_defs[name]) for name in names}
         self._check_labels()
 
-    def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Run a signature on `inputs` (alias -> array of the declared dtype) and return every output.
-
-        Strings are object arrays of bytes on both sides. Raises InvalidArgument with the failing operation's message
-        when the graph cannot take these values.
-        """
+    def answer(self, signature: Signature, feed: "Feed") -> tuple[dict[str, np.ndarray], "BaseServable"]:
+        """Run a signature on what `feed` returns; returns every output, and the version that answered."""
         raise NotImplementedError
 
     def signature(self, name: str = "") -> Signature:
@@ -103,31 +100,49 @@ class BaseServable:
         )
 
     def run_photos(self, signature: Signature, photos: Sequence[bytes]) -> dict[str, np.ndarray]:
-        """Run a signature with one input on photos (bytes from `Photo.upright`), one row of output for each.
+        """Run a signature with one input on photos (bytes from `Photo.upright`), one row of output for each."""
+        return self.answer_photos(signature, len(photos), lambda _: photos)[0]
+
+    def answer_photos(
+        self, signature: Signature, count: int, upright: Callable[["BaseServable"], Sequence[bytes]]
+    ) -> tuple[dict[str, np.ndarray], "BaseServable"]:
+        """As `answer`, on `count` photos that `upright` returns for a version.
 
         Depending on its type, the input gets the file's bytes, base64 text, or the decoded and resized image.
         Raises FailedPrecondition for any other input.
         """
+
+        def feed(servable: BaseServable, signature: Signature) -> dict[str, Any]:
+            alias, spec = servable.photo_input(signature)
+            return {alias: servable._feed(alias, spec, upright(servable))}
+
+        rank = self.photo_input(signature)[1].shape.rank
+        if rank != 0:
+            try:
+                return self.answer(signature, feed)
+            except InvalidArgument:
+                if rank is not None or not count:
+                    raise
+        return self._answer_one_by_one(signature, count, feed)  # of unknown rank, and it takes no vector
+
+    def _answer_one_by_one(
+        self, signature: Signature, count: int, feed: "Feed"
+    ) -> tuple[dict[str, np.ndarray], "BaseServable"]:
+        """For a graph that takes a single value: one run for each, whose answers become rows."""
+        servable, answers = self, []
+        for place in range(count):
+            outputs, servable = servable.answer(signature, partial(_single, feed, place))
+            answers.append(outputs)
+        return {output: _rows([answer[output] for answer in answers]) for output in signature.outputs}, servable
+
+    def photo_input(self, signature: Signature) -> tuple[str, tf.TensorSpec]:
+        """The only input of a signature. Raises FailedPrecondition if it has another number of them."""
         if len(signature.inputs) != 1:
             raise FailedPrecondition(
                 f"signature {signature.name} of {self.id} cannot take a photo: expected one input, "
                 f"it has {', '.join(signature.inputs)}"
             )
-        ((alias, spec),) = signature.inputs.items()
-        values = self._feed(alias, spec, photos)
-        if spec.shape.rank == 0:
-            return self._run_one_by_one(signature, alias, values)
-        try:
-            return self.run(signature, {alias: values})
-        except InvalidArgument:
-            if spec.shape.rank is not None or not len(values):
-                raise
-        return self._run_one_by_one(signature, alias, values)  # of unknown rank, and it takes no vector
-
-    def _run_one_by_one(self, signature: Signature, alias: str, values: Sequence[Any]) -> dict[str, np.ndarray]:
-        """For a graph that takes a single value: one run for each, whose answers become rows."""
-        answers = [self.run(signature, {alias: value}) for value in values]
-        return {output: _rows([answer[output] for answer in answers]) for output in signature.outputs}
+        return next(iter(signature.inputs.items()))
 
     def _feed(self, alias: str, spec: tf.TensorSpec, photos: Sequence[bytes]) -> Any:
         if spec.dtype == tf.string:
@@ -154,6 +169,15 @@ class BaseServable:
 def _rows(parts: Sequence[np.ndarray]) -> np.ndarray:
     """The answers of single runs under one first dimension; most have one of size 1 already."""
     return np.concatenate(parts) if all(part.shape[:1] == (1,) for part in parts) else np.stack(parts)
+
+
+def _single(feed: "Feed", place: int, servable: BaseServable, signature: Signature) -> dict[str, Any]:
+    """One of the values of each input."""
+    return {alias: values[place] for alias, values in feed(servable, signature).items()}
+
+
+# Returns the inputs of a version's signature, by alias.
+Feed = Callable[[BaseServable, Signature], Mapping[str, Any]]
 
 
 class Servable(BaseServable):
@@ -186,7 +210,15 @@ class Servable(BaseServable):
         servable.decoding, servable.runtime = Decoding.of(meta_graph.graph_def), runtime
         return servable
 
+    def answer(self, signature: Signature, feed: Feed) -> tuple[dict[str, np.ndarray], BaseServable]:
+        return self.run(signature, feed(self, signature)), self
+
     def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Run a signature on `inputs` (alias -> array of the declared dtype) and return every output.
+
+        Strings are object arrays of bytes on both sides. Raises InvalidArgument with the failing operation's message
+        when the graph cannot take these values.
+        """
         tensors = {alias: tf.constant(value, signature.inputs[alias].dtype) for alias, value in inputs.items()}
         try:
             outputs = self._functions[signature.name](**tensors)

@@ -1,0 +1,249 @@
+"""What a request asks a version to do: run a signature on arrays, on tf.Examples or on photos, or name a photo's breed."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from backend.errors import InvalidArgument, Unavailable, UnsupportedPhoto
+from backend.serving.metrics import Metrics
+from backend.serving.photos import photo, photo_values, preprocessing
+from backend.serving.photos.photo import PhotoLimits
+from backend.serving.tensors.examples import (
+    ClassifyResult,
+    RegressResult,
+    check_signature,
+    classify_result,
+    regress_result,
+)
+from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature
+from backend.serving.versions.labels import Classification, checked_top_k, name_breeds
+from backend.serving.versions.servable import BaseServable
+
+Arrays = Mapping[str, np.ndarray]
+Outputs = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Outputs by alias, and which version and signature gave them."""
+
+    outputs: Outputs
+    servable: ServableId
+    signature: Signature
+
+
+@dataclass(frozen=True)
+class Task:
+    """A signature to run on tf.Examples; `method` is "classify" or "regress"."""
+
+    method: str
+    signature_name: str = DEFAULT_SIGNATURE
+
+
+class Work(ABC):
+    """One run of one signature, in the order of its methods; they raise the types of `backend.errors`."""
+
+    size = 1  # photos or rows that run together
+    shadowed: Callable[[BaseServable, Outputs], None] | None = None  # is told what a shadow's version gives
+
+    @abstractmethod
+    def check(self, limits: PhotoLimits, metrics: Metrics) -> None:
+        """Check what can be checked before a version is chosen."""
+
+    @abstractmethod
+    def prepare(self, servable: BaseServable, limits: PhotoLimits) -> Signature:
+        """Check the values for this version; returns the signature to run."""
+
+    @abstractmethod
+    def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
+        """Run the signature; also gives the version that answered, which in an engine may be another one."""
+
+    @abstractmethod
+    def repeat(self, other: BaseServable) -> Outputs | None:
+        """Run the same on another version, in its shadow; None if that has no such signature."""
+
+    @abstractmethod
+    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Any:
+        """What the client gets; `servable` is the version that answered."""
+
+
+class Values(Work):
+    """A signature on arrays (alias -> array of the declared dtype; strings as object arrays of bytes)."""
+
+    def __init__(
+        self,
+        inputs: Arrays | Callable[[Signature], Arrays],
+        signature_name: str = DEFAULT_SIGNATURE,
+        output_filter: Sequence[str] = (),
+    ):
+        """`inputs` may be a function that makes the arrays once the signature is known."""
+        self._inputs, self._signature_name, self._filter = inputs, signature_name, output_filter
+
+    def check(self, limits: PhotoLimits, metrics: Metrics) -> None:
+        """Nothing: what the values have to be, the signature says."""
+
+    def prepare(self, servable: BaseServable, limits: PhotoLimits) -> Signature:
+        self._signature = signature = servable.signature(self._signature_name)
+        arrays = self._inputs(signature) if callable(self._inputs) else self._inputs
+        check_inputs(signature, arrays, servable.holds_shapes)
+        check_output_filter(signature, self._filter)
+        self._runs, self._arrays = _checked_photos(servable, signature, arrays, limits)
+        self.size = _rows(self._arrays)
+        return self._runs
+
+    def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
+        return servable.answer(signature, self._feed)
+
+    def _feed(self, servable: BaseServable, signature: Signature) -> Arrays:
+        if signature.inputs != self._runs.inputs:
+            raise Unavailable(f"the engine has just switched to {servable.id}, which takes other inputs; try again")
+        return self._arrays
+
+    def repeat(self, other: BaseServable) -> Outputs | None:
+        same = other.signatures.get(self._runs.name)
+        return other.run(same, self._arrays) if same and same.inputs == self._runs.inputs else None
+
+    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Prediction:
+        return Prediction({alias: outputs[alias] for alias in self._filter or outputs}, servable.id, self._signature)
+
+
+class Examples(Values):
+    """A signature for classification or regression on serialized tf.Examples."""
+
+    def __init__(self, task: Task, examples: Sequence[bytes]):
+        super().__init__(self._as_array, task.signature_name)
+        self._method, self._examples = task.method, examples
+
+    def _as_array(self, signature: Signature) -> Arrays:
+        return {check_signature(signature, self._method): np.array(self._examples, dtype=object)}
+
+    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> ClassifyResult | RegressResult:
+        shape = classify_result if self._method == "classify" else regress_result
+        return shape(servable.id, outputs, len(self._examples))
+
+
+class Photos(Work):
+    """A signature on photos (the bytes of their files), in whatever form it takes them: one row for each."""
+
+    def __init__(self, contents: Sequence[bytes], signature_name: str = DEFAULT_SIGNATURE):
+        self._contents, self._signature_name = contents, signature_name
+        self._ready: dict[int, list[bytes]] = {}  # by the least side that was wanted
+        self.size = len(contents)
+
+    def check(self, limits: PhotoLimits, metrics: Metrics) -> None:
+        with metrics.step("check"):
+            photo.check_count(self._contents, limits)
+            self._photos = [photo.check(each, limits) for each in self._contents]
+            photo.check_together(self._photos, limits)
+
+    def prepare(self, servable: BaseServable, limits: PhotoLimits) -> Signature:
+        self._signature = servable.signature(self._signature_name)
+        return self._signature
+
+    def _upright(self, servable: BaseServable) -> list[bytes]:
+        size = servable.description.input_size
+        least = max(preprocessing.least_sides(size)) if size else photo.REDUCED_SIDE
+        if least not in self._ready:
+            self._ready[least] = [each.upright(least) for each in self._photos]
+        return self._ready[least]
+
+    def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
+        """The only values are the photos, so whatever the graph refuses is a photo."""
+        try:
+            return servable.answer_photos(signature, self.size, self._upright)
+        except UnsupportedPhoto:
+            raise
+        except InvalidArgument as error:
+            sentence = f"the photo is damaged or cut off: {photo.EXPECTED}; decoding says: {error}"
+            raise UnsupportedPhoto(sentence) from error
+
+    def repeat(self, other: BaseServable) -> Outputs:
+        return other.answer_photos(other.photo_signature(), self.size, self._upright)[0]
+
+    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Any:
+        return Prediction(outputs, servable.id, self._signature)
+
+
+class Breeds(Photos):
+    """The breed of one photo."""
+
+    def __init__(self, contents: bytes, top_k: int | None, on_shadow: Callable[[Classification], None] | None = None):
+        """`on_shadow` is told what a shadow's version names."""
+        super().__init__([contents])
+        self._top_k = top_k
+        if on_shadow is not None:
+            self.shadowed = lambda other, outputs: on_shadow(name_breeds(other, outputs, row=0, top_k=1))
+
+    def prepare(self, servable: BaseServable, limits: PhotoLimits) -> Signature:
+        self._count = checked_top_k(servable, self._top_k)
+        return servable.photo_signature()
+
+    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Classification:
+        with metrics.step("name", servable.id):
+            return name_breeds(servable, outputs, row=0, top_k=self._count)
+
+
+def _checked_photos(
+    servable: BaseServable, signature: Signature, arrays: Arrays, limits: PhotoLimits
+) -> tuple[Signature, Arrays]:
+    """Apply the limits for photos to photos that come as tensors to a graph that decodes them.
+
+    Returns what to run: base64 text is decoded for the check, so the graph need not decode it again.
+    """
+    if not servable.decoding.pictures:
+        return signature, arrays
+    of_bytes = servable.of_bytes(signature)
+    pictures = photo_values.decoded(arrays[next(iter(arrays))]) if of_bytes else None
+    if pictures is not None:
+        signature, arrays = of_bytes, {of_bytes.name: pictures}
+    texts = {alias: arrays[alias] for alias, spec in signature.inputs.items() if spec.dtype == tf.string}
+    return signature, {**arrays, **photo_values.checked(texts, servable.decoding, limits)}
+
+
+def _rows(arrays: Arrays) -> int:
+    """How many rows a request has, by its first input; a scalar is one."""
+    shape = next((np.shape(value) for value in arrays.values()), ())
+    return shape[0] if shape else 1
+
+
+def check_inputs(signature: Signature, inputs: Arrays, shapes: bool = True) -> None:
+    """Raises InvalidArgument, naming the alias, unless every input is there with its declared dtype and, with `shapes`, shape."""
+    _check_names(signature, inputs)
+    for alias, spec in signature.inputs.items():
+        received = np.asarray(inputs[alias])
+        dtype = tf.string if received.dtype.kind in "OSU" else tf.as_dtype(received.dtype)
+        if dtype != spec.dtype:
+            raise InvalidArgument(f'input "{alias}": expected {spec.dtype.name} values, received {dtype.name}')
+        if shapes and not spec.shape.is_compatible_with(received.shape):
+            raise InvalidArgument(f'input "{alias}": expected shape {spec.shape}, received {received.shape}')
+
+
+def _check_names(signature: Signature, inputs: Arrays) -> None:
+    expected, received = set(signature.inputs), set(inputs)
+    if expected != received:
+        raise InvalidArgument(
+            f"input size does not match signature: {len(received)}!={len(expected)} "
+            f"len({_names(received)}) != len({_names(expected)}). "
+            f"Sent extra: {_names(received - expected)}. Missing but required: {_names(expected - received)}."
+        )
+
+
+def check_output_filter(signature: Signature, output_filter: Sequence[str]) -> None:
+    """Raises InvalidArgument for an output that the signature does not have, or that is asked for twice."""
+    for alias in output_filter:
+        if alias not in signature.outputs:
+            raise InvalidArgument(
+                f"output tensor alias not found in signature: {alias} "
+                f"Outputs expected to be in the set {_names(signature.outputs)}."
+            )
+    repeated = {alias for alias in output_filter if list(output_filter).count(alias) > 1}
+    if repeated:
+        raise InvalidArgument(f"duplicate output tensor alias: {min(repeated)}")
+
+
+def _names(aliases) -> str:
+    return "{" + ",".join(sorted(aliases)) + "}"
