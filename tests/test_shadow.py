@@ -16,7 +16,7 @@ from backend.serving.inference.shadow import PLACES, Shadow
 from backend.serving.metrics import Metrics
 from backend.serving.repository.model import ModelSpec
 from backend.serving.repository.repository import Repository
-from backend.serving.traffic.switch_log import Who
+from backend.serving.repository.switches import Who
 from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.model_configs import configs_in_folder
 

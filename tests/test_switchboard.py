@@ -9,10 +9,11 @@ from google.protobuf import text_format
 
 from backend.errors import Aborted, DogsnapError, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from backend.serving.administration.switchboard import Switchboard, checked_who
+from backend.serving.repository.choices import Split
 from backend.serving.repository.model import ModelSpec, State
 from backend.serving.repository.repository import Repository
-from backend.serving.traffic.choices import Split
-from backend.serving.traffic.switch_log import CONFIGURATION, WATCHER, Subject, SwitchLog, Who
+from backend.serving.repository.switch_log import SwitchLog
+from backend.serving.repository.switches import CONFIGURATION, WATCHER, Label, Who
 from backend.serving.versions.model_configs import ModelConfig, configs_in_folder
 from backend.serving.versions.servable import Servable
 
@@ -559,7 +560,7 @@ def test_a_configuration_that_changed_while_the_server_was_down_is_followed(made
 def test_a_log_that_a_crash_cut_off_is_read_up_to_there(tmp_path, caplog):
     file = tmp_path / "switches.jsonl"
     log = SwitchLog(file)
-    stable = Subject("half", "label", "stable")
+    stable = Label("half", "stable")
     log.add(ALICE, stable, 1, 2)
     log.add(ALICE, stable, 2, 3)
     file.write_bytes(file.read_bytes()[:-20])

@@ -13,7 +13,7 @@ MOST_FILES = 15  # modules of a folder
 FLOORS = (
     ("errors", "files", "memory", "tensorflow_import", "logs", "tracing", "settings"),
     ("addresses", "api_keys"),
-    ("serving.photos", "serving.traffic"),
+    ("serving.photos",),
     ("serving.tensors",),
     ("serving.versions", "serving.metrics"),
     ("serving.repository",),

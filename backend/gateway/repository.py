@@ -15,8 +15,8 @@ from backend.gateway.client import ASK_SECONDS, EngineAway, EngineClient
 from backend.gateway.servable import RUNTIME, EngineServable
 from backend.serving.inference.executor import InlineExecutor, remaining
 from backend.serving.repository.model import ModelSpec, State, VersionStatus
+from backend.serving.repository.switch_log import SwitchLog
 from backend.serving.tensors.signatures import ServableId
-from backend.serving.traffic.switch_log import SwitchLog
 from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.version_folders import version_folders
 

@@ -12,8 +12,8 @@ from backend.serving.administration.overview import overview
 from backend.serving.administration.switchboard import ANY, Switchboard, checked_who
 from backend.serving.feedback.feedback import Feedback
 from backend.serving.inference.predictor import Predictor
-from backend.serving.traffic.choices import Split
-from backend.serving.traffic.switch_log import Switch, Who
+from backend.serving.repository.choices import Split
+from backend.serving.repository.switches import Switch, Who
 from backend.settings import Settings
 
 SHOWN_SWITCHES = 50

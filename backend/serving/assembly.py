@@ -13,7 +13,7 @@ from backend.serving.metrics import Metrics
 from backend.serving.photos.photo import PhotoLimits
 from backend.serving.repository.model import ModelSpec
 from backend.serving.repository.repository import Repository
-from backend.serving.traffic.switch_log import SwitchLog
+from backend.serving.repository.switch_log import SwitchLog
 from backend.serving.versions.model_configs import ModelConfig, ModelFolders, configs_in_file
 from backend.settings import Settings
 

@@ -12,7 +12,6 @@ from prometheus_client.registry import Collector
 
 from backend.errors import DogsnapError, Full
 from backend.serving.tensors.signatures import ServableId
-from backend.serving.traffic.choices import Split
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 # Seconds; from a trivial model's call to the default deadline.
@@ -38,7 +37,7 @@ class RequestRecord:
 class _Splits(Collector):
     """Lists the splits there are, so that one that has ended is gone from the metrics, too."""
 
-    def __init__(self, splits: Callable[[], Iterable[tuple[str, str, Split]]]):
+    def __init__(self, splits: Callable[[], Iterable[tuple[str, str, int, float]]]):
         self._splits = splits
 
     def collect(self) -> Iterable[Metric]:
@@ -47,8 +46,8 @@ class _Splits(Collector):
             "share of a label's requests that the split sends to the version, 0 to 1",
             labels=("model", "label", "version"),
         )
-        for model, label, split in self._splits():
-            family.add_metric((model, label, str(split.version)), split.share)
+        for model, label, version, share in self._splits():
+            family.add_metric((model, label, str(version)), share)
         return [family]
 
 
@@ -230,7 +229,7 @@ class Metrics:
         )
         gauge.set_function(lambda: not not_ready())
 
-    def watch_splits(self, splits: Callable[[], Iterable[tuple[str, str, Split]]]) -> None:
+    def watch_splits(self, splits: Callable[[], Iterable[tuple[str, str, int, float]]]) -> None:
         """Show which share of a label's requests (of the default's, "") is to go where, asked for when somebody looks."""
         self.registry.register(_Splits(splits))
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from backend.errors import InvalidArgument
+from backend.serving.repository.choices import Choices
 from backend.serving.tensors.signatures import ServableId
-from backend.serving.traffic.choices import Choices
 from backend.serving.versions.model_configs import ModelConfig
 from backend.serving.versions.servable import Servable
 

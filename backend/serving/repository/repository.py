@@ -13,9 +13,9 @@ from typing import Any
 from backend.errors import Cancelled, DeadlineExceeded, DogsnapError, InvalidArgument, NotFound, Unavailable
 from backend.serving.metrics import Metrics
 from backend.serving.repository.model import Model, ModelSpec, State, Version, VersionStatus
+from backend.serving.repository.switch_log import SwitchLog
+from backend.serving.repository.switches import CONFIGURATION, CONFIGURED, WATCHER, Default, Label, Switch, Who
 from backend.serving.tensors.signatures import ServableId
-from backend.serving.traffic.choices import Split
-from backend.serving.traffic.switch_log import CONFIGURATION, CONFIGURED, WATCHER, Subject, Switch, SwitchLog, Who
 from backend.serving.versions.model_configs import ModelConfig, to_json
 from backend.serving.versions.servable import Servable
 from backend.serving.versions.version_folders import aspired_versions, fingerprint, is_complete, version_folders
@@ -175,11 +175,12 @@ class Repository:
         with self._lock:
             return self._model(name).default()
 
-    def splits(self) -> list[tuple[str, str, Split]]:
-        """Every model's splits: model, label ("" for the default), split."""
+    def splits(self) -> list[tuple[str, str, int, float]]:
+        """Every model's splits: model, label ("" for the default), version, share in (0, 1]."""
         with self._lock:
             models = [self._models[name] for name in self.models()]
-            return [(model.name, label, split) for model in models for label, split in model.choices.splits.items()]
+            splits = [(model.name, *each) for model in models for each in model.choices.splits.items()]
+            return [(name, label, split.version, split.share) for name, label, split in splits]
 
     def is_split(self, spec: ModelSpec) -> bool:
         """Whether it is by chance which version answers `spec`."""
@@ -367,10 +368,7 @@ class Repository:
         """A model as the log of switches left it, which is as the configuration says unless there is a file of them."""
         model = Model(config)
         for subject, value in self.switches.chosen(model.name).items():
-            if subject.kind == "label":
-                model.assign(subject.name, value)
-            else:
-                model.choices.choose(subject.kind, subject.name, value)
+            subject.put(model, value)
         return model
 
     def _configure_labels(self, model: Model, before: dict[str, int], undoes: int | None) -> None:
@@ -380,7 +378,7 @@ class Repository:
             if before.get(label) != after.get(label):
                 was = model.assigned(label)
                 model.assign(label, after.get(label))
-                self.switches.add(CONFIGURATION, Subject(model.name, "label", label), was, after.get(label), undoes)
+                self.switches.add(CONFIGURATION, Label(model.name, label), was, after.get(label), undoes)
 
     def _scan_model(self, model: Model, skip_settling: bool) -> bool:
         """Returns whether a folder is there that may still be changing."""
@@ -469,7 +467,7 @@ class Repository:
                 before = model.labels.get(label)
                 model.assign(label, number)
                 if self._started:
-                    self.switches.add(WATCHER, Subject(model.name, "label", label), before, number)
+                    self.switches.add(WATCHER, Label(model.name, label), before, number)
 
     @contextmanager
     def _default_noted(self, model: Model) -> Iterator[None]:
@@ -477,7 +475,7 @@ class Repository:
         before = model.default()
         yield
         if self._started and model.default() != before:
-            self.switches.add(WATCHER, Subject(model.name, "default"), before, model.default())
+            self.switches.add(WATCHER, Default(model.name), before, model.default())
 
     def retire(self, model: Model, numbers: list[int], keep_one: bool = False) -> None:
         """No new request gets these versions; with `keep_one` the last available one stays until another is there.

@@ -5,107 +5,16 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from backend.serving.repository.switches import CONFIGURATION, WATCHER, Label, Subject, Switch, Who
 
 log = logging.getLogger("dogsnap.switches")
 
 KEPT = 1000  # switches kept in memory; the file keeps all
 MAX_NAME = 64  # characters of what a client says it is called
-
-
-@dataclass(frozen=True)
-class Who:
-    """Whom a switch is put down to: the name a client gave itself, and the address the server saw."""
-
-    name: str
-    address: str = ""
-
-
-# The two that switch without being asked: a changed configuration, and a version folder that came or went.
-CONFIGURATION = Who("configuration")
-WATCHER = Who("watcher")
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What a switch changes in a model. `kind` is label, default, split, shadow or load; CONFIGURED is about all models.
-
-    `name` is the label of a label or a split ("" for the split of the default) and the version's number of a load.
-    """
-
-    model: str
-    kind: str
-    name: str = ""
-
-    def __str__(self) -> str:
-        text = {
-            "label": f"label {self.name}",
-            "split": f"split of {f'label {self.name}' if self.name else 'the default'}",
-            "load": f"version {self.name}",
-        }.get(self.kind, self.kind)
-        return f"{text} of {self.model}" if self.model else text
-
-
-# The models themselves, as somebody sent their configuration to the running server.
-CONFIGURED = Subject("", "configuration")
-
-
-@dataclass(frozen=True)
-class Switch:
-    """One line of the log. `at` is UTC, ISO 8601; `before` and `after` are the subject's values; `undoes` is an id or None."""
-
-    id: int
-    at: str
-    by: Who
-    subject: Subject
-    before: Any
-    after: Any
-    undoes: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "at": self.at,
-            "by": asdict(self.by),
-            **asdict(self.subject),
-            "from": self.before,
-            "to": self.after,
-            "undoes": self.undoes,
-        }
-
-    @classmethod
-    def from_json(cls, line: dict[str, Any]) -> "Switch":
-        subject = Subject(line["model"], line["kind"], line["name"])
-        return cls(line["id"], line["at"], Who(**line["by"]), subject, line["from"], line["to"], line["undoes"])
-
-    def __str__(self) -> str:
-        kind = self.subject.kind
-        return f"{self.subject}: {shown(self.before, kind)} -> {shown(self.after, kind)}"
-
-
-# What it means that nobody chose anything.
-UNCHOSEN = {"default": "the largest", "load": "as the policy says", "configuration": "as at the start"}
-
-
-def shown(value: Any, kind: str = "") -> str:
-    """A subject's value for a reader: a version, a split, whether a version is loaded, or the models configured."""
-    if isinstance(value, list):
-        return "; ".join(map(_model_shown, value)) or "no model"
-    if isinstance(value, bool):
-        return "loaded" if value else "unloaded"
-    if isinstance(value, dict):
-        return f"{100 * value['share']:g} % to {value['version']}"
-    return UNCHOSEN.get(kind, "none") if value is None else str(value)
-
-
-def _model_shown(config: dict[str, Any]) -> str:
-    """E.g. "half in /models/half, latest 2"; what becomes of its labels has lines of its own."""
-    ((policy, options),) = config.get("model_version_policy", {"all": {}}).items() or [("all", {})]
-    numbers = options.get("versions", [options["num_versions"]] if "num_versions" in options else [])
-    return f"{config['name']} in {config['base_path']}, {' '.join([policy, *map(str, numbers)])}"
 
 
 class SwitchLog:
@@ -153,8 +62,10 @@ class SwitchLog:
     def configured_labels(self, model: str) -> dict[str, int]:
         """The labels as the configuration last set them, whatever people did with them since."""
         with self._lock:
-            labels = {s.name: value for s, value in self._configured.items() if (s.model, s.kind) == (model, "label")}
-            return {label: value for label, value in labels.items() if value is not None}
+            of_model = {each: value for each, value in self._configured.items() if each.model == model}
+            return {
+                each.name: value for each, value in of_model.items() if isinstance(each, Label) and value is not None
+            }
 
     def _remember(self, switch: Switch) -> None:
         self._switches.append(switch)

@@ -1,7 +1,7 @@
 """Which version answers a request that names a label or nothing: the chosen default, splits and shadow."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,10 +26,6 @@ class Split:
     def to_json(self) -> dict[str, Any]:
         return {"version": self.version, "share": self.share}
 
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any] | None) -> "Split | None":
-        return None if value is None else cls(value["version"], value["share"])
-
 
 @dataclass
 class Choices:
@@ -44,22 +40,6 @@ class Choices:
     splits: dict[str, Split] = field(default_factory=dict)
     loads: dict[int, bool] = field(default_factory=dict)
 
-    def value(self, kind: str, name: str) -> Any:
-        """A choice as the log of switches writes it, by the kind and name of its subject."""
-        if kind == "split":
-            split = self.splits.get(name)
-            return split and split.to_json()
-        return self.loads.get(int(name)) if kind == "load" else getattr(self, kind)
-
-    def choose(self, kind: str, name: str, value: Any) -> None:
-        """The counterpart of `value`; None takes a choice back."""
-        if kind == "split":
-            _put(self.splits, name, Split.from_json(value))
-        elif kind == "load":
-            _put(self.loads, int(name), value)
-        else:
-            setattr(self, kind, value)
-
     def aspired(self, by_policy: Iterable[int], there: Iterable[int]) -> set[int]:
         """The versions to hold loaded: those the policy wants and those chosen to answer or to see photos.
 
@@ -69,10 +49,3 @@ class Choices:
         kept_out = {number for number, wanted in self.loads.items() if not wanted}
         chosen = {self.default, self.shadow, *(split.version for split in self.splits.values())}
         return ((set(by_policy) | told | chosen) & set(there)) - kept_out
-
-
-def _put(mapping: dict, key: Any, value: Any) -> None:
-    if value is None:
-        mapping.pop(key, None)
-    else:
-        mapping[key] = value

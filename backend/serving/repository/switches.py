@@ -1,0 +1,368 @@
+"""The six kinds of switches: what each changes in a model, what it may be set to, how it is taken back and described."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from backend.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
+from backend.serving.repository.choices import Split
+from backend.serving.repository.model import Model
+from backend.serving.versions.model_configs import from_json
+from backend.serving.versions.version_folders import MAX_INT64, aspired_versions, version_folders
+
+
+@dataclass(frozen=True)
+class Who:
+    """Whom a switch is put down to: the name a client gave itself, and the address the server saw."""
+
+    name: str
+    address: str = ""
+
+
+# The two that switch without being asked: a changed configuration, and a version folder that came or went.
+CONFIGURATION = Who("configuration")
+WATCHER = Who("watcher")
+
+
+@dataclass(frozen=True)
+class Subject(ABC):
+    """What a switch changes: `kind` of `model`, where there are several of them the one called `name`."""
+
+    model: str
+    name: str = ""
+    kind: ClassVar[str]
+    unchosen: ClassVar[str] = "none"  # what it means that nobody chose anything
+
+    @abstractmethod
+    def describe(self) -> str:
+        """E.g. "label stable of dogs"."""
+
+    def describe_value(self, value: Any) -> str:
+        """A value for a reader."""
+        return self.unchosen if value is None else str(value)
+
+    @abstractmethod
+    def is_in_force(self, repository: Any, switch: "Switch") -> bool:
+        """Whether what `switch` brought about is still so."""
+
+    @abstractmethod
+    def undo(self, repository: Any, switch: "Switch", by: Who) -> "Switch | None":
+        """Set the value from before `switch`. Raises Aborted for one that is not in force, or cannot be taken back."""
+
+    def to_json(self) -> dict[str, str]:
+        return {"model": self.model, "kind": self.kind, "name": self.name}
+
+
+@dataclass(frozen=True)
+class Switch:
+    """One line of the log. `at` is UTC, ISO 8601; `before` and `after` are the subject's values; `undoes` is an id or None."""
+
+    id: int
+    at: str
+    by: Who
+    subject: Subject
+    before: Any
+    after: Any
+    undoes: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        of_subject = self.subject.to_json()
+        return {
+            "id": self.id,
+            "at": self.at,
+            "by": asdict(self.by),
+            **of_subject,
+            "from": self.before,
+            "to": self.after,
+            "undoes": self.undoes,
+        }
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> "Switch":
+        subject = KINDS[line["kind"]](line["model"], line["name"])
+        return cls(line["id"], line["at"], Who(**line["by"]), subject, line["from"], line["to"], line["undoes"])
+
+    def __str__(self) -> str:
+        shown = self.subject.describe_value
+        return f"{self.subject.describe()}: {shown(self.before)} -> {shown(self.after)}"
+
+    def not_in_force(self) -> Aborted:
+        return Aborted(f"switch {self.id} ({self}) is not in force any more; look at the log")
+
+
+class ModelSubject(Subject):
+    """What is switched in one model. `model` arguments are held by `Repository.switching`."""
+
+    @abstractmethod
+    def read(self, model: Model) -> Any:
+        """The value now, as it is written to the log."""
+
+    @abstractmethod
+    def put(self, model: Model, value: Any) -> None:
+        """Set the value; None takes a choice back."""
+
+    def check(self, model: Model, value: Any) -> None:
+        """Raises the types of `backend.errors` for a value that the model cannot be switched to."""
+        if value is not None:
+            _check_available(model, value)
+
+    def apply(self, repository: Any, model: Model, value: Any) -> None:
+        """Set the value for all requests from now on."""
+        self.put(model, value)
+
+    def switch(self, repository: Any, value: Any, by: Who) -> Switch | None:
+        """Check, apply and log a switch; None if everything was so already."""
+        with repository.switching(self.model) as model:
+            self.check(model, value)
+            return self._applied(repository, model, value, by)
+
+    def is_in_force(self, repository: Any, switch: Switch) -> bool:
+        if self.model not in repository.models():
+            return False
+        try:
+            with repository.switching(self.model) as model:
+                self.check_in_force(model, switch)
+        except (Aborted, NotFound):
+            return False
+        return True
+
+    def check_in_force(self, model: Model, switch: Switch) -> None:
+        """Raises Aborted unless what `switch` brought about is still so, and can be wanted otherwise."""
+        if self.read(model) != switch.after or switch.after == switch.before:
+            raise switch.not_in_force()
+
+    def check_undo(self, model: Model, value: Any, switch: Switch) -> None:
+        self.check(model, value)
+
+    def undo(self, repository: Any, switch: Switch, by: Who) -> Switch | None:
+        with repository.switching(self.model) as model:
+            self.check_in_force(model, switch)
+            self.check_undo(model, switch.before, switch)
+            return self._applied(repository, model, switch.before, by, switch.id)
+
+    def _applied(self, repository: Any, model: Model, value: Any, by: Who, undoes: int | None = None) -> Switch | None:
+        before = self.read(model)
+        self.apply(repository, model, value)
+        return None if before == value else repository.switches.add(by, self, before, value, undoes)
+
+
+class Label(ModelSubject):
+    """The version that a label points to; it waits for one that does not answer yet. None: there is no such label."""
+
+    kind = "label"
+
+    def describe(self) -> str:
+        return f"label {self.name} of {self.model}"
+
+    def read(self, model: Model) -> int | None:
+        return model.assigned(self.name)
+
+    def put(self, model: Model, value: int | None) -> None:
+        model.assign(self.name, value)
+
+    def check(self, model: Model, value: int | None) -> None:
+        if value is not None:
+            if not 0 <= value <= MAX_INT64:
+                raise InvalidArgument(f"version is {value}; expected 0 to {MAX_INT64}")
+            _check_staying(model, value)
+        elif model.assigned(self.name) is None:
+            raise NotFound(f"{model.name} has no label {self.name}; its labels: {_labels(model)}")
+        elif self.name in model.choices.splits:
+            raise FailedPrecondition(f"{self.describe()} has a split; end the split first")
+
+    def check_undo(self, model: Model, value: int | None, switch: Switch) -> None:
+        if value is not None and not model.answers(value):
+            raise FailedPrecondition(f"cannot undo {switch}: version {value} is not available")
+        self.check(model, value)
+
+
+class Default(ModelSubject):
+    """The version that answers when a request names none; None: the largest that is available."""
+
+    kind = "default"
+    unchosen = "the largest"
+
+    def describe(self) -> str:
+        return f"default of {self.model}"
+
+    def read(self, model: Model) -> int | None:
+        return model.choices.default
+
+    def put(self, model: Model, value: int | None) -> None:
+        model.choices.default = value
+
+    def check_in_force(self, model: Model, switch: Switch) -> None:
+        """A default that moved by itself is in force while nobody chose one."""
+        now = self.read(model)
+        now = model.default() if now is None and switch.after is not None else now
+        if now != switch.after or now == switch.before:
+            raise switch.not_in_force()
+        if switch.by == WATCHER and not model.answers(switch.before):
+            raise Aborted(
+                f"switch {switch.id} ({switch}) cannot be undone: it came about by itself, and the version that answered "
+                "before, if there was one, is not available; choose a default instead"
+            )
+
+
+class SplitOf(ModelSubject):
+    """The share of the requests of a label (of the default, with "") that another version gets; None: all stay."""
+
+    kind = "split"
+
+    def describe(self) -> str:
+        return f"split of {f'label {self.name}' if self.name else 'the default'} of {self.model}"
+
+    def describe_value(self, value: dict[str, Any] | None) -> str:
+        return self.unchosen if value is None else f"{100 * value['share']:g} % to {value['version']}"
+
+    def read(self, model: Model) -> dict[str, Any] | None:
+        split = model.choices.splits.get(self.name)
+        return split and split.to_json()
+
+    def put(self, model: Model, value: dict[str, Any] | None) -> None:
+        if value is None:
+            model.choices.splits.pop(self.name, None)
+        else:
+            model.choices.splits[self.name] = Split(**value)
+
+    def check(self, model: Model, value: dict[str, Any] | None) -> None:
+        if value is None:
+            return
+        if self.name and model.assigned(self.name) is None:
+            raise NotFound(f"{model.name} has no label {self.name} to split; its labels: {_labels(model)}")
+        if not 0 < value["share"] <= 1:
+            raise InvalidArgument(f"the share is {100 * value['share']:g} percent; expected more than 0, at most 100")
+        _check_available(model, value["version"])
+
+
+class Shadow(ModelSubject):
+    """The version that is shown the photos that other versions of the model answer; None: there is no shadow."""
+
+    kind = "shadow"
+
+    def describe(self) -> str:
+        return f"shadow of {self.model}"
+
+    def read(self, model: Model) -> int | None:
+        return model.choices.shadow
+
+    def put(self, model: Model, value: int | None) -> None:
+        model.choices.shadow = value
+
+
+class Load(ModelSubject):
+    """Whether a version is loaded, whatever the policy says, or kept out; None: as the policy says."""
+
+    kind = "load"
+    unchosen = "as the policy says"
+
+    def describe(self) -> str:
+        return f"version {self.name} of {self.model}"
+
+    def describe_value(self, value: bool | None) -> str:
+        return self.unchosen if value is None else "loaded" if value else "unloaded"
+
+    def read(self, model: Model) -> bool | None:
+        return model.choices.loads.get(int(self.name))
+
+    def put(self, model: Model, value: bool | None) -> None:
+        if value is None:
+            model.choices.loads.pop(int(self.name), None)
+        else:
+            model.choices.loads[int(self.name)] = value
+
+    def check(self, model: Model, value: bool | None) -> None:
+        version = int(self.name)
+        if version not in {*model.versions, *version_folders(Path(model.config.base_path))}:
+            raise NotFound(f"{model.name} has no version {version}; its versions: {_numbers(model.versions)}")
+        self.check_undo(model, value)
+
+    def check_undo(self, model: Model, value: bool | None, switch: Switch | None = None) -> None:
+        if self._unloads(model, value):
+            _check_unused(model, int(self.name))
+
+    def apply(self, repository: Any, model: Model, value: bool | None) -> None:
+        version = int(self.name)
+        if value:
+            model.forget_failure(version)
+        elif self._unloads(model, value) and model.answers(version):
+            repository.retire(model, [version])
+        self.put(model, value)
+        repository.scan_soon()
+
+    def _unloads(self, model: Model, value: bool | None) -> bool:
+        """Without a choice the policy decides, which may mean unloading."""
+        if value is not None:
+            return not value
+        folders = version_folders(Path(model.config.base_path))
+        return int(self.name) not in aspired_versions(model.config.model_version_policy, folders)
+
+
+class Configuration(Subject):
+    """The models themselves, as somebody sent their configuration to the running server; None: as it was started."""
+
+    kind = "configuration"
+    unchosen = "as at the start"
+
+    def describe(self) -> str:
+        return "configuration"
+
+    def describe_value(self, value: list[dict[str, Any]] | None) -> str:
+        return self.unchosen if value is None else "; ".join(map(_describe_model, value)) or "no model"
+
+    def is_in_force(self, repository: Any, switch: Switch) -> bool:
+        return repository.sent_configuration() == switch.after != switch.before
+
+    def undo(self, repository: Any, switch: Switch, by: Who) -> Switch | None:
+        if not self.is_in_force(repository, switch):
+            raise switch.not_in_force()
+        configs = None if switch.before is None else from_json(switch.before)
+        return repository.follow(configs, by, switch.id)
+
+
+KINDS: dict[str, type[Subject]] = {each.kind: each for each in (Label, Default, SplitOf, Shadow, Load, Configuration)}
+CONFIGURED = Configuration("")
+
+
+def _describe_model(config: dict[str, Any]) -> str:
+    """E.g. "half in /models/half, latest 2"; what becomes of its labels has lines of its own."""
+    policy, options = next(iter(config.get("model_version_policy", {}).items()), ("all", {}))
+    numbers = options.get("versions", [options["num_versions"]] if "num_versions" in options else [])
+    return f"{config['name']} in {config['base_path']}, {' '.join([policy, *map(str, numbers)])}"
+
+
+def _check_staying(model: Model, version: int) -> None:
+    """Nothing may be pointed to a version that is on its way out, or that somebody keeps out: it would wait in vain."""
+    if model.is_leaving(version) or model.is_kept_out(version):
+        state = "is being unloaded" if model.is_leaving(version) else "was unloaded by hand"
+        raise FailedPrecondition(f"version {version} of {model.name} {state}; load it again first")
+
+
+def _check_available(model: Model, version: int) -> None:
+    _check_staying(model, version)
+    if not model.answers(version):
+        raise FailedPrecondition(
+            f"version {version} of {model.name} is not available; available: {_numbers(model.available())}"
+        )
+
+
+def _check_unused(model: Model, version: int) -> None:
+    """Nobody who is answered by this version today may be left without an answer."""
+    uses = [f"label {label}" for label, number in {**model.labels, **model.pending_labels}.items() if number == version]
+    splits = model.choices.splits.items()
+    uses += [SplitOf(model.name, label).describe() for label, split in splits if split.version == version]
+    uses += ["the default"] if model.choices.default == version else []
+    uses += ["the shadow"] if model.choices.shadow == version else []
+    uses += ["the last one available"] if model.available() == [version] else []
+    if uses:
+        raise FailedPrecondition(f"version {version} of {model.name} is in use: {', '.join(uses)}; move that first")
+
+
+def _numbers(numbers: Any) -> str:
+    return ", ".join(map(str, sorted(numbers))) or "none"
+
+
+def _labels(model: Model) -> str:
+    return ", ".join(sorted({*model.labels, *model.pending_labels})) or "none"

@@ -1,1 +1,0 @@
-"""Traffic: default, splits and shadows, and the log of switches."""
