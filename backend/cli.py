@@ -15,7 +15,6 @@ COMMANDS = {
     "merge": "make a version that takes photos from one that takes image tensors",
     "models": "list and switch the versions of a running server",
     "bench": "measure how fast a server is",
-    "capacity": "how many machines a number of photos a second takes",
     "compare": "measure how far two versions agree on photos",
     "deploy": "serve the versions on a cluster",
     "keys": "add, list and remove API keys",

@@ -387,12 +387,6 @@ def _cost_of_big(bench: Bench, url: str, small: str, big: str) -> tuple[float, f
     return more, processes.peak_mb(pid) - rest
 
 
-def wire(bench: Bench) -> Iterator[PerformanceTarget]:
-    """The size of a request of the mini program, which is only known in a browser."""
-    note = "counted in a browser: `pytest tests/web/test_ways_in.py`"
-    yield PerformanceTarget("wire", "a photo from the mini program", 60.0, False, None, "kB", note)
-
-
 def growth(bench: Bench) -> Iterator[PerformanceTarget]:
     """Time per photo over numbers of clients and batch sizes."""
     clients = [(number, 1) for number in CLIENTS_GROWTH]
@@ -466,7 +460,6 @@ PARTS: dict[str, Callable[[Bench], Iterator[PerformanceTarget]]] = {
     "front": front,
     "latency": latency,
     "photo": photo,
-    "wire": wire,
     "growth": growth,
     "overload": overload,
     "endurance": endurance,

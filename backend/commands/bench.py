@@ -63,7 +63,7 @@ WARM_UP_SECONDS = 1.0
 def bench(url: str, save: Path | None, against: Path | None, picture: Path | None, **how: Any) -> None:
     """Measure the server at --url, or this server against its targets.
 
-    Parts of the latter: start (with memory), throughput, fast, front, latency, photo, wire, growth, overload, endurance.
+    Parts of the latter: start (with memory), throughput, fast, front, latency, photo, growth, overload, endurance.
     """
     try:
         then = read(against) if against else None
