@@ -1,5 +1,6 @@
 """What pyproject.toml asks for is what the tests run with: each lower bound is the version that the lock files hold."""
 
+import importlib
 import re
 import tomllib
 from pathlib import Path
@@ -8,6 +9,9 @@ import gunicorn
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
+
+import backend.http_server
+from backend.http_server import GUNICORN
 
 ROOT = Path(__file__).parent.parent
 LOCKS = [
@@ -51,3 +55,11 @@ def test_the_lower_bound_is_a_version_that_is_tested(requirement):
 def test_gunicorn_of_whose_private_parts_we_build_is_pinned_to_the_version_that_runs():
     (requirement,) = [each for each in required() if each.name == "gunicorn"]
     assert str(requirement.specifier) == f"=={gunicorn.__version__}"
+    assert requirement.specifier.contains(GUNICORN)
+
+
+def test_another_gunicorn_is_refused_with_a_sentence(monkeypatch):
+    monkeypatch.setattr(gunicorn, "__version__", "26.2.0")
+    sentence = rf"needs gunicorn {GUNICORN}, found 26\.2\.0; install the locked dependencies with `make setup`"
+    with pytest.raises(ImportError, match=sentence):
+        importlib.reload(backend.http_server)

@@ -3,7 +3,6 @@ thread.
 """
 
 import errno
-import io
 import logging
 import random
 import re
@@ -36,7 +35,6 @@ LINGER_SECONDS = 20.0  # for a client that is still sending what was refused: cu
 MAX_LINGERING = 256
 SEND_BUFFER = MEBIBYTE  # the system takes an answer of this size at once, however slowly the client reads it
 LOOK_SECONDS = 0.25  # how often overdue clients are looked for
-SIGN_SECONDS = 1.0  # how often gunicorn is told that this process lives; it gives it two minutes
 
 HEAD_END = b"\r\n\r\n"
 LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
@@ -170,16 +168,6 @@ class Arrived(Unreader):
         self._view = self._view[len(piece) :] if len(piece) < len(self._view) else memoryview(b"")
         return piece
 
-    def read(self, size: int | None = None, read_ahead: int | None = None) -> bytes:
-        """A body at once: gunicorn would put it together from pieces, and copy it for that."""
-        held = self.buf.tell()
-        if not size or not held < size <= held + len(self._view):
-            return super().read(size, read_ahead)
-        whole = b"".join((self.buf.getvalue(), self._view[: size - held]))
-        self._view = self._view[size - held :] if size < held + len(self._view) else memoryview(b"")
-        self.buf = io.BytesIO()
-        return whole
-
     def keep_rest(self) -> None:
         """Put what the parser has not asked for where gunicorn looks for the next request."""
         self.buf.write(self._view)
@@ -228,14 +216,7 @@ class WholeRequestWorker(ThreadWorker):
         self._piece = memoryview(bytearray(PIECE))
         self.arriving: dict[Connection, Incoming] = {}  # oldest first
         self.lingering: dict[Connection, float] = {}
-        self._look_again = self._sign_again = 0.0
-
-    def notify(self) -> None:
-        """Give gunicorn a sign of life; it would do so in each turn of its loop, of which a refusal has several."""
-        now = time.monotonic()
-        if now >= self._sign_again:
-            self._sign_again = now + SIGN_SECONDS
-            super().notify()
+        self._look_again = 0.0
 
     def accept(self, listener: socket.socket) -> bool:
         """Let one client in, as far as one is there; False if none was."""
