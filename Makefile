@@ -118,9 +118,10 @@ lock: $(VENV)/.installed-test ## lock the dependencies again, with hashes
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group bench -c backend/requirements.txt -o backend/bench/requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group ray -c backend/requirements.txt -c tests/requirements.txt -o backend/ray/requirements.txt
 
-lint: $(VENV)/.installed-test ## check format and style
+lint: $(VENV)/.installed-test ## check format, style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/mypy
 
 format: $(VENV)/.installed-test ## format the code
 	$(BIN)/ruff format .

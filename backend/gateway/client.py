@@ -148,7 +148,7 @@ class EngineClient:
 
     def _metadata(self, key: str) -> tuple[tuple[str, str], ...]:
         request_id = REQUEST_ID.get()
-        own = (("x-request-id", request_id),) if request_id else ()
+        own: tuple[tuple[str, str], ...] = (("x-request-id", request_id),) if request_id else ()
         if key and key.isascii() and key.isprintable():  # gRPC takes nothing else, and fails the call
             own += (("x-request-key", key),)
         return self._metadata_always + own

@@ -55,7 +55,7 @@ class EngineRepository:
         self._lock = threading.Lock()
         self._models: dict[str, Path] = {}
         self._states: dict[str, list[VersionStatus]] = {}
-        self._known: dict[ServableId, tuple[tuple, EngineServable]] = {}
+        self._known: dict[ServableId, tuple[tuple[Any, ...], EngineServable]] = {}
         self._meant: dict[Meaning, int] = {}
         self._defaults: dict[str, int] = {}
         self._trouble = "the engine was not asked yet"
@@ -167,7 +167,7 @@ class EngineRepository:
         """The version that answers when a request names none, as the engine said at the last look."""
         return self._defaults.get(name)
 
-    def splits(self) -> list:
+    def splits(self) -> list[tuple[str, str, int, float]]:
         return []
 
     def is_split(self, spec: ModelSpec) -> bool:

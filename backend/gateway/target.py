@@ -30,8 +30,9 @@ class Target:
     def parse(cls, text: str) -> "Target":
         """Raises InvalidArgument."""
         places, _, query = text.removeprefix(SCHEME).partition("?")
-        hosts = [HOST.fullmatch(place.strip()) for place in places.rstrip("/").split(",")]
-        if not text.startswith(SCHEME) or not all(hosts) or not all(0 < int(host["port"]) < 65536 for host in hosts):
+        found = [HOST.fullmatch(place.strip()) for place in places.rstrip("/").split(",")]
+        hosts = [host for host in found if host and 0 < int(host["port"]) < 65536]
+        if not text.startswith(SCHEME) or len(hosts) < len(found):
             raise InvalidArgument(f"--engine is {text.partition('?')[0]!r}; {EXPECTED}")  # a value may be a secret
         metadata = tuple(parse_qsl(query, keep_blank_values=True))
         for key, value in metadata:

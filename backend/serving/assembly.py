@@ -7,10 +7,11 @@ from pathlib import Path
 from backend.serving.feedback.feedback import Feedback
 from backend.serving.feedback.request_ids import Signer, secret_beside
 from backend.serving.feedback.store import Store
-from backend.serving.inference.executor import BoundedExecutor
+from backend.serving.inference.executor import BoundedExecutor, Executor
 from backend.serving.inference.predictor import Predictor
 from backend.serving.metrics import Metrics
 from backend.serving.photos.photo import PhotoLimits
+from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec
 from backend.serving.repository.repository import Repository
 from backend.serving.repository.switch_log import SwitchLog
@@ -33,9 +34,7 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
     return predictor_over(repository, BoundedExecutor(settings.run_threads, settings.queue_size), metrics, settings)
 
 
-def predictor_over(
-    repository: Repository, executor: BoundedExecutor, metrics: Metrics, settings: Settings
-) -> Predictor:
+def predictor_over(repository: ModelRepository, executor: Executor, metrics: Metrics, settings: Settings) -> Predictor:
     """A predictor over any repository, and what its metrics watch."""
     metrics.watch_places(lambda: executor.held, executor.waiting, executor.capacity)
     metrics.watch_splits(repository.splits)

@@ -6,7 +6,7 @@ from typing import Any
 
 from backend.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
 from backend.serving.repository.choices import Split
-from backend.serving.repository.repository import Repository
+from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.switch_log import MAX_NAME
 from backend.serving.repository.switches import (
     CONFIGURATION,
@@ -31,7 +31,7 @@ class Switchboard:
     They give the `Switch`, or None if everything was so already, and raise the types of `backend.errors`.
     """
 
-    def __init__(self, repository: Repository):
+    def __init__(self, repository: ModelRepository):
         self._repository = repository
         self.switches = repository.switches
 

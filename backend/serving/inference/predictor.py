@@ -10,13 +10,13 @@ from typing import Any
 
 from backend.errors import FailedPrecondition, NotFound
 from backend.serving.feedback.level_shares import LevelShares
-from backend.serving.inference.executor import BoundedExecutor, OnDisconnect, within
+from backend.serving.inference.executor import Executor, OnDisconnect, within
 from backend.serving.inference.shadow import Shadow
 from backend.serving.inference.work import Arrays, Breeds, Examples, Outputs, Photos, Prediction, Task, Values, Work
 from backend.serving.metrics import Metrics
 from backend.serving.photos.photo import PhotoLimits
+from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec
-from backend.serving.repository.repository import Repository
 from backend.serving.tensors.examples import ClassifyResult, RegressResult
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
 from backend.serving.versions.labels import Classification
@@ -28,8 +28,8 @@ class Predictor:
 
     def __init__(
         self,
-        repository: Repository,
-        executor: BoundedExecutor,
+        repository: ModelRepository,
+        executor: Executor,
         metrics: Metrics,
         photo_limits: PhotoLimits = PhotoLimits(),  # noqa: B008 (frozen)
         deadline_seconds: float = 30.0,
@@ -67,7 +67,7 @@ class Predictor:
             for work in works:
                 work.check(self.photo_limits, self.metrics)
             with within(deadline), self.repository.acquire(spec) as chosen:
-                servable = chosen
+                servable: BaseServable = chosen
                 record.answered_by(servable.id)
                 for work in works:
                     signature = work.prepare(servable, self.photo_limits)

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from backend.serving.metrics import SHADOW_PROTOCOL, Metrics
+from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec
-from backend.serving.repository.repository import Repository
 from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions.servable import Servable
+from backend.serving.versions.servable import BaseServable
 
 log = logging.getLogger("dogsnap.shadow")
 
 Outputs = Mapping[str, np.ndarray]
-Run = Callable[[Servable], Outputs | None]
-Tell = Callable[[Servable, Outputs], None]
+Run = Callable[[BaseServable], Outputs | None]
+Tell = Callable[[BaseServable, Outputs], None]
 PLACES = 2  # requests that wait for the shadow: enough to keep its one thread busy, and little memory for their photos
 CLOSE_SECONDS = 5.0
 
@@ -44,7 +44,7 @@ class Shown:
 class Shadow:
     """The shadows of every model of a repository share one thread."""
 
-    def __init__(self, repository: Repository, metrics: Metrics, is_busy: Callable[[], bool]):
+    def __init__(self, repository: ModelRepository, metrics: Metrics, is_busy: Callable[[], bool]):
         self._repository = repository
         self._metrics = metrics
         self._is_busy = is_busy
@@ -52,7 +52,7 @@ class Shadow:
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
-    def offer(self, answered: Servable, outputs: Outputs, run: Run, tell: Tell | None = None) -> None:
+    def offer(self, answered: BaseServable, outputs: Outputs, run: Run, tell: Tell | None = None) -> None:
         """Let the shadow of this model, if it has one, `run` what gave `outputs`. Returns at once and raises nothing."""
         shadow = self._repository.shadow_of(answered.id)
         first = first_classes(answered, outputs) if shadow is not None else None
@@ -114,7 +114,7 @@ def _same(ours: list[str], theirs: list[str] | None) -> int:
     return sum(our == their for our, their in zip(ours, theirs or [], strict=False))
 
 
-def first_classes(servable: Servable, outputs: Outputs) -> list[str] | None:
+def first_classes(servable: BaseServable, outputs: Outputs) -> list[str] | None:
     """The id of the most probable class of each row, or None unless `outputs` are the probabilities of named classes."""
     labels, prediction = servable.description.labels, outputs.get("prediction")
     if not labels or prediction is None or prediction.ndim != 2 or prediction.shape[1] != len(labels):

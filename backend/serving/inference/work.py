@@ -1,7 +1,7 @@
 """What a request asks a version to do: run a signature on arrays, on tf.Examples or on photos, or name a photo's breed."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,9 +105,9 @@ class Values(Work):
 
     def repeat(self, other: BaseServable) -> Outputs | None:
         same = other.signatures.get(self._runs.name)
-        return other.run(same, self._arrays) if same and same.inputs == self._runs.inputs else None
+        return other.answer(same, self._feed)[0] if same and same.inputs == self._runs.inputs else None
 
-    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Prediction:
+    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Any:
         return Prediction({alias: outputs[alias] for alias in self._filter or outputs}, servable.id, self._signature)
 
 
@@ -196,10 +196,10 @@ def _checked_photos(
     """
     if not servable.decoding.pictures:
         return signature, arrays
-    of_bytes = servable.of_bytes(signature)
-    pictures = photo_values.decoded(arrays[next(iter(arrays))]) if of_bytes else None
-    if pictures is not None:
-        signature, arrays = of_bytes, {of_bytes.name: pictures}
+    if of_bytes := servable.of_bytes(signature):
+        pictures = photo_values.decoded(arrays[next(iter(arrays))])
+        if pictures is not None:
+            signature, arrays = of_bytes, {of_bytes.name: pictures}
     texts = {alias: arrays[alias] for alias, spec in signature.inputs.items() if spec.dtype == tf.string}
     return signature, {**arrays, **photo_values.checked(texts, servable.decoding, limits)}
 
@@ -245,5 +245,5 @@ def check_output_filter(signature: Signature, output_filter: Sequence[str]) -> N
         raise InvalidArgument(f"duplicate output tensor alias: {min(repeated)}")
 
 
-def _names(aliases) -> str:
+def _names(aliases: Iterable[str]) -> str:
     return "{" + ",".join(sorted(aliases)) + "}"

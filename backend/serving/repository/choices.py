@@ -48,4 +48,5 @@ class Choices:
         told = {number for number, wanted in self.loads.items() if wanted}
         kept_out = {number for number, wanted in self.loads.items() if not wanted}
         chosen = {self.default, self.shadow, *(split.version for split in self.splits.values())}
-        return ((set(by_policy) | told | chosen) & set(there)) - kept_out
+        wanted = {*by_policy, *told, *chosen}
+        return {number for number in there if number in wanted} - kept_out

@@ -14,6 +14,7 @@ from backend.serving.repository.choices import Choices
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.model_configs import ModelConfig
 from backend.serving.versions.servable import Servable
+from backend.serving.versions.version_folders import Fingerprint
 
 
 class State(StrEnum):
@@ -65,7 +66,7 @@ class Version:
     error: str = ""
     servable: Servable | None = None
     in_use: int = 0
-    fingerprint: tuple = ()
+    fingerprint: Fingerprint = ()
     failed_at: float = 0.0
     load_seconds: float = 0.0
 

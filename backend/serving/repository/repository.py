@@ -18,7 +18,13 @@ from backend.serving.repository.switches import CONFIGURATION, CONFIGURED, WATCH
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.model_configs import ModelConfig, to_json
 from backend.serving.versions.servable import Servable
-from backend.serving.versions.version_folders import aspired_versions, fingerprint, is_complete, version_folders
+from backend.serving.versions.version_folders import (
+    Fingerprint,
+    aspired_versions,
+    fingerprint,
+    is_complete,
+    version_folders,
+)
 from backend.serving.versions.warmup import warm_up
 
 log = logging.getLogger("dogsnap.repository")
@@ -57,7 +63,7 @@ class Repository:
         self._scanned = threading.Condition(self._lock)
         self._closed = False
         self._watcher: threading.Thread | None = None
-        self._seen: dict[Path, tuple] = {}
+        self._seen: dict[Path, Fingerprint] = {}
         self._started = False
         self._trouble = ""
 
@@ -71,6 +77,7 @@ class Repository:
         """
         version = self._hold(spec)
         try:
+            assert version.servable is not None  # while it is in use
             yield version.servable
         finally:
             self._release(version)

@@ -44,6 +44,10 @@ class Subject(ABC):
         return self.unchosen if value is None else str(value)
 
     @abstractmethod
+    def put(self, model: Model, value: Any) -> None:
+        """Set the value in a model, as after a restart; None takes a choice back."""
+
+    @abstractmethod
     def is_in_force(self, repository: Any, switch: "Switch") -> bool:
         """Whether what `switch` brought about is still so."""
 
@@ -98,10 +102,6 @@ class ModelSubject(Subject):
     @abstractmethod
     def read(self, model: Model) -> Any:
         """The value now, as it is written to the log."""
-
-    @abstractmethod
-    def put(self, model: Model, value: Any) -> None:
-        """Set the value; None takes a choice back."""
 
     def check(self, model: Model, value: Any) -> None:
         """Raises the types of `backend.errors` for a value that the model cannot be switched to."""
@@ -219,7 +219,7 @@ class SplitOf(ModelSubject):
 
     def read(self, model: Model) -> dict[str, Any] | None:
         split = model.choices.splits.get(self.name)
-        return split and split.to_json()
+        return split.to_json() if split else None
 
     def put(self, model: Model, value: dict[str, Any] | None) -> None:
         if value is None:
@@ -312,6 +312,9 @@ class Configuration(Subject):
     def describe_value(self, value: list[dict[str, Any]] | None) -> str:
         return self.unchosen if value is None else "; ".join(map(_describe_model, value)) or "no model"
 
+    def put(self, model: Model, value: Any) -> None:
+        """Nothing: it is about all models, and ends with the process."""
+
     def is_in_force(self, repository: Any, switch: Switch) -> bool:
         return repository.sent_configuration() == switch.after != switch.before
 
@@ -328,7 +331,8 @@ CONFIGURED = Configuration("")
 
 def _describe_model(config: dict[str, Any]) -> str:
     """E.g. "half in /models/half, latest 2"; what becomes of its labels has lines of its own."""
-    policy, options = next(iter(config.get("model_version_policy", {}).items()), ("all", {}))
+    policies: dict[str, dict[str, Any]] = config.get("model_version_policy") or {"all": {}}
+    ((policy, options),) = policies.items()
     numbers = options.get("versions", [options["num_versions"]] if "num_versions" in options else [])
     return f"{config['name']} in {config['base_path']}, {' '.join([policy, *map(str, numbers)])}"
 

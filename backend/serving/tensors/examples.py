@@ -26,7 +26,7 @@ def examples_from_body(fields: Mapping[str, Any], method: str) -> list[bytes]:
     return [merged(_example(row), context) for row in rows]
 
 
-def _checked_examples(fields: Mapping[str, Any], method: str) -> list:
+def _checked_examples(fields: Mapping[str, Any], method: str) -> list[Any]:
     if "examples" not in fields:
         raise InvalidArgument(
             f"JSON Value: {show(fields)} When method is {method}, key 'examples' is expected and was not found"
@@ -57,7 +57,7 @@ def _example(value: Any) -> tf.train.Example:
     return example
 
 
-def _fill(feature: tf.train.Feature, name: str, values: list) -> None:
+def _fill(feature: tf.train.Feature, name: str, values: list[Any]) -> None:
     for value in values:
         kind, converted = _feature_value(name, value)
         if feature.WhichOneof("kind") not in (None, kind):
@@ -128,7 +128,7 @@ def classify_result(servable: ServableId, outputs: Mapping[str, np.ndarray], cou
     for alias in ("classes", "scores"):
         if alias in outputs and (outputs[alias].ndim != 2 or len(outputs[alias]) != count):
             raise InvalidArgument(f"Expected {alias} of shape [{count} num_classes] but got {outputs[alias].shape}")
-    shape = outputs.get("scores", outputs.get("classes")).shape
+    shape = outputs["scores" if "scores" in outputs else "classes"].shape
     classes = outputs.get("classes", np.full(shape, b"", dtype=object))
     labels = np.array([[text.decode("utf-8", "replace") for text in row] for row in classes], dtype=object)
     return ClassifyResult(servable, labels.reshape(shape), outputs.get("scores", np.zeros(shape, np.float32)))

@@ -47,7 +47,7 @@ def from_body(body: Mapping[str, Any], signature: Signature) -> dict[str, np.nda
     raise InvalidArgument("Missing 'inputs' or 'instances' key")
 
 
-def _checked_rows(body: Mapping[str, Any]) -> list:
+def _checked_rows(body: Mapping[str, Any]) -> list[Any]:
     rows = body["instances"]
     if not isinstance(rows, list):
         raise InvalidArgument(f"JSON Value: {show(body)} Expecting 'instances' to be an list/array")
@@ -56,7 +56,7 @@ def _checked_rows(body: Mapping[str, Any]) -> list:
     return rows
 
 
-def from_rows(rows: list, signature: Signature) -> dict[str, np.ndarray]:
+def from_rows(rows: list[Any], signature: Signature) -> dict[str, np.ndarray]:
     """One array per input, its first dimension the number of rows. Raises InvalidArgument naming the row."""
     as_objects = _is_object(rows[0])
     if not as_objects:
@@ -153,6 +153,7 @@ def to_array(value: Any, dtype: tf.DType) -> np.ndarray:
     leaves = _leaves(value, shape)
     if leaves is None or not set(map(type, leaves)) <= JSON_TYPES[dtype]:
         _explain(value, shape, 0, dtype)
+    assert leaves is not None  # else it has raised
     try:
         with np.errstate(over="ignore"):  # larger values become infinity, as in TensorFlow Serving
             return _flat_array(leaves, dtype).reshape(shape)
@@ -162,7 +163,7 @@ def to_array(value: Any, dtype: tf.DType) -> np.ndarray:
         ) from None
 
 
-def _stacked(values: list, dtype: tf.DType, where: str) -> np.ndarray:
+def _stacked(values: list[Any], dtype: tf.DType, where: str) -> np.ndarray:
     """The rows' values with a new first dimension. All rows are converted at once; only on failure row by row."""
     try:
         return to_array(values, dtype)
@@ -173,7 +174,7 @@ def _stacked(values: list, dtype: tf.DType, where: str) -> np.ndarray:
         ) from None
 
 
-def _first_fault(values: list, dtype: tf.DType) -> tuple[int, str]:
+def _first_fault(values: list[Any], dtype: tf.DType) -> tuple[int, str]:
     first = None
     for number, value in enumerate(values):
         try:
@@ -201,7 +202,7 @@ def _shape(value: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _leaves(value: Any, shape: tuple[int, ...]) -> list | None:
+def _leaves(value: Any, shape: tuple[int, ...]) -> list[Any] | None:
     """The values in row-major order, or None if a list has another size than the first one of its level."""
     level = [value]
     for size in shape:
@@ -234,7 +235,7 @@ def _explain(value: Any, shape: tuple[int, ...], level: int, dtype: tf.DType) ->
         _explain(each, shape, level + 1, dtype)
 
 
-def _flat_array(leaves: list, dtype: tf.DType) -> np.ndarray:
+def _flat_array(leaves: list[Any], dtype: tf.DType) -> np.ndarray:
     if dtype != tf.string:
         return np.array(leaves, dtype=dtype.as_numpy_dtype)
     array = np.empty(len(leaves), dtype=object)
@@ -289,7 +290,7 @@ def _aliases(signature: Signature) -> str:
 # -- out ---------------------------------------------------------------------------------------------------------------
 
 
-def to_rows(outputs: Mapping[str, np.ndarray]) -> list | np.ndarray:
+def to_rows(outputs: Mapping[str, np.ndarray]) -> list[Any] | np.ndarray:
     """The outputs row by row: bare values for one output, else objects. Raises InvalidArgument without a common batch."""
     _check_batch(outputs)
     columns = {alias: to_json(alias, value) for alias, value in outputs.items()}
@@ -331,7 +332,7 @@ def to_json(alias: str, value: np.ndarray) -> Any:
 
 def _strings(value: np.ndarray, as_bytes: bool) -> Any:
     texts = np.empty(value.shape, dtype=object)
-    texts.flat = [_string(each, as_bytes) for each in value.flat]
+    texts.flat[:] = [_string(each, as_bytes) for each in value.flat]
     return texts.tolist()
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from google.protobuf import json_format, text_format
 from tensorflow_serving.config import model_server_config_pb2
@@ -10,7 +10,7 @@ from tensorflow_serving.config import model_server_config_pb2
 from backend.errors import InvalidArgument
 from backend.serving.versions.version_folders import aspired_versions, version_folders
 
-ModelConfig = model_server_config_pb2.ModelConfig
+ModelConfig: TypeAlias = model_server_config_pb2.ModelConfig
 
 
 def configured_models(folder: Path, file: str = "") -> list[ModelConfig]:

@@ -29,7 +29,7 @@ EXACT, BFLOAT16, INT8 = "f32", "bf16", "int8"  # OpenVINO's names of the precisi
 MOST_STREAMS = 8  # images in the network at the same time, each of which needs memory
 
 Arrays = dict[str, np.ndarray]
-Run = Callable[[Mapping[str, tf.Tensor]], Mapping[str, Any]]
+Run = Callable[..., Mapping[str, Any]]  # inputs by alias, as keyword arguments; outputs by alias
 
 
 class IncompatibleNetwork(Exception):
@@ -116,7 +116,7 @@ class Accelerated:
             for name, outputs in self.manifest.signatures.items()
         }
 
-    def _run(self, outputs: Sequence[str], steps: Mapping[str, Callable], after: Callable | None) -> Run:
+    def _run(self, outputs: Sequence[str], steps: Mapping[str, Run], after: Run | None) -> Run:
         def run(**inputs: tf.Tensor) -> Mapping[str, Any]:
             (alias,) = inputs
             before = steps.get(BEFORE + alias)
@@ -130,9 +130,7 @@ class Accelerated:
 
         return run
 
-    def _after_second_pass(
-        self, inputs: Mapping[str, tf.Tensor], first: Arrays, again: Callable, combined: Callable
-    ) -> Arrays:
+    def _after_second_pass(self, inputs: Mapping[str, tf.Tensor], first: Arrays, again: Run, combined: Run) -> Arrays:
         """Run the network on the windows that `again` cuts out of the photos, and combine both answers."""
         windows = dict(again(**inputs, box=tf.constant(first["box"])))
         rows = windows.pop(ROWS)
@@ -194,7 +192,7 @@ class Network:
             with self._lock:
                 self._running -= 1
 
-    def _rows(self, images: np.ndarray, idle: queue.SimpleQueue) -> list[list[np.ndarray]]:
+    def _rows(self, images: np.ndarray, idle: queue.SimpleQueue[Any]) -> list[list[np.ndarray]]:
         """The outputs of each image, computed in parallel as far as there are idle requests."""
         rows: list[list[np.ndarray]] = []
         while len(rows) < len(images):
@@ -216,7 +214,7 @@ class Network:
         return [request.get_output_tensor(place).data[0].copy() for place in range(len(self._outputs))]
 
 
-def _requests(weights: Weights, precision: str, streams: int) -> queue.SimpleQueue:
+def _requests(weights: Weights, precision: str, streams: int) -> queue.SimpleQueue[Any]:
     """The network compiled for `streams` concurrent images, and an inference request for each, run once as warm-up.
 
     `openvino.AsyncInferQueue` (2026.4) is no substitute: several threads that feed one wait for ever, and after an error in a
@@ -229,7 +227,7 @@ def _requests(weights: Weights, precision: str, streams: int) -> queue.SimpleQue
         "ENABLE_CPU_PINNING": False,
     }
     compiled = weights.core.compile_model(weights.model, "CPU", settings)
-    idle: queue.SimpleQueue = queue.SimpleQueue()
+    idle: queue.SimpleQueue[Any] = queue.SimpleQueue()
     for _ in range(streams):
         request = compiled.create_infer_request()
         request.infer([np.zeros(tuple(weights.model.input(0).get_shape()), np.float32)])
@@ -237,7 +235,7 @@ def _requests(weights: Weights, precision: str, streams: int) -> queue.SimpleQue
     return idle
 
 
-def _take(idle: queue.SimpleQueue, most: int) -> list[Any]:
+def _take(idle: queue.SimpleQueue[Any], most: int) -> list[Any]:
     """Wait for one idle request, and take further ones without waiting: waiting for several could deadlock."""
     taken = [idle.get()]
     with suppress(queue.Empty):
@@ -294,7 +292,7 @@ def import_openvino() -> Any:
     converter = "openvino.tools.ovc"
     left_out = converter not in sys.modules
     if left_out:
-        sys.modules[converter] = None
+        sys.modules[converter] = None  # type: ignore[assignment]
     try:
         import openvino
     except ImportError as error:

@@ -199,6 +199,7 @@ class Servable(BaseServable):
         checksums.verify(path)
         graphs = _graphs(path)
         meta_graph = next((graph for graph in graphs if list(graph.meta_info_def.tags) == ["serve"]), graphs[0])
+        loaded: Any
         loaded, runtime = runtimes.load(path, identity)
         in_session = loaded is None and sessions.is_of_tensorflow_1(graphs)
         if in_session:

@@ -6,6 +6,7 @@ graphs that rely on a feed of another shape (a placeholder of shape [] fed with 
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -38,7 +39,7 @@ class SessionModel:
         graph.finalize()
         self.signatures = {name: self._function(each, fed) for name, each in definitions.items()}
 
-    def _function(self, definition: meta_graph_pb2.SignatureDef, fed: Mapping[str, tf.Tensor]) -> Callable:
+    def _function(self, definition: meta_graph_pb2.SignatureDef, fed: Mapping[str, tf.Tensor]) -> Callable[..., Any]:
         graph = self._session.graph
 
         def tensor(info: meta_graph_pb2.TensorInfo) -> tf.Tensor:

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeAlias
 
 from tensorflow_serving.config import file_system_storage_path_source_pb2
 
-VersionPolicy = file_system_storage_path_source_pb2.FileSystemStoragePathSourceConfig.ServableVersionPolicy
+VersionPolicy: TypeAlias = file_system_storage_path_source_pb2.FileSystemStoragePathSourceConfig.ServableVersionPolicy
+Fingerprint = tuple[tuple[str, int, int, int], ...]
 VERSION = re.compile("0*[0-9]{1,19}")
 MAX_INT64 = 2**63 - 1  # the largest version number, as TensorFlow Serving's
 SHARD = re.compile(r"variables\.data-(\d{5})-of-(\d{5})")
@@ -46,7 +48,7 @@ def is_complete(path: Path) -> bool:
     return (variables / "variables.index").is_file() and len(shards) == max(counts)
 
 
-def fingerprint(path: Path) -> tuple:
+def fingerprint(path: Path) -> Fingerprint:
     """Name, size and times of every file, which are equal if nothing was written in between."""
     files = sorted(file for file in path.rglob("*") if file.is_file())
     stats = [(file.relative_to(path).as_posix(), file.stat()) for file in files]
