@@ -19,7 +19,7 @@ from backend.errors import InvalidArgument, NotFound, Unavailable
 from backend.serving.administration.switchboard import Switchboard
 from backend.serving.repository.model import ModelSpec, State
 from backend.serving.repository.repository import Repository
-from backend.serving.traffic.switch_log import Who
+from backend.serving.repository.switches import Who
 from backend.serving.versions.model_configs import configs_in_file, configs_in_folder
 from backend.serving.versions.version_folders import is_complete
 from backend.serving.versions.warmup import RECORDS_FILE

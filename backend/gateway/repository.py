@@ -48,7 +48,7 @@ class EngineRepository:
 
         `executor` has the places of the requests that wait for the engine.
         """
-        self.switches = EngineSwitches()
+        self.switches: SwitchLog = EngineSwitches()
         self._engine = engine
         self._executor = executor
         self._base_paths = base_paths

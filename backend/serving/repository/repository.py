@@ -10,9 +10,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from backend.errors import Cancelled, DeadlineExceeded, DogsnapError, InvalidArgument, NotFound, Unavailable
+from backend.errors import Cancelled, DeadlineExceeded, DogsnapError, NotFound
 from backend.serving.metrics import Metrics
 from backend.serving.repository.model import Model, ModelSpec, State, Version, VersionStatus
+from backend.serving.repository.resolver import find_model, resolve, version_of_label
 from backend.serving.repository.switch_log import SwitchLog
 from backend.serving.repository.switches import CONFIGURATION, CONFIGURED, WATCHER, Default, Label, Switch, Who
 from backend.serving.tensors.signatures import ServableId
@@ -84,7 +85,7 @@ class Repository:
 
     def _hold(self, spec: ModelSpec) -> Version:
         with self._lock:
-            version = self._resolve(spec)
+            version = resolve(self._model(spec.name), spec, self._started)
             version.in_use += 1
             return version
 
@@ -94,53 +95,8 @@ class Repository:
             if version.in_use == 0 and version.state == State.UNLOADING:
                 self._wake.set()
 
-    def _resolve(self, spec: ModelSpec) -> Version:
-        model = self._model(spec.name)
-        number = spec.version if spec.label is None else self._labelled(model, spec.label)
-        split = model.choices.splits.get(spec.label or "") if spec.version is None else None
-        if split and model.answers(split.version) and split.takes(model.name, spec.key):
-            number = split.version
-        return self._default(model) if number is None else self._exactly(model, number)
-
     def _model(self, name: str) -> Model:
-        if name in self._models:
-            return self._models[name]
-        if not self._started:
-            raise Unavailable(f"the server is still starting, {name} may be served in a moment; try again")
-        served = ", ".join(sorted(self._models)) or "none"
-        raise NotFound(f"Servable not found for request: Latest({name}); models served here: {served}")
-
-    def _labelled(self, model: Model, label: str) -> int:
-        if label in model.labels:
-            return model.labels[label]
-        if label in model.pending_labels:
-            raise Unavailable(
-                f"label {label} of {model.name} waits for version {model.pending_labels[label]}, "
-                "which is not available yet; try again"
-            )
-        known = ", ".join(sorted({*model.labels, *model.pending_labels})) or "none"
-        raise InvalidArgument(f"Unrecognized servable version label: {label}; labels of {model.name}: {known}")
-
-    def _default(self, model: Model) -> Version:
-        number = model.default()
-        chosen_is_coming = model.choices.default not in (None, number) and not self._started
-        if number is not None and not chosen_is_coming:
-            return model.versions[number]
-        if model.is_loading() or not self._started:
-            raise Unavailable(f"{model.name} is still loading; try again")
-        raise NotFound(f"Servable not found for request: Latest({model.name}); none of its versions is available")
-
-    def _exactly(self, model: Model, number: int) -> Version:
-        version = model.versions.get(number)
-        if version and version.state == State.AVAILABLE:
-            return version
-        if version and version.state in (State.START, State.LOADING):
-            raise Unavailable(f"{version.id} is still loading; try again")
-        there = ", ".join(map(str, model.available())) or "none"
-        why = f"; it failed to load: {version.error}" if version and version.error else ""
-        raise NotFound(
-            f"Servable not found for request: Specific({model.name}, {number}){why}; available versions: {there}"
-        )
+        return find_model(self._models, name, self._started)
 
     # -- status --------------------------------------------------------------------------------------------------------
 
@@ -165,7 +121,7 @@ class Repository:
             model = self._models.get(spec.name)
             if model is None:
                 raise NotFound(f"Could not find any versions of model {spec.name}")
-            number = self._labelled(model, spec.label) if spec.label is not None else spec.version
+            number = version_of_label(model, spec.label) if spec.label is not None else spec.version
             if number is not None and number not in model.versions:
                 raise NotFound(f"Could not find version {number} of model {spec.name}")
             numbers = sorted(model.versions, reverse=True) if number is None else [number]

@@ -113,7 +113,7 @@ def name_breeds(servable: BaseServable, outputs: Mapping[str, np.ndarray], row: 
 
 
 def _claiming(answer: Classification, claim: Claim, labels: Sequence[Mapping[str, str]]) -> Classification:
-    group = claim.group and (claim.group, claim.group_probability)
+    group = (claim.group, claim.group_probability) if claim.group else None
     held = tuple(labels[index]["id"] for index in claim.held)
     return replace(answer, level=claim.level, confident=claim.level is Level.BREED, group=group, held=held)
 

@@ -1,0 +1,61 @@
+"""Finds the version that a request means: by number, by label, or by default, and by the splits of both."""
+
+from collections.abc import Mapping
+
+from backend.errors import InvalidArgument, NotFound, Unavailable
+from backend.serving.repository.model import Model, ModelSpec, State, Version
+
+
+def find_model(models: Mapping[str, Model], name: str, started: bool) -> Model:
+    """`started`: every model there is is in `models`. Raises NotFound, or Unavailable before that."""
+    if name in models:
+        return models[name]
+    if not started:
+        raise Unavailable(f"the server is still starting, {name} may be served in a moment; try again")
+    served = ", ".join(sorted(models)) or "none"
+    raise NotFound(f"Servable not found for request: Latest({name}); models served here: {served}")
+
+
+def resolve(model: Model, spec: ModelSpec, started: bool) -> Version:
+    """The version that answers `spec`. Raises NotFound, InvalidArgument (no such label), and Unavailable while it loads."""
+    number = spec.version if spec.label is None else version_of_label(model, spec.label)
+    split = model.choices.splits.get(spec.label or "") if spec.version is None else None
+    if split and model.answers(split.version) and split.takes(model.name, spec.key):
+        number = split.version
+    return _default(model, started) if number is None else _exactly(model, number)
+
+
+def version_of_label(model: Model, label: str) -> int:
+    """Raises InvalidArgument, or Unavailable for a label that waits for its version."""
+    if label in model.labels:
+        return model.labels[label]
+    if label in model.pending_labels:
+        raise Unavailable(
+            f"label {label} of {model.name} waits for version {model.pending_labels[label]}, "
+            "which is not available yet; try again"
+        )
+    known = ", ".join(sorted({*model.labels, *model.pending_labels})) or "none"
+    raise InvalidArgument(f"Unrecognized servable version label: {label}; labels of {model.name}: {known}")
+
+
+def _default(model: Model, started: bool) -> Version:
+    number = model.default()
+    chosen_is_coming = model.choices.default not in (None, number) and not started
+    if number is not None and not chosen_is_coming:
+        return model.versions[number]
+    if model.is_loading() or not started:
+        raise Unavailable(f"{model.name} is still loading; try again")
+    raise NotFound(f"Servable not found for request: Latest({model.name}); none of its versions is available")
+
+
+def _exactly(model: Model, number: int) -> Version:
+    version = model.versions.get(number)
+    if version and version.state == State.AVAILABLE:
+        return version
+    if version and version.state in (State.START, State.LOADING):
+        raise Unavailable(f"{version.id} is still loading; try again")
+    available = ", ".join(map(str, model.available())) or "none"
+    why = f"; it failed to load: {version.error}" if version and version.error else ""
+    raise NotFound(
+        f"Servable not found for request: Specific({model.name}, {number}){why}; available versions: {available}"
+    )
