@@ -37,10 +37,10 @@ def claim_of(result: Classification) -> Claim:
     version, level, best = result.servable.version, result.level, result.breeds[0]
     if level is Level.NO_DOG:
         return Claim(version, level.value, (), None)
-    if level is Level.GROUP:
+    if result.group and level is Level.GROUP:
         group, probability = result.group
         return Claim(version, level.value, group.members, probability)
-    breeds = result.held if level is Level.SET else (best.id,)
+    breeds = result.held if result.held and level is Level.SET else (best.id,)
     return Claim(version, level.value, breeds, best.probability)
 
 

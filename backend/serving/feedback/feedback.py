@@ -21,8 +21,8 @@ from backend.serving.feedback.request_ids import Facts, Signer, model_digest
 from backend.serving.feedback.store import Row, Store, written
 from backend.serving.feedback.verdict import verdict
 from backend.serving.metrics import Metrics
+from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec
-from backend.serving.repository.repository import Repository
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.labels import Classification
 
@@ -37,7 +37,7 @@ SWEEP_SECONDS = 3600.0
 class Feedback:
     """Everything about feedback on the answers of one repository. Thread-safe."""
 
-    def __init__(self, store: Store, signer: Signer, repository: Repository, metrics: Metrics):
+    def __init__(self, store: Store, signer: Signer, repository: ModelRepository, metrics: Metrics):
         self._store = store
         self._signer = signer
         self._repository = repository
@@ -196,10 +196,10 @@ def _row(number: str, facts: Facts, model: str, claim: Claim, shadow: Claim | No
         level=claim.level,
         breeds=" ".join(claim.breeds),
         probability=claim.probability,
-        shadow_version=shadow and shadow.version,
-        shadow_level=shadow and shadow.level,
-        shadow_breeds=shadow and " ".join(shadow.breeds),
-        shadow_probability=shadow and shadow.probability,
+        shadow_version=shadow.version if shadow else None,
+        shadow_level=shadow.level if shadow else None,
+        shadow_breeds=" ".join(shadow.breeds) if shadow else None,
+        shadow_probability=shadow.probability if shadow else None,
         verdict=said,
         breed=breed or None,
         is_right=None if right is None else int(right),

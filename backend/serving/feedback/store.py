@@ -51,7 +51,13 @@ class Row:
 
 
 # How SQLite writes the types of a row.
-TYPES = {str: "TEXT NOT NULL", int: "INTEGER NOT NULL", str | None: "TEXT", int | None: "INTEGER", float | None: "REAL"}
+TYPES: dict[Any, str] = {
+    str: "TEXT NOT NULL",
+    int: "INTEGER NOT NULL",
+    str | None: "TEXT",
+    int | None: "INTEGER",
+    float | None: "REAL",
+}
 COLUMNS = tuple(column.name for column in dataclasses.fields(Row))
 TABLE = "CREATE TABLE IF NOT EXISTS feedback (number INTEGER PRIMARY KEY, {}, UNIQUE (request_id))".format(
     ", ".join(f"{column.name} {TYPES[column.type]}" for column in dataclasses.fields(Row))
@@ -120,7 +126,7 @@ class Store:
         with self._lock:
             self._connection.close()
 
-    def _read(self, query: str, *values: Any) -> list[tuple]:
+    def _read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._lock, _trouble_told():
             return self._connection.execute(query, values).fetchall()
 

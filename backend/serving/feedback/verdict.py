@@ -46,7 +46,10 @@ def _of_splits(rows: Sequence[Row], names: Mapping[str, str]) -> Iterable[dict[s
     told = [row for row in rows if row.split and row.is_right is not None]
     for pair in combinations(sorted({row.version for row in told}), 2):
         both = _on_common_days([row for row in told if row.version in pair])
-        outcomes = [tuple(bool(row.is_right) if row.version == each else None for each in pair) for row in both]
+        rights = [bool(row.is_right) for row in both]
+        outcomes = [
+            (right, None) if row.version == pair[0] else (None, right) for row, right in zip(both, rights, strict=True)
+        ]
         yield _comparison("split", pair, both, outcomes, names)
 
 
@@ -71,7 +74,7 @@ def _comparison(
     finding = find(outcomes)
     better = finding.better if finding else None
     more = missing(outcomes) if better is None else None
-    answers = [[outcome[side] for outcome in outcomes if outcome[side] is not None] for side in (0, 1)]
+    answers = [[bool(each[side]) for each in outcomes if each[side] is not None] for side in (0, 1)]
     return {
         "kind": kind,
         "versions": pair,
@@ -113,8 +116,9 @@ def _breeds(rows: Sequence[Row], outcomes: Sequence[Outcome], names: Mapping[str
     for row, outcome in zip(rows, outcomes, strict=True):
         truth = _truth(row)
         for side in (0, 1):
-            if truth and outcome[side] is not None:
-                counts[truth][side][0] += outcome[side]
+            right = outcome[side]
+            if truth and right is not None:
+                counts[truth][side][0] += right
                 counts[truth][side][1] += 1
     shares = {
         truth: [right / count for right, count in both] for truth, both in counts.items() if both[0][1] and both[1][1]

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,7 @@ from backend.serving.versions.servable import BaseServable
 
 log = logging.getLogger("dogsnap.shadow")
 
-Outputs = Mapping[str, np.ndarray]
+Outputs = dict[str, np.ndarray]
 Run = Callable[[BaseServable], Outputs | None]
 Tell = Callable[[BaseServable, Outputs], None]
 PLACES = 2  # requests that wait for the shadow: enough to keep its one thread busy, and little memory for their photos
