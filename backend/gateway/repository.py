@@ -16,6 +16,7 @@ from backend.gateway.servable import RUNTIME, EngineServable
 from backend.serving.inference.executor import InlineExecutor, remaining
 from backend.serving.repository.model import ModelSpec, State, VersionStatus
 from backend.serving.repository.switch_log import SwitchLog
+from backend.serving.repository.watcher import Watcher
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.version_folders import version_folders
@@ -60,9 +61,7 @@ class EngineRepository:
         self._defaults: dict[str, int] = {}
         self._trouble = "the engine was not asked yet"
         self._started = False
-        self._closed = False
-        self._wake = threading.Event()
-        self._watcher: threading.Thread | None = None
+        self._watcher = Watcher(self._look_safely, self.not_ready)
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
@@ -199,19 +198,7 @@ class EngineRepository:
 
     def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
         """Look in a thread of its own, every `poll_seconds`."""
-        arguments = (poll_seconds or LOOK_SECONDS, on_ready)
-        self._watcher = threading.Thread(target=self._watch, args=arguments, name="watch", daemon=True)
-        self._watcher.start()
-
-    def _watch(self, poll_seconds: float, on_ready: Callable[[], None]) -> None:
-        announced = False
-        while not self._closed:
-            self._look_safely()
-            if not announced and not self._trouble:
-                announced = True
-                on_ready()
-            self._wake.wait(poll_seconds if announced else min(poll_seconds, LOOK_SECONDS))
-            self._wake.clear()
+        self._watcher.start(poll_seconds or LOOK_SECONDS, on_ready)
 
     def _look_safely(self) -> None:
         """What is wrong is told when it begins, not at every look."""
@@ -221,7 +208,7 @@ class EngineRepository:
             log.debug("looking at the engine failed", exc_info=error)
             troubles = {f"looking at the engine failed: {error!r}": ""}
         trouble = "; ".join(troubles)
-        if not self._closed and (not self._started or bool(trouble) != bool(self._trouble)):
+        if not self._watcher.closed and (not self._started or bool(trouble) != bool(self._trouble)):
             details = "; ".join(filter(None, troubles.values()))
             log.info(
                 "%s", f"{trouble} ({details})" if trouble else f"the engine answers for {', '.join(self.models())}"
@@ -274,11 +261,9 @@ class EngineRepository:
             log.debug("label %s of %s: %s", label, name, error)
 
     def close(self) -> None:
-        self._closed = True
-        self._wake.set()
+        self._watcher.stop()
         self._engine.close()
-        if self._watcher is not None:
-            self._watcher.join(timeout=5.0)
+        self._watcher.join()
 
 
 def base_paths(configs: Callable[[], Sequence[Any]], otherwise: Path) -> dict[str, Path]:

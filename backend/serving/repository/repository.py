@@ -16,6 +16,7 @@ from backend.serving.repository.model import Model, ModelSpec, State, Version, V
 from backend.serving.repository.resolver import find_model, resolve, version_of_label
 from backend.serving.repository.switch_log import SwitchLog
 from backend.serving.repository.switches import CONFIGURATION, CONFIGURED, WATCHER, Default, Label, Switch, Who
+from backend.serving.repository.watcher import Watcher
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.model_configs import ModelConfig, to_json
 from backend.serving.versions.servable import Servable
@@ -32,8 +33,6 @@ log = logging.getLogger("dogsnap.repository")
 
 # A folder untouched for this long when the server starts is taken as complete without looking twice.
 SETTLED_SECONDS = 2.0
-# Between two looks while versions are to be loaded: a folder is loaded once it was the same at two of them.
-LOADING_POLL_SECONDS = 1.0
 # While a new configuration is waited for: between two looks, and at most, since its client may have set no deadline.
 RELOAD_POLL_SECONDS = 1.0
 RELOAD_SECONDS = 600.0
@@ -60,10 +59,8 @@ class Repository:
         self._models: dict[str, Model] = {}
         self._lock = threading.RLock()
         self._scanning = threading.Lock()
-        self._wake = threading.Event()
         self._scanned = threading.Condition(self._lock)
-        self._closed = False
-        self._watcher: threading.Thread | None = None
+        self._watcher = Watcher(self._scan_safely, self.not_ready, self._is_loading)
         self._seen: dict[Path, Fingerprint] = {}
         self._started = False
         self._trouble = ""
@@ -93,7 +90,7 @@ class Repository:
         with self._lock:
             version.in_use -= 1
             if version.in_use == 0 and version.state == State.UNLOADING:
-                self._wake.set()
+                self._watcher.wake()
 
     def _model(self, name: str) -> Model:
         return find_model(self._models, name, self._started)
@@ -170,7 +167,7 @@ class Repository:
 
     def scan_soon(self) -> None:
         """Have the folders looked at now, since what is wanted of them has changed."""
-        self._wake.set()
+        self._watcher.wake()
 
     def has_started(self) -> bool:
         """Whether the first look is over: every version there was has been loaded, or has failed to."""
@@ -224,7 +221,7 @@ class Repository:
             self.scan_soon()
             while waiting := self._not_served(configs):
                 left = deadline - time.monotonic()
-                if left <= 0 or self._closed:
+                if left <= 0 or self._watcher.closed:
                     raise DeadlineExceeded(
                         f"the new models are not there yet: {', '.join(waiting)}; they go on loading"
                     )
@@ -247,21 +244,7 @@ class Repository:
 
     def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
         """Look in a thread of its own, every `poll_seconds`; 0 looks only when told to, and until what is to be loaded is."""
-        self._watcher = threading.Thread(target=self._watch, args=(poll_seconds, on_ready), name="watch", daemon=True)
-        self._watcher.start()
-
-    def _watch(self, poll_seconds: float, on_ready: Callable[[], None]) -> None:
-        announced = False
-        while not self._closed:
-            self._scan_safely()
-            if not announced and not self.not_ready():
-                announced = True
-                on_ready()
-            if announced and (poll_seconds or not self._is_loading()):
-                self._wake.wait(poll_seconds or None)
-            else:
-                self._wake.wait(min(poll_seconds or LOADING_POLL_SECONDS, LOADING_POLL_SECONDS))
-            self._wake.clear()
+        self._watcher.start(poll_seconds, on_ready)
 
     def _is_loading(self) -> bool:
         with self._lock:
@@ -472,10 +455,8 @@ class Repository:
 
     def close(self) -> None:
         """Stop watching. Loaded versions go with the process."""
-        self._closed = True
-        self._wake.set()
-        if self._watcher is not None:
-            self._watcher.join(timeout=5.0)
+        self._watcher.stop()
+        self._watcher.join()
 
 
 def _give_memory_back() -> None:
