@@ -381,7 +381,7 @@ REPLIES = {
     "no predictions": (200, {"outputs": ["x"]}, "expected an answer with one row of predictions, received {'outputs'"),
     "no row": (200, {"predictions": []}, "expected an answer with one row of predictions"),
     "numbers": (200, {"predictions": [[0.1, 0.9]]}, "expected a picture"),
-    "a list": (200, [1], "expected an object"),
+    "a list": (200, [1], "expected a JSON object"),
     "no base64": (200, {"predictions": [{"b64": "no base64!"}]}, "is no base64 text"),
 }
 
@@ -403,7 +403,7 @@ def test_a_page_in_place_of_json_is_one_sentence(tmp_path) -> None:
     with replying(502, b"<html>Bad Gateway</html>") as url:
         done = predict(tmp_path / "picture.png", "--out", tmp_path / "x.png", "--url", url)
     assert done.exit_code == 1
-    assert "cannot be read" in done.output
+    assert "answers, but not as a dogsnap server does (status 502)" in done.output
 
 
 def test_folders_and_files_that_do_not_fit_together_are_refused(tmp_path) -> None:

@@ -137,7 +137,7 @@ def test_an_unknown_model_or_version_is_told_in_one_sentence(models, server, pho
 def test_a_server_that_is_not_there_is_told_in_one_sentence(photo):
     result = run(photo, "--url", "http://127.0.0.1:9")
     assert result.exit_code == 1
-    assert "the answer of http://127.0.0.1:9/api/classify cannot be read" in result.output
+    assert "no server answers at http://127.0.0.1:9; start one with `dogsnap serve`" in result.output
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ BACKEND = ROOT / "backend"
 MOST_FILES = 15  # modules of a folder
 # From the bottom up: a module imports from its own folder, and from the lines above it. A folder stands for all in it.
 FLOORS = (
-    ("errors", "files", "memory", "tensorflow_import", "logs", "tracing", "settings"),
+    ("errors", "files", "http_client", "memory", "tensorflow_import", "logs", "tracing", "settings"),
     ("addresses", "api_keys"),
     ("serving.photos",),
     ("serving.tensors",),

@@ -12,7 +12,8 @@ import numpy as np
 import requests
 from PIL import Image
 
-TIMEOUT_SECONDS = 60.0
+from backend.http_client import NoAnswer, ask
+
 SIZE = (299, 299)  # of images for a model that accepts any size
 
 
@@ -105,11 +106,9 @@ def _get(url: str, headers: Mapping[str, str]) -> dict[str, Any]:
 
 def _ask(method: str, url: str, **sent: Any) -> requests.Response:
     try:
-        return requests.request(method, url, timeout=TIMEOUT_SECONDS, **sent)
-    except requests.RequestException as error:
-        raise CannotMeasure(
-            f"no server answers at {url} ({type(error).__name__}); start one with `dogsnap serve`"
-        ) from None
+        return ask(method, url, **sent)
+    except NoAnswer as error:
+        raise CannotMeasure(str(error)) from None
 
 
 def _sentence(response: requests.Response) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from backend.addresses import local_url
-from backend.commands.helpers.http_client import Remote
+from backend.commands.helpers.admin_client import Remote
 from backend.commands.helpers.verdict_text import lines_of
 from backend.settings import Settings, given, options
 

@@ -15,8 +15,6 @@ from backend.commands.helpers.picture_files import translate
 from backend.logs import prepare_logging
 from backend.settings import Settings, given, options
 
-URL_TIMEOUT_SECONDS = 60.0
-
 
 @click.command()
 @click.argument("photo", type=click.Path(exists=True, path_type=Path), required=False)
@@ -164,20 +162,13 @@ class Server:
         return self._post(path, "application/json", json.dumps(body))
 
     def _post(self, path: str, kind: str, data: bytes | str, **sent: Any) -> dict[str, Any]:
-        import requests
+        from backend.http_client import NoAnswer, ask, json_object
 
-        url = self.url.rstrip("/") + path
         headers = {"Content-Type": kind, **key_headers(self.key)}
         try:
-            response = requests.post(url, timeout=URL_TIMEOUT_SECONDS, data=data, headers=headers, **sent)
-            answer = response.json()
-        except requests.RequestException as error:
-            raise click.ClickException(f"the answer of {url} cannot be read: {error}") from None
-        if not isinstance(answer, dict):
-            raise click.ClickException(f"{url} answers with a JSON {type(answer).__name__}; expected an object")
-        if response.status_code != 200:
-            raise click.ClickException(str(answer.get("error", answer)))
-        return answer
+            return json_object(ask("POST", self.url.rstrip("/") + path, data=data, headers=headers, **sent))
+        except NoAnswer as error:
+            raise click.ClickException(str(error)) from None
 
 
 def _shown(answer: dict[str, Any]) -> str:

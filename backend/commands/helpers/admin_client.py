@@ -7,6 +7,8 @@ from urllib.parse import quote
 import click
 import requests
 
+from backend.http_client import NoAnswer, ask, json_object
+
 TIMEOUT_SECONDS = 30.0
 
 
@@ -37,34 +39,15 @@ class Remote:
     def _ask(self, method: str, parts: tuple[str | int, ...], **sent: Any) -> requests.Response:
         path = "/".join(quote(str(part), safe="") for part in ("api", "admin", *parts))
         try:
-            return requests.request(
-                method, f"{self.url}/{path}", headers=self._headers, timeout=TIMEOUT_SECONDS, **sent
-            )
-        except requests.Timeout:
-            raise click.ClickException(f"{self.url} gave no answer within {TIMEOUT_SECONDS:g} seconds") from None
-        except requests.exceptions.SSLError as error:
-            raise click.ClickException(
-                f"{self.url} shows a certificate that is not trusted here: {error}; name its file by REQUESTS_CA_BUNDLE"
-            ) from None
-        except requests.ConnectionError:
-            raise click.ClickException(
-                f"no server answers at {self.url}; start one with `dogsnap serve`, or name another with --url"
-            ) from None
-        except requests.RequestException as error:
-            raise click.ClickException(f"{self.url} cannot be asked: {error}") from None
+            return ask(method, f"{self.url}/{path}", TIMEOUT_SECONDS, headers=self._headers, **sent)
+        except NoAnswer as error:
+            raise click.ClickException(str(error)) from None
 
     def _body(self, response: requests.Response) -> dict[str, Any]:
         try:
-            body = response.json()
-        except ValueError:
-            body = None
-        if not isinstance(body, dict) or (not response.ok and "error" not in body):
-            raise click.ClickException(
-                f"{self.url} answers, but not as a dogsnap server does (status {response.status_code})"
-            )
-        if not response.ok:
-            raise click.ClickException(body["error"])
-        return body
+            return json_object(response)
+        except NoAnswer as error:
+            raise click.ClickException(str(error)) from None
 
 
 def user() -> str:
