@@ -108,12 +108,12 @@ def _predict_here(settings: Settings, which: dict[str, Any], body: dict[str, Any
 
 def _rows(predictor: Any, spec: Any, body: dict[str, Any]) -> dict[str, Any]:
     from backend.errors import DogsnapError
+    from backend.serving.inference.work import Values
     from backend.serving.tensors import tensors
 
     try:
-        prediction = predictor.predict(
-            spec, lambda signature: tensors.from_body(body, signature), body["signature_name"], protocol="command"
-        )
+        work = Values(lambda signature: tensors.from_body(body, signature), body["signature_name"])
+        (prediction,) = predictor.answer(spec, [work], "command")
         return {"predictions": tensors.to_rows(prediction.outputs)}
     except DogsnapError as error:
         raise click.ClickException(error.message) from error

@@ -26,7 +26,7 @@ from backend.middleware.http_messages import (
 from backend.middleware.overload import PROTOCOLS
 from backend.protocols import generated_clients
 from backend.serving.inference.predictor import Predictor
-from backend.serving.inference.work import Prediction
+from backend.serving.inference.work import Photos, Prediction, Values
 from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors import tensors
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
@@ -95,7 +95,9 @@ def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
             document.close()
             return arrays
 
-        return predictor.predict(spec, inputs, signature_name, protocol=PROTOCOL, on_disconnect=disconnect_callback())
+        works = [Values(inputs, signature_name)]
+        (prediction,) = predictor.answer(spec, works, PROTOCOL, on_disconnect=disconnect_callback())
+    return prediction
 
 
 def _from_form(settings: Settings, predictor: Predictor) -> Prediction:
@@ -105,8 +107,9 @@ def _from_form(settings: Settings, predictor: Predictor) -> Prediction:
         raise InvalidArgument("expected photos as files in the form's field image or images, received none")
     spec = _spec(predictor, request.form.get("model_name", ""), request.form.get("model_version"))
     photos = [contents_of(file) for file in files]
-    name = request.form.get("signature_name", "")
-    return predictor.predict_photos(photos, spec, name, PROTOCOL, on_disconnect=disconnect_callback())
+    works = [Photos(photos, request.form.get("signature_name", ""))]
+    (prediction,) = predictor.answer(spec, works, PROTOCOL, on_disconnect=disconnect_callback())
+    return prediction
 
 
 def _spec(predictor: Predictor, name: str, version: Any) -> ModelSpec:

@@ -42,7 +42,7 @@ from backend.protocols import grpc_messages as translate
 from backend.protocols.grpc_admission import AdmissionInterceptor
 from backend.serving.administration.switchboard import Switchboard, checked_who
 from backend.serving.inference.predictor import Predictor
-from backend.serving.inference.work import Task
+from backend.serving.inference.work import Examples, Task, Values, Work
 from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors.examples import ClassifyResult, RegressResult
 from backend.serving.tensors.signatures import UnknownSignature
@@ -213,15 +213,13 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     @rpc
     def Predict(self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext) -> Any:
-        prediction = self.predictor.predict(
-            self.calls.keyed(translate.spec_of(request), context),
+        work = Values(
             lambda _: to_arrays(request.inputs, self.max_bytes),
             translate.signature_name(request.model_spec),
             list(request.output_filter),
-            PROTOCOL,
-            context.time_remaining(),
-            context.add_callback,
         )
+        spec = self.calls.keyed(translate.spec_of(request), context)
+        (prediction,) = self._answer(spec, [work], context)
         return translate.predict_response(prediction)
 
     @rpc
@@ -253,11 +251,12 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     ) -> list[ClassifyResult | RegressResult]:
         serialized, spec = translate.examples_of(examples), self.calls.keyed(spec, context)
         try:
-            return self.predictor.infer(
-                spec, tasks, serialized, PROTOCOL, context.time_remaining(), context.add_callback
-            )
+            return self._answer(spec, [Examples(task, serialized) for task in tasks], context)
         except UnknownSignature as error:  # a different code than for Predict, as in TensorFlow Serving
             raise InvalidArgument(f"No signature was found with the name: {error.name}. {error.message}") from error
+
+    def _answer(self, spec: ModelSpec, works: list[Work], context: grpc.ServicerContext) -> list[Any]:
+        return self.predictor.answer(spec, works, PROTOCOL, context.time_remaining(), context.add_callback)
 
     @rpc
     def GetModelMetadata(

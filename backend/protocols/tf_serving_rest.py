@@ -19,7 +19,7 @@ from backend.middleware.disconnects import disconnect_callback
 from backend.middleware.http_messages import json_response, sticky_key, tensor_fields, version_header
 from backend.middleware.overload import PROTOCOLS
 from backend.serving.inference.predictor import Predictor
-from backend.serving.inference.work import Prediction, Task
+from backend.serving.inference.work import Examples, Prediction, Task, Values
 from backend.serving.repository.model import ModelSpec, VersionStatus
 from backend.serving.tensors import tensors
 from backend.serving.tensors.examples import examples_from_body
@@ -109,9 +109,8 @@ def _predict(settings: Settings, predictor: Predictor, path: Path) -> Response:
             document.close()
             return arrays
 
-        prediction = predictor.predict(
-            path.spec, inputs, signature_name(fields), protocol=PROTOCOL, on_disconnect=disconnect_callback()
-        )
+        works = [Values(inputs, signature_name(fields))]
+        (prediction,) = predictor.answer(path.spec, works, PROTOCOL, on_disconnect=disconnect_callback())
     return json_response(_shaped(by_rows, prediction), headers=version_header(prediction.servable))
 
 
@@ -138,9 +137,8 @@ def _examples(settings: Settings, predictor: Predictor, path: Path) -> Response:
     with tensor_fields(settings) as fields:
         name, examples = signature_name(fields), examples_from_body(fields, path.method)
         fields.clear()
-    (result,) = predictor.infer(
-        path.spec, [Task(path.method, name)], examples, PROTOCOL, on_disconnect=disconnect_callback()
-    )
+    works = [Examples(Task(path.method, name), examples)]
+    (result,) = predictor.answer(path.spec, works, PROTOCOL, on_disconnect=disconnect_callback())
     return json_response({"results": result.rows()}, headers=version_header(result.servable))
 
 

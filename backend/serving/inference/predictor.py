@@ -12,13 +12,12 @@ from backend.errors import FailedPrecondition, NotFound
 from backend.serving.feedback.level_shares import LevelShares
 from backend.serving.inference.executor import Executor, OnDisconnect, within
 from backend.serving.inference.shadow import Shadow
-from backend.serving.inference.work import Arrays, Breeds, Examples, Outputs, Photos, Prediction, Task, Values, Work
+from backend.serving.inference.work import Breeds, Outputs, Work
 from backend.serving.metrics import Metrics
 from backend.serving.photos.photo import PhotoLimits
 from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec
-from backend.serving.tensors.examples import ClassifyResult, RegressResult
-from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
+from backend.serving.tensors.signatures import Signature
 from backend.serving.versions.labels import Classification
 from backend.serving.versions.servable import BaseServable
 
@@ -52,9 +51,9 @@ class Predictor:
         self,
         spec: ModelSpec,
         works: Sequence[Work],
-        protocol: str,
-        timeout: float | None,
-        on_disconnect: OnDisconnect | None,
+        protocol: str = "",
+        timeout: float | None = None,
+        on_disconnect: OnDisconnect | None = None,
     ) -> list[Any]:
         """The path of a request: check it, choose the version, wait for a place, run, offer it to the shadow, answer.
 
@@ -87,34 +86,6 @@ class Predictor:
         with self.metrics.step("run", servable.id):
             return work.run(servable, signature)
 
-    def predict(
-        self,
-        spec: ModelSpec,
-        inputs: Arrays | Callable[[Signature], Arrays],
-        signature_name: str = DEFAULT_SIGNATURE,
-        output_filter: Sequence[str] = (),
-        protocol: str = "",
-        timeout: float | None = None,
-        on_disconnect: OnDisconnect | None = None,
-    ) -> Prediction:
-        """Run a signature on arrays (alias -> array of the declared dtype; strings as object arrays of bytes).
-
-        `inputs` may be a function that makes the arrays once the signature is known, for text that has no types.
-        """
-        return self.answer(spec, [Values(inputs, signature_name, output_filter)], protocol, timeout, on_disconnect)[0]
-
-    def infer(
-        self,
-        spec: ModelSpec,
-        tasks: Sequence[Task],
-        examples: Sequence[bytes],
-        protocol: str = "",
-        timeout: float | None = None,
-        on_disconnect: OnDisconnect | None = None,
-    ) -> list[ClassifyResult | RegressResult]:
-        """Run each task on the same serialized tf.Examples."""
-        return self.answer(spec, [Examples(task, examples) for task in tasks], protocol, timeout, on_disconnect)
-
     def classify(
         self,
         contents: bytes,
@@ -134,18 +105,6 @@ class Predictor:
         self.metrics.answered(result.servable, result.level.value)
         self.level_shares.count(result.servable, result.level.value)
         return result
-
-    def predict_photos(
-        self,
-        contents: Sequence[bytes],
-        spec: ModelSpec,
-        signature_name: str = DEFAULT_SIGNATURE,
-        protocol: str = "",
-        timeout: float | None = None,
-        on_disconnect: OnDisconnect | None = None,
-    ) -> Prediction:
-        """Run a signature on photos (the bytes of their files), whatever form it takes them in: one row for each."""
-        return self.answer(spec, [Photos(contents, signature_name)], protocol, timeout, on_disconnect)[0]
 
     def taking(self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]) -> ModelSpec:
         """`spec`, or the largest version whose signature `takes` what the version that `spec` means does not take.

@@ -178,6 +178,10 @@ class Breeds(Photos):
         if on_shadow is not None:
             self.shadowed = lambda other, outputs: on_shadow(name_breeds(other, outputs, row=0, top_k=1))
 
+    def check(self, limits: PhotoLimits, metrics: Metrics) -> None:
+        with metrics.step("check"):
+            self._photos = [photo.check(self._contents[0], limits)]
+
     def prepare(self, servable: BaseServable, limits: PhotoLimits) -> Signature:
         self._count = checked_top_k(servable, self._top_k)
         return servable.photo_signature()
