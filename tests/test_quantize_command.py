@@ -11,8 +11,8 @@ from photos import make_data_set
 
 from backend.cli import main
 from backend.export.quantization import Ranges
+from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.runtimes import FOLDER, NetworkManifest
-from backend.serving.versions.servable import DESCRIPTION_FILE
 
 
 @pytest.fixture
