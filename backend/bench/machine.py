@@ -6,6 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+INT8_FLAGS = {"avx512_vnni", "avx_vnni", "amx_int8"}  # of processors with instructions for int8
 # TensorFlow and the other runtimes for networks.
 PACKAGES = ("tensorflow", "tensorflow-cpu", "onnxruntime", "openvino", "numpy", "litserve")
 
@@ -21,6 +22,11 @@ def describe() -> dict[str, Any]:
         "load_before": round(os.getloadavg()[0], 2),
         "packages": {name: number for name in PACKAGES if (number := _installed(name))},
     }
+
+
+def multiplies_int8() -> bool:
+    """Whether the processor has instructions that multiply int8 (VNNI or AMX)."""
+    return not INT8_FLAGS.isdisjoint(_first_value(Path("/proc/cpuinfo"), "flags").split())
 
 
 def line(machine: dict[str, Any]) -> str:
