@@ -9,27 +9,29 @@ OWN_NODE := PATH="$(abspath $(BIN)):$$PATH"
 WEB := backend/web
 MODEL := models/inception_v3
 
-.PHONY: help setup extras run test test-long test-ray soak bench audit check-wechat lint format lock
+.PHONY: help setup parts extras run test test-long test-ray soak bench audit check-wechat lint format lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(VENV)/.installed: backend/requirements.txt pyproject.toml
-	@echo "dogsnap: installing the locked dependencies into $(VENV) (half a minute, 2 GB on disk) ..."
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v[:2] < (3, 14) else f"dogsnap needs Python 3.11 to 3.13, this is {v.major}.{v.minor}: make PYTHON=python3.11 ...")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || $(PYTHON) -m venv --without-pip --clear $(VENV)
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || $(PYTHON) -m venv --without-pip --clear $(VENV)
+
+$(VENV)/.installed: backend/requirements.txt pyproject.toml | $(BIN)/python
+	@echo "dogsnap: installing the locked dependencies into $(VENV) (half a minute, 2 GB on disk) ..."
 # What is never imported, most of TensorFlow, need not be compiled: that takes longer than to unpack it.
 	$(PIP) install --no-compile --require-hashes -r backend/requirements.txt
 	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # Needed to build the app, not to serve it.
-$(VENV)/.installed-node: $(VENV)/.installed $(WEB)/requirements.txt
+$(VENV)/.installed-node: $(WEB)/requirements.txt | $(BIN)/python
 	@echo "dogsnap: installing Node, which builds the mini program for the browser ..."
 	$(PIP) install --quiet --no-compile --require-hashes -r $(WEB)/requirements.txt
 	@touch $@
 
-$(VENV)/.installed-test: $(VENV)/.installed-node tests/requirements.txt
+$(VENV)/.installed-test: $(VENV)/.installed $(VENV)/.installed-node tests/requirements.txt
 	@echo "dogsnap: installing what the tests need ..."
 	$(PIP) install --require-hashes -r tests/requirements.txt
 	@touch $@
@@ -64,12 +66,10 @@ BUILT := $(MODEL)/.built
 # What make built before it noted checksums: 1, 2 and, where that paid, a 3 that multiplies in bfloat16.
 BUILT_BEFORE = $$(cd $(MODEL); ls -d 1 2 2>/dev/null; grep -q bf16 3/assets.extra/runtime/runtime.json 2>/dev/null && echo 3)
 # All versions come from the stored weights; what decides them is the weights and the code that exports, merges and preprocesses.
-$(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL)/*.h5) $(addprefix backend/,export/acceleration.py training/architectures.py export/saved_model.py export/freezing.py export/inspection.py export/layers.py export/merge.py export/quantization.py serving/versions/checksums.py serving/photos/preprocessing.py serving/versions/runtimes.py serving/versions/warmup.py)
+$(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL)/*.h5) $(addprefix backend/,export/acceleration.py training/architectures.py export/saved_model.py export/freezing.py export/inspection.py export/layers.py export/merge.py export/quantization.py serving/versions/checksums.py serving/photos/preprocessing.py serving/versions/runtimes.py serving/versions/warmup.py) | $(if $(EXTRAS),extras)
 	@echo "dogsnap: building the model's versions from the stored weights (half a minute) ..."
 	@rm -rf .setup
-	@$(BIN)/dogsnap export inception_v3 --from $(MODEL) --out .setup
-	@$(BIN)/dogsnap merge .setup/inception_v3/1
-	@$(BIN)/dogsnap merge --fast .setup/inception_v3/1 || echo "dogsnap: version 3, the fast one, is left out"
+	@$(BIN)/dogsnap export inception_v3 --from $(MODEL) --out .setup --merged
 	@test -d $(BUILT) || { mkdir $(BUILT); for n in $(BUILT_BEFORE); do cp $(MODEL)/$$n/$(SUMS) $(BUILT)/$$n; done; }
 	@for n in $$(ls $(BUILT)); do if cmp -s $(BUILT)/$$n $(MODEL)/$$n/$(SUMS); then rm -rf $(MODEL)/$$n; fi; rm $(BUILT)/$$n; done
 	@for n in $$(ls .setup/inception_v3); do \
@@ -78,7 +78,11 @@ $(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL
 	@touch $@
 	@rm -rf .setup
 
-setup: $(VENV)/.installed $(if $(EXTRAS),extras) $(WEB)/dist/index.html $(MODEL)/2/saved_model.pb ## environment, mini program and model versions (EXTRAS=vit,ray: also what these need; see pyproject.toml)
+# Node and the app beside TensorFlow and the versions.
+setup: ## environment, mini program and model versions (EXTRAS=vit,ray: also what these need; see pyproject.toml)
+	@$(MAKE) --no-print-directory --jobs 2 parts
+
+parts: $(VENV)/.installed $(if $(EXTRAS),extras) $(WEB)/dist/index.html $(MODEL)/2/saved_model.pb
 
 extras: $(VENV)/.installed
 	@echo "dogsnap: installing what $(EXTRAS) needs ..."

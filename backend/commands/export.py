@@ -36,7 +36,12 @@ VIT = "vit"
     type=click.IntRange(min=0),
     help="vit: waiting requests share a run of at most so many photos  [default: 0]",
 )
-def export(model: str, source: str | None, models: Path, labels: Path | None, batch: int | None) -> None:
+@click.option(
+    "--merged",
+    is_flag=True,
+    help="build the versions of `dogsnap merge` and `dogsnap merge --fast` beside it, in one process",
+)
+def export(model: str, source: str | None, models: Path, labels: Path | None, batch: int | None, merged: bool) -> None:
     """Build the next version of MODEL: from the weights that training stored, or of vit, from any ViT of KerasHub."""
     from backend.export.freezing import FreezingError
     from backend.export.saved_model import ExportError, export_stored
@@ -51,6 +56,21 @@ def export(model: str, source: str | None, models: Path, labels: Path | None, ba
     except (ExportError, FreezingError, OSError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"wrote {folder}")
+    if merged:
+        _merge(folder)
+
+
+def _merge(source: Path) -> None:
+    """The merged version, and the fast one; if that cannot be built here, a sentence says why."""
+    from backend.export.acceleration import NotFaster
+    from backend.export.merge import MergeError, Options, merge, read_description
+
+    second_pass = "second_pass" in read_description(source).get("scores", {})
+    click.echo(f"wrote {merge(source, Options(), click.echo)}")
+    try:
+        click.echo(f"wrote {merge(source, Options(fast=True, second_pass=second_pass), click.echo)}")
+    except (MergeError, NotFaster) as error:
+        click.echo(f"there is no fast version: {error}")
 
 
 def _export_vit(source: str | None, labels: Path | None, model_folder: Path, batch: int) -> Path:
