@@ -1,14 +1,19 @@
 """Switching in the room, without a server: labels, default, splits, loading, the log, and undoing, on real small versions."""
 
+import json
+import os
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
 import tiny_models
 from google.protobuf import text_format
+from waiting import wait_until
 
 from backend.errors import Aborted, DogsnapError, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from backend.serving.administration.switchboard import Switchboard, checked_who
+from backend.serving.repository import repository, switches
 from backend.serving.repository.choices import Split
 from backend.serving.repository.model import ModelSpec, State
 from backend.serving.repository.repository import Repository
@@ -16,6 +21,7 @@ from backend.serving.repository.switch_log import SwitchLog
 from backend.serving.repository.switches import CONFIGURATION, WATCHER, Label, Who
 from backend.serving.versions.model_configs import ModelConfig, configs_in_folder
 from backend.serving.versions.servable import Servable
+from backend.serving.versions.version_folders import version_folders
 
 ALICE = Who("alice", "127.0.0.1")
 LABELLED = "version_labels {{ key: 'stable' value: {stable} }} version_labels {{ key: 'canary' value: 2 }}"
@@ -563,11 +569,13 @@ def test_a_log_that_a_crash_cut_off_is_read_up_to_there(tmp_path, caplog):
     stable = Label("half", "stable")
     log.add(ALICE, stable, 1, 2)
     log.add(ALICE, stable, 2, 3)
+    log.write()
     file.write_bytes(file.read_bytes()[:-20])
     again = SwitchLog(file)
     assert [each.after for each in again.switches()] == [2]
     assert "is no switch and is skipped" in caplog.text
     again.add(ALICE, stable, 2, 7)
+    again.write()
     assert [each.after for each in SwitchLog(file).switches()] == [7, 2]
 
 
@@ -577,6 +585,51 @@ def test_a_file_that_cannot_be_written_does_not_stop_a_switch(room, made, tmp_pa
     blocked.board.label("half", "stable", 1, ALICE)
     assert blocked.answers(label="stable") == 1
     assert "is not in the file" in caplog.text
+
+
+def waits(thread: threading.Thread) -> bool:
+    thread.join(0.3)
+    return thread.is_alive()
+
+
+def test_while_the_disk_of_the_log_hangs_requests_are_answered_and_the_switch_holds(made, tmp_path):
+    file = tmp_path / "switches"
+    room = Room(made, tmp_path / "models", file).with_versions(1, 2)
+    os.mkfifo(file)  # opening it for writing waits until somebody reads
+    switching = threading.Thread(target=room.board.label, args=("half", "stable", 1, ALICE))
+    switching.start()
+    asking = threading.Thread(target=wait_until, args=(lambda: room.repository.labels("half")[0] == {"stable": 1},))
+    asking.start()
+    asking.join(30)
+    is_answered = not asking.is_alive()
+    assert waits(switching)
+    said = file.read_text()  # as long as somebody writes
+    switching.join(30)
+    assert is_answered
+    assert json.loads(said)["name"] == "stable"
+
+
+def test_while_the_disk_of_the_models_hangs_requests_are_answered(room, monkeypatch):
+    hangs, goes_on = threading.Event(), threading.Event()
+
+    def hanging(folder: Path) -> dict[int, Path]:
+        hangs.set()
+        goes_on.wait(30)
+        return version_folders(folder)
+
+    for module in (repository, switches):
+        monkeypatch.setattr(module, "version_folders", hanging, raising=False)
+    loading = threading.Thread(target=room.board.load, args=("half", 1, True, ALICE))
+    loading.start()
+    assert hangs.wait(30)
+    asking = threading.Thread(target=room.answers)
+    asking.start()
+    is_held_up = waits(asking)
+    goes_on.set()
+    for thread in (loading, asking):
+        thread.join(30)
+    assert not is_held_up
+    assert room.log()[-1] == "alice: version 1 of half: as the policy says -> loaded"
 
 
 def test_a_client_cannot_pose_as_the_server():

@@ -185,6 +185,9 @@ class EngineRepository:
 
     # -- administration ------------------------------------------------------------------------------------------------
 
+    def list_versions(self, name: str) -> NoReturn:
+        raise Unimplemented(ELSEWHERE)
+
     def switching(self, name: str) -> NoReturn:
         raise Unimplemented(ELSEWHERE)
 

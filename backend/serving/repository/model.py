@@ -96,7 +96,8 @@ class Model:
 
     Where the base path was changed, `successors` are the versions that are loaded from the new one, to answer in place of
     those of the same number; `replaced` are versions that were, and still answer what they had begun. `is_new`: no look at
-    the folders has followed the configuration yet. `removed`: it is configured no longer.
+    the folders has followed the configuration yet. `removed`: it is configured no longer. `folders`: the versions that
+    `Repository.list_versions` last saw on disk.
     """
 
     config: ModelConfig
@@ -108,6 +109,7 @@ class Model:
     choices: Choices = field(default_factory=Choices)
     is_new: bool = True
     removed: bool = False
+    folders: dict[int, Path] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

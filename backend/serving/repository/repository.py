@@ -58,6 +58,7 @@ class Repository:
         self._run_warm_up = run_warm_up
         self._models: dict[str, Model] = {}
         self._lock = threading.RLock()
+        self._nested = 0  # blocks of `switching` that the thread with the lock is in
         self._scanning = threading.Lock()
         self._scanned = threading.Condition(self._lock)
         self._watcher = Watcher(self._scan_safely, self.not_ready, self._is_loading)
@@ -163,7 +164,20 @@ class Repository:
         Raises NotFound.
         """
         with self._lock:
-            yield self._model(name)
+            self._nested += 1
+            try:
+                yield self._model(name)
+            finally:
+                self._nested -= 1
+            is_over = not self._nested
+        if is_over:
+            self.switches.write()
+
+    def list_versions(self, name: str) -> None:
+        """See which versions are on disk, without the lock: a disk that hangs holds up no request. Raises NotFound."""
+        with self._lock:
+            model = self._model(name)
+        model.folders = version_folders(Path(model.config.base_path))
 
     def scan_soon(self) -> None:
         """Have the folders looked at now, since what is wanted of them has changed."""
@@ -205,6 +219,7 @@ class Repository:
             self._configs, self._sent = source, sent
             self._configure(there, undoes)
             switch = self.switches.add(by, CONFIGURED, before, sent, undoes)
+        self.switches.write()
         self.scan_soon()
         return switch
 
@@ -281,6 +296,7 @@ class Repository:
             with self._scanned:
                 self._started = self._started or not unsettled
                 self._scanned.notify_all()
+            self.switches.write()
             if troubles:
                 raise OSError("; ".join(troubles))
 

@@ -27,22 +27,35 @@ class SwitchLog:
         self._chosen: dict[Subject, Any] = {}
         self._configured: dict[Subject, Any] = {}
         self._undone: set[int] = set()
+        self._unwritten: list[Switch] = []
+        self._writing = threading.Lock()
         for switch in _read(file) if file else ():
             self._remember(switch)
 
     def add(self, by: Who, subject: Subject, before: Any, after: Any, undoes: int | None = None) -> Switch:
-        """Put a switch down. A file that cannot be written is logged: switching matters more than its record."""
+        """Put a switch down; `write` brings it to the file."""
         with self._lock:
             number = self._switches[-1].id + 1 if self._switches else 1
             at = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
             switch = Switch(number, at, by, subject, before, after, undoes)
             self._remember(switch)
+            self._unwritten.append(switch)
             log.info("switch %d by %s %s: %s", number, by.name, by.address, switch)
-            try:
-                self._write(switch)
-            except OSError as error:
-                log.error("switch %d is not in the file: %s", number, error)
         return switch
+
+    def write(self) -> None:
+        """Bring the switches to the file that are not there yet. Call it without a lock that requests need: a disk may hang.
+
+        A file that cannot be written is logged: switching matters more than its record.
+        """
+        with self._writing:
+            with self._lock:
+                unwritten, self._unwritten = self._unwritten, []
+            for switch in unwritten:
+                try:
+                    self._append(switch)
+                except OSError as error:
+                    log.error("switch %d is not in the file: %s", switch.id, error)
 
     def switches(self, model: str = "") -> list[Switch]:
         """Those still in memory, newest first; of one model if it is named."""
@@ -76,7 +89,7 @@ class SwitchLog:
         if switch.undoes is not None:
             self._undone.add(switch.undoes)
 
-    def _write(self, switch: Switch) -> None:
+    def _append(self, switch: Switch) -> None:
         if self._file is not None:
             with self._file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(switch.to_json(), ensure_ascii=False) + "\n")

@@ -3,14 +3,13 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 from backend.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
 from backend.serving.repository.choices import Split
 from backend.serving.repository.model import Model
 from backend.serving.versions.model_configs import from_json
-from backend.serving.versions.version_folders import MAX_INT64, aspired_versions, version_folders
+from backend.serving.versions.version_folders import MAX_INT64, aspired_versions
 
 
 @dataclass(frozen=True)
@@ -273,9 +272,17 @@ class Load(ModelSubject):
         else:
             model.choices.loads[int(self.name)] = value
 
+    def switch(self, repository: Any, value: bool | None, by: Who) -> Switch | None:
+        repository.list_versions(self.model)
+        return super().switch(repository, value, by)
+
+    def undo(self, repository: Any, switch: Switch, by: Who) -> Switch | None:
+        repository.list_versions(self.model)
+        return super().undo(repository, switch, by)
+
     def check(self, model: Model, value: bool | None) -> None:
         version = int(self.name)
-        if version not in {*model.versions, *version_folders(Path(model.config.base_path))}:
+        if version not in {*model.versions, *model.folders}:
             raise NotFound(f"{model.name} has no version {version}; its versions: {_numbers(model.versions)}")
         self.check_undo(model, value)
 
@@ -296,8 +303,7 @@ class Load(ModelSubject):
         """Without a choice the policy decides, which may mean unloading."""
         if value is not None:
             return not value
-        folders = version_folders(Path(model.config.base_path))
-        return int(self.name) not in aspired_versions(model.config.model_version_policy, folders)
+        return int(self.name) not in aspired_versions(model.config.model_version_policy, model.folders)
 
 
 class Configuration(Subject):
