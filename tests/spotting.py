@@ -10,7 +10,7 @@ from exported import DESCRIPTION, LABELS, SIZE, png
 
 from backend.export.merge import Options, merge
 from backend.export.saved_model import export_classifier
-from backend.export.second_pass import SecondPass
+from backend.training.second_pass import SecondPass
 
 PASS = SecondPass(margin=0.1, largest=0.5, weight=0.75, sharpness=1.0)
 COLOURS = {"red hound": (230, 40, 40), "green terrier": (40, 230, 40), "blue spaniel": (40, 40, 230)}

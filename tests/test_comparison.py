@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from exported import LABELS, export, network, photos
 
 from backend.cli import main
+from backend.export.comparison import compare, photo_files
 from backend.export.merge import Options, merge
-from backend.training.comparison import compare, photo_files
 from backend.training.scoring import ExportedVersion
 
 
@@ -53,7 +53,10 @@ def test_the_merged_version_agrees_with_its_source(versions, data) -> None:
 def test_versions_that_differ_are_said_to_differ(versions, data) -> None:
     files = photo_files(data, 100)
     result = compare(versions[0], versions[2], files)
-    answers = [np.concatenate([v.answer([file.read_bytes()])[0] for file in files]) for v in (versions[0], versions[2])]
+    answers = [
+        np.concatenate([v.answer([file.read_bytes()])["prediction"] for file in files])
+        for v in (versions[0], versions[2])
+    ]
     assert result.agreement == (answers[0].argmax(1) == answers[1].argmax(1)).mean() < 1
     assert result.mean_difference == pytest.approx(np.abs(answers[0] - answers[1]).mean())
 
@@ -65,7 +68,7 @@ def test_the_photos_that_differ_are_listed_with_both_answers_and_the_right_one(v
     names = {label["id"]: label["name"] for label in LABELS}
     for each in result.differing:
         for place, version in enumerate((versions[0], versions[2])):
-            answer = version.answer([each.photo.read_bytes()])[0][0]
+            answer = version.answer([each.photo.read_bytes()])["prediction"][0]
             assert each.names[place] == LABELS[answer.argmax()]["name"]
             assert each.probabilities[place] == pytest.approx(answer.max(), abs=1e-6)
         assert each.right == names.get(each.photo.parent.name.split("-")[0], "")
@@ -79,7 +82,7 @@ def test_accuracy_counts_the_photos_whose_folder_names_a_class(versions, data) -
     labelled = [file for file in files if file.parent.name != "others"]
     ids = [label["id"] for label in LABELS]
     for version, accuracy in zip((versions[0], versions[2]), result.accuracy, strict=True):
-        best = [int(version.answer([file.read_bytes()])[0].argmax()) for file in labelled]
+        best = [int(version.answer([file.read_bytes()])["prediction"].argmax()) for file in labelled]
         right = [ids[place] == file.parent.name.split("-")[0] for place, file in zip(best, labelled, strict=True)]
         assert accuracy == pytest.approx(np.mean(right))
     assert result.labelled == 12

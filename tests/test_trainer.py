@@ -18,8 +18,8 @@ from backend.training.architectures import (
     STORED_WEIGHTS,
     backbone_of,
     inception_v3,
-    load_imagenet_weights,
     load_stored_weights,
+    load_trained_weights,
 )
 from backend.training.augmentation import mixing
 from backend.training.recipes import RECIPES, Stage
@@ -54,13 +54,8 @@ class Run:
 
 
 def _starting_weights(folder: Path) -> Path:
-    """Random weights with a hole at the start of one kernel, as a file that stands in for ImageNet's."""
-    backbone = backbone_of(tiny(3, SIZE))
-    kernel = next(w for w in backbone.weights if w.name == "kernel" and w.shape[0] == 3)
-    holed = kernel.numpy().reshape(-1)
-    holed[: holed.size // 2] = 0
-    kernel.assign(holed.reshape(kernel.shape))
-    backbone.save_weights(folder / "start.weights.h5")
+    """Random weights of a whole network."""
+    tiny(3, SIZE).save_weights(folder / "start.weights.h5")
     return folder / "start.weights.h5"
 
 
@@ -90,13 +85,13 @@ def _loss(model: keras.Model, run: Run) -> float:
 
 def test_the_loss_falls(run: Run) -> None:
     start = tiny(3, SIZE)
-    load_imagenet_weights(start, str(run.starting))
+    load_trained_weights(start, run.starting)
     assert _loss(run.model, run) < 0.5 * _loss(start, run)
 
 
 def test_no_tensor_of_the_backbone_stays_as_it_came(run: Run) -> None:
     start = tiny(3, SIZE)
-    load_imagenet_weights(start, str(run.starting))
+    load_trained_weights(start, run.starting)
     came = backbone_of(start).weights
     went = backbone_of(run.model).weights
     same = [a.path for a, b in zip(came, went, strict=True) if np.array_equal(a.numpy(), b.numpy())]
@@ -170,22 +165,9 @@ def test_wrong_weights_are_one_sentence(run: Run, tmp_path: Path) -> None:
     (tmp_path / "wrong.weights.h5").write_bytes(b"not hdf5")
     model = tiny(3, SIZE)
     with pytest.raises(ValueError, match="does not fit the network"):
-        load_imagenet_weights(model, str(tmp_path / "wrong.weights.h5"))
+        load_trained_weights(model, tmp_path / "wrong.weights.h5")
     with pytest.raises(FileNotFoundError, match="does not exist"):
-        load_imagenet_weights(model, str(tmp_path / "none.weights.h5"))
-
-
-def test_a_hole_in_a_kernel_is_filled_and_the_rest_stays(run: Run) -> None:
-    plain, filled = tiny(3, SIZE), tiny(3, SIZE)
-    backbone_of(plain).load_weights(run.starting)
-    load_imagenet_weights(filled, str(run.starting))
-    pairs = zip(backbone_of(plain).weights, backbone_of(filled).weights, strict=True)
-    changed = [(a.numpy().ravel(), b.numpy().ravel()) for a, b in pairs if not np.array_equal(a.numpy(), b.numpy())]
-    assert len(changed) == 1
-    holed, full = changed[0]
-    half = holed.size // 2
-    assert np.count_nonzero(full) == full.size
-    np.testing.assert_array_equal(full[half:], holed[half:])
+        load_trained_weights(model, tmp_path / "none.weights.h5")
 
 
 def test_what_is_stored_loads_again_with_the_same_answers_and_describes_itself(run: Run, tmp_path: Path) -> None:
@@ -237,7 +219,7 @@ def test_an_interrupted_stage_goes_on_from_its_newest_whole_checkpoint(
     arguments = (recipe, run.training, run.validation, 3, str(run.starting), work, print)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trainer, "_callbacks", lambda *given: [*callbacks(*given), StopAfter()])
-        patch.setattr(trainer, "training_batches", lambda *given: seen.append(given[-1]) or batches(*given))
+        patch.setattr(trainer, "training_batches", lambda *given: seen.append(given[4]) or batches(*given))
         with pytest.raises(Stopped):
             trainer.train(*arguments)
         if torn:
@@ -246,7 +228,12 @@ def test_an_interrupted_stage_goes_on_from_its_newest_whole_checkpoint(
         trainer.train(*arguments)
     assert begun[:3] == [(0, 0), (1, 15), (2, 30)]
     assert begun[3] == (resumes_at, 15 * resumes_at), f"went on at {begun[3]}, not where it stopped: {begun}"
-    assert sorted(path.name for path in work.iterdir()) == ["all.weights.h5", "head.weights.h5", "run.json"]
+    assert sorted(path.name for path in work.iterdir()) == [
+        "all.weights.h5",
+        "head.weights.h5",
+        "run.json",
+        "teacher.npy",
+    ]
     if torn != "latest.weights.h5":
         assert seen[-1] == 15 * resumes_at * RECIPE.batch
 
@@ -267,9 +254,9 @@ def test_the_real_network_has_breed_and_dog_logits_and_holds_its_lower_blocks_wh
     answer = model(np.zeros((2, 75, 75, 3), np.float32))
     assert answer["breeds"].shape == (2, 120)
     assert answer["dog"].shape == (2, 1)
-    everything = len(trainer.breed_learner(model, Stage("all", None, 1, 0.1)).trainable_weights)
-    upper = len(trainer.breed_learner(model, Stage("upper", "mixed8", 1, 0.1)).trainable_weights)
-    assert (everything, upper) == (190, 38)
+    everything = len(trainer.learner_of(model, Stage("all", None, 1, 0.1)).trainable_weights)
+    upper = len(trainer.learner_of(model, Stage("upper", "mixed8", 1, 0.1)).trainable_weights)
+    assert (everything, upper) == (197, 45)
 
 
 def test_the_plainer_the_breed_the_more_a_photo_shows_a_dog() -> None:
@@ -282,10 +269,11 @@ def test_the_plainer_the_breed_the_more_a_photo_shows_a_dog() -> None:
 
 def test_batch_statistics_stay_as_they_are_while_the_weights_learn() -> None:
     model = tiny(3, SIZE)
-    learner = trainer.breed_learner(model, Stage("all", None, 1, 0.1))
-    learner.compile(keras.optimizers.SGD(0.1), keras.losses.CategoricalCrossentropy(from_logits=True))
+    learner = trainer.learner_of(model, Stage("all", None, 1, 0.1))
+    learner.compile(keras.optimizers.SGD(0.1), {"breeds": keras.losses.CategoricalCrossentropy(from_logits=True)})
     before = {w.path: w.numpy() for w in backbone_of(model).weights}
-    learner.fit(np.random.default_rng(1).uniform(size=(8, *SIZE, 3)), np.eye(3)[[0, 1, 2, 0, 1, 2, 0, 1]], verbose=0)
+    target = {"breeds": np.eye(3)[[0, 1, 2, 0, 1, 2, 0, 1]]}
+    learner.fit(np.random.default_rng(1).uniform(size=(8, *SIZE, 3)), target, verbose=0)
     changed = {
         w.path.split("/")[-1] for w in backbone_of(model).weights if not np.array_equal(before[w.path], w.numpy())
     }

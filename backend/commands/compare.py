@@ -10,7 +10,7 @@ import click
 from backend.commands.helpers.arguments import PATH, json_option, list_option
 
 if TYPE_CHECKING:  # importing it takes seconds
-    from backend.training.comparison import Comparison
+    from backend.export.comparison import Comparison
 
 
 @click.command()
@@ -57,8 +57,8 @@ def compare(
     Reports agreement, difference of the probabilities, accuracy if the folders name the breeds, and time; lists the photos with
     different top classes.
     """
-    from backend.training.comparison import compare as measure
-    from backend.training.comparison import photo_files
+    from backend.export.comparison import compare as measure
+    from backend.export.comparison import photo_files
     from backend.training.scoring import ExportedVersion
 
     try:

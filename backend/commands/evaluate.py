@@ -61,7 +61,8 @@ def _evaluate(
     labels, decision = exported.description["labels"], exported.description["decision"]
     examples = _examples(data, list_name, labels, limit)
     breeds = np.array([example.breed for example in examples])
-    probabilities, dog = scoring.answers(exported, [example.path for example in examples])
+    answers = scoring.answers(exported, [example.path for example in examples])
+    probabilities, dog = answers["prediction"], answers["dog"]
     scores = evaluation.report(probabilities, breeds, labels, decision["confident_threshold"])
     scores["dogs"] = evaluation.dog_report(dog, decision["dog_threshold"], shows_dog=True)
     click.echo(f"{version} on {len(examples)} photos of {data}\n{evaluation.as_text(scores)}")
@@ -72,9 +73,15 @@ def _evaluate(
         click.echo(levels.as_text(scores["levels"]))
     if other_dogs:
         scores["other_dogs"] = _other_dogs(exported, claimed, other_dogs)
+    if "box" in answers and any(example.box for example in examples):
+        scores["boxes"] = evaluation.box_report(answers["box"], [example.box for example in examples])
+        click.echo(
+            f"box                         overlap {scores['boxes']['mean_overlap']:.3f}, more than a half "
+            f"{scores['boxes']['over_half']:.2%} of {scores['boxes']['photos']}"
+        )
     if not_dogs:
         others = dataset.readable_photos(dataset.every_second_photo(not_dogs, 1), click.echo)
-        _, dog = scoring.answers(exported, others)
+        dog = scoring.answers(exported, others)["dog"]
         scores["not_dogs"] = evaluation.dog_report(dog, decision["dog_threshold"], shows_dog=False)
         click.echo(
             f"called no dog               {scores['not_dogs']['called_no_dog']:.2%} of {len(dog)} photos without one"
@@ -94,7 +101,7 @@ def _other_dogs(exported: Any, claimed: Any, folder: Path) -> dict:
     if claimed is None:
         raise ValueError(f"--other-dogs: {exported.path} has no levels that could tell a breed unknown")
     photos = dataset.readable_photos(dataset.photos_below(folder), click.echo)
-    probabilities, _ = scoring.answers(exported, photos)
+    probabilities = scoring.answers(exported, photos)["prediction"]
     scores = levels.report_unknown(
         claimed, probabilities, [photo.parent.name for photo in photos], exported.description["labels"]
     )
@@ -108,9 +115,14 @@ def _examples(data: Path, list_name: str, labels: list[dict], limit: int | None)
     # A list that is named must exist; without the default one, all photos of the folder are used.
     named = click.get_current_context().get_parameter_source("list_name") is ParameterSource.COMMANDLINE
     listed = named or (data / f"{list_name}.txt").is_file()
-    examples = dataset.read_list(data, list_name) if listed else dataset.read_folders(data, labels)
+    if not listed and (data / dataset.INDEX).is_file():
+        examples = dataset.read_index(data, labels)
+    else:
+        examples = dataset.read_list(data, list_name) if listed else dataset.read_folders(data, labels)
     if listed:
         dataset.check_folders(dataset.breed_folders(data), labels)
+    if (data / dataset.BOXES).is_file():
+        examples = dataset.with_boxes(examples, data, data, click.echo)
     examples = dataset.readable(examples, click.echo)
     step = max(1, -(-len(examples) // limit)) if limit else 1
     return examples[::step]

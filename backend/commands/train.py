@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,10 +26,16 @@ def work_option(name: str) -> Callable:
     help="Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt",
 )
 @click.option(
+    "--frames",
+    type=PATH,
+    help="whole pictures that the photos were cut from: images/ and boxes.tsv; the official data set's Annotation folder in DATA "
+    "does as well",
+)
+@click.option(
     "--weights",
     default="imagenet",
     show_default=True,
-    help="`imagenet` (fetched by Keras) or a .weights.h5 file of the backbone",
+    help="`imagenet` (fetched by Keras) or a .weights.h5 file of a whole network, like models/inception_v3/float16.weights.h5",
 )
 @click.option(
     "--recipe", "recipe_name", default="inception_v3", show_default=True, help="a recipe of training/recipes.py"
@@ -50,13 +57,13 @@ def work_option(name: str) -> Callable:
 @precision_option
 def train(
     data: Path | None,
+    frames: Path | None,
     weights: str,
     recipe_name: str,
     not_dogs: Path | None,
     out: Path,
     work: Path | None,
-    breeds: Path,
-    precision: str,
+    **named: Any,
 ) -> None:
     """Train a network for the breeds in DATA; interrupted, the same command goes on from the newest checkpoint.
 
@@ -76,16 +83,17 @@ def train(
     recipe = RECIPES[recipe_name]
     try:
         folders = dataset.breed_folders(data)
-        labels = dataset.labels_of(folders, breeds)
+        labels = dataset.labels_of(folders, named["breeds"])
         listed = dataset.read_list(data, "train_list")
         # Cut before the unreadable ones go: a photo lost or repaired between two sittings moves no other one across the cut.
         parts = dataset.split_validation(listed, recipe.validation_per_breed, recipe.seed)
-        fitted, validation = (dataset.readable(part, click.echo) for part in parts)
+        boxed = (dataset.with_boxes(part, data, frames, click.echo) for part in parts)
+        fitted, validation = (dataset.readable(part, click.echo) for part in boxed)
         dataset.check_taught(folders, fitted)
-        trainer.use_precision(precision)
+        trainer.use_precision(named["precision"])
         work = work or WORK / recipe_name
         no_dogs = dataset.readable_photos(dataset.every_second_photo(not_dogs, 0), click.echo) if not_dogs else []
-        model = trainer.train(recipe, fitted, validation, len(labels), weights, work, click.echo, no_dogs)
+        model = trainer.train(recipe, fitted, validation, len(labels), weights, work, click.echo)
         scores = artefacts.finish(model, recipe, labels, fitted, validation, no_dogs, out, click.echo)
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error).splitlines()[0]) from error

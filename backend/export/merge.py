@@ -21,18 +21,18 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from backend.export import detector_outputs, layers, second_pass, value_ranges
+from backend.export import detector_outputs, layers, value_ranges
 from backend.export.acceleration import Acceleration, NotFaster, Steps, takes_images_of_one_size
 from backend.export.freezing import FrozenGraph, freeze, load_signatures
 from backend.export.inspection import input_specs
 from backend.export.quantization import Ranges
 from backend.export.saved_model import INT8_RANGES, write_version
-from backend.export.second_pass import SecondPass
-from backend.serving.photos.preprocessing import decode_base64
+from backend.serving.photos.preprocessing import decode_base64, windows_to_images
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE
 from backend.serving.versions.description import DESCRIPTION_FILE, check
 from backend.serving.versions.labels import WITHOUT_THRESHOLDS
 from backend.serving.versions.runtimes import ROWS, SECOND, IncompatibleNetwork
+from backend.training.second_pass import NEEDED, SecondPass
 
 Function = tf.types.experimental.ConcreteFunction
 Tensors = dict[str, tf.Tensor]
@@ -184,10 +184,8 @@ def _second_pass(options: Options, description: Mapping, outputs: Mapping) -> Se
     """The parameters of the second pass from the source's description, if asked for. Raises MergeError if there are none."""
     if not options.second_pass:
         return None
-    if missing := [name for name in second_pass.NEEDED if name not in outputs]:
-        raise MergeError(
-            f"--second-pass needs a network that gives {', '.join(second_pass.NEEDED)}; missing: {', '.join(missing)}"
-        )
+    if missing := [name for name in NEEDED if name not in outputs]:
+        raise MergeError(f"--second-pass needs a network that gives {', '.join(NEEDED)}; missing: {', '.join(missing)}")
     stated = description.get("scores", {}).get("second_pass")
     if stated is None:
         raise MergeError(
@@ -508,11 +506,27 @@ class Merger:
         """The signature's input and the boxes -> the images of the second pass and the photos' indices."""
 
         def again(**inputs: tf.Tensor) -> Tensors:
-            images, rows = self.second_pass.images(decode(inputs[alias]), inputs["box"], self.wanted)
+            images, rows = self._second_images(decode(inputs[alias]), inputs["box"])
             return {self.place.input: images, ROWS: rows}
 
         specs = {alias: tf.TensorSpec((None,), tf.string, alias), "box": tf.TensorSpec((None, 4), tf.float32, "box")}
         return tf.function(again, autograph=False).get_concrete_function(**specs)
+
+    def _second_images(self, contents: tf.Tensor, boxes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Photos string (n,) and boxes (n, 4) -> the network's input in the second pass (m, ...), the photos' indices (m,)."""
+        windows = self.second_pass.windows(boxes)
+        rows = self.second_pass.rows(windows)
+        images = windows_to_images(tf.gather(contents, rows), tf.gather(windows, rows), self.wanted.size)
+        return layers.fit(images, self.wanted), rows
+
+    def _after_second_pass(self, first: Tensors, contents: tf.Tensor) -> Tensors:
+        """The network's answers after both passes; `first`: to the whole photos `contents`."""
+        images, rows = self._second_images(contents, first["box"])
+        return tf.cond(
+            tf.size(rows) > 0,
+            lambda: self.second_pass.combined(first, self.network(images), rows),
+            lambda: dict(first),
+        )
 
     def _combined(self) -> Function:
         """The network's outputs in both passes -> the combined ones."""
@@ -609,7 +623,7 @@ class Merger:
                 return answer(self.network(images, **inputs))
             answers = layers.never_empty(self.network, images)
             if self.second_pass:
-                answers = self.second_pass.answers(self.network, answers, contents, self.wanted)
+                answers = self._after_second_pass(answers, contents)
             return answer(answers)
 
         specs = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in self.further_inputs.items()}

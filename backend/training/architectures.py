@@ -1,6 +1,7 @@
 """The networks as Keras models (image in, logits or image out), and reading and writing their weights."""
 
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import keras
 import numpy as np
 
 from backend.files import replacing
-from backend.training.mending import fill_holes
+from backend.training import boxes
 
 STORED_WEIGHTS = "float16.weights.h5"
+BOX_FILTERS = 128
 
 
 class StoredStatistics(keras.layers.Layer):
@@ -31,6 +33,27 @@ class StoredStatistics(keras.layers.Layer):
         return self.network(image, training=False)
 
 
+class AttentionPooling(keras.layers.Layer):
+    """Maps (n, h, w, channels) -> features float32 (n, channels): their mean, weighted by a softmax over the places.
+
+    The weights are a learned linear function of the maps, zero at the start: then it is the plain mean.
+    """
+
+    def build(self, shape) -> None:
+        """One number per channel."""
+        self.kernel = self.add_weight(shape=(shape[-1], 1), initializer="zeros", name="kernel")
+
+    def call(self, maps):
+        """Pool in float32."""
+        places = keras.ops.reshape(keras.ops.cast(maps, "float32"), (keras.ops.shape(maps)[0], -1, maps.shape[-1]))
+        logits = keras.ops.matmul(places, self.kernel)
+        shares = keras.ops.exp(
+            logits - keras.ops.max(logits, axis=1, keepdims=True)
+        )  # Keras warns of a softmax over one place
+        shares = shares / keras.ops.sum(shares, axis=1, keepdims=True)
+        return keras.ops.sum(shares * places, axis=1)
+
+
 def to_backbone_range(image):
     """Images in [0, 1] -> in [-1, 1], what the backbone takes (Keras Applications' `preprocess_input` of Inception v3)."""
     return image * 2.0 - 1.0
@@ -40,14 +63,33 @@ def inception_v3(classes: int, size: tuple[int, int] = (299, 299), dropout: floa
     """Inception v3 (Szegedy et al., 2015, as in Keras Applications) with a head for breeds and one for "is this a dog".
 
     Input: `image` float32 (n, height, width, 3) in [0, 1].
-    Output: {"breeds": (n, classes), "dog": (n, 1)}, float32 logits.
+    Output, float32: "breeds" (n, classes) and "dog" (n, 1), logits; "box" (n, 4), where the dog is; "cells" (n, h', w', 5),
+    what the box is made of: see `boxes.py`.
     """
     image = keras.Input((*size, 3), name="image")
     scaled = keras.layers.Rescaling(2.0, offset=-1.0, name="to_inception_range")(image)
     network = keras.applications.InceptionV3(weights=None, include_top=False, input_shape=(*size, 3))
     maps = StoredStatistics(network, name="backbone")(scaled)
-    features = keras.layers.GlobalAveragePooling2D(name="features", dtype="float32")(maps)
-    return keras.Model(image, heads(features, classes, dropout), name="inception_v3")
+    features = AttentionPooling(name="features", dtype="float32")(maps)
+    outputs = heads(features, classes, dropout) | box_head(maps, size)
+    return keras.Model(image, outputs, name="inception_v3")
+
+
+def box_head(maps: keras.KerasTensor, size: tuple[int, int]) -> dict[str, keras.KerasTensor]:
+    """Maps (n, h', w', channels) of images of `size` -> {"cells": (n, h', w', 5), "box": (n, 4)}, float32."""
+    x = keras.layers.Conv2D(BOX_FILTERS, 1, activation="relu", name="box_channels")(maps)
+    x = keras.layers.Conv2D(BOX_FILTERS, 3, padding="same", activation="relu", name="box_surroundings")(x)
+    cells = keras.layers.Conv2D(boxes.CELL_NUMBERS, 1, name="cells", dtype="float32")(x)
+    return {"cells": cells, "box": boxes.CellBoxes(cell_centres(size), name="box", dtype="float32")(cells)}
+
+
+def cell_centres(size: tuple[int, int]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Where the cells of Inception v3's last maps have their centres: of rows and columns, fractions of the picture.
+
+    Its strides multiply to 32 pixels; the convolutions without padding move the first centre to pixel 37.
+    """
+    rows, columns = (tuple((37 + 32 * place) / side for place in range((side - 43) // 32)) for side in size)
+    return rows, columns
 
 
 def heads(features: keras.KerasTensor, classes: int, dropout: float) -> dict[str, keras.KerasTensor]:
@@ -134,18 +176,10 @@ def backbone_of(model: keras.Model) -> keras.Model:
     return model.get_layer("backbone").network
 
 
-def load_imagenet_weights(model: keras.Model, weights: str) -> list[keras.layers.Layer]:
-    """Load ImageNet weights into the backbone: `imagenet` downloads them by Keras Applications, anything else is a file.
-
-    A file may be incomplete (kernels with a run of zeros at the start): `mending.fill_holes` fills them, and their layers are
-    returned. Raises OSError or ValueError, in one sentence, when they cannot be fetched or the file does not fit.
-    """
+def load_imagenet_weights(model: keras.Model) -> None:
+    """Load the ImageNet weights of Keras Applications into the backbone. Raises OSError when they cannot be fetched."""
     backbone = backbone_of(model)
-    if weights == "imagenet":
-        backbone.set_weights(_fetched_imagenet_weights(backbone.input_shape[1:]))
-        return []
-    _load_weights_file(backbone, Path(weights))
-    return fill_holes(backbone)
+    backbone.set_weights(_fetched_imagenet_weights(backbone.input_shape[1:]))
 
 
 def _fetched_imagenet_weights(shape: tuple[int, int, int]) -> list[np.ndarray]:
@@ -155,11 +189,29 @@ def _fetched_imagenet_weights(shape: tuple[int, int, int]) -> list[np.ndarray]:
         raise OSError(f"Keras could not fetch the ImageNet weights ({error}); give --weights FILE") from error
 
 
-def _load_weights_file(model: keras.Model, path: Path) -> None:
+def load_trained_weights(model: keras.Model, path: Path) -> None:
+    """Fill the whole network from a file of `save_stored_weights`; one that was written before networks told boxes fits as well.
+
+    The layers that it lacks stay as they are. Raises OSError or ValueError, in one sentence.
+    """
+    _load_weights_file(model, path, lacking=_lacks_boxes(path))
+
+
+def _lacks_boxes(path: Path) -> bool:
+    if not h5py.is_hdf5(path):
+        return False
+    with h5py.File(path) as file:
+        return "global_average_pooling2d" in file.get("layers", ())
+
+
+def _load_weights_file(model: keras.Model, path: Path, lacking: bool = False) -> None:
     if not path.is_file():
         raise FileNotFoundError(f"weights file {path} does not exist; give a .weights.h5 file, or `imagenet`")
     try:
-        model.load_weights(path)
+        with warnings.catch_warnings(
+            action="ignore" if lacking else "default"
+        ):  # Keras names every layer it leaves out
+            model.load_weights(path, skip_mismatch=lacking)
     except (ValueError, OSError, KeyError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"weights file {path} does not fit the network {model.name}: {reason}") from error

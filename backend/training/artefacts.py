@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from backend.files import replacing
 from backend.serving.photos.preprocessing import decode
-from backend.training import evaluation, levels
+from backend.training import evaluation, levels, second_pass, windows
 from backend.training.architectures import (
     ARCHITECTURES,
     STORED_WEIGHTS,
@@ -22,11 +22,13 @@ from backend.training.architectures import (
     save_stored_weights,
 )
 from backend.training.augmentation import paste
+from backend.training.boxes import BoxLoss
 from backend.training.dataset import Example
 from backend.training.recipes import Recipe
-from backend.training.trainer import photo_files, plain_batches, training_batches
+from backend.training.trainer import BOX_LAYERS, photo_files, plain_batches, training_batches, with_whole_pictures
 
 # Views per photo, to balance 12,000 photos of dogs against some hundred others.
+BOX_VIEWS, BOX_EPOCHS, BOX_BATCH, BOX_RATE = 3000, 12, 64, 7e-4
 DOG_VIEWS, PASTED_VIEWS, NO_DOG_VIEWS = 0.12, 0.1, 6.0
 
 
@@ -46,12 +48,15 @@ def finish(
     Raises OSError when the disk is full; files of an earlier training stay whole until the new ones are.
     """
     others = fit_dog_head(model, recipe, training, no_dogs, report) if no_dogs else np.zeros(0)
+    if any(example.box for example in training) and "cells" in model.output:
+        fit_box_head(model, recipe, training, report)
+    validation = with_whole_pictures(validation)
     report(f"calibrating on {len(validation)} validation photos")
     breeds, logits, dog = raw_answers(model, validation, recipe)
     calibration = evaluation.calibrate(logits, breeds, dog, others)
     probabilities = evaluation.softmax(logits / calibration.temperature)
-    crops = np.zeros(len(breeds), bool)  # none of them is a whole picture
-    claims = levels.fit(probabilities, breeds, crops, labels)
+    whole = np.array([example.is_whole for example in validation])
+    claims = levels.fit(probabilities, breeds, whole, labels)
     validated = evaluation.report(probabilities, breeds, labels, claims["confident_threshold"])
     out.mkdir(parents=True, exist_ok=True)
     # Weights and their thresholds are replaced together, after everything is measured.
@@ -63,6 +68,9 @@ def finish(
             "validation": validated,
             "float16": evaluation.cost_of_storing(probabilities, stored, breeds),
         }
+        if "box" in model.output:
+            report("choosing the second pass")
+            scores["second_pass"] = second_pass.choose(model, validation, others, scores["calibration"], labels)
     write_descriptions(recipe, labels, scores, out)
     return scores
 
@@ -103,6 +111,48 @@ def fit_dog_head(
     breeds = np.zeros((len(others), len(bias)))
     breeds[plain_places] = plain @ weights + bias
     return np.asarray(dog_logit(unseen, breeds))[:, 0]
+
+
+def fit_box_head(model: keras.Model, recipe: Recipe, training: list[Example], report: Callable[[str], None]) -> None:
+    """Train the box layers of `model` by Adam on maps of views whose box is known; they start from what they are."""
+    maps, boxes = _maps(model, recipe, [example for example in training if example.box])
+    report(f"box: {len(maps)} views")
+    head = _head_like(model, maps.shape[1:])
+    rate = keras.optimizers.schedules.CosineDecay(BOX_RATE, max(1, BOX_EPOCHS * len(maps) // BOX_BATCH), alpha=0.02)
+    head.compile(keras.optimizers.Adam(rate), BoxLoss(model.get_layer("box").centres))
+    batches = tf.data.Dataset.from_tensor_slices((maps, boxes)).shuffle(len(maps), seed=recipe.seed).batch(BOX_BATCH)
+    history = head.fit(batches.map(lambda each, box: (tf.cast(each, tf.float32), box)), epochs=BOX_EPOCHS, verbose=0)
+    for name in BOX_LAYERS:
+        model.get_layer(name).set_weights(head.get_layer(name).get_weights())
+    report(f"box: loss {history.history['loss'][0]:.3f} to {history.history['loss'][-1]:.3f}")
+
+
+def _maps(model: keras.Model, recipe: Recipe, examples: list[Example]) -> tuple[np.ndarray, np.ndarray]:
+    """Feature maps float16 (n, h, w, channels) of views, and their boxes with a 1 behind, (n, 5)."""
+    views = windows.files(examples).shuffle(len(examples), seed=recipe.seed).repeat()
+    views = views.map(
+        lambda path, frame, box, *_: windows.view(windows.load(path, frame, box), recipe.size, plain=True),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+    backbone = keras.Model(model.input, model.get_layer("backbone").output)
+    maps, boxes = [], []
+    for view in views.batch(recipe.batch).take(max(1, BOX_VIEWS // recipe.batch)).prefetch(2):
+        maps.append(backbone.predict_on_batch(view.image).astype(np.float16))
+        boxes.append(np.concatenate([view.box, view.known[:, np.newaxis]], axis=1))
+    return np.concatenate(maps), np.concatenate(boxes)
+
+
+def _head_like(model: keras.Model, shape: tuple[int, ...]) -> keras.Model:
+    """The box layers alone, in float32, with the model's weights."""
+    image = keras.Input(shape)
+    x = image
+    for name in BOX_LAYERS:
+        layer = model.get_layer(name)
+        x = type(layer).from_config({**layer.get_config(), "dtype": "float32"})(x)
+    head = keras.Model(image, x)
+    for name in BOX_LAYERS:
+        head.get_layer(name).set_weights(model.get_layer(name).get_weights())
+    return head
 
 
 def _fit_logistic(positive: np.ndarray, negative: np.ndarray) -> list[np.ndarray]:

@@ -6,7 +6,7 @@ decodes nothing.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import keras
 import tensorflow as tf
@@ -29,9 +29,9 @@ def augment(image: tf.Tensor, size: tuple[int, int], strength: float = 1.0) -> t
     `strength` in [0, 1] scales how far framing and sharpness may change and how often; light and mirroring stay as they are.
     """
     view = _frame(tf.image.convert_image_dtype(image, tf.float32), size, strength)
-    view = _sometimes(THUMBNAIL_SHARE * strength, _blur, view)
-    view = tf.clip_by_value(_light(view), 0.0, 1.0)
-    view = _sometimes(JPEG_SHARE * strength, _compress, view)
+    view = sometimes(THUMBNAIL_SHARE * strength, blur, view)
+    view = tf.clip_by_value(light(view), 0.0, 1.0)
+    view = sometimes(JPEG_SHARE * strength, compress, view)
     return tf.ensure_shape(view, (*size, 3))
 
 
@@ -49,7 +49,7 @@ def paste(dog: tf.Tensor, scene: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     figure = tf.image.pad_to_bounding_box(resize(dog, inner), *place)
     mask = tf.image.pad_to_bounding_box(tf.ones((inner[0], inner[1], 1)), *place)
     view = tf.ensure_shape(ground * (1 - mask) + figure * mask, (*size, 3))
-    return tf.clip_by_value(_light(view), 0.0, 1.0)
+    return tf.clip_by_value(light(view), 0.0, 1.0)
 
 
 def mixing(mix_up: float, cut_mix: float) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
@@ -63,7 +63,7 @@ def mixing(mix_up: float, cut_mix: float) -> Callable[[tf.Tensor, tf.Tensor], tu
     window = keras.layers.CutMix((CUT_MIX_ALPHA, CUT_MIX_ALPHA), dtype="float32")
 
     def mix(images: tf.Tensor, breeds: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        draw, batch = _uniform(0, 1), {"images": images, "labels": breeds}
+        draw, batch = uniform(0, 1), {"images": images, "labels": breeds}
         ways = [(draw < mix_up, lambda: blend(batch)), (draw < mix_up + cut_mix, lambda: window(batch))]
         mixed = tf.case(ways, default=lambda: batch)
         return mixed["images"], mixed["labels"]
@@ -71,22 +71,22 @@ def mixing(mix_up: float, cut_mix: float) -> Callable[[tf.Tensor, tf.Tensor], tu
     return mix
 
 
-def _uniform(low: float, high: float) -> tf.Tensor:
+def uniform(low: float, high: float) -> tf.Tensor:
     return tf.random.uniform((), low, high)
 
 
-def _sometimes(share: float, change, view: tf.Tensor) -> tf.Tensor:
-    return tf.cond(_uniform(0, 1) < share, lambda: change(view), lambda: view)
+def sometimes(share: float, change, view: tf.Tensor) -> tf.Tensor:
+    return tf.cond(uniform(0, 1) < share, lambda: change(view), lambda: view)
 
 
 def _frame(image: tf.Tensor, size: tuple[int, int], strength: float) -> tf.Tensor:
     """Crop or zoom out, stretch, rotate, mirror and shift, in one bilinear sampling of the photo."""
-    draw = _uniform(0, 1)
-    crop = tf.sqrt(_uniform(1.0 - (1.0 - SMALLEST_CROP) * strength, 1.0))
-    far = tf.exp(_uniform(0.0, math.log(FARTHEST) * strength))
+    draw = uniform(0, 1)
+    crop = tf.sqrt(uniform(1.0 - (1.0 - SMALLEST_CROP) * strength, 1.0))
+    far = tf.exp(uniform(0.0, math.log(FARTHEST) * strength))
     window = tf.where(draw < ZOOM_IN_SHARE, crop, tf.where(draw < ZOOM_IN_SHARE + ZOOM_OUT_SHARE, far, 1.0))
-    stretch = tf.exp(_uniform(-LARGEST_STRETCH, LARGEST_STRETCH) * strength / 2)
-    turn = _uniform(-LARGEST_TURN, LARGEST_TURN) * strength
+    stretch = tf.exp(uniform(-LARGEST_STRETCH, LARGEST_STRETCH) * strength / 2)
+    turn = uniform(-LARGEST_TURN, LARGEST_TURN) * strength
     transform = _affine(image, size, window * stretch, window / stretch, turn)
     return _sample(image, transform, size)
 
@@ -97,12 +97,37 @@ def _affine(image: tf.Tensor, size: tuple[int, int], wide: tf.Tensor, high: tf.T
     `wide`, `high`: the window over the photo's sides; `turn`: in radians.
     """
     height, width = tf.cast(tf.shape(image)[0], tf.float32), tf.cast(tf.shape(image)[1], tf.float32)
-    mirror = tf.where(_uniform(0, 1) < 0.5, -1.0, 1.0)
-    across, down = wide * width / size[1], high * height / size[0]
+    mirrored = uniform(0, 1) < 0.5
+    centre_x = width * (0.5 + uniform(-0.5, 0.5) * tf.abs(1 - wide))
+    centre_y = height * (0.5 + uniform(-0.5, 0.5) * tf.abs(1 - high))
+    return _transform((centre_x, centre_y), (wide * width, high * height), size, turn, mirrored)
+
+
+def sample_window(
+    image: tf.Tensor, window: tf.Tensor, size: tuple[int, int], turn: tf.Tensor, mirrored: tf.Tensor
+) -> tf.Tensor:
+    """A window of a photo: float32 (h, w, 3) -> (height, width, 3).
+
+    `window`: left, top, right, bottom as fractions of the photo, which it may exceed. `turn`: in radians. `mirrored`: bool.
+    """
+    scale = tf.cast(tf.shape(image)[1::-1], tf.float32)
+    corner, end = window[:2] * scale, window[2:] * scale
+    centre = tf.unstack((corner + end) / 2 - 0.5)
+    return _sample(image, _transform(centre, tf.unstack(end - corner), size, turn, mirrored), size)
+
+
+def _transform(
+    centre: Sequence[tf.Tensor],
+    window: Sequence[tf.Tensor],
+    size: tuple[int, int],
+    turn: tf.Tensor,
+    mirrored: tf.Tensor,
+) -> tf.Tensor:
+    """The 8 numbers that map a pixel of the view to one of the photo; `centre` (x, y), `window` (width, height) in pixels."""
+    mirror = tf.where(mirrored, -1.0, 1.0)
+    (centre_x, centre_y), across, down = centre, window[0] / size[1], window[1] / size[0]
     a, b = mirror * across * tf.cos(turn), -across * tf.sin(turn)
     c, d = mirror * down * tf.sin(turn), down * tf.cos(turn)
-    centre_x = width * (0.5 + _uniform(-0.5, 0.5) * tf.abs(1 - wide))
-    centre_y = height * (0.5 + _uniform(-0.5, 0.5) * tf.abs(1 - high))
     half_x, half_y = (size[1] - 1) / 2, (size[0] - 1) / 2
     zero = tf.zeros(())
     return tf.stack([a, b, centre_x - a * half_x - b * half_y, c, d, centre_y - c * half_x - d * half_y, zero, zero])
@@ -118,14 +143,14 @@ def _sample(image: tf.Tensor, transform: tf.Tensor, size: tuple[int, int]) -> tf
             output_shape=size,
             interpolation="BILINEAR",
             fill_mode=fill_mode,
-            fill_value=_uniform(0, 1),
+            fill_value=uniform(0, 1),
         )[0]
 
     mode = tf.random.categorical(tf.math.log([[0.45, 0.25, 0.3]]), 1)[0, 0]
     return tf.switch_case(tf.cast(mode, tf.int32), [lambda m=m: sample(m) for m in ("REFLECT", "NEAREST", "CONSTANT")])
 
 
-def _blur(view: tf.Tensor) -> tf.Tensor:
+def blur(view: tf.Tensor) -> tf.Tensor:
     """Shrink and enlarge again, like a thumbnail or a distant dog."""
     full = tf.cast(tf.shape(view)[:2], tf.float32)
     small = tf.exp(tf.random.uniform((), math.log(THUMBNAIL), tf.math.log(full[0])))
@@ -133,13 +158,15 @@ def _blur(view: tf.Tensor) -> tf.Tensor:
     return resize(tiny, tf.shape(view)[:2])
 
 
-def _light(view: tf.Tensor) -> tf.Tensor:
-    view = tf.image.adjust_brightness(view, _uniform(-0.18, 0.18))
-    view = tf.image.adjust_contrast(view, _uniform(0.7, 1.35))
-    view = tf.image.adjust_saturation(tf.clip_by_value(view, 0.0, 1.0), _uniform(0.55, 1.4))
+def light(view: tf.Tensor) -> tf.Tensor:
+    """Random brightness, contrast, saturation and white balance; values may leave [0, 1]."""
+    view = tf.image.adjust_brightness(view, uniform(-0.18, 0.18))
+    view = tf.image.adjust_contrast(view, uniform(0.7, 1.35))
+    view = tf.image.adjust_saturation(tf.clip_by_value(view, 0.0, 1.0), uniform(0.55, 1.4))
     return view * tf.random.uniform((3,), 0.94, 1.06)  # white balance
 
 
-def _compress(view: tf.Tensor) -> tf.Tensor:
-    quality = tf.random.uniform((), *JPEG_QUALITY, dtype=tf.int32)
+def compress(view: tf.Tensor, quality_range: tuple[int, int] = JPEG_QUALITY) -> tf.Tensor:
+    """Artefacts of a JPEG of a random quality."""
+    quality = tf.random.uniform((), *quality_range, dtype=tf.int32)
     return tf.image.adjust_jpeg_quality(view, quality)

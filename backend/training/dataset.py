@@ -1,13 +1,20 @@
 """Reads the Stanford Dogs layout: a folder per breed, lists of training and test photos; unreadable photos are skipped."""
 
+import csv
 import json
 import random
+import xml.etree.ElementTree as ET
 from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from PIL import Image
+
+Box = tuple[float, float, float, float]
+BOXES, ANNOTATIONS, INDEX = "boxes.tsv", "Annotation", "index.tsv"
+LEAST_SIDE = 0.01  # of a box, as a fraction of the picture
 
 KINDS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")  # what TensorFlow decodes, by Pillow's names; it reads more
 
@@ -20,10 +27,21 @@ class DatasetError(ValueError):
 
 @dataclass(frozen=True)
 class Example:
-    """A photo of the data set: its file, and the index of its breed in the class order."""
+    """A photo of the data set: its file, and the index of its breed in the class order.
+
+    `box`: left, top, right, bottom of the dog in the whole picture `frame`, fractions of its sides; None: not known.
+    `path` is then the dog cut out of `frame`, or the same file.
+    """
 
     path: Path
     breed: int
+    frame: Path | None = None
+    box: Box | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `path` is known to be a whole picture."""
+        return self.frame == self.path
 
 
 def images_folder(data: Path) -> Path:
@@ -91,6 +109,74 @@ def read_list(data: Path, name: str) -> list[Example]:
     return examples
 
 
+def with_boxes(
+    examples: list[Example], data: Path, frames: Path | None, report: Callable[[str], None]
+) -> list[Example]:
+    """The examples with the whole pictures and boxes that are known of them.
+
+    `frames`: a folder of whole pictures with `boxes.tsv`, a line `photo x0 y0 x1 y1` each, where `photo` is the path below its
+    `images` and has the folder and the name, without its ending, of a photo in `data`. Without it, the annotation files of the
+    official data set are read if `data` has them; the photos are whole pictures then. A photo whose box is not inside the picture
+    is reported and left out. Raises DatasetError for a missing or unreadable `boxes.tsv`.
+    """
+    boxed = (lambda each: _annotated(each, data)) if frames is None else _framed(frames)
+    kept = []
+    for example in examples:
+        try:
+            kept.append(boxed(example))
+        except (ValueError, ET.ParseError) as error:
+            report(f"skipped {example.path}: {error}")
+    return kept
+
+
+def _framed(frames: Path) -> Callable[[Example], Example]:
+    lines = _lines_of_boxes(frames / BOXES)
+
+    def framed(example: Example) -> Example:
+        photo, sides = lines.get(f"{example.path.parent.name}/{example.path.stem}", ("", ()))
+        return replace(example, frame=images_folder(frames) / photo, box=_checked(sides)) if photo else example
+
+    return framed
+
+
+def _lines_of_boxes(file: Path) -> dict[str, tuple[str, list[str]]]:
+    """Path and sides of each line, by the path without its ending."""
+    if not file.is_file():
+        raise DatasetError(
+            f"{file} does not exist; expected a line `photo x0 y0 x1 y1` per whole picture, separated by tabs"
+        )
+    rows = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines()[1:] if line.strip()]
+    return {str(Path(row[0]).with_suffix("")): (row[0], row[1:]) for row in rows}
+
+
+def _annotated(example: Example, data: Path) -> Example:
+    """Boxes are pixels in the file; of several dogs, the first."""
+    file = data / ANNOTATIONS / example.path.parent.name / example.path.stem
+    if not file.is_file():
+        return example
+    root = ET.parse(file).getroot()
+    wide, high = (float(root.findtext(f"size/{side}") or 0) for side in ("width", "height"))
+    if not (wide > 0 and high > 0):
+        raise ValueError(f"{file} does not give the size of the picture")
+    names = (("xmin", wide), ("ymin", high), ("xmax", wide), ("ymax", high))
+    sides = [float(root.findtext(f"object/bndbox/{name}") or "nan") / whole for name, whole in names]
+    return replace(example, frame=example.path, box=_checked(sides))
+
+
+def _checked(sides: Sequence[str | float]) -> Box:
+    """Raises ValueError for a box that does not lie inside the picture."""
+    try:
+        left, top, right, bottom = (float(side) for side in sides)
+    except ValueError as error:
+        raise ValueError(f"expected the four sides of a box, found {' '.join(map(str, sides)) or 'none'}") from error
+    if not (left >= 0 and left + LEAST_SIDE <= right <= 1 and top >= 0 and top + LEAST_SIDE <= bottom <= 1):
+        raise ValueError(
+            f"the box {left:g} {top:g} {right:g} {bottom:g} is not inside the picture; expected 0 <= x0 < x1 <= 1 and "
+            "0 <= y0 < y1 <= 1"
+        )
+    return left, top, right, bottom
+
+
 def _from_matlab(path: Path) -> str:
     """How to convert the list from MATLAB's format, as in Stanford's archive, if that file exists."""
     matlab = path.with_suffix(".mat")
@@ -124,6 +210,19 @@ def read_folders(data: Path, labels: list[dict]) -> list[Example]:
     return [Example(path, place[path.parent.name.partition("-")[0]]) for path in found]
 
 
+def read_index(data: Path, labels: list[dict]) -> list[Example]:
+    """The photos of `index.tsv`: columns `breed`, an id of `labels`, and `photo`, a path below `data`. Raises DatasetError."""
+    place, path = {label["id"]: index for index, label in enumerate(labels)}, data / INDEX
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    if not rows or not {"breed", "photo"} <= set(rows[0]):
+        raise DatasetError(f"{path} lists no photo; expected the columns breed and photo, separated by tabs")
+    unknown = [number for number, row in enumerate(rows, 2) if row["breed"] not in place or not row["photo"]]
+    if unknown:
+        raise DatasetError(f"{path}:{unknown[0]} does not name a photo of a breed that the model knows")
+    return [Example(data / row["photo"], place[row["breed"]]) for row in rows]
+
+
 def split_validation(examples: list[Example], per_breed: int, seed: int) -> tuple[list[Example], list[Example]]:
     """Split off `per_breed` photos of every breed for validation: (training, validation). Deterministic for a seed."""
     shuffled = sorted(examples, key=lambda example: example.path.as_posix())
@@ -143,7 +242,7 @@ def readable(examples: list[Example], report) -> list[Example]:
     Raises DatasetError when none is left.
     """
     with ThreadPoolExecutor() as pool:
-        faults = list(pool.map(_fault, (example.path for example in examples)))
+        faults = list(pool.map(_fault_of_files, examples))
     for example, fault in zip(examples, faults, strict=True):
         if fault:
             report(f"skipped {example.path}: {fault}")
@@ -158,6 +257,14 @@ def readable(examples: list[Example], report) -> list[Example]:
 def readable_photos(photos: list[Path], report) -> list[Path]:
     """The same for photos that show no breed."""
     return [example.path for example in readable([Example(path, 0) for path in photos], report)]
+
+
+def _fault_of_files(example: Example) -> str | None:
+    fault = _fault(example.path)
+    if fault or example.frame in (None, example.path):
+        return fault
+    fault = _fault(example.frame)
+    return f"its whole picture {example.frame}: {fault}" if fault else None
 
 
 def _fault(path: Path) -> str | None:

@@ -1,9 +1,12 @@
 """Scores from logits or probabilities: accuracy, calibration, decisions "no dog" and "not sure", confused breeds."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
+
+from backend.training.boxes import overlap
 
 CALIBRATION_BINS = 15
 CONFIDENT_PRECISION = 0.975  # the app's target is 0.97; the difference is a margin for only 1,200 validation photos
@@ -139,6 +142,17 @@ def dog_report(dog: np.ndarray, threshold: float, shows_dog: bool) -> dict:
         if shows_dog
         else {"photos": len(dog), "called_no_dog": round(1 - kept, 4)}
     )
+
+
+def box_report(found: np.ndarray, true: Sequence[Sequence[float] | None]) -> dict:
+    """How well the boxes `found` (n, 4) overlap with the true ones, where these are known: intersection over union."""
+    known = np.array([box is not None for box in true])
+    overlaps = np.asarray(overlap(found[known], np.array([box for box in true if box is not None], np.float32)))
+    return {
+        "photos": int(known.sum()),
+        "mean_overlap": round(float(overlaps.mean()), 4),
+        "over_half": _share(overlaps > 0.5),
+    }
 
 
 def _share(condition: np.ndarray) -> float:

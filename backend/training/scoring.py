@@ -44,22 +44,20 @@ class ExportedVersion:
             )
         return cls(path, servable.description.raw, servable)
 
-    def answer(self, photos: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
-        """Photos, as the bytes of their files -> breed probabilities (n, classes) and probability of a dog (n,)."""
+    def answer(self, photos: list[bytes]) -> dict[str, np.ndarray]:
+        """Photos, as the bytes of their files -> "prediction" (n, classes), "dog" (n,) and, if it has it, "box" (n, 4)."""
         answer = self.servable.run_photos(self.servable.signature("scores"), photos)
-        return answer["prediction"], answer["dog"].reshape(-1)
+        return {**answer, "dog": answer["dog"].reshape(-1)}
 
 
-def answers(version: ExportedVersion, paths: list[Path], batch: int = 16) -> tuple[np.ndarray, np.ndarray]:
-    """The version's answers to photo files, in their order, with a progress bar: (n, classes) and (n,)."""
+def answers(version: ExportedVersion, paths: list[Path], batch: int = 16) -> dict[str, np.ndarray]:
+    """The version's answers to photo files, in their order, with a progress bar; see `ExportedVersion.answer`."""
     progress = keras.utils.Progbar(len(paths), unit_name="photo")
-    predictions, dogs = [], []
+    parts = []
     for part in _batches(paths, batch):
-        prediction, dog = version.answer([path.read_bytes() for path in part])
-        predictions.append(prediction)
-        dogs.append(dog)
+        parts.append(version.answer([path.read_bytes() for path in part]))
         progress.add(len(part))
-    return np.concatenate(predictions), np.concatenate(dogs)
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _batches(paths: list[Path], size: int) -> Iterator[list[Path]]:

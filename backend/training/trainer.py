@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -14,24 +14,27 @@ import tensorflow as tf
 
 from backend.files import replacing
 from backend.serving.photos.preprocessing import decode, resize
+from backend.training import windows
 from backend.training.architectures import (
     ARCHITECTURES,
     backbone_of,
     feature_extractor,
     in_precision,
     load_imagenet_weights,
+    load_trained_weights,
     require_room,
     to_backbone_range,
 )
 from backend.training.augmentation import augment, mixing
+from backend.training.boxes import BoxLoss
 from backend.training.dataset import Example
-from backend.training.mending import settle_statistics
 from backend.training.recipes import Recipe, Soup, Stage
 
 Report = Callable[[str], None]
 
-# With 64 positions per photo at 299x299, more would change means and variances by less than a hundredth.
-SETTLING_PHOTOS = 500
+ADAM = (0.9, 0.999)  # decay of the mean and of the squares
+FRESH = ("features", "box_channels", "box_surroundings", "cells")  # layers that Adam trains
+BOX_LAYERS = FRESH[1:]
 
 
 def train(
@@ -42,12 +45,10 @@ def train(
     weights: str,
     folder: Path,
     report: Report,
-    scenes: Sequence[Path] = (),
 ) -> keras.Model:
     """Train `recipe` and return the model in float32, its weights averaged over the last steps.
 
-    `scenes`: photos of anything but dogs. If the starting weights have holes, these replace the photos that the weights were
-    trained on; without them the training photos do, which costs a point of top-1 before training.
+    `weights`: `imagenet`, from which the breed head is fitted first, or a file of a whole network (`artefacts` writes it).
     `folder` keeps a file per finished stage and the checkpoint of the running one: called again with the same folder it goes
     on where it stopped. Raises ValueError when `folder` belongs to another recipe, the weights do not fit, or the loss stops
     being a number.
@@ -56,30 +57,56 @@ def train(
     decisive = {name: value for name, value in asdict(recipe).items() if name != "note"}
     remember({"recipe": decisive, "classes": classes}, folder)
     keras.utils.set_random_seed(recipe.seed)
-    build = partial(ARCHITECTURES[recipe.architecture], classes, recipe.size, recipe.dropout)
-    model = build()
+    build = partial(ARCHITECTURES[recipe.architecture], classes, dropout=recipe.dropout)
+    model = build(recipe.size)
     head = _file_of("head", folder)
     if head.is_file():
         model.load_weights(head)
     else:
-        mended = load_imagenet_weights(model, weights)
-        settle_statistics(backbone_of(model), mended, _settling_batches(scenes, training, recipe))
-        fit_head(model, recipe, training, validation, report)
+        if weights == "imagenet":
+            load_imagenet_weights(model)
+            fit_head(model, recipe, training, validation, report)
+        else:
+            load_trained_weights(model, Path(weights))
         _save_weights(model, head)
+    teacher = _taught(model, recipe, training, folder, report) if recipe.teacher_share else None
     for place, stage in enumerate(recipe.stages):
-        _run_stage(model, recipe, stage, training, validation, folder, recipe.seed + 1 + place, report)
+        if stage.start:
+            model.set_weights(_mean(model, stage.start, folder))
+        staged = build(stage.size) if stage.size else model
+        staged.set_weights(model.get_weights())
+        _run_stage(staged, recipe, place, training, validation, folder, report, teacher)
+        model.set_weights(staged.get_weights())
     if recipe.soup:
         model.set_weights(_mean(model, recipe.soup, folder))
-    return in_precision("float32", model, build)
+    return in_precision("float32", model, lambda: build(recipe.size))
+
+
+def _taught(model: keras.Model, recipe: Recipe, training: list[Example], folder: Path, report: Report) -> np.ndarray:
+    """The starting network's probabilities for the crop of each training photo, float32 (n, classes); kept in `folder`."""
+    file = folder / "teacher.npy"
+    if not file.is_file():
+        report(f"teacher: answers to {len(training)} photos")
+        crops = windows.crop_batches(training, recipe.size, recipe.batch)
+        answers = np.concatenate([keras.ops.softmax(model.predict_on_batch(image)["breeds"]) for image in crops])
+        with replacing(file) as temporary, temporary.open("wb") as stream:
+            np.save(stream, answers)
+    return np.load(file)
 
 
 def _mean(model: keras.Model, soup: Soup, folder: Path) -> list[np.ndarray]:
-    """The weighted mean of the stages' weights in `folder`; changes `model`."""
+    """The weighted mean of the stages' weights in `folder`, with the last one's box layers; changes `model`."""
     mean = [np.zeros_like(weight) for weight in model.get_weights()]
     for stage, share in soup:
         model.load_weights(_file_of(stage, folder))
         mean = [so_far + share * weight for so_far, weight in zip(mean, model.get_weights(), strict=True)]
-    return mean
+    boxes = {id(weight) for layer in _layers(model, BOX_LAYERS) for weight in layer.weights}
+    return [weight.numpy() if id(weight) in boxes else value for weight, value in zip(model.weights, mean, strict=True)]
+
+
+def _layers(model: keras.Model, names: Sequence[str]) -> list[keras.layers.Layer]:
+    """Those of these layers that the model has."""
+    return [layer for layer in model.layers if layer.name in names]
 
 
 def _file_of(stage: str, folder: Path) -> Path:
@@ -92,18 +119,15 @@ def use_precision(precision: str) -> None:
 
 
 def fastest_precision() -> str:
-    """`mixed_bfloat16` where the processor or a GPU multiplies bfloat16 natively (twice as fast on AMX), else `float32`."""
+    """`mixed_bfloat16` where the processor or a GPU multiplies bfloat16 natively, else `float32`.
+
+    Lab note, training step of Inception v3 at 299x299: 2 times as fast with AMX, 1.55 times with AVX512-BF16 (Zen 5, two cores).
+    """
     if tf.config.list_physical_devices("GPU"):
         return "mixed_bfloat16"
     cpu = Path("/proc/cpuinfo")
     flags = cpu.read_text() if cpu.is_file() else ""
-    return "mixed_bfloat16" if "amx_bf16" in flags else "float32"
-
-
-def _settling_batches(scenes: Sequence[Path], training: list[Example], recipe: Recipe) -> Iterator[tf.Tensor]:
-    photos = [Example(path, 0) for path in scenes] or training
-    for image, _ in plain_batches(photos[:SETTLING_PHOTOS], recipe.size, recipe.batch):
-        yield to_backbone_range(image)
+    return "mixed_bfloat16" if {"amx_bf16", "avx512_bf16"} & set(flags.split()) else "float32"
 
 
 def remember(run: dict, folder: Path) -> None:
@@ -124,18 +148,32 @@ def _save_weights(model: keras.Model, path: Path) -> None:
 
 
 def training_batches(
-    examples: list[Example], recipe: Recipe, seed: int, strength: float = 1.0, seen: int = 0
+    examples: list[Example],
+    recipe: Recipe,
+    seed: int,
+    strength: float = 1.0,
+    seen: int = 0,
+    size: tuple[int, int] | None = None,
 ) -> tf.data.Dataset:
-    """Endless augmented batches: (image float32 (n, h, w, 3) in [0, 1], {"breeds": int32 (n,)}), every photo once per epoch.
+    """Endless augmented batches, every photo once per epoch: (image float32 (n, h, w, 3) in [0, 1], target).
 
-    `strength`: of the augmentation, see `augmentation.augment`. `seen`: how many photos of this seed's order an interrupted
-    training has already used.
+    The target: "breeds" int32 (n,), "number" int64 (n,), the example's index, and "box" float32 (n, 5), the four sides and 1
+    where they are known. Where whole pictures are known, the views are `windows.view`s; else of the photos, with `strength`, see
+    `augmentation.augment`. `seen`: how many photos of this seed's order an interrupted training has already used.
+    `size`: of the views; None: the recipe's.
     """
-    dataset = photo_files(examples).shuffle(len(examples), seed=seed).repeat().skip(seen)
-    dataset = dataset.map(
-        lambda path, breed: (augment(decode(tf.io.read_file(path)), recipe.size, strength), {"breeds": breed}),
-        num_parallel_calls=tf.data.AUTOTUNE,
-    )
+    size = size or recipe.size
+    with_frames = any(example.frame for example in examples)
+
+    def one(path: tf.Tensor, frame: tf.Tensor, box: tf.Tensor, breed: tf.Tensor, number: tf.Tensor) -> tuple:
+        if with_frames:
+            view = windows.view(windows.load(path, frame, box), size)
+        else:
+            view = windows.View(augment(decode(tf.io.read_file(path)), size, strength), tf.zeros(4), tf.zeros(()))
+        return view.image, {"breeds": breed, "number": number, "box": tf.concat([view.box, [view.known]], axis=0)}
+
+    dataset = windows.files(examples).shuffle(len(examples), seed=seed).repeat().skip(seen)
+    dataset = dataset.map(one, num_parallel_calls=tf.data.AUTOTUNE)
     return dataset.batch(recipe.batch, drop_remainder=True).prefetch(2)
 
 
@@ -195,37 +233,44 @@ def _one_hot(breeds: np.ndarray, model: keras.Model) -> np.ndarray:
 
 
 def _loss(recipe: Recipe) -> keras.losses.Loss:
-    return keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=recipe.label_smoothing)
+    smoothing = 0.0 if recipe.teacher_share else recipe.label_smoothing
+    return keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing)
 
 
 def _run_stage(
     model: keras.Model,
     recipe: Recipe,
-    stage: Stage,
+    place: int,
     training: list[Example],
     validation: list[Example],
     folder: Path,
-    seed: int,
     report: Report,
+    teacher: np.ndarray | None = None,
 ) -> None:
+    """Train the stage at `place` in the recipe, or load it."""
+    stage, seed = recipe.stages[place], recipe.seed + 1 + place
     done, checkpoint = _file_of(stage.name, folder), folder / f"{stage.name}-checkpoint"
     if done.is_file():
         model.load_weights(done)
         report(f"{stage.name}: done before, taken from {done}")
         return
-    if stage.start:
-        model.set_weights(_mean(model, stage.start, folder))
     steps = max(1, round(stage.epochs * len(training) / recipe.batch))
     chunk = min(recipe.chunk, steps)
-    learner = breed_learner(model, stage)
-    learner.compile(_optimizer(recipe, stage, steps), _loss(recipe), metrics=["accuracy"])
+    learner = learner_of(model, stage)
+    losses, weights = {"breeds": _loss(recipe)}, {"breeds": 1.0}
+    if "cells" in learner.output:
+        losses["cells"], weights["cells"] = BoxLoss(model.get_layer("box").centres), recipe.box_weight
+    top1 = keras.metrics.CategoricalAccuracy(name="top1")
+    learner.compile(_optimizer(recipe, stage, steps, model), losses, weights, metrics={"breeds": top1})
     report(f"{stage.name}: {steps} steps of {recipe.batch} photos, {len(learner.trainable_weights)} tensors learn")
     seen = chunks_done(checkpoint) * chunk * recipe.batch
-    batches = training_batches(training, recipe, seed, stage.strength, seen).map(_as_one_hot(learner))
-    held_out = plain_batches(validation, recipe.size, recipe.batch).map(_as_one_hot(learner))
+    size = model.input_shape[1:3]
+    as_targets = partial(_with_targets, learner=learner, mixed=mixing(stage.mix_up, stage.cut_mix))
+    batches = training_batches(training, recipe, seed, stage.strength, seen, size)
+    held_out = plain_batches(with_whole_pictures(validation), size, recipe.batch).map(partial(as_targets, mixed=None))
     try:
         learner.fit(
-            batches.map(mixing(stage.mix_up, stage.cut_mix)),
+            batches.map(partial(as_targets, teacher=teacher, teacher_share=recipe.teacher_share)),
             epochs=-(-steps // chunk), steps_per_epoch=chunk, validation_data=held_out, validation_freq=3,
             shuffle=False, callbacks=_callbacks(model, stage, checkpoint, batches),
         )  # fmt: skip
@@ -233,7 +278,37 @@ def _run_stage(
         raise ValueError(f"stage {stage.name} with peak rate {stage.rate}: {error}") from error
     _save_weights(model, done)
     shutil.rmtree(checkpoint)
-    report(f"{stage.name}: averaged weights: validation top-1 {learner.evaluate(held_out, verbose=0)[1]:.4f}")
+    scores = learner.evaluate(held_out, verbose=0, return_dict=True)
+    top1 = next(value for name, value in scores.items() if name.endswith("top1"))
+    report(f"{stage.name}: averaged weights: validation top-1 {top1:.4f}")
+
+
+def with_whole_pictures(examples: list[Example]) -> list[Example]:
+    """The photos, and the whole pictures that crops among them were cut from."""
+    whole = [
+        Example(each.frame, each.breed, each.frame, each.box)
+        for each in examples
+        if each.frame and each.frame != each.path
+    ]
+    return [*examples, *whole]
+
+
+def _with_targets(
+    image: tf.Tensor,
+    target: dict[str, tf.Tensor],
+    learner: keras.Model,
+    mixed: Callable | None,
+    teacher: np.ndarray | None = None,
+    teacher_share: float = 0.0,
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """A batch of `training_batches` or `plain_batches` with the targets of the learner's outputs."""
+    breeds = tf.one_hot(target["breeds"], learner.output["breeds"].shape[-1])
+    if teacher is not None:
+        breeds = (1 - teacher_share) * breeds + teacher_share * tf.gather(tf.constant(teacher), target["number"])
+    if mixed:
+        image, breeds = mixed(image, breeds)
+    box = target.get("box", tf.zeros((tf.shape(image)[0], 5)))
+    return image, {"breeds": breeds} | ({"cells": box} if "cells" in learner.output else {})
 
 
 def chunks_done(checkpoint: Path) -> int:
@@ -255,30 +330,63 @@ def chunks_done(checkpoint: Path) -> int:
         return chunks_done(checkpoint)
 
 
-def breed_learner(model: keras.Model, stage: Stage) -> keras.Model:
-    """The part of the model that a stage trains: images -> breed logits, with the layers up to `from_block` frozen."""
+def learner_of(model: keras.Model, stage: Stage) -> keras.Model:
+    """The part of the model that a stage trains: images -> "breeds" and, if there is one, "cells", with the layers up to
+    `from_block` frozen.
+    """
     backbone = backbone_of(model)
     names = [layer.name for layer in backbone.layers]
     held = names.index(stage.from_block) + 1 if stage.from_block else 0
     for place, layer in enumerate(backbone.layers):
         layer.trainable = place >= held
-    return keras.Model(model.input, model.output["breeds"])
+    return keras.Model(model.input, {name: model.output[name] for name in ("breeds", "cells") if name in model.output})
 
 
-def _as_one_hot(learner: keras.Model) -> Callable:
-    classes = learner.output_shape[-1]
-    return lambda image, target: (image, tf.one_hot(target["breeds"], classes))
+class SgdWithAdam(keras.optimizers.SGD):
+    """SGD with Nesterov momentum for most variables, Adam (Kingma and Ba 2014) for those at `adam_paths`, whose gradients differ
+    much in size; at `adam_share` of the learning rate.
+    """
+
+    def __init__(self, *options, adam_paths: Collection[str] = (), adam_share: float = 0.1, **named) -> None:
+        super().__init__(*options, **named)
+        self._adam_paths, self._adam_share = set(adam_paths), adam_share
+
+    def build(self, variables) -> None:
+        """Add the second moments."""
+        super().build(variables)
+        self._squares = {
+            place: self.add_variable_from_reference(variable, name="square")
+            for place, variable in enumerate(variables)
+            if variable.path in self._adam_paths
+        }
+
+    def update_step(self, gradient, variable, learning_rate) -> None:
+        """One step for one variable."""
+        place = self._get_variable_index(variable)
+        if place not in self._squares:
+            super().update_step(gradient, variable, learning_rate)
+            return
+        mean, square = self.momentums[place], self._squares[place]
+        step = keras.ops.cast(self.iterations + 1, variable.dtype)
+        mean.assign(ADAM[0] * mean + (1 - ADAM[0]) * gradient)
+        square.assign(ADAM[1] * square + (1 - ADAM[1]) * keras.ops.square(gradient))
+        unbiased = mean / (1 - ADAM[0] ** step), square / (1 - ADAM[1] ** step)
+        rate = keras.ops.cast(learning_rate, variable.dtype) * self._adam_share
+        variable.assign_sub(rate * unbiased[0] / (keras.ops.sqrt(unbiased[1]) + 1e-7))
 
 
-def _optimizer(recipe: Recipe, stage: Stage, steps: int) -> keras.optimizers.Optimizer:
+def _optimizer(recipe: Recipe, stage: Stage, steps: int, model: keras.Model) -> keras.optimizers.Optimizer:
     """SGD 0.9 Nesterov; the norm is clipped because a fresh kernel's first gradients are a hundred times the usual."""
     warmup = min(stage.warmup, steps // 4)
+    lowest = 0.01 if stage.falls else 1.0
     rate = keras.optimizers.schedules.CosineDecay(
-        stage.rate / 20, steps - warmup, alpha=0.01, warmup_target=stage.rate, warmup_steps=warmup
+        stage.rate / 20, steps - warmup, alpha=lowest, warmup_target=stage.rate, warmup_steps=warmup
     )
-    return keras.optimizers.SGD(
-        rate, momentum=0.9, nesterov=True, global_clipnorm=recipe.clip_norm, use_ema=True, ema_momentum=recipe.average
-    )
+    fresh = [weight.path for layer in _layers(model, FRESH) for weight in layer.trainable_weights]
+    return SgdWithAdam(
+        rate, momentum=0.9, nesterov=True, global_clipnorm=recipe.clip_norm, use_ema=True, ema_momentum=recipe.average,
+        adam_paths=fresh, adam_share=recipe.head_rate,
+    )  # fmt: skip
 
 
 def _callbacks(

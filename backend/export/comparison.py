@@ -89,7 +89,7 @@ def compare(
 
 def _timed(version: ExportedVersion, contents: bytes) -> tuple[np.ndarray, float]:
     start = time.perf_counter()
-    prediction, _ = version.answer([contents])
+    prediction = version.answer([contents])["prediction"]
     return prediction[0], time.perf_counter() - start
 
 

@@ -1,0 +1,114 @@
+"""Where the dog is: boxes from the cells of a feature map, how well they overlap, and what training minimises.
+
+A box is (left, top, right, bottom) in fractions of the picture's width and height. Every cell of the map gives a score and the
+distances from its centre to the four sides (as FCOS, Tian et al. 2019); the best cell answers, together with those that mean
+the same dog. A mean over all cells would lie between two dogs.
+"""
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+CELL_NUMBERS = 5  # a score, and the logarithms of four distances
+UNIT = 0.25  # the distance, as a fraction of the picture, that the logarithm 0 stands for
+SMALLEST, LARGEST = -4.0, 2.0  # logarithms of distances
+SAME_DOG = 0.6  # cells whose boxes overlap so far with the best cell's mean the same dog
+CENTRE = 0.5  # a cell is the dog's if it lies in the middle half of the box, along both axes
+SCORE_SHARE = 0.3  # of the loss
+
+
+class CellBoxes(keras.layers.Layer):
+    """Numbers of the cells, float32 (n, rows, columns, 5) -> the box of the dog, float32 (n, 4) in [0, 1].
+
+    `centres`: of the cells, as fractions of the picture: (rows, columns), each a tuple of float.
+    """
+
+    def __init__(self, centres: tuple[tuple[float, ...], tuple[float, ...]], **options) -> None:
+        super().__init__(**options)
+        self.centres = centres
+
+    def call(self, cells):
+        """The mean of the boxes that overlap with the best cell's, weighted by their scores."""
+        scores, boxes = unfold(cells, self.centres)
+        shares = ops.exp(scores - ops.max(scores, axis=-1, keepdims=True))  # Keras warns of a softmax over one cell
+        best = ops.cast(
+            scores >= ops.max(scores, axis=-1, keepdims=True), "float32"
+        )  # OpenVINO lacks a part of Keras' argmax
+        found = _mean(boxes, best)[:, None]
+        shares = shares * ops.cast(overlap(boxes, found) > SAME_DOG, "float32")
+        return ops.clip(_mean(boxes, shares), 0.0, 1.0)
+
+
+def _mean(boxes, shares):
+    """Of boxes (n, cells, 4), weighted by shares (n, cells): (n, 4)."""
+    return ops.sum(shares[..., None] * boxes, axis=1) / ops.maximum(ops.sum(shares, axis=1, keepdims=True), 1e-9)
+
+
+def unfold(cells, centres: tuple[tuple[float, ...], tuple[float, ...]]):
+    """Cells (n, rows, columns, 5) -> their scores (n, cells) and boxes (n, cells, 4)."""
+    rows, columns = (tf.constant(each, tf.float32) for each in centres)
+    down, across = tf.meshgrid(rows, columns, indexing="ij")
+    distances = UNIT * ops.exp(ops.clip(cells[..., 1:], SMALLEST, LARGEST))
+    sides = [across - distances[..., 0], down - distances[..., 1], across + distances[..., 2], down + distances[..., 3]]
+    count = len(centres[0]) * len(centres[1])
+    return ops.reshape(cells[..., 0], (-1, count)), ops.reshape(ops.stack(sides, axis=-1), (-1, count, 4))
+
+
+def overlap(boxes, others):
+    """Intersection over union of boxes (..., 4), in [0, 1]: (...)."""
+    shared, joined = _shared_and_joined(boxes, others)
+    return shared / joined
+
+
+def _shared_and_joined(boxes, others):
+    corner = ops.maximum(boxes[..., :2], others[..., :2])
+    end = ops.minimum(boxes[..., 2:], others[..., 2:])
+    shared = ops.prod(ops.maximum(end - corner, 0.0), axis=-1)
+    return shared, _area(boxes) + _area(others) - shared + 1e-7
+
+
+def _area(boxes):
+    return ops.prod(ops.maximum(boxes[..., 2:] - boxes[..., :2], 0.0), axis=-1)
+
+
+def box_loss(cells, box, known, centres: tuple[tuple[float, ...], tuple[float, ...]]):
+    """The mean loss over the pictures whose box is `known`, a scalar; 0 where none is.
+
+    `cells` (n, rows, columns, 5), `box` (n, 4), `known` float32 (n,), 0 or 1. For the cells in the middle of the dog: one minus
+    the generalised overlap (Rezatofighi et al. 2019) and the absolute differences of the sides; for the scores, cross entropy
+    against these cells in equal parts.
+    """
+    scores, boxes = unfold(cells, centres)
+    own = _share_of_cells(box, centres)
+    entropy = -ops.sum(own * ops.log(ops.maximum(own, 1e-9)), axis=-1)
+    score = ops.categorical_crossentropy(own, scores, from_logits=True) - entropy
+    true = box[:, None]
+    shared, joined = _shared_and_joined(boxes, true)
+    hull = ops.prod(ops.maximum(boxes[..., 2:], true[..., 2:]) - ops.minimum(boxes[..., :2], true[..., :2]), axis=-1)
+    generalised = shared / joined - (hull - joined) / (hull + 1e-7)
+    sides = ops.sum(ops.abs(ops.clip(boxes, -0.05, 1.05) - true), axis=-1)
+    fit = ops.sum(own * (1.0 - generalised + sides), axis=-1)
+    return ops.sum(known * (SCORE_SHARE * score + fit)) / (ops.sum(known) + 1e-6)
+
+
+class BoxLoss(keras.losses.Loss):
+    """`box_loss` of cells against targets (n, 5): the four sides, and 1 where they are known."""
+
+    def __init__(self, centres: tuple[tuple[float, ...], tuple[float, ...]]) -> None:
+        super().__init__(name="box")
+        self.centres = centres
+
+    def call(self, target, cells):
+        """One number for the batch."""
+        return box_loss(cells, target[:, :4], target[:, 4], self.centres)
+
+
+def _share_of_cells(box, centres: tuple[tuple[float, ...], tuple[float, ...]]):
+    """How the score is shared among the cells, (n, cells): equally among those in the box's middle, else the nearest has all."""
+    down, across = tf.meshgrid(*(tf.constant(each, tf.float32) for each in centres), indexing="ij")
+    places = tf.reshape(tf.stack([across, down], axis=-1), (1, -1, 2))
+    middle, half = (box[:, None, :2] + box[:, None, 2:]) / 2, (box[:, None, 2:] - box[:, None, :2]) / 2
+    far = ops.max(ops.abs(places - middle) / ops.maximum(half, 1e-3), axis=-1)
+    nearest = far <= ops.min(far, axis=-1, keepdims=True)
+    inside = ops.cast(ops.logical_or(far < CENTRE, nearest), "float32")
+    return inside / ops.sum(inside, axis=-1, keepdims=True)
