@@ -10,7 +10,7 @@ import numpy as np
 
 from backend.serving.versions.levels import Group, Level, Levels, top_z_score
 
-CONFUSED = 0.02  # mean probability that goes to the other of two breeds, from which on they are grouped
+CONFUSED = 0.015  # mean probability that goes to the other of two breeds, from which on they are grouped
 LARGEST_GROUP = 4  # more breeds are no answer to "which breed is it"
 BREED_PRECISION = 0.98  # of answers that are sure of the breed
 SURE_PRECISION = 0.975  # of all that are sure of breed or group; asked is 0.97
