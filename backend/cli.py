@@ -7,6 +7,7 @@ import click
 # Command -> its line in `dogsnap --help`. Module, function and command have the same name.
 COMMANDS = {
     "serve": "serve the models over HTTP and gRPC, and the app",
+    "model-server": "serve models by the flags of tensorflow_model_server",
     "predict": "name the breed in a photo, without a server or from one",
     "train": "train a network by a recipe",
     "evaluate": "measure an exported version on photos it was not trained on",
@@ -22,6 +23,10 @@ COMMANDS = {
 }
 
 
+# Commands that are not in a module of their own name.
+ELSEWHERE = {"model-server": "helpers.model_server"}
+
+
 class LazyGroup(click.Group):
     """Imports a command's module only when it runs: `dogsnap serve` never loads the training code."""
 
@@ -29,7 +34,10 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        return getattr(importlib.import_module(f"backend.commands.{name}"), name) if name in COMMANDS else None
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"backend.commands.{ELSEWHERE.get(name, name)}")
+        return getattr(module, name.replace("-", "_"))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

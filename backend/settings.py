@@ -34,7 +34,17 @@ class Settings:
     port: int = setting(8501, "port for HTTP")
     grpc_port: int = setting(8500, "port for gRPC; 0 starts no gRPC server")
     models: Path = setting(MODELS, "folder with one folder per model, each with one numeric folder per version")  # noqa: RUF009 (a Path does not change)
-    model_config_file: str = setting("", "file with TensorFlow Serving's model_config_list as text; replaces --models")
+    model_config_file: str = setting(
+        "",
+        "file with TensorFlow Serving's model_config_list as text, or Simple TensorFlow Serving's as JSON; replaces --models",
+    )
+    model_base_path: str = setting(
+        "", "folder with the versions of one model, which is served alone; replaces --models"
+    )
+    model_name: str = setting("", "name of the model at --model-base-path; without it, the folder's name")
+    version_policy: str = setting(
+        "all", "versions served of a model whose configuration has no model_version_policy: `all` or `latest`"
+    )
     engine: str = setting(
         "",
         "forward to a server with TensorFlow Serving's gRPC, `grpc://host:8500[,host:8500]`, and run no model here",
@@ -48,6 +58,12 @@ class Settings:
     warm_up: bool = setting(True, "run the warm-up requests of a version before it becomes available")
     run_threads: int = setting(8, "run threads: requests that are computed at the same time", least=1)
     queue_size: int = setting(64, "requests that may wait for a run thread; further ones get 503")
+    enable_batching: bool = setting(
+        False, "waiting requests for the same version and signature share a run; see --batching-parameters-file"
+    )
+    batching_parameters_file: str = setting(
+        "", "file with TensorFlow Serving's BatchingParameters as text; needs --enable-batching"
+    )
     deadline_ms: int = setting(30_000, "milliseconds after which an unanswered request gets 504", least=1)
     max_body_mb: int = setting(16, "largest request body with a photo, in MiB", least=1)
     max_tensor_body_mb: int = setting(

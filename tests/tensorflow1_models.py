@@ -14,6 +14,11 @@ SIDE = 64  # of the image-to-image network's pictures, in pixels
 SIZE = (16, 16)  # of the classifier's, (height, width)
 
 
+def noise(seed: int) -> np.ndarray:
+    """Pixels for the image-to-image network, uint8 (64, 64, 3)."""
+    return np.random.default_rng(seed).integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
+
+
 def image_to_image(folder: Path) -> Path:
     """input_bytes: one PNG of 64 x 64, declared () -> output_bytes (1): its negative as PNG.
 

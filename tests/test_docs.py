@@ -88,12 +88,12 @@ def test_the_tree_in_the_readme_is_the_table_of_contents() -> None:
 def shown_commands() -> Iterator[list[str]]:
     """Each `dogsnap ...` in the documents as words, without the value of any option that ends a sentence."""
     for span in EVERYWHERE:
-        for found in re.findall(r"(?:^|[\s(])dogsnap ((?:[a-z]+|--help)\b[^|;&>)]*)", span):
+        for found in re.findall(r"(?:^|[\s(])dogsnap ((?:[a-z-]+|--help)\b[^|;&>)]*)", span):
             yield found.split()
 
 
 def test_every_command_is_documented_and_every_command_shown_exists() -> None:
-    rows = re.findall(r"^\| `dogsnap ([a-z]+)", SERVER, re.M)
+    rows = re.findall(r"^\| `dogsnap ([a-z-]+)", SERVER, re.M)
     assert set(rows) == set(COMMANDS)
     assert {words[0] for words in shown_commands() if words[0] != "COMMAND"} == set(COMMANDS)
 

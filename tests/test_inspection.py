@@ -56,6 +56,34 @@ def test_signatures_are_printed_letter_by_letter_as_saved_model_cli_does(model, 
     assert show(folder).output == expected + "\n"
 
 
+@pytest.mark.parametrize(
+    "flags", [[], ["--tag_set", "serve"], ["--tag_set", "serve", "--signature_def", "regress_x_to_y"]], ids=len
+)
+def test_the_flags_of_saved_model_cli_print_what_it_prints(foreign, flags) -> None:
+    command = [Path(sys.executable).with_name("saved_model_cli"), "show", "--dir", foreign, *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    assert show("--dir", foreign, *flags).output == done.stdout
+    assert show("--dir", foreign, "--all").output == show(foreign).output
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ([], "expected the folder of a version or of a model, as MODEL_DIR or by --dir"),
+        (["--signature_def", "x", "--dir", "."], "--signature_def needs --tag_set"),
+        (["--tag_set", "gpu"], "has no graph with the tags gpu; there is: serve"),
+        (
+            ["--tag_set", "serve", "--signature_def", "x"],
+            "has no signature x; there is: __saved_model_init_op, classify_with_labels, classify_x",
+        ),
+    ],
+)
+def test_flags_that_name_nothing_are_refused_with_what_there_is(foreign, flags, said) -> None:
+    done = show(*flags, *(["--dir", foreign] if "--tag_set" in flags else []))
+    assert done.exit_code != 0
+    assert said in done.output
+
+
 def test_the_folder_of_a_model_means_its_largest_version_unless_one_is_named(model) -> None:
     assert version_folder(model) == model / "2"
     assert version_folder(model, 1) == model / "1"

@@ -75,7 +75,8 @@ def test_texts_are_decoded_together_or_not_at_all():
     picture = encode(plain(), "PNG")
     texts = [base64.b64encode(picture), base64.urlsafe_b64encode(picture).rstrip(b"=")]
     assert list(decoded(np.array(texts, dtype=object))) == [picture, picture]
-    for other in (base64.b64encode(b"no picture"), b"no base64!", picture):
+    assert list(decoded(np.array([picture, *texts], dtype=object))) == [picture] * 3
+    for other in (base64.b64encode(b"no picture"), b"no base64!"):
         assert decoded(np.array([*texts, other], dtype=object)) is None
 
 

@@ -20,9 +20,10 @@ from backend.serving.administration.switchboard import Switchboard
 from backend.serving.repository.model import ModelSpec, State
 from backend.serving.repository.repository import Repository
 from backend.serving.repository.switches import Who
-from backend.serving.versions.model_configs import configs_in_file, configs_in_folder
+from backend.serving.versions.model_configs import configs_in_file, configs_in_folder, model_source
 from backend.serving.versions.version_folders import is_complete
 from backend.serving.versions.warmup import RECORDS_FILE
+from backend.settings import Settings
 
 
 @pytest.fixture(scope="module")
@@ -524,6 +525,14 @@ def test_models_left_out_of_the_configuration_are_unloaded(made, tmp_path):
             "model_config_list { config { name: 'a' base_path: '/a' model_platform: 'torch' } }",
             "model_platform tensorflow",
         ),
+        ('{"model_config_list": {"name": "a"}}', r'expected \{"model_config_list": \[\{"name"'),
+        ('{"model_config_list": [', "Simple TensorFlow Serving's JSON: Expecting value"),
+        (
+            '{"model_config_list": [{"name": "a", "base_path": "/a", "custom_op_paths": ["x.so"]}]}',
+            "custom_op_paths of a is not supported; leave it out",
+        ),
+        ('{"model_config_list": [{"name": "a", "base_path": "/a", "platform": "onnx"}]}', "model_platform tensorflow"),
+        ('{"model_config_list": [{"name": "a", "base_path": 7}]}', "JSON: Failed to parse base_path"),
     ],
 )
 def test_a_wrong_configuration_is_refused_saying_why(tmp_path, text, sentence):
@@ -531,6 +540,29 @@ def test_a_wrong_configuration_is_refused_saying_why(tmp_path, text, sentence):
     file.write_text(text, encoding="utf-8")
     with pytest.raises(InvalidArgument, match=sentence):
         configs_in_file(file)
+
+
+def test_the_json_of_simple_tensorflow_serving_names_models_as_the_text_does(tmp_path):
+    text, as_json = tmp_path / "models.config", tmp_path / "model_config_file.json"
+    text.write_text("model_config_list { config { name: 'a' base_path: './a' model_platform: 'tensorflow' } }")
+    as_json.write_text('{"model_config_list": [{"name": "a", "base_path": "./a", "platform": "tensorflow"}]}')
+    assert configs_in_file(as_json) == configs_in_file(text)
+
+
+def test_the_policy_latest_is_for_models_that_have_none(tmp_path, made):
+    for number in (1, 2):
+        shutil.copytree(made, tmp_path / "half" / str(number))
+    settings = Settings(model_base_path=str(tmp_path / "half"), model_name="mine", version_policy="latest")
+    (config,) = model_source(settings)()
+    assert (config.name, config.model_version_policy.latest.num_versions) == ("mine", 1)
+    file = tmp_path / "models.config"
+    file.write_text(
+        "model_config_list { config { name: 'a' base_path: '/a' model_version_policy { all {} } } "
+        "config { name: 'b' base_path: '/b' } }"
+    )
+    configs = model_source(Settings(model_config_file=str(file), version_policy="latest"))()
+    assert [each.model_version_policy.WhichOneof("policy_choice") for each in configs] == ["all", "latest"]
+    assert model_source(Settings(models=tmp_path / "half"))()[0].name == "half"
 
 
 # -- by the front door -------------------------------------------------------------------------------------------------

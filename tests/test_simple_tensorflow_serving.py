@@ -112,6 +112,24 @@ def test_versions_with_other_input_names_and_types_answer_side_by_side(server):
         assert infer(server, second).json() == {"tensor_bytes": [{"b64": "eA=="}], "text": ["x"]}
 
 
+def test_base64_decode_hands_the_bytes_to_the_graph(server):
+    body = {"model_name": "mixed", "model_version": 2, "data": {"bin": ["eA==", "-_8"]}}
+    assert infer(server, body).json()["text"] == ["eA==", "-_8"]
+    decoded = infer(server, {**body, "base64_decode": True}).json()
+    assert decoded["tensor_bytes"] == [{"b64": "eA=="}, {"b64": "+/8="}]
+    assert infer(server, {**body, "base64_decode": "false"}).json()["text"] == ["eA==", "-_8"]
+    refused = infer(server, {**body, "base64_decode": 1})
+    assert (refused.status_code, refused.json()["error"]) == (400, "base64_decode is 1; expected true or false")
+    wrong = infer(server, {**body, "base64_decode": True, "data": {"bin": ["?"]}})
+    assert wrong.status_code == 400
+    assert "Unable to base64 decode" in wrong.json()["error"]
+
+
+def test_a_missing_input_is_named_in_the_words_of_the_request(server):
+    refused = infer(server, {"model_name": "mixed", "model_version": 2, "data": {"image": "x"}})
+    assert refused.json()["error"].startswith("Missing named input: bin in 'data' object. Expected inputs: bin")
+
+
 def test_without_a_version_the_largest_answers_unless_only_another_takes_the_data(server):
     for data, version in (({"bin": ["x"]}, "2"), ({"a": [1.5], "b": [2]}, "1")):
         response = infer(server, {"model_name": "mixed", "data": data})

@@ -26,8 +26,7 @@ from backend.serving.versions.servable import Servable
 
 CLIENT = Path(__file__).parent / "clients" / "image_to_image_client.py"
 SECONDS = 60
-SIDE = tensorflow1_models.SIDE
-PIXELS = np.random.default_rng(1).integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
+PIXELS = tensorflow1_models.noise(1)
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +125,22 @@ def test_the_merged_model_of_an_unknown_rank_answers_its_articles_json_and_a_for
     np.testing.assert_allclose(asked(server, data=fields, files={"image": GREEN}), by_json, atol=1e-3)
     several = asked(server, data=fields, files=[("images", GREEN), ("images", GREEN)])
     np.testing.assert_allclose(several, np.repeat(by_json, 2, axis=0), atol=1e-3)
+
+
+def test_what_is_sent_in_the_wrong_encoding_is_refused_with_the_right_one(server, picture) -> None:
+    text = base64.b64encode(picture.read_bytes()).decode()
+    for model, body, said in (
+        ("saved_model", {"instances": [text]}, 'takes files and received base64 text: send {"b64": text}'),
+        ("inception_v3/versions/2", {"inputs": {"b64": text}}, "if it takes base64 text, send that as a plain string"),
+        (
+            "inception_v3/versions/1",
+            {"inputs": text},
+            "Type: String is not of expected type: float; version 2 takes text",
+        ),
+    ):
+        answer = requests.post(f"{server.url}/v1/models/{model}:predict", json=body, timeout=SECONDS)
+        assert answer.status_code == 400
+        assert said in answer.json()["error"]
 
 
 def test_a_damaged_photo_in_a_form_is_still_told_as_such(server) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import click
 
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, key_headers, key_option
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, key_headers, key_option, refuse_missing_models
 from backend.commands.helpers.json_instances import Instances, read_instances
 from backend.commands.helpers.picture_files import translate
 from backend.logs import prepare_logging
@@ -33,7 +33,9 @@ from backend.settings import Settings, given, options
 )
 @click.option("--url", help="send it to this server, e.g. http://localhost:8501, in place of loading the model here")
 @key_option
-@options("models", "model_config_file", "default_model", "max_photo_pixels", "max_photos")
+@options(
+    "models", "model_config_file", "model_base_path", "model_name", "default_model", "max_photo_pixels", "max_photos"
+)
 def predict(
     photo: Path | None,
     json_instances: Path | None,
@@ -50,7 +52,7 @@ def predict(
     which = {"model": model, "version": flags.pop("version"), "label": flags.pop("label")}
     settings = Settings.from_environment(**given(flags))
     server = Server(url, key) if url else None
-    named = {**which, "model": model or settings.default_model}
+    named = {**which, "model": model or _default_model(settings)}
     if out is not None:
         _translate(settings, server, named, photo, out, signature_name)
         return
@@ -61,6 +63,14 @@ def predict(
     else:
         answer = _classify_here(settings, named, top_k, photo.read_bytes())
     click.echo(_shown(answer))
+
+
+def _default_model(settings: Settings) -> str:
+    """The model's name where none is given: the only one, if the settings name the folder of one model."""
+    folder = Path(settings.model_base_path) if settings.model_base_path else settings.models
+    if settings.model_config_file or not any(folder.glob("[0-9]*/saved_model.pb")):
+        return settings.default_model
+    return (settings.model_base_path and settings.model_name) or folder.resolve().name
 
 
 def _checked(photo: Path | None, json_instances: Path | None, out: Path | None) -> None:
@@ -121,6 +131,7 @@ def _rows(predictor: Any, spec: Any, body: dict[str, Any]) -> dict[str, Any]:
 
 def _with_predictor(settings: Settings, which: dict[str, Any], run: Any) -> Any:
     """Run with a predictor that loads only the requested version. Raises click.ClickException with the predictor's message."""
+    refuse_missing_models(settings)
     prepare_logging(level=logging.WARNING)  # only the answer and warnings are printed
     from backend.errors import DogsnapError
     from backend.serving.assembly import create_predictor

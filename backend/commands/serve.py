@@ -17,6 +17,7 @@ from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
 
 from backend import api_keys, tracing
+from backend.commands.helpers.arguments import refuse_missing_models
 from backend.errors import DogsnapError, InvalidArgument
 from backend.gateway.target import Target
 from backend.http_server.server import Server
@@ -26,20 +27,42 @@ from backend.settings import Settings, flag, given, options
 
 log = logging.getLogger("dogsnap")
 
+VERSION_POLICIES = ("all", "latest")
 LEAST_TOKEN = 16  # characters: 64 bits if they are random hexadecimal digits
 
 
-@click.command()
+class ServeCommand(click.Command):
+    """Flags of other servers get a hint at their counterparts, in place of a similar flag with another meaning."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if "_" not in error.option_name:
+                raise
+            raise click.UsageError(
+                f"No such option {error.option_name!r}: `dogsnap model-server` takes the flags of tensorflow_model_server; "
+                f"backend/README.md lists the counterparts of others, and `dogsnap serve --help` all flags",
+                ctx,
+            ) from None
+
+
+@click.command(cls=ServeCommand)
 @options()
 def serve(**flags: Any) -> None:
     """Serve the models over HTTP and gRPC, and the app at /."""
-    settings = checked_settings(**given(flags))
+    run_server(**given(flags))
+
+
+def run_server(**flags: Any) -> None:
+    """Check the settings, serve until stopped. Raises click.ClickException for settings that cannot work."""
+    settings = checked_settings(**flags)
     share_arenas()
     survive_full_disk()
     prepare_logging(settings.log_format)
     refuse_taken_ports(settings)
     log.info("starting; %s", where_models_run(settings))
-    Server(settings, lambda: checked_settings(**given(flags))).run()
+    Server(settings, lambda: checked_settings(**flags)).run()
 
 
 def checked_settings(**flags: Any) -> Settings:
@@ -54,6 +77,8 @@ def checked_settings(**flags: Any) -> Settings:
     refuse_missing_tracing(settings)
     refuse_unusable_feedback(settings)
     refuse_unusable_engine(settings)
+    refuse_unusable_batching(settings)
+    refuse_missing_models(settings)
     return settings
 
 
@@ -61,7 +86,19 @@ def where_models_run(settings: Settings) -> str:
     """For the log: the models to load, or the engine that runs them."""
     if settings.engine:
         return f"the models run at {Target.parse(settings.engine)}"
-    return f"loading models from {settings.model_config_file or settings.models}"
+    return f"loading models from {settings.model_config_file or settings.model_base_path or settings.models}"
+
+
+def refuse_unusable_batching(settings: Settings) -> None:
+    """Raises click.ClickException for batching that is not turned on, and for an unknown version policy."""
+    if settings.batching_parameters_file and not settings.enable_batching:
+        raise click.ClickException("--batching-parameters-file needs --enable-batching")
+    if settings.enable_batching and settings.engine:
+        raise click.ClickException("--enable-batching is for the server that runs the models: start the engine with it")
+    if settings.version_policy not in VERSION_POLICIES:
+        raise click.ClickException(
+            f"--version-policy is {settings.version_policy!r}; expected {' or '.join(VERSION_POLICIES)}"
+        )
 
 
 def refuse_unusable_engine(settings: Settings) -> None:

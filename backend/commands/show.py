@@ -8,22 +8,49 @@ from backend.commands.helpers.arguments import PATH
 
 
 @click.command()
-@click.argument("model_dir", type=PATH)
+@click.argument("model_dir", type=PATH, required=False)
 @click.option("--version", type=int, help="a version of the model in MODEL_DIR  [default: the largest]")
 @click.option("--nodes", is_flag=True, help="also the nodes of the graph, and where decoding would be merged in")
-def show(model_dir: Path, version: int | None, nodes: bool) -> None:
+@click.option("--dir", "directory", type=PATH, help="as saved_model_cli: the same folder; alone it prints the tag-sets")
+@click.option("--all", "everything", is_flag=True, help="with --dir: all signatures")
+@click.option("--tag_set", help="with --dir: the names of the signatures of this graph, such as serve")
+@click.option("--signature_def", help="with --tag_set: inputs and outputs of this signature alone")
+def show(
+    model_dir: Path | None,
+    version: int | None,
+    nodes: bool,
+    directory: Path | None,
+    everything: bool,
+    tag_set: str | None,
+    signature_def: str | None,
+) -> None:
     """Print the signatures in MODEL_DIR (a version, like models/inception_v3/2, or a model) as saved_model_cli does."""
+    from backend.export import inspection
+
+    if (model_dir is None) == (directory is None):
+        raise click.UsageError("expected the folder of a version or of a model, as MODEL_DIR or by --dir")
+    if signature_def and not tag_set:
+        raise click.UsageError("--signature_def needs --tag_set, such as --tag_set serve")
+    try:
+        folder = inspection.version_folder(model_dir or directory, version)
+        if tag_set:
+            click.echo(inspection.graph_text(folder, tag_set, signature_def))
+        elif directory is not None and not everything and not nodes:
+            click.echo(inspection.tag_sets_text(folder))
+        else:
+            click.echo(inspection.signatures_text(folder))
+        if nodes:
+            click.echo(_nodes(folder))
+    except inspection.InspectionError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _nodes(folder: Path) -> str:
     from backend.export import inspection
     from backend.export.merge import MergeError, find_place
 
     try:
-        folder = inspection.version_folder(model_dir, version)
-        click.echo(inspection.signatures_text(folder))
-        if not nodes:
-            return
-        click.echo(inspection.nodes_text(folder))
-        click.echo(f"\nDecoding would be merged in front of {find_place(inspection.input_specs(folder))}.")
+        place = f"Decoding would be merged in front of {find_place(inspection.input_specs(folder))}."
     except MergeError as error:
-        click.echo(f"\nNo decoding can be merged in as it is: {error}.")
-    except inspection.InspectionError as error:
-        raise click.ClickException(str(error)) from error
+        place = f"No decoding can be merged in as it is: {error}."
+    return f"{inspection.nodes_text(folder)}\n\n{place}"

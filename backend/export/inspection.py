@@ -59,20 +59,45 @@ def signatures_text(folder: Path) -> str:
     return "\n".join(lines)
 
 
-def _signature_lines(signature: meta_graph_pb2.SignatureDef) -> Iterator[str]:
-    yield "  The given SavedModel SignatureDef contains the following input(s):"
-    yield from _tensor_lines("inputs", signature.inputs)
-    yield "  The given SavedModel SignatureDef contains the following output(s):"
-    yield from _tensor_lines("outputs", signature.outputs)
-    yield f"  Method name is: {signature.method_name}"
+def tag_sets_text(folder: Path) -> str:
+    """The tags of every graph, exactly as `saved_model_cli show --dir` prints them."""
+    tags = [", ".join(f"'{tag}'" for tag in sorted(graph.meta_info_def.tags)) for graph in meta_graphs(folder)]
+    return "\n".join(["The given SavedModel contains the following tag-sets:", *tags])
 
 
-def _tensor_lines(kind: str, tensors: Mapping[str, meta_graph_pb2.TensorInfo]) -> Iterator[str]:
+def graph_text(folder: Path, tag_set: str, signature: str | None = None) -> str:
+    """The names of a graph's signatures, or one of them, exactly as `saved_model_cli show --tag_set` prints them.
+
+    `tag_set`: the graph's tags with commas between. Raises InspectionError with what there is.
+    """
+    graphs = {frozenset(graph.meta_info_def.tags): graph for graph in meta_graphs(folder)}
+    graph = graphs.get(frozenset(tag_set.split(",")))
+    if graph is None:
+        there = "; ".join(",".join(sorted(tags)) for tags in graphs)
+        raise InspectionError(f"{folder} has no graph with the tags {tag_set}; there is: {there}")
+    if signature is None:
+        title = "The given SavedModel MetaGraphDef contains SignatureDefs with the following keys:"
+        return "\n".join([title, *(f'SignatureDef key: "{name}"' for name in sorted(graph.signature_def))])
+    if signature not in graph.signature_def:
+        there = ", ".join(sorted(graph.signature_def))
+        raise InspectionError(f"{folder} has no signature {signature}; there is: {there}")
+    return "\n".join(_signature_lines(graph.signature_def[signature], ""))
+
+
+def _signature_lines(signature: meta_graph_pb2.SignatureDef, indent: str = "  ") -> Iterator[str]:
+    yield f"{indent}The given SavedModel SignatureDef contains the following input(s):"
+    yield from _tensor_lines("inputs", signature.inputs, indent)
+    yield f"{indent}The given SavedModel SignatureDef contains the following output(s):"
+    yield from _tensor_lines("outputs", signature.outputs, indent)
+    yield f"{indent}Method name is: {signature.method_name}"
+
+
+def _tensor_lines(kind: str, tensors: Mapping[str, meta_graph_pb2.TensorInfo], indent: str) -> Iterator[str]:
     for alias, info in sorted(tensors.items()):
-        yield f"    {kind}['{alias}'] tensor_info:"
-        yield f"        dtype: {types_pb2.DataType.Name(info.dtype)}"
-        yield f"        shape: {_shape(info.tensor_shape)}"
-        yield f"        name: {info.name}"
+        yield f"{indent}  {kind}['{alias}'] tensor_info:"
+        yield f"{indent}      dtype: {types_pb2.DataType.Name(info.dtype)}"
+        yield f"{indent}      shape: {_shape(info.tensor_shape)}"
+        yield f"{indent}      name: {info.name}"
 
 
 def _shape(shape: tensor_shape_pb2.TensorShapeProto) -> str:

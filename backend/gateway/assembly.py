@@ -1,7 +1,6 @@
 """Builds a predictor whose models run in an engine, from the settings."""
 
 from functools import partial
-from pathlib import Path
 
 from backend.gateway.client import EngineClient
 from backend.gateway.repository import EngineRepository, base_paths
@@ -11,7 +10,7 @@ from backend.serving.assembly import predictor_over
 from backend.serving.inference.executor import InlineExecutor
 from backend.serving.inference.predictor import Predictor
 from backend.serving.metrics import Metrics
-from backend.serving.versions.model_configs import ModelFolders, configs_in_file
+from backend.serving.versions.model_configs import model_source
 from backend.settings import MEBIBYTE, Settings
 
 
@@ -22,8 +21,7 @@ def create_gateway(settings: Settings) -> Predictor:
     # The queue is the engine's: whatever finds a place is passed on at once, so that slow answers hold nobody up.
     executor = InlineExecutor(settings.run_threads + settings.queue_size)
     engine = EngineClient(Target.parse(settings.engine), settings.max_tensor_body_mb * MEBIBYTE, metrics)
-    file = settings.model_config_file
-    configs = partial(configs_in_file, Path(file)) if file else ModelFolders(settings.models)
+    configs = model_source(settings)
     repository = EngineRepository(
         engine, partial(base_paths, configs, settings.models / settings.default_model), executor
     )

@@ -30,11 +30,11 @@ FIXED = ("host", "port", "grpc_port")
 
 
 def refuse_wrong_models(settings: Settings) -> None:
-    """Exit if the configuration file cannot be read; at the first start gunicorn exits too."""
-    from backend.serving.versions.model_configs import configured_models
+    """Exit if the configuration cannot be read; at the first start gunicorn exits too."""
+    from backend.serving.assembly import check_configuration
 
     try:
-        configured_models(settings.models, settings.model_config_file)
+        check_configuration(settings)
     except DogsnapError as error:
         log.error("the server cannot start: %s", error.message)
         sys.exit(Arbiter.APP_LOAD_ERROR)

@@ -85,12 +85,13 @@ def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
         if "data" not in fields:
             raise InvalidArgument('expected {"data": {input: value}}, received no "data"')
         signature_name = text_field("signature_name", fields.get("signature_name"))
+        base64_decode = _flag("base64_decode", fields.get("base64_decode"))
         spec = _spec(predictor, text_field("model_name", fields.get("model_name")), fields.get("model_version"))
         if spec.version is None:
             spec = predictor.taking(spec, signature_name, lambda signature: tensors.takes(signature, fields["data"]))
 
         def inputs(signature: Signature) -> dict[str, np.ndarray]:
-            arrays = tensors.from_data(fields["data"], signature)
+            arrays = tensors.from_data(fields["data"], signature, base64_decode)
             fields.clear()  # many times as large as the arrays
             document.close()
             return arrays
@@ -98,6 +99,15 @@ def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
         works = [Values(inputs, signature_name)]
         (prediction,) = predictor.answer(spec, works, PROTOCOL, on_disconnect=disconnect_callback())
     return prediction
+
+
+def _flag(name: str, value: Any) -> bool:
+    """A field that is true or false, also as text, as that server's clients send it. Raises InvalidArgument."""
+    known = {None: False, False: False, True: True, "": False, "true": True, "false": False}
+    folded = value.lower() if isinstance(value, str) else value
+    if not isinstance(folded, str | bool | None) or folded not in known:
+        raise InvalidArgument(f"{name} is {value!r}; expected true or false")
+    return known[folded]
 
 
 def _from_form(settings: Settings, predictor: Predictor) -> Prediction:

@@ -1,7 +1,6 @@
 """Builds the predictor from the settings: repository, executor, metrics."""
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from backend.serving.feedback.feedback import Feedback
@@ -15,23 +14,40 @@ from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec
 from backend.serving.repository.repository import Repository
 from backend.serving.repository.switch_log import SwitchLog
-from backend.serving.versions.model_configs import ModelConfig, ModelFolders, configs_in_file
+from backend.serving.versions.batching import BatchingParameters
+from backend.serving.versions.model_configs import ModelConfig, model_source
+from backend.serving.versions.servable import Servable
 from backend.settings import Settings
+
+
+def check_configuration(settings: Settings) -> None:
+    """Raises InvalidArgument if the files that describe models or batching cannot be read."""
+    model_source(settings)()
+    _batching(settings)
 
 
 def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predictor:
     """A predictor over the configured models, none of which is loaded yet; `only` leaves out all that would not answer it."""
     metrics = Metrics()
-    file = settings.model_config_file
-    configs = partial(configs_in_file, Path(file)) if file else ModelFolders(settings.models)
+    configs = model_source(settings)
     repository = Repository(
         lambda: _narrowed(configs(), only),
         metrics,
         settings.retry_seconds,
         run_warm_up=settings.warm_up,
+        prepare=_batching(settings),
         switches=SwitchLog(Path(settings.switch_log) if settings.switch_log and only is None else None),
     )
     return predictor_over(repository, BoundedExecutor(settings.run_threads, settings.queue_size), metrics, settings)
+
+
+def _batching(settings: Settings) -> Callable[[Servable], None]:
+    """Turns on batching for a loaded version, if the settings ask for it."""
+    if not settings.enable_batching:
+        return lambda _: None
+    file = settings.batching_parameters_file
+    parameters = BatchingParameters.read(Path(file)) if file else BatchingParameters()
+    return lambda servable: servable.enable_batching(parameters)
 
 
 def predictor_over(repository: ModelRepository, executor: Executor, metrics: Metrics, settings: Settings) -> Predictor:

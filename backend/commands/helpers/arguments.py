@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from backend.settings import variable
+from backend.settings import Settings, flag, variable
 
 PATH = click.Path(path_type=Path)
 WORDNET_LABEL = re.compile(r"(?P<id>n\d{8})[\s:-]+(?P<name>.+)")
@@ -113,3 +113,22 @@ def class_names(file: Path | None) -> list[str]:
     if file.suffix == ".json":
         return [label["name"] if isinstance(label, dict) else str(label) for label in json.loads(text)]
     return text.splitlines()
+
+
+def refuse_missing_models(settings: Settings) -> None:
+    """Raises click.ClickException if the folder of the models is missing, or is that of one version."""
+    if settings.engine or settings.model_config_file:
+        return
+    name = "model_base_path" if settings.model_base_path else "models"
+    folder = Path(getattr(settings, name)).resolve()
+    if not folder.is_dir():
+        expected = (
+            "the folder with the numeric folders of one model"
+            if name == "model_base_path"
+            else "the folder of the models"
+        )
+        raise click.ClickException(f"there is no folder {folder}; name {expected} with {flag(name)}")
+    if (folder / "saved_model.pb").is_file():
+        raise click.ClickException(
+            f"{folder} is a single version; name the folder of its model with {flag(name)}: {folder.parent}"
+        )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from backend.errors import FailedPrecondition, NotFound
+from backend.errors import FailedPrecondition, InvalidArgument, NotFound
 from backend.serving.feedback.level_shares import LevelShares
 from backend.serving.inference.executor import Executor, OnDisconnect, within
 from backend.serving.inference.shadow import Shadow
@@ -17,9 +17,11 @@ from backend.serving.metrics import Metrics
 from backend.serving.photos.photo import PhotoLimits
 from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec
-from backend.serving.tensors.signatures import Signature
+from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
 from backend.serving.versions.labels import Classification
 from backend.serving.versions.servable import BaseServable
+
+TEXT_FOR_NUMBERS = "Type: String is not of expected type"  # in messages of `tensors`, as TensorFlow Serving has it
 
 
 class Predictor:
@@ -69,7 +71,10 @@ class Predictor:
                 servable: BaseServable = chosen
                 record.answered_by(servable.id)
                 for work in works:
-                    signature = work.prepare(servable, self.photo_limits)
+                    try:
+                        signature = work.prepare(servable, self.photo_limits)
+                    except InvalidArgument as error:
+                        raise self._with_version_of_text(servable, error) from error
                     run = partial(self._run, servable, signature, work, time.perf_counter())
                     outputs, servable = self._executor.run(run, deadline, on_disconnect)  # an engine may have switched
                     record.answered_by(servable.id)
@@ -85,6 +90,16 @@ class Predictor:
         self.metrics.ran(servable.id, work.size)
         with self.metrics.step("run", servable.id):
             return work.run(servable, signature)
+
+    def _with_version_of_text(self, servable: BaseServable, error: InvalidArgument) -> InvalidArgument:
+        """The error; where text came for numbers, with the version that takes text."""
+        if TEXT_FOR_NUMBERS not in error.message:
+            return error
+        name = servable.id.name
+        for number in self.repository.available(name):
+            if self._takes(ModelSpec(name, number), DEFAULT_SIGNATURE, _takes_text):
+                return InvalidArgument(f"{error.message}; version {number} takes text")
+        return error
 
     def classify(
         self,
@@ -136,3 +151,7 @@ class Predictor:
         self._executor.close()
         self._shadow.close()
         self.repository.close()
+
+
+def _takes_text(signature: Signature) -> bool:
+    return bool(signature.inputs) and all(spec.dtype.name == "string" for spec in signature.inputs.values())

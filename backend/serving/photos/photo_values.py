@@ -62,12 +62,20 @@ def checked(arrays: Mapping[str, np.ndarray], decoding: Decoding, limits: PhotoL
 
 
 def decoded(texts: np.ndarray) -> np.ndarray | None:
-    """Base64 texts decoded to pictures, (n,) -> (n,); None unless each of them is one."""
+    """The photos for base64 texts or, from {"b64": ...}, for their bytes, (n,) -> (n,); None unless all are photos."""
     try:
-        contents = _each(texts, decode_base64)
+        contents = _each(texts, lambda value: value if is_photo(value) else decode_base64(value))
     except InvalidArgument:
         return None
-    return contents if all(map(_is_picture, contents.flat)) else None
+    return contents if all(map(is_photo, contents.flat)) else None
+
+
+def is_base64_of_photo(value: bytes) -> bool:
+    """Whether a string is base64 text of a photo; its beginning tells."""
+    try:
+        return not is_photo(value) and is_photo(decode_base64(value[:64]))
+    except InvalidArgument:
+        return False
 
 
 def _each(values: np.ndarray, change: Callable[[bytes], bytes]) -> np.ndarray:
@@ -114,19 +122,20 @@ def _refuse_if_readable(value: bytes) -> None:
 
 
 def _safe_string(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
-    if _is_picture(value):
+    if is_photo(value):
         return safe(value)
     try:
         contents = decode_base64(value)
     except InvalidArgument:
         return value
-    if not _is_picture(contents):
+    if not is_photo(contents):
         return value
     seen = safe(contents)
     return web_safe(value) if seen is contents else to_web_safe_base64(seen)
 
 
-def _is_picture(contents: bytes) -> bool:
+def is_photo(contents: bytes) -> bool:
+    """Whether a string begins like a file that TensorFlow's decoders take."""
     return contents.startswith(STARTS) or (contents.startswith(b"RIFF") and contents[8:12] == b"WEBP")
 
 

@@ -48,14 +48,19 @@ class Repository:
         retry_seconds: float = 60.0,
         run_warm_up: bool = True,
         switches: SwitchLog | None = None,
+        prepare: Callable[[Servable], None] = lambda _: None,
     ):
-        """`configs` is asked at every look, so that a folder or a file behind it may change while the server runs."""
+        """`configs` is asked at every look, so that a folder or a file behind it may change while the server runs.
+
+        `prepare` is called with each version that was loaded, before it is warmed up.
+        """
         self._configs = self._configs_at_start = configs
         self._sent: list[dict[str, Any]] | None = None
         self._metrics = metrics or Metrics()
         self.switches = switches or SwitchLog()
         self._retry_seconds = retry_seconds
         self._run_warm_up = run_warm_up
+        self._prepare = prepare
         self._models: dict[str, Model] = {}
         self._lock = threading.RLock()
         self._nested = 0  # blocks of `switching` that the thread with the lock is in
@@ -400,6 +405,7 @@ class Repository:
         try:
             version.fingerprint = fingerprint(version.path)
             servable = Servable.load(version.id, version.path)
+            self._prepare(servable)
             records = warm_up(servable) if self._run_warm_up else 0
             _trim()  # loading leaves up to 90 MB behind: the file of the graph, read and parsed
         except Exception as error:  # a damaged folder can raise anything; the other versions go on answering

@@ -100,7 +100,7 @@ def _check_row_keys(number: int, row: Mapping[str, Any], signature: Signature) -
         )
 
 
-def from_columns(value: Any, signature: Signature) -> dict[str, np.ndarray]:
+def from_columns(value: Any, signature: Signature, field: str = "inputs") -> dict[str, np.ndarray]:
     """One array per input, each with its own shape; keys that are no input are ignored. Raises InvalidArgument."""
     if not _is_object(value):
         _check_one_input(signature, "inputs is a plain value/list, but expecting an object")
@@ -109,20 +109,31 @@ def from_columns(value: Any, signature: Signature) -> dict[str, np.ndarray]:
     for alias in signature.inputs:
         if alias not in value:
             raise InvalidArgument(
-                f"Missing named input: {alias} in 'inputs' object. Expected inputs: {_aliases(signature)}"
+                f"Missing named input: {alias} in '{field}' object. Expected inputs: {_aliases(signature)}"
             )
     return {alias: to_array(value[alias], spec.dtype) for alias, spec in signature.inputs.items()}
 
 
-def from_data(data: Any, signature: Signature) -> dict[str, np.ndarray]:
+def from_data(data: Any, signature: Signature, base64_decode: bool = False) -> dict[str, np.ndarray]:
     """The columns of Simple TensorFlow Serving: an object by alias, where a value without a batch dimension is a batch of one.
 
     Its clients send a single photo to graphs without a batch dimension; here every input has one. Raises InvalidArgument.
     """
     if not isinstance(data, dict):
         raise InvalidArgument(f"data is a JSON {type_name(data)}; expected an object by input: {_aliases(signature)}")
-    columns = from_columns(data, signature)
+    columns = from_columns(data, signature, "data")
+    if base64_decode:
+        columns = {alias: _decoded(column) for alias, column in columns.items()}
     return {alias: _batched(column, signature.inputs[alias]) for alias, column in columns.items()}
+
+
+def _decoded(column: np.ndarray) -> np.ndarray:
+    """The bytes that strings stand for as base64 text; numbers as they are."""
+    if column.dtype != object:
+        return column
+    decoded = np.empty(column.size, dtype=object)
+    decoded[:] = [decode_base64(text) for text in column.flat]
+    return decoded.reshape(column.shape)
 
 
 def _batched(column: np.ndarray, spec: tf.TensorSpec) -> np.ndarray:

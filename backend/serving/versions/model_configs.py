@@ -1,6 +1,8 @@
 """Which models to serve: those in a folder, or those in TensorFlow Serving's model_config_list."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -8,21 +10,45 @@ from google.protobuf import json_format, text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from backend.errors import InvalidArgument
-from backend.serving.versions.version_folders import aspired_versions, version_folders
+from backend.serving.versions.version_folders import aspired_versions, is_complete, version_folders
+from backend.settings import Settings
 
 ModelConfig: TypeAlias = model_server_config_pb2.ModelConfig
 
 
-def configured_models(folder: Path, file: str = "") -> list[ModelConfig]:
-    """The models of the configuration file if there is one, else every model folder. Raises InvalidArgument."""
-    return configs_in_file(Path(file)) if file else configs_in_folder(folder)
+def model_source(settings: Settings) -> Callable[[], list[ModelConfig]]:
+    """A function that gives the models to serve; it is called at every scan, and raises InvalidArgument."""
+    if settings.model_config_file:
+        read: Callable[[], list[ModelConfig]] = partial(configs_in_file, Path(settings.model_config_file))
+    elif settings.model_base_path:
+        read = partial(_one_model, Path(settings.model_base_path), settings.model_name)
+    else:
+        read = ModelFolders(settings.models)
+    return partial(_latest_only, read) if settings.version_policy == "latest" else read
+
+
+def _latest_only(read: Callable[[], list[ModelConfig]]) -> list[ModelConfig]:
+    """The models, with the policy `latest` where there is none, as TensorFlow Serving has it."""
+    configs = read()
+    for config in configs:
+        if config.model_version_policy.WhichOneof("policy_choice") is None:
+            config.model_version_policy.latest.num_versions = 1
+    return configs
+
+
+def _one_model(base_path: Path, name: str = "") -> list[ModelConfig]:
+    path = base_path.resolve()
+    return [ModelConfig(name=name or path.name, base_path=str(path), model_platform="tensorflow")]
 
 
 def configs_in_folder(models: Path) -> list[ModelConfig]:
-    """Every folder in `models` with at least one numeric folder in it, as a model with all its versions."""
+    """Every folder in `models` with at least one numeric folder in it, as a model; or `models` itself if it holds versions."""
     if not models.is_dir():
         return []
-    return [_all_versions(child) for child in sorted(models.iterdir()) if child.is_dir() and version_folders(child)]
+    if any(map(is_complete, version_folders(models).values())):
+        return _one_model(models)
+    folders = [child for child in sorted(models.iterdir()) if child.is_dir() and version_folders(child)]
+    return [config for folder in folders for config in _one_model(folder)]
 
 
 class ModelFolders:
@@ -45,22 +71,36 @@ class ModelFolders:
         return [self._known[name] for name in sorted(self._known)]
 
 
-def _all_versions(base_path: Path) -> ModelConfig:
-    config = ModelConfig(name=base_path.name, base_path=str(base_path.resolve()), model_platform="tensorflow")
-    config.model_version_policy.all.SetInParent()
-    return config
-
-
 def configs_in_file(file: Path) -> list[ModelConfig]:
-    """The models of a model_config_list in protobuf's text format. Raises InvalidArgument with the parser's message."""
-    server_config = model_server_config_pb2.ModelServerConfig()
+    """The models of a configuration file: TensorFlow Serving's text, or Simple TensorFlow Serving's JSON.
+
+    Raises InvalidArgument with the parser's message.
+    """
     try:
-        text_format.Parse(file.read_text(encoding="utf-8"), server_config)
-    except (text_format.ParseError, OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"{file}: expected a model_config_list in protobuf's text format: {error}") from error
-    configs = list(server_config.model_config_list.config)
+        text = file.read_text(encoding="utf-8-sig")
+        configs = _of_json(text) if text.lstrip().startswith("{") else _of_text(text)
+    except (text_format.ParseError, json_format.ParseError, OSError, ValueError) as error:
+        raise InvalidArgument(
+            f"{file}: expected a model_config_list in protobuf's text format, or Simple TensorFlow Serving's JSON: {error}"
+        ) from error
     check_configs(configs)
     return configs
+
+
+def _of_text(text: str) -> list[ModelConfig]:
+    return list(text_format.Parse(text, model_server_config_pb2.ModelServerConfig()).model_config_list.config)
+
+
+def _of_json(text: str) -> list[ModelConfig]:
+    """{"model_config_list": [{"name", "base_path", "platform"}]}; paths as they are given there, from the working directory."""
+    models = json.loads(text).get("model_config_list")
+    if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
+        raise ValueError('expected {"model_config_list": [{"name": ..., "base_path": ..., "platform": ...}]}')
+    for model in models:
+        if unknown := sorted(set(model) - {"name", "base_path", "platform"}):
+            raise ValueError(f"{', '.join(unknown)} of {model.get('name')} is not supported; leave it out")
+    fields = [{"model_platform" if key == "platform" else key: value for key, value in each.items()} for each in models]
+    return from_json(fields)
 
 
 def check_configs(configs: Sequence[ModelConfig]) -> None:

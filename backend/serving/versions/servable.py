@@ -13,9 +13,10 @@ from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 from backend.errors import DogsnapError, FailedPrecondition, Internal, InvalidArgument, Unavailable
 from backend.serving.photos import preprocessing
 from backend.serving.photos.base64_text import to_web_safe_base64
-from backend.serving.photos.photo_values import Decoding
+from backend.serving.photos.photo_values import Decoding, is_base64_of_photo, is_photo
 from backend.serving.tensors.signatures import BYTES_SUFFIX, DEFAULT_SIGNATURE, ServableId, Signature, UnknownSignature
 from backend.serving.versions import checksums, runtimes, sessions
+from backend.serving.versions.batching import Batcher, BatchingParameters
 from backend.serving.versions.description import Description
 
 PHOTO_SIGNATURES = ("scores", "image_bytes", DEFAULT_SIGNATURE)  # in the order of preference
@@ -187,6 +188,7 @@ class Servable(BaseServable):
         self.path = path
         self._loaded = loaded  # what the functions need, a SavedModel or a network of another runtime, lives as long
         self._functions = dict(loaded.signatures)
+        self._batchers: dict[str, Batcher] = {}
         super().__init__(identity, Description.read(path), signature_defs, self._functions)
         self.runtime = {"name": runtimes.TENSORFLOW}
 
@@ -214,18 +216,49 @@ class Servable(BaseServable):
     def answer(self, signature: Signature, feed: Feed) -> tuple[dict[str, np.ndarray], BaseServable]:
         return self.run(signature, feed(self, signature)), self
 
+    def enable_batching(self, parameters: BatchingParameters) -> None:
+        """Batch the concurrent requests of each signature whose inputs have a free first dimension."""
+        self._batchers = {
+            name: Batcher(partial(self._run, signature), parameters)
+            for name, signature in self.signatures.items()
+            if all(map(_is_free, signature.inputs.values())) and signature.inputs
+        }
+
     def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Run a signature on `inputs` (alias -> array of the declared dtype) and return every output.
 
         Strings are object arrays of bytes on both sides. Raises InvalidArgument with the failing operation's message
         when the graph cannot take these values.
         """
+        batcher = self._batchers.get(signature.name)
+        if batcher is None:
+            return self._run(signature, inputs)
+        return batcher.run({alias: _to_array(value, signature.inputs[alias]) for alias, value in inputs.items()})
+
+    def _run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         tensors = {alias: tf.constant(value, signature.inputs[alias].dtype) for alias, value in inputs.items()}
         try:
             outputs = self._functions[signature.name](**tensors)
             return {alias: _to_numpy(outputs[alias]) for alias in signature.outputs}
         except tf.errors.OpError as error:
-            raise _translated(error, _unlike_declared(signature, inputs)) from error
+            note = _unlike_declared(signature, inputs) + self._encoding_hint(signature, inputs)
+            raise _translated(error, note) from error
+
+    def _encoding_hint(self, signature: Signature, inputs: Mapping[str, Any]) -> str:
+        """How to send photos that came as base64 text where the graph takes files, or the other way round; "" otherwise."""
+        for alias, spec in signature.inputs.items():
+            values = list(_to_array(inputs[alias], spec).flat) if spec.dtype == tf.string else []
+            takes_files = alias.endswith(BYTES_SUFFIX)
+            others = (each for each in self.signatures.values() if _takes_files(each) != takes_files)
+            other = next((f', or use signature "{each.name}"' for each in others if _has_one_text(each)), "")
+            if takes_files and any(map(is_base64_of_photo, values)):
+                return f'; input "{alias}" takes files and received base64 text: send {{"b64": text}}{other}'
+            if not takes_files and any(map(is_photo, values)):
+                return (
+                    f'; input "{alias}" received files: if it takes base64 text, send that as a plain string, '
+                    f'not as {{"b64": text}}{other}'
+                )
+        return ""
 
 
 _IMAGE_FUNCTIONS: dict[tuple[int, int], Any] = {}
@@ -266,6 +299,16 @@ def _specs(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, tf.Tenso
     }
 
 
+def _is_free(spec: tf.TensorSpec) -> bool:
+    """Whether the first dimension may have any size."""
+    return bool(spec.shape.rank) and spec.shape[0] is None
+
+
+def _to_array(value: Any, spec: tf.TensorSpec) -> np.ndarray:
+    """Without a dtype, NumPy would strip zero bytes from the end of strings."""
+    return np.asarray(value, dtype=object if spec.dtype == tf.string else spec.dtype.as_numpy_dtype)
+
+
 def _to_numpy(tensor: tf.Tensor | np.ndarray) -> np.ndarray:
     """An output as an array; TensorFlow returns a string scalar as bytes."""
     if isinstance(tensor, np.ndarray):
@@ -273,8 +316,16 @@ def _to_numpy(tensor: tf.Tensor | np.ndarray) -> np.ndarray:
     return np.asarray(tensor.numpy(), dtype=object if tensor.dtype == tf.string else None)
 
 
+def _has_one_text(signature: Signature) -> bool:
+    return [spec.dtype for spec in signature.inputs.values()] == [tf.string]
+
+
+def _takes_files(signature: Signature) -> bool:
+    return any(alias.endswith(BYTES_SUFFIX) for alias in signature.inputs)
+
+
 def _unlike_declared(signature: Signature, inputs: Mapping[str, Any]) -> str:
-    """Names the inputs whose shape is not the declared one, "" for none: the graph's own words do not."""
+    """Names the inputs whose shape is not the declared one, which the graph's message does not; "" for none."""
     shapes = {alias: np.shape(value) for alias, value in inputs.items()}
     return "".join(
         f'; input "{alias}": declared shape {signature.inputs[alias].shape}, received {shape}'

@@ -1,0 +1,158 @@
+"""`dogsnap model-server`: the command line of TensorFlow Serving's tensorflow_model_server."""
+
+import os
+from collections.abc import Callable
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Any
+
+import click
+
+from backend.commands.serve import run_server
+from backend.settings import variable
+
+# Flag -> setting with the same meaning.
+SAME = {
+    "port": "grpc_port",
+    "rest_api_port": "port",
+    "rest_api_timeout_in_ms": "deadline_ms",
+    "rest_api_enable_cors_support": "enable_cors",
+    "model_name": "model_name",
+    "model_base_path": "model_base_path",
+    "model_config_file": "model_config_file",
+    "file_system_poll_wait_seconds": "poll_seconds",
+    "enable_model_warmup": "warm_up",
+    "enable_batching": "enable_batching",
+    "batching_parameters_file": "batching_parameters_file",
+}
+# Flag -> environment variables by which TensorFlow takes the same number.
+THREADS = {
+    "tensorflow_intra_op_parallelism": ("TF_NUM_INTRAOP_THREADS",),
+    "tensorflow_inter_op_parallelism": ("TF_NUM_INTEROP_THREADS",),
+    "tensorflow_session_parallelism": ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"),
+}
+TYPES = {
+    **dict.fromkeys(("port", "rest_api_port", "rest_api_timeout_in_ms", *THREADS), int),
+    **dict.fromkeys(("file_system_poll_wait_seconds",), float),
+    **dict.fromkeys(("rest_api_enable_cors_support", "enable_model_warmup", "enable_batching"), bool),
+}
+# Flag -> the value that changes nothing here, and what to do in place of another one.
+REFUSED = {
+    "allow_version_labels_for_unavailable_models": (
+        "true",
+        "a label for a version that is not available always waits for it; leave the flag out",
+    ),
+    "enable_grpc_healthcheck_service": ("true", "gRPC's health service always runs; leave the flag out"),
+    "model_config_file_poll_wait_seconds": (
+        "",
+        "the configuration file is read at every scan of the folders; set --file_system_poll_wait_seconds",
+    ),
+    "grpc_socket_path": ("", "gRPC listens on TCP only; use --port, and DOGSNAP_HOST=127.0.0.1 for this machine alone"),
+    "rest_api_num_threads": ("", "HTTP threads follow from DOGSNAP_RUN_THREADS and DOGSNAP_QUEUE_SIZE; set those"),
+    "grpc_max_threads": ("", "gRPC threads follow from DOGSNAP_RUN_THREADS and DOGSNAP_QUEUE_SIZE; set those"),
+    "grpc_channel_arguments": ("", "gRPC's channel arguments are fixed; leave the flag out"),
+    "enable_per_model_batching_parameters": (
+        "false",
+        "all models are batched by one file; put its parameters into --batching_parameters_file",
+    ),
+    "num_load_threads": ("0", "versions are loaded one after the other beside the requests; leave the flag out"),
+    "num_unload_threads": ("0", "a version is unloaded after its last request; leave the flag out"),
+    "max_num_load_retries": ("", "a failed load is tried again until it succeeds; set --load_retry_interval_micros"),
+    "flush_filesystem_caches": ("", "the system frees its cache of files by itself; leave the flag out"),
+    "tensorflow_session_config_file": ("", "set the threads with --tensorflow_intra_op_parallelism and _inter_op_"),
+    "use_alts_credentials": ("false", "ALTS is not supported; use TLS: DOGSNAP_TLS_CERT and DOGSNAP_TLS_KEY"),
+    "ssl_config_file": (
+        "",
+        "put server_cert and server_key into files of their own and name them by DOGSNAP_TLS_CERT and DOGSNAP_TLS_KEY; "
+        "HTTP then is HTTPS as well",
+    ),
+    "platform_config_file": ("", "the platform is TensorFlow; leave the flag out"),
+    "per_process_gpu_memory_fraction": ("0", "set TF_FORCE_GPU_ALLOW_GROWTH=true in the environment"),
+    "saved_model_tags": ("serve", "the graph with the tag serve is served; export it with that tag"),
+    "num_request_iterations_for_warmup": ("0", "each warm-up request runs once; write it several times into the file"),
+    "monitoring_config_file": (
+        "",
+        "Prometheus metrics are always at /monitoring/prometheus/metrics of the HTTP port; leave the flag out",
+    ),
+    "remove_unused_fields_from_bundle_metagraph": ("", "the graph is not kept after loading; leave the flag out"),
+    "prefer_tflite_model": ("false", "TensorFlow Lite models are not served; export a SavedModel"),
+    "num_tflite_pools": ("", "TensorFlow Lite models are not served; leave the flag out"),
+    "num_tflite_interpreters_per_pool": ("", "TensorFlow Lite models are not served; leave the flag out"),
+    "enable_signature_method_name_check": ("false", "classify and regress check the signature; leave the flag out"),
+    "xla_cpu_compilation_enabled": ("false", "set TF_XLA_FLAGS=--tf_xla_auto_jit=2 in the environment"),
+    "enable_profiler": ("", "there is no profiler service; set DOGSNAP_OTLP_ENDPOINT for traces"),
+    "thread_pool_factory_config_file": ("", "set the threads with --tensorflow_intra_op_parallelism and _inter_op_"),
+    "mixed_precision": ("", "make a version in bfloat16 with `dogsnap merge --fast`"),
+    "skip_initialize_tpu": ("", "TPUs are not supported; leave the flag out"),
+}
+
+
+def _refuse(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    flag = option.opts[0]
+    neutral, sentence = REFUSED[flag.removeprefix("--")]
+    if value is not None and value.lower() != neutral:
+        raise click.UsageError(f"{flag} is not supported here: {sentence}")
+
+
+def _flags(command: Callable) -> Callable:
+    """Flags as tensorflow_model_server parses them: --name=value, and --name alone for true."""
+    for name in REFUSED:
+        option = click.option(
+            f"--{name}", is_flag=False, flag_value="true", expose_value=False, hidden=True, callback=_refuse
+        )
+        command = option(command)
+    for name in reversed([*SAME, *THREADS]):
+        kind = TYPES.get(name, str)
+        switch = {"is_flag": False, "flag_value": "true"} if kind is bool else {}
+        target = f"setting {variable(SAME[name])}" if name in SAME else f"environment {', '.join(THREADS[name])}"
+        command = click.option(f"--{name}", type=kind, default=None, help=target, **switch)(command)
+    return command
+
+
+@click.command(name="model-server")
+@_flags
+@click.option("--load_retry_interval_micros", type=int, default=None, help=f"setting {variable('retry_seconds')}")
+@click.option("--version", is_flag=True, help="print the versions of dogsnap and TensorFlow, and exit")
+def model_server(version: bool, load_retry_interval_micros: int | None, **flags: Any) -> None:
+    """Serve models by the flags of tensorflow_model_server, with their meanings.
+
+    Its other flags are refused with what to do in their place. Settings without such a flag are taken from the environment.
+    """
+    if version:
+        click.echo(f"dogsnap: {version_of('dogsnap')}\nTensorFlow Library: {version_of('tensorflow')}")
+        return
+    given = {name: value for name, value in flags.items() if value is not None}
+    _check(given)
+    os.environ.update(threads_environment(given))
+    settings = settings_for(given)
+    if load_retry_interval_micros is not None:
+        settings["retry_seconds"] = max(load_retry_interval_micros, 0) / 1e6
+    run_server(**settings)
+
+
+def _check(flags: dict[str, Any]) -> None:
+    if not (flags.get("model_base_path") or flags.get("model_config_file")):
+        raise click.UsageError(
+            "expected --model_base_path=FOLDER with numeric folders of versions, or --model_config_file"
+        )
+    if flags.get("rest_api_port") == 0:
+        raise click.UsageError("--rest_api_port=0: HTTP cannot be closed, it has health and metrics; name another port")
+    if flags.get("batching_parameters_file") and not flags.get("enable_batching"):
+        raise click.UsageError("--batching_parameters_file is set without setting --enable_batching to true")
+
+
+def settings_for(flags: dict[str, Any]) -> dict[str, Any]:
+    """The settings for these flags, with tensorflow_model_server's defaults: every interface, the latest version."""
+    settings = {SAME[name]: value for name, value in flags.items() if name in SAME}
+    if "model_config_file" in settings:
+        settings = {name: value for name, value in settings.items() if name not in ("model_name", "model_base_path")}
+    else:
+        settings.setdefault("model_name", "default")
+    models = Path(settings.get("model_base_path", ".")).parent  # where the breeds of the app would be
+    defaults = {"host": "0.0.0.0", "version_policy": "latest", "models": models}
+    return {**{name: value for name, value in defaults.items() if variable(name) not in os.environ}, **settings}
+
+
+def threads_environment(flags: dict[str, Any]) -> dict[str, str]:
+    """The environment variables for the flags about TensorFlow's threads; 0 leaves them to TensorFlow."""
+    return {each: str(flags[name]) for name, variables in THREADS.items() if flags.get(name) for each in variables}

@@ -1,0 +1,214 @@
+"""Lets waiting requests share a run, with the parameters of TensorFlow Serving's --batching_parameters_file.
+
+Measured on CPUs it gains little or nothing, see `bench/README.md`; it is meant for accelerators.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format, wrappers_pb2
+from google.protobuf.message import Message
+
+from backend.errors import DogsnapError, InvalidArgument, Unavailable
+
+Arrays = Mapping[str, np.ndarray]
+Run = Callable[[Arrays], dict[str, np.ndarray]]
+
+# The fields of TensorFlow Serving's BatchingParameters (session_bundle_config.proto) that are messages around one value.
+WRAPPED = {
+    "max_batch_size": "Int64Value",
+    "batch_timeout_micros": "Int64Value",
+    "max_enqueued_batches": "Int64Value",
+    "num_batch_threads": "Int64Value",
+    "thread_pool_name": "StringValue",
+    "enable_large_batch_splitting": "BoolValue",
+    "max_execution_batch_size": "Int64Value",
+}
+
+
+@dataclass(frozen=True)
+class BatchingParameters:
+    """How requests share runs; the defaults are TensorFlow Serving's.
+
+    `max_batch_size`: rows of a run; a request of more runs alone. `batch_timeout_micros`: how long the first request of a run
+    waits for others. `max_enqueued_batches`: full batches that may wait. `num_batch_threads`: runs at the same time.
+    `allowed_batch_sizes`: a run has one of these sizes, filled up with copies of its last row; empty: any size.
+    """
+
+    max_batch_size: int = 1000
+    batch_timeout_micros: int = 0
+    max_enqueued_batches: int = 10
+    num_batch_threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    allowed_batch_sizes: Sequence[int] = ()
+
+    @classmethod
+    def read(cls, file: Path) -> "BatchingParameters":
+        """The parameters in `file`, in protobuf's text format. Raises InvalidArgument naming what does not work."""
+        message = _message_class()()
+        try:
+            text_format.Parse(file.read_text(encoding="utf-8"), message)
+        except (text_format.ParseError, OSError, UnicodeDecodeError) as error:
+            raise InvalidArgument(
+                f"{file}: expected TensorFlow Serving's BatchingParameters as text: {error}"
+            ) from error
+        if message.pad_variable_length_inputs:
+            raise InvalidArgument(
+                f"{file}: pad_variable_length_inputs is not supported; leave it out: requests of other shapes run by themselves"
+            )
+        names = ("max_batch_size", "batch_timeout_micros", "max_enqueued_batches", "num_batch_threads")
+        given = {name: getattr(message, name).value for name in names if message.HasField(name)}
+        if message.HasField("max_execution_batch_size"):
+            given["max_batch_size"] = message.max_execution_batch_size.value
+        parameters = cls(**given, allowed_batch_sizes=tuple(message.allowed_batch_sizes))
+        parameters._check(file)
+        return parameters
+
+    def _check(self, file: Path) -> None:
+        sizes = self.allowed_batch_sizes
+        if (
+            min(self.max_batch_size, self.max_enqueued_batches, self.num_batch_threads) < 1
+            or self.batch_timeout_micros < 0
+        ):
+            raise InvalidArgument(f"{file}: expected numbers of at least 1, and a batch_timeout_micros of at least 0")
+        if sizes and (list(sizes) != sorted(set(sizes)) or sizes[0] < 1 or sizes[-1] != self.max_batch_size):
+            raise InvalidArgument(
+                f"{file}: allowed_batch_sizes are {list(sizes)}; expected rising numbers that end with max_batch_size, "
+                f"{self.max_batch_size}"
+            )
+
+    def size_for(self, rows: int) -> int:
+        """The size of a run for so many rows."""
+        return next((size for size in self.allowed_batch_sizes if size >= rows), rows)
+
+
+@cache
+def _message_class() -> type[Message]:
+    """BatchingParameters by the names of its fields, which is all that text needs; tensorflow-serving-api does not have it."""
+    kinds = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="dogsnap/batching.proto", package="dogsnap", syntax="proto3")
+    file.dependency.append(wrappers_pb2.DESCRIPTOR.name)
+    message = file.message_type.add(name="BatchingParameters")
+    for number, (name, wrapper) in enumerate(WRAPPED.items(), start=1):
+        kind = {"type": kinds.TYPE_MESSAGE, "type_name": f".google.protobuf.{wrapper}"}
+        message.field.add(name=name, number=number, label=kinds.LABEL_OPTIONAL, **kind)
+    sizes, pad = len(WRAPPED) + 1, len(WRAPPED) + 2
+    message.field.add(name="allowed_batch_sizes", number=sizes, label=kinds.LABEL_REPEATED, type=kinds.TYPE_INT64)
+    message.field.add(name="pad_variable_length_inputs", number=pad, label=kinds.LABEL_OPTIONAL, type=kinds.TYPE_BOOL)
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
+    pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("dogsnap.BatchingParameters"))
+
+
+@dataclass
+class _Task:
+    """One request. `shapes`: of a row of each input; only equal ones share a run. `outputs`: None until a run has answered."""
+
+    inputs: Arrays
+    rows: int
+    shapes: tuple[Any, ...]
+    arrived: float
+    taken: bool = False
+    outputs: dict[str, np.ndarray] | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+class Batcher:
+    """Runs one signature for requests that come at the same time. Thread-safe, and without threads of its own.
+
+    The first waiting request that gets one of `num_batch_threads` places runs for all that have come until then. Where such a
+    run fails, each of its requests runs again by itself, so that a bad one fails alone.
+    """
+
+    def __init__(self, run: Run, parameters: BatchingParameters):
+        self._run, self._parameters = run, parameters
+        self._places = threading.Semaphore(parameters.num_batch_threads)
+        self._changed = threading.Condition()
+        self._waiting: list[_Task] = []
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """The outputs for these inputs, each with a first dimension of rows. Raises what running them raises, Unavailable if
+        too many wait."""
+        arrays = {alias: np.asarray(value) for alias, value in inputs.items()}
+        rows = {array.shape[0] if array.ndim else 0 for array in arrays.values()}
+        if len(rows) != 1 or not 0 < max(rows) <= self._parameters.max_batch_size:
+            return self._run(inputs)
+        shapes = tuple((alias, array.shape[1:]) for alias, array in sorted(arrays.items()))
+        task = _Task(arrays, rows.pop(), shapes, time.monotonic())
+        self._enqueue(task)
+        with self._places:
+            batch = self._batch_of(task)
+            if len(batch) == 1 and not self._parameters.allowed_batch_sizes:
+                return self._run(inputs)
+            if batch:
+                self._share(batch)
+        task.done.wait()
+        return self._run(inputs) if task.outputs is None else task.outputs
+
+    def _enqueue(self, task: _Task) -> None:
+        most = self._parameters.max_enqueued_batches * self._parameters.max_batch_size
+        with self._changed:
+            if sum(each.rows for each in self._waiting) + task.rows > most:
+                raise Unavailable(f"{most} rows wait for a run already (max_enqueued_batches); try again")
+            self._waiting.append(task)
+            self._changed.notify_all()
+
+    def _batch_of(self, task: _Task) -> list[_Task]:
+        """The waiting requests that share a run with `task`; none if another run has taken it."""
+        with self._changed:
+            left = task.arrived + self._parameters.batch_timeout_micros / 1e6 - time.monotonic()
+            if left > 0:
+                self._changed.wait_for(lambda: task.taken or self._is_full(task), left)
+            if task.taken:
+                return []
+            batch = self._fitting(task)
+            for each in batch:
+                each.taken = True
+            self._waiting = [each for each in self._waiting if not each.taken]
+            self._changed.notify_all()
+            return batch
+
+    def _fitting(self, task: _Task) -> list[_Task]:
+        batch, rows = [task], task.rows
+        for other in self._waiting:
+            if (
+                other is not task
+                and other.shapes == task.shapes
+                and rows + other.rows <= self._parameters.max_batch_size
+            ):
+                batch.append(other)
+                rows += other.rows
+        return batch
+
+    def _is_full(self, task: _Task) -> bool:
+        return sum(each.rows for each in self._fitting(task)) >= self._parameters.max_batch_size
+
+    def _share(self, batch: Sequence[_Task]) -> None:
+        """Run once and give each request its rows; where that fails, none gets any."""
+        try:
+            outputs = self._run(self._together(batch))
+        except DogsnapError:
+            outputs = {}
+        # An output without a row for each row of the inputs can only be told for each request by itself.
+        if all(np.shape(value)[:1] == (self._size(batch),) for value in outputs.values()) and outputs:
+            ends = np.cumsum([task.rows for task in batch])
+            for task, end in zip(batch, ends, strict=True):
+                task.outputs = {alias: value[end - task.rows : end] for alias, value in outputs.items()}
+        for task in batch:
+            task.done.set()
+
+    def _together(self, batch: Sequence[_Task]) -> dict[str, np.ndarray]:
+        """The inputs of all, one after the other, and copies of the last row up to an allowed size."""
+        spare = self._size(batch) - sum(task.rows for task in batch)
+        fill = {alias: [values[-1:]] * spare for alias, values in batch[-1].inputs.items()}
+        return {alias: np.concatenate([*(task.inputs[alias] for task in batch), *fill[alias]]) for alias in fill}
+
+    def _size(self, batch: Sequence[_Task]) -> int:
+        return self._parameters.size_for(sum(task.rows for task in batch))

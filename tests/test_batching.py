@@ -1,0 +1,222 @@
+"""Batching of waiting requests: shared runs, one bad request that fails alone, TensorFlow Serving's parameters."""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import requests
+import tiny_models
+
+from backend.errors import InvalidArgument, Unavailable
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.batching import Batcher, BatchingParameters
+from backend.serving.versions.servable import Servable
+
+SECONDS = 60
+DEPLOY = Path(__file__).parent.parent / "backend" / "deploy"
+
+
+class Doubler:
+    """y = 2 x, and 7 for each row of text; refuses negative numbers. The first run waits until `more` requests wait."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.more = threading.Event()
+
+    def __call__(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        self.sizes.append(len(inputs["x"]))
+        if len(self.sizes) == 1:
+            assert self.more.wait(SECONDS)
+        if (inputs["x"] < 0).any():
+            raise InvalidArgument("negative")
+        return {"y": 2 * inputs["x"]}
+
+
+def together(batcher: Batcher, run: Doubler, first: list[float], *others: list[float]) -> list:
+    """The answers, or errors, of requests that wait while the first one runs."""
+
+    def ask(values: list[float]) -> list[float] | str:
+        try:
+            return batcher.run({"x": np.array(values)})["y"].tolist()
+        except InvalidArgument as error:
+            return error.message
+
+    with ThreadPoolExecutor(len(others) + 1) as pool:
+        answers = [pool.submit(ask, first)]
+        wait_until(lambda: run.sizes)
+        answers += [pool.submit(ask, values) for values in others]
+        wait_until(lambda: len(batcher._waiting) == len(others))
+        run.more.set()
+        return [answer.result() for answer in answers]
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def parameters(**given) -> BatchingParameters:
+    return BatchingParameters(**{"max_batch_size": 8, "num_batch_threads": 1, **given})
+
+
+def test_requests_that_wait_share_the_next_run_and_get_their_own_rows() -> None:
+    run = Doubler()
+    answers = together(Batcher(run, parameters()), run, [1], [2], [3, 4], [5])
+    assert answers == [[2], [4], [6, 8], [10]]
+    assert run.sizes == [1, 4]
+
+
+def test_a_bad_request_fails_alone() -> None:
+    run = Doubler()
+    answers = together(Batcher(run, parameters()), run, [1], [2], [-3], [4])
+    assert answers == [[2], [4], "negative", [8]]
+    assert sorted(run.sizes) == [1, 1, 1, 1, 3]
+
+
+def test_a_run_holds_at_most_max_batch_size_rows_and_a_larger_request_runs_alone() -> None:
+    run = Doubler()
+    answers = together(Batcher(run, parameters(max_batch_size=3)), run, [1], [2, 3], [4, 5], [6])
+    assert answers == [[2], [4, 6], [8, 10], [12]]
+    assert sorted(run.sizes) == [1, 2, 3]
+    run.sizes.append(0)
+    batcher = Batcher(run, parameters(max_batch_size=3))
+    assert batcher.run({"x": np.arange(5.0)})["y"].tolist() == [0, 2, 4, 6, 8]
+
+
+def test_a_run_is_filled_up_to_an_allowed_size_and_the_filling_is_taken_off_again() -> None:
+    run = Doubler()
+    answers = together(Batcher(run, parameters(allowed_batch_sizes=(2, 4, 8))), run, [1], [2, 3], [4], [5, 6])
+    assert answers == [[2], [4, 6], [8], [10, 12]]
+    assert run.sizes == [2, 8]
+
+
+def test_requests_of_other_shapes_do_not_share_a_run() -> None:
+    run = Doubler()
+    answers = together(Batcher(run, parameters()), run, [1], [2], [[3, 4]], [5])
+    assert answers == [[2], [4], [[6, 8]], [10]]
+    assert sorted(run.sizes) == [1, 1, 2]
+
+
+def test_a_lone_request_waits_for_others_as_long_as_the_timeout_says() -> None:
+    run = Doubler()
+    run.more.set()
+    batcher = Batcher(run, parameters(batch_timeout_micros=30_000_000, max_batch_size=2))
+    with ThreadPoolExecutor(2) as pool:
+        first, second = (pool.submit(batcher.run, {"x": np.array([value])}) for value in (1.0, 2.0))
+        assert [first.result(SECONDS)["y"][0], second.result(SECONDS)["y"][0]] == [2, 4]
+    assert run.sizes == [2], "the second request came while the first waited, and filled its batch"
+
+
+def test_more_rows_than_may_wait_are_refused() -> None:
+    run = Doubler()
+    batcher = Batcher(run, parameters(max_batch_size=2, max_enqueued_batches=1))
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(batcher.run, {"x": np.array([1.0])})
+        wait_until(lambda: run.sizes)
+        batcher._waiting.extend([])
+        waiting = [threading.Thread(target=batcher.run, args=({"x": np.array([2.0, 3.0])},))]
+        waiting[0].start()
+        wait_until(lambda: batcher._waiting)
+        with pytest.raises(Unavailable, match=r"2 rows wait for a run already \(max_enqueued_batches\)"):
+            batcher.run({"x": np.array([4.0])})
+        run.more.set()
+        assert first.result(SECONDS)["y"].tolist() == [2]
+        waiting[0].join(SECONDS)
+
+
+def test_an_output_without_a_row_for_each_row_is_run_for_each_request_by_itself() -> None:
+    started = threading.Event()
+    sizes: list[int] = []
+
+    def total(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        sizes.append(len(inputs["x"]))
+        if len(sizes) == 1:
+            started.set()
+            wait_until(lambda: len(batcher._waiting) == 2)
+        return {"y": inputs["x"].sum()}
+
+    batcher = Batcher(total, parameters())
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(batcher.run, {"x": np.array([1.0])})
+        assert started.wait(SECONDS)
+        others = [pool.submit(batcher.run, {"x": np.array([value])}) for value in (2.0, 3.0)]
+        assert [float(each.result(SECONDS)["y"]) for each in (first, *others)] == [1, 2, 3]
+    assert sorted(sizes) == [1, 1, 1, 2]
+
+
+def test_strings_keep_their_zero_bytes_and_a_fixed_first_dimension_is_not_batched(tmp_path) -> None:
+    servable = Servable.load(ServableId("texts", 1), tiny_models.decoders(tmp_path / "1"))
+    servable.enable_batching(parameters(allowed_batch_sizes=(8,)))
+    assert set(servable._batchers) == {"serving_default", "any_channels", "of_examples"}
+    single = Servable.load(ServableId("one", 1), tiny_models.constant(tmp_path / "2"))
+    single.enable_batching(parameters())
+    assert single._batchers == {}
+
+
+# -- parameters --------------------------------------------------------------------------------------------------------
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "batching_parameters.txt"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_the_file_for_tensorflow_serving_is_read() -> None:
+    read = BatchingParameters.read(DEPLOY / "batching_parameters.txt")
+    assert read == BatchingParameters(8, 2000, 16, 1, (1, 2, 4, 8))
+
+
+def test_what_a_file_leaves_out_is_as_in_tensorflow_serving(tmp_path) -> None:
+    read = BatchingParameters.read(written(tmp_path, "thread_pool_name { value: 'pool' }"))
+    assert (read.max_batch_size, read.batch_timeout_micros, read.max_enqueued_batches) == (1000, 0, 10)
+    split = BatchingParameters.read(
+        written(tmp_path, "max_batch_size { value: 64 } max_execution_batch_size { value: 8 }")
+    )
+    assert split.max_batch_size == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("max_batch_sise { value: 8 }", "expected TensorFlow Serving's BatchingParameters as text: .*max_batch_sise"),
+        ("max_batch_size { value: 0 }", "expected numbers of at least 1"),
+        ("max_batch_size { value: 8 } allowed_batch_sizes: 4", "rising numbers that end with max_batch_size, 8"),
+        ("pad_variable_length_inputs: true", "pad_variable_length_inputs is not supported"),
+    ],
+)
+def test_a_file_that_does_not_work_is_refused_in_a_sentence(tmp_path, text, said) -> None:
+    with pytest.raises(InvalidArgument, match=said):
+        BatchingParameters.read(written(tmp_path, text))
+
+
+# -- a server ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_batching_server_answers_as_without_and_a_bad_photo_fails_alone(start_server, tmp_path) -> None:
+    tiny_models.half_plus_two_of_examples(tmp_path / "models" / "half_plus_two" / "1")
+    file = written(tmp_path, "max_batch_size { value: 8 } batch_timeout_micros { value: 5000 } allowed_batch_sizes: 8")
+    server = start_server(tmp_path / "models", "--enable-batching", "--batching-parameters-file", file)
+    url = f"{server.url}/v1/models/half_plus_two"
+
+    def ask(number: int) -> requests.Response:
+        if number % 5 == 4:
+            body = {"signature_name": "regress_x_to_y", "inputs": ["no example"]}
+            return requests.post(f"{url}:predict", json=body, timeout=SECONDS)
+        body = {"signature_name": "regress_x_to_y", "examples": [{"x": float(number)}]}
+        return requests.post(f"{url}:regress", json=body, timeout=SECONDS)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, range(40)))
+    for number, answer in enumerate(answers):
+        if number % 5 == 4:
+            assert answer.status_code == 400
+            assert "Could not parse example" in answer.json()["error"]
+        else:
+            assert answer.json() == {"results": [number / 2 + 2]}

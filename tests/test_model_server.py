@@ -1,0 +1,197 @@
+"""`dogsnap model-server`: tensorflow_model_server's command line, its meanings, and what is refused with a way out."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import requests
+import tensorflow1_models
+import tiny_models
+from click.testing import CliRunner, Result
+from conftest import free_port
+from exported import png
+
+from backend.cli import main
+from backend.commands.helpers import model_server
+
+DOGSNAP = Path(sys.executable).with_name("dogsnap")
+CLIENT = Path(__file__).parent / "clients" / "image_to_image_client.py"
+
+
+@pytest.fixture
+def settings(monkeypatch) -> dict:
+    """What the server would be started with; nothing is started."""
+    received: dict = {}
+    monkeypatch.setattr(model_server, "run_server", lambda **flags: received.update(flags))
+    monkeypatch.delenv("DOGSNAP_HOST", raising=False)
+    for name in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
+        monkeypatch.setenv(name, "")
+    return received
+
+
+def run(*flags: str) -> Result:
+    return CliRunner().invoke(main, ["model-server", *flags])
+
+
+def test_the_command_of_the_articles_serves_the_latest_version_on_their_ports(start_of, tmp_path) -> None:
+    tensorflow1_models.image_to_image(tmp_path / "serve" / "1")
+    tensorflow1_models.image_to_image(tmp_path / "serve" / "2")
+    picture = tmp_path / "gaussian.png"
+    picture.write_bytes(png(tensorflow1_models.noise(2)))
+    url = start_of("--model_name=saved_model", f"--model_base_path={tmp_path / 'serve'}")
+    subprocess.run([sys.executable, CLIENT, url, picture, tmp_path / "out.png"], timeout=120, check=True)
+    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
+    states = requests.get(f"{url}/v1/models/saved_model", timeout=60).json()["model_version_status"]
+    assert [each["version"] for each in states if each["state"] == "AVAILABLE"] == ["2"]
+
+
+@pytest.fixture
+def start_of(tmp_path):
+    """Starts `dogsnap model-server` with flags on free ports of this machine, and gives its address."""
+    started: list[subprocess.Popen] = []
+
+    def start(*flags: str) -> str:
+        port, grpc_port = free_port(), free_port()
+        command = [DOGSNAP, "model-server", f"--port={grpc_port}", f"--rest_api_port={port}", *flags]
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
+        environ = {**kept, "DOGSNAP_HOST": "127.0.0.1"}
+        with (tmp_path / "log.txt").open("wb") as log:
+            started.append(subprocess.Popen(command, env=environ, stdout=log, stderr=subprocess.STDOUT))
+        url = f"http://127.0.0.1:{port}"
+        end = time.monotonic() + 600
+        while not is_ready(url):
+            assert started[-1].poll() is None, (tmp_path / "log.txt").read_text()
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        return url
+
+    yield start
+    for process in started:
+        process.send_signal(signal.SIGTERM)
+        process.wait(120)
+
+
+def is_ready(url: str) -> bool:
+    try:
+        return requests.get(f"{url}/readyz", timeout=5).status_code == 200
+    except requests.RequestException:
+        return False
+
+
+def test_each_flag_is_the_setting_of_its_meaning(settings, tmp_path) -> None:
+    done = run(
+        *("--port=9000", "--rest_api_port=9001", "--rest_api_timeout_in_ms=5000", "--rest_api_enable_cors_support"),
+        *("--model_name=vit", f"--model_base_path={tmp_path}", "--file_system_poll_wait_seconds=7"),
+        *("--enable_model_warmup=false", "--enable_batching=true", "--batching_parameters_file=b.txt"),
+        *("--load_retry_interval_micros=2500000", "--saved_model_tags=serve", "--num_load_threads=0"),
+    )
+    assert done.exit_code == 0, done.output
+    assert settings == {
+        "grpc_port": 9000,
+        "port": 9001,
+        "deadline_ms": 5000,
+        "enable_cors": True,
+        "model_name": "vit",
+        "model_base_path": str(tmp_path),
+        "poll_seconds": 7.0,
+        "warm_up": False,
+        "enable_batching": True,
+        "batching_parameters_file": "b.txt",
+        "retry_seconds": 2.5,
+        "host": "0.0.0.0",
+        "version_policy": "latest",
+        "models": tmp_path.parent,
+    }
+
+
+def test_without_a_name_the_model_is_called_default_and_a_configuration_file_wins(settings) -> None:
+    run("--model_base_path=/models/mine")
+    assert settings["model_name"] == "default"
+    settings.clear()
+    run("--model_config_file=models.config", "--model_name=x", "--model_base_path=/models/mine")
+    assert settings["model_config_file"] == "models.config"
+    assert "model_name" not in settings
+    assert "model_base_path" not in settings
+
+
+def test_the_flags_about_threads_are_tensorflows_environment(settings) -> None:
+    run("--model_base_path=/m", "--tensorflow_session_parallelism=3", "--tensorflow_inter_op_parallelism=2")
+    assert os.environ["TF_NUM_INTRAOP_THREADS"] == "3"
+    assert os.environ["TF_NUM_INTEROP_THREADS"] in ("2", "3")
+    assert model_server.threads_environment({"tensorflow_inter_op_parallelism": 2}) == {"TF_NUM_INTEROP_THREADS": "2"}
+    assert model_server.threads_environment({"tensorflow_session_parallelism": 0}) == {}
+
+
+@pytest.mark.parametrize("name", model_server.REFUSED)
+def test_a_flag_that_does_not_work_is_refused_with_what_to_do_but_not_its_neutral_value(settings, name) -> None:
+    neutral, sentence = model_server.REFUSED[name]
+    refused = run("--model_base_path=/m", f"--{name}=other")
+    assert refused.exit_code == 2
+    assert f"--{name} is not supported here: {sentence}" in " ".join(refused.output.split())
+    assert settings == {}
+    if neutral:
+        assert run("--model_base_path=/m", f"--{name}={neutral}").exit_code == 0
+        assert settings["model_base_path"] == "/m"
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ([], "expected --model_base_path=FOLDER with numeric folders of versions, or --model_config_file"),
+        (["--model_base_path=/m", "--rest_api_port=0"], "HTTP cannot be closed"),
+        (["--model_base_path=/m", "--batching_parameters_file=b"], "without setting --enable_batching to true"),
+        (["--model_base_path=/m", "--made_up=1"], "No such option"),
+    ],
+)
+def test_flags_that_cannot_work_together_are_refused(settings, flags, said) -> None:
+    done = run(*flags)
+    assert done.exit_code == 2
+    assert said in done.output
+    assert settings == {}
+
+
+def test_the_versions_are_printed() -> None:
+    assert run("--version").output.splitlines()[1].startswith("TensorFlow Library: 2.")
+
+
+@pytest.mark.parametrize("flag", ["--rest_api_port=8501", "--enable_ssl", "--model_base_path=/m"])
+def test_serve_points_from_other_servers_flags_to_their_counterparts(flag) -> None:
+    done = CliRunner().invoke(main, ["serve", flag])
+    assert done.exit_code == 2
+    assert "Did you mean" not in done.output
+    assert "`dogsnap model-server` takes the flags of tensorflow_model_server" in done.output
+
+
+# -- where the models are ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [(["serve"], "--models"), (["predict", __file__], "--models"), (["serve"], "--model-base-path")],
+)
+def test_a_folder_of_models_that_is_not_there_is_told_with_its_path(tmp_path, monkeypatch, command, flag) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, [*command, flag, "mine"])
+    assert done.exit_code == 1
+    assert f"there is no folder {tmp_path / 'mine'}" in done.output
+    assert flag in done.output
+
+
+def test_a_folder_of_one_version_is_told_with_the_folder_to_name(tmp_path) -> None:
+    version = tiny_models.half_plus(2, tmp_path / "half_plus_two" / "1")
+    done = CliRunner().invoke(main, ["serve", "--models", str(version)])
+    assert done.exit_code == 1
+    assert f"is a single version; name the folder of its model with --models: {version.parent}" in done.output
+
+
+def test_the_folder_of_one_model_is_served_as_that_model(start_server, tmp_path) -> None:
+    tiny_models.half_plus(2, tmp_path / "half_plus_two" / "1")
+    tiny_models.half_plus(3, tmp_path / "half_plus_two" / "2")
+    server = start_server(tmp_path / "half_plus_two")
+    for version, answer in ((1, 2.5), (2, 3.5)):
+        url = f"{server.url}/v1/models/half_plus_two/versions/{version}:predict"
+        assert requests.post(url, json={"inputs": [1.0]}, timeout=60).json() == {"outputs": [answer]}
