@@ -1,4 +1,6 @@
-"""The gateway: a real server that forwards to real servers, and to stubs where an engine has to fail or to wait as it is told."""
+"""The gateway: a real server that forwards to real servers, and to stubs where an engine has to fail or to wait as it is
+told.
+"""
 
 import base64
 import concurrent.futures
@@ -197,7 +199,7 @@ def test_switching_is_the_engines_and_the_gateway_says_so(gateway):
         requests.get(f"{gateway.url}/api/admin/switches", timeout=SECONDS),
     ):
         assert response.status_code == 501
-        assert "ask the engine, not its gateway" in response.json()["error"]
+        assert "send this request to the engine" in response.json()["error"]
 
 
 def test_names_of_breeds_come_from_the_models_folder_and_without_them_tensors_are_answered(

@@ -573,7 +573,7 @@ def test_a_log_that_a_crash_cut_off_is_read_up_to_there(tmp_path, caplog):
     file.write_bytes(file.read_bytes()[:-20])
     again = SwitchLog(file)
     assert [each.after for each in again.switches()] == [2]
-    assert "is no switch and is skipped" in caplog.text
+    assert "is not a switch and is skipped" in caplog.text
     again.add(ALICE, stable, 2, 7)
     again.write()
     assert [each.after for each in SwitchLog(file).switches()] == [7, 2]

@@ -203,7 +203,7 @@ def test_a_client_that_stops_while_sending_is_told_so_and_one_that_says_nothing_
         answer = b"".join(iter(lambda: slow.recv(4096), b""))
         assert silent.recv(100) == b""
     assert answer.startswith(b"HTTP/1.1 408 ")
-    assert b"the request stopped coming for 15 seconds" in answer
+    assert b"the request paused for 15 seconds" in answer
 
 
 BROKEN = {

@@ -22,7 +22,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from server_process import most_seconds, worker_of
 from waiting import wait_until
 
-from backend.http_server.worker import CHUNK_FRAMES, Incoming
+from backend.http_server.worker import CHUNK_FRAMES, IncomingRequest
 from backend.protocols.tf_serving_grpc import MAX_CONNECTIONS
 
 pytestmark = pytest.mark.alone
@@ -47,7 +47,7 @@ WHOLE = {
 @pytest.mark.parametrize("case", WHOLE)
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_a_request_is_whole_with_its_last_byte_and_not_before(case, size):
-    incoming = Incoming(1000)
+    incoming = IncomingRequest(1000)
     *pieces, last = [WHOLE[case][start : start + size] for start in range(0, len(WHOLE[case]), size)]
     for piece in pieces:
         incoming.take(piece)
@@ -71,14 +71,14 @@ CUT = {
 
 @pytest.mark.parametrize("case", CUT)
 def test_a_request_whose_body_is_not_worth_waiting_for_closes_its_connection(case):
-    incoming = Incoming(1000)
+    incoming = IncomingRequest(1000)
     incoming.take(CUT[case])
     assert incoming.is_done
     assert b"\r\nConnection: close\r\n" in incoming.request()
 
 
 def test_a_question_whether_to_go_on_is_not_asked_of_the_parser_again():
-    incoming = Incoming(1000)
+    incoming = IncomingRequest(1000)
     incoming.take(post("Content-Length: 2", "Expect: 100-continue"))
     assert incoming.expects_continue
     incoming.take(b"{}")
@@ -86,7 +86,7 @@ def test_a_question_whether_to_go_on_is_not_asked_of_the_parser_again():
 
 
 def test_what_has_come_is_gone_with_the_request_and_not_only_when_garbage_is_looked_for():
-    incoming = Incoming(1000)
+    incoming = IncomingRequest(1000)
     incoming.take(WHOLE["of a length"])
     gone = weakref.ref(incoming)
     gc.disable()
@@ -96,7 +96,7 @@ def test_what_has_come_is_gone_with_the_request_and_not_only_when_garbage_is_loo
 
 
 def test_an_old_client_is_not_told_to_go_on():
-    incoming = Incoming(1000)
+    incoming = IncomingRequest(1000)
     incoming.take(post("Content-Length: 2", "Expect: 100-continue").replace(b"HTTP/1.1", b"HTTP/1.0"))
     assert not incoming.expects_continue
 

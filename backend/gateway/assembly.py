@@ -15,10 +15,10 @@ from backend.settings import MEBIBYTE, Settings
 
 
 def create_gateway(settings: Settings) -> Predictor:
-    """A predictor over the configured models, which asks the engines of `settings.engine`; call it after the fork."""
+    """A predictor for the configured models that calls the engines of `settings.engine`. Call it after the fork."""
     give_back_large()
     metrics = Metrics()
-    # The queue is the engine's: whatever finds a place is passed on at once, so that slow answers hold nobody up.
+    # The engine has the queue: a request that finds a place is forwarded at once, so that slow answers delay no others.
     executor = InlineExecutor(settings.run_threads + settings.queue_size)
     engine = EngineClient(Target.parse(settings.engine), settings.max_tensor_body_mb * MEBIBYTE, metrics)
     configs = model_source(settings)

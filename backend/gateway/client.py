@@ -31,9 +31,10 @@ log = logging.getLogger("dogsnap.engine")
 
 PREDICTION = prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].full_name
 MODELS = model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name
-# What gRPC's own service config has the channel do. Every call only asks, so that each may be tried again; UNAVAILABLE is what
-# an engine that goes, or that is full, answers. The health is that of the whole server, the one name that all kinds know; an
-# engine without the health service counts as healthy.
+# gRPC's service config of the channel. Calls change nothing, so each may be retried; UNAVAILABLE is the status of an engine
+# that
+# stops or is full. Health is that of the whole server (""), the only name that all engines know; an engine without the health
+# service counts as healthy.
 SERVICE_CONFIG = {
     "loadBalancingConfig": [{"round_robin": {}}],
     "healthCheckConfig": {"serviceName": ""},
@@ -49,16 +50,16 @@ SERVICE_CONFIG = {
             },
         }
     ],
-    # While more than half of the attempts fail, none is repeated: engines that are all full get no more to do by it.
+    # No retries while more than half of the attempts fail: they would only add load to engines that are full.
     "retryThrottling": {"maxTokens": 1000, "tokenRatio": 1},
 }
-RECONNECT_MS = (100, 1000)  # first and longest pause; gRPC's own is up to two minutes, for clients by the million
-CONNECT_MS = 5000  # for an engine that is busy; one that is away refuses at once
-# A machine that vanishes says nothing, and TCP believes in it for a quarter of an hour. While an engine answers our looks no
-# ping is sent, so that no engine finds them too many.
-PING_MS = (10_000, 8_000)  # after such a silence one is sent, and has to be answered within
-ASK_SECONDS = 5.0  # for questions about models that no request's deadline bounds
-# Failures that are the caller's, told in the engine's own words.
+RECONNECT_MS = (100, 1000)  # first and longest pause; gRPC's default is up to two minutes
+CONNECT_MS = 5000  # for an engine that is busy; a stopped one refuses at once
+# TCP notices only after a quarter of an hour that a machine is gone. While an engine answers our polls no ping is sent, so that
+# no engine closes the connection for too many pings.
+PING_MS = (10_000, 8_000)  # a ping is sent after this time without data, and must be answered within that time
+ASK_SECONDS = 5.0  # timeout of metadata and status calls
+# The client's errors, passed on with the engine's message.
 PASSED_ON = {
     grpc.StatusCode.INVALID_ARGUMENT: errors.InvalidArgument,
     grpc.StatusCode.OUT_OF_RANGE: errors.InvalidArgument,
@@ -66,23 +67,23 @@ PASSED_ON = {
     grpc.StatusCode.NOT_FOUND: errors.NotFound,
     grpc.StatusCode.UNIMPLEMENTED: errors.Unimplemented,
 }
-# The engine has no room or goes: CANCELLED is what one that stops answers to those in its queue.
-NOT_NOW = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED)
+# The engine is full or stopping; CANCELLED is the status of queued requests when it stops.
+TRY_LATER = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED)
 ADDRESS = re.compile(r"ipv[46]:|dns:|\d+\.\d+\.\d+\.\d+")
 AGAIN = "; try again later"
-TOO_LARGE = "larger than max"  # gRPC's words, under the code RESOURCE_EXHAUSTED
+TOO_LARGE = "larger than max"  # part of gRPC's message, with the code RESOURCE_EXHAUSTED
 
 
 class EngineClient:
     """Calls to the engines of a target; thread-safe, and created after the fork. They raise the types of `backend.errors`."""
 
     def __init__(self, target: Target, max_bytes: int, metrics: Metrics):
-        """`max_bytes` of a request are kept until it is answered, so that it can be sent again."""
+        """Requests of up to `max_bytes` are buffered until they are answered, so that they can be retried."""
         self._metadata_always = target.metadata
         self._channel = grpc.insecure_channel(target.address(), _options(max_bytes))
         self._predict = self._method(PREDICTION, "Predict", predict_pb2.PredictResponse)
-        # The same call on the wire, of a stream with one message. Of a unary one grpcio keeps the bytes that it was given until
-        # the answer is there, beside its copy; here it lets go of them. It starts a thread for that (0.3 ms).
+        # The same on the wire, as a stream of one message. For a unary call grpcio keeps the bytes it was given beside its copy
+        # until the answer arrives; for a stream it does not. That costs a thread (0.3 ms).
         self._predict_large = self._method(
             PREDICTION, "Predict", predict_pb2.PredictResponse, self._channel.stream_unary
         )
@@ -105,12 +106,12 @@ class EngineClient:
         )
 
     def predict(self, request: bytes, key: str = "") -> predict_pb2.PredictResponse:
-        """Send a serialized PredictRequest, for as long as it has left; `key` keeps its sender on one side of a split."""
+        """Send a serialized PredictRequest with the remaining time as timeout; `key` is the client's sticky key."""
         seconds = remaining(ASK_SECONDS)
         if len(request) <= LARGE:
             return self._call("Predict", self._predict, request, seconds, key)
         only = iter((request,))
-        del request  # what is sent is gRPC's own copy, and the message is to be gone by then
+        del request  # gRPC sends its own copy; this one is freed
         return self._call("Predict", self._predict_large, only, seconds, key)
 
     def metadata(self, spec: ModelSpec) -> get_model_metadata_pb2.GetModelMetadataResponse:
@@ -118,7 +119,9 @@ class EngineClient:
         request = get_model_metadata_pb2.GetModelMetadataRequest(
             model_spec=spec_message(spec), metadata_field=["signature_def"]
         )
-        return self._call("GetModelMetadata", self._get_metadata, request.SerializeToString(), _ask_seconds(), spec.key)
+        return self._call(
+            "GetModelMetadata", self._get_metadata, request.SerializeToString(), _ask_seconds(), spec.sticky_key
+        )
 
     def status(self, spec: ModelSpec) -> get_model_status_pb2.GetModelStatusResponse:
         """The states of a model's versions, or of the one that `spec` names."""
@@ -149,21 +152,21 @@ class EngineClient:
     def _metadata(self, key: str) -> tuple[tuple[str, str], ...]:
         request_id = REQUEST_ID.get()
         own: tuple[tuple[str, str], ...] = (("x-request-id", request_id),) if request_id else ()
-        if key and key.isascii() and key.isprintable():  # gRPC takes nothing else, and fails the call
+        if key and key.isascii() and key.isprintable():  # gRPC fails calls with other metadata
             own += (("x-request-key", key),)
         return self._metadata_always + own
 
 
 def _options(max_bytes: int) -> list[tuple[str, Any]]:
     first, longest = RECONNECT_MS
-    silence, patience = PING_MS
+    interval, timeout = PING_MS
     return [
         ("grpc.service_config", json.dumps(SERVICE_CONFIG)),
-        ("grpc.service_config_disable_resolution", 1),  # whoever sets up DNS does not decide how often we ask
-        ("grpc.per_rpc_retry_buffer_size", max_bytes),  # 256 kB by default: what is larger would be sent only once
-        ("grpc.keepalive_time_ms", silence),
-        ("grpc.keepalive_timeout_ms", patience),
-        ("grpc.http2.ping_timeout_ms", patience),  # else one of gRPC's own, under way already, is waited for a minute
+        ("grpc.service_config_disable_resolution", 1),  # DNS must not override our retry policy
+        ("grpc.per_rpc_retry_buffer_size", max_bytes),  # 256 kB by default; larger requests would not be retried
+        ("grpc.keepalive_time_ms", interval),
+        ("grpc.keepalive_timeout_ms", timeout),
+        ("grpc.http2.ping_timeout_ms", timeout),  # the default for gRPC's other pings is a minute
         ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", -1),
         ("grpc.initial_reconnect_backoff_ms", first),
@@ -177,7 +180,7 @@ def _ask_seconds() -> float:
 
 
 def spec_message(spec: ModelSpec) -> model_pb2.ModelSpec:
-    """As the engine takes it: version or label as they were asked for."""
+    """The protobuf form of a spec, with the version or label as requested."""
     message = model_pb2.ModelSpec(name=spec.name)
     if spec.version is not None:
         message.version.value = spec.version
@@ -187,7 +190,7 @@ def spec_message(spec: ModelSpec) -> model_pb2.ModelSpec:
 
 
 def _translated(error: grpc.RpcError) -> DogsnapError:
-    """What a failure of the engine's means to our client; where the engine is, is no client's business."""
+    """The error for our client, without the engine's address."""
     code, details = error.code(), error.details() or ""
     if code in PASSED_ON:
         return PASSED_ON[code](details)
@@ -195,17 +198,17 @@ def _translated(error: grpc.RpcError) -> DogsnapError:
         return TooLarge(f"the engine takes no message of this size; send less at once ({details})")
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return errors.DeadlineExceeded(TOO_LATE)
-    if code in NOT_NOW:
+    if code in TRY_LATER:
         log.debug("no engine answers: %s %s", code.name, details)
-        return EngineAway(details)
+        return EngineUnreachable(details)
     log.error("request %s failed at the engine: %s %s", REQUEST_ID.get() or "of our own", code.name, details)
     return EngineFailed(
         f"the engine behind this server failed on this request ({code.name}); our log has the reason under the request id"
     )
 
 
-class EngineAway(Unavailable):
-    """No engine answers now; `details` are the engine's words, or gRPC's, which may say where it is: for the log alone."""
+class EngineUnreachable(Unavailable):
+    """No engine is reachable. `details`, from the engine or gRPC, may contain its address and are only for the log."""
 
     def __init__(self, details: str):
         words = "" if ADDRESS.search(details) else f": {details.removesuffix(AGAIN)}"

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 
 from backend.errors import DeadlineExceeded, DogsnapError, EngineFailed, Full, InvalidArgument, NotFound, Unimplemented
-from backend.gateway.client import ASK_SECONDS, EngineAway, EngineClient
+from backend.gateway.client import ASK_SECONDS, EngineClient, EngineUnreachable
 from backend.gateway.servable import RUNTIME, EngineServable
 from backend.serving.inference.executor import InlineExecutor, remaining
 from backend.serving.repository.model import ModelSpec, State, VersionStatus
@@ -25,9 +25,9 @@ log = logging.getLogger("dogsnap.engine")
 
 SIGNATURE_DEF = "signature_def"
 STATES = get_model_status_pb2.ModelVersionStatus.State
-LOOK_SECONDS = 1.0  # between two looks, where the settings say to look only once: an engine may come and go
-ELSEWHERE = (
-    "the models run in an engine behind this server, which switches versions itself: ask the engine, not its gateway"
+POLL_SECONDS = 1.0  # if the settings say to scan only at the start: an engine may stop and start again
+ASK_ENGINE = (
+    "the models run in an engine behind this server, which switches versions itself: send this request to the engine"
 )
 Answer = TypeVar("Answer")
 # (model, label or None for the default)
@@ -38,16 +38,17 @@ class EngineSwitches(SwitchLog):
     """The engine has the log of its switches; here nothing is switched, and nothing can be undone."""
 
     def switches(self, model: str = "") -> NoReturn:
-        raise Unimplemented(ELSEWHERE)
+        raise Unimplemented(ASK_ENGINE)
 
 
 class EngineRepository:
-    """Has the methods of `serving.repository.Repository` that doors and predictor use. Thread-safe."""
+    """Has the methods of `serving.repository.Repository` that protocols and predictor use. Thread-safe."""
 
     def __init__(self, engine: EngineClient, base_paths: Callable[[], Mapping[str, Path]], executor: InlineExecutor):
-        """`base_paths`: the models to serve, asked at every look, and where the descriptions of their versions lie.
+        """`base_paths` returns the models to serve and the folders with the descriptions of their versions; it is called at
+        each poll.
 
-        `executor` has the places of the requests that wait for the engine.
+        `executor` limits the calls for metadata and status, too.
         """
         self.switches: SwitchLog = EngineSwitches()
         self._engine = engine
@@ -61,17 +62,17 @@ class EngineRepository:
         self._defaults: dict[str, int] = {}
         self._trouble = "the engine was not asked yet"
         self._started = False
-        self._watcher = Watcher(self._look_safely, self.not_ready)
+        self._watcher = Watcher(self._poll_safely, self.not_ready)
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
     @contextmanager
     def acquire(self, spec: ModelSpec) -> Iterator[EngineServable]:
         """The servable that is to answer `spec`, as far as is known. Raises what the engine answers."""
-        yield (self._expected(spec) or self._in_a_place(lambda: self.learn(spec))).asked(spec, self)
+        yield (self._expected(spec) or self._limited(lambda: self.resolve(spec))).for_request(spec, self)
 
-    def _in_a_place(self, question: Callable[[], Answer]) -> Answer:
-        """A request's question takes a place, as its run does: a door has more threads than places, so that some stay free."""
+    def _limited(self, question: Callable[[], Answer]) -> Answer:
+        """Make a metadata or status call for a request; it takes a place in the executor, so that some threads stay free."""
         return self._executor.run(question, time.monotonic() + remaining(ASK_SECONDS))
 
     def _expected(self, spec: ModelSpec) -> EngineServable | None:
@@ -80,8 +81,8 @@ class EngineRepository:
             known = None if version is None else self._known.get(ServableId(spec.name, version))
             return known[1] if known else None
 
-    def learn(self, spec: ModelSpec) -> EngineServable:
-        """Ask the engine which version `spec` means now, and what that takes and gives."""
+    def resolve(self, spec: ModelSpec) -> EngineServable:
+        """Ask the engine which version `spec` means now, and for its signatures."""
         try:
             servable = self._servable(self._engine.metadata(spec), spec)
         except (NotFound, InvalidArgument):
@@ -91,20 +92,20 @@ class EngineRepository:
             self._meant[spec.name, spec.label] = servable.id.version
         return servable
 
-    def answered(self, asked: ModelSpec, servable: ServableId) -> EngineServable:
-        """Put down which version has answered, and give what is known of it."""
+    def record_answer(self, asked: ModelSpec, servable: ServableId) -> EngineServable:
+        """Record which version has answered, and return it."""
         self._meant[asked.name, asked.label] = servable.version
         exactly = ModelSpec(servable.name, servable.version)
-        return self._expected(exactly) or self.learn(exactly)
+        return self._expected(exactly) or self.resolve(exactly)
 
     def _servable(self, response: get_model_metadata_pb2.GetModelMetadataResponse, asked: ModelSpec) -> EngineServable:
-        """Made anew only if the engine says something new, or the description beside the model does."""
+        """The servable for a metadata response; a new one only if the signatures or the local description have changed."""
         version = response.model_spec.version.value if response.model_spec.HasField("version") else asked.version
         if version is None:
             raise EngineFailed(f"the engine does not say which version of {asked.name} it means")
         identity, packed = ServableId(asked.name, version), response.metadata[SIGNATURE_DEF]
         folder = self._folder(identity)
-        source = (packed.value, folder, _written(folder))
+        source = (packed.value, folder, _modified(folder))
         with self._lock:
             known = self._known.get(identity)
         if known is None or known[0] != source:
@@ -123,26 +124,26 @@ class EngineRepository:
     # -- status --------------------------------------------------------------------------------------------------------
 
     def models(self) -> list[str]:
-        """The names of the configured models: an engine cannot be asked for its own."""
+        """The names of the configured models; engines do not list theirs."""
         return sorted(self._models)
 
     def only_model(self) -> str:
-        """The model there is; "" if there is none, or more than one."""
+        """The only configured model; "" if there are none or several."""
         names = list(self._models)
         return names[0] if len(names) == 1 else ""
 
     def available(self, name: str) -> list[int]:
-        """The numbers of a model's versions that answer, largest first, as the engine said at the last look."""
+        """The numbers of a model's available versions, largest first, as of the last poll."""
         states = self._states.get(name) or self.status(ModelSpec(name))
         return sorted((each.version for each in states if each.state == State.AVAILABLE), reverse=True)
 
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
-        """The states of a model's versions, largest first; of one version if `spec` names it. Raises what the engine answers.
+        """The states of a model's versions, largest first, or of the one that `spec` names. Raises the engine's errors.
 
-        With all places taken it is what the last look has seen: who watches a server does so at full load, too.
+        While the server is full, they are as of the last poll: monitoring must work at full load, too.
         """
         try:
-            return self._in_a_place(lambda: self._status(spec))
+            return self._limited(lambda: self._status(spec))
         except Full:
             seen = [each for each in self._states.get(spec.name, ()) if spec.version in (None, each.version)]
             if spec.label is not None or not seen:
@@ -153,17 +154,17 @@ class EngineRepository:
         try:
             found = self._engine.status(spec).model_version_status
         except Unimplemented:  # an engine without ModelService
-            servable = self.learn(spec)
+            servable = self.resolve(spec)
             return [VersionStatus(servable.id.version, State.AVAILABLE, "", 0.0, RUNTIME, _classes(servable))]
         known = [_version_status(each, self._expected(ModelSpec(spec.name, each.version))) for each in found]
         return sorted(known, key=lambda each: -each.version)
 
     def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
-        """None: an engine does not tell its labels, though it takes them."""
+        """None: engines accept labels, but do not list them."""
         return {}, {}
 
     def default_version(self, name: str) -> int | None:
-        """The version that answers when a request names none, as the engine said at the last look."""
+        """The default version, as of the last poll."""
         return self._defaults.get(name)
 
     def splits(self) -> list[tuple[str, str, int, float]]:
@@ -174,42 +175,42 @@ class EngineRepository:
         return spec.version is None
 
     def shadow_of(self, answered: ServableId) -> None:
-        """None: shadows are the engine's."""
+        """None: the engine has the shadows."""
 
     def has_started(self) -> bool:
         return self._started
 
     def not_ready(self) -> str:
-        """Why the server is not ready, or "" once an engine answers for every configured model."""
+        """Why the server is not ready, or "" if the engines serve every configured model."""
         return self._trouble
 
     # -- administration ------------------------------------------------------------------------------------------------
 
     def list_versions(self, name: str) -> NoReturn:
-        raise Unimplemented(ELSEWHERE)
+        raise Unimplemented(ASK_ENGINE)
 
     def switching(self, name: str) -> NoReturn:
-        raise Unimplemented(ELSEWHERE)
+        raise Unimplemented(ASK_ENGINE)
 
     def sent_configuration(self) -> None:
-        """None: nobody configures models here."""
+        """None: the engine has the configuration."""
 
     def follow(self, *_: Any) -> NoReturn:
-        raise Unimplemented(ELSEWHERE)
+        raise Unimplemented(ASK_ENGINE)
 
     # -- watching ------------------------------------------------------------------------------------------------------
 
     def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
-        """Look in a thread of its own, every `poll_seconds`."""
-        self._watcher.start(poll_seconds or LOOK_SECONDS, on_ready)
+        """Start the thread that polls the engines every `poll_seconds`."""
+        self._watcher.start(poll_seconds or POLL_SECONDS, on_ready)
 
-    def _look_safely(self) -> None:
-        """What is wrong is told when it begins, not at every look."""
+    def _poll_safely(self) -> None:
+        """Poll, and log a problem when it begins, not at every poll."""
         try:
-            troubles = self.look()
+            troubles = self.poll()
         except Exception as error:
-            log.debug("looking at the engine failed", exc_info=error)
-            troubles = {f"looking at the engine failed: {error!r}": ""}
+            log.debug("polling the engine failed", exc_info=error)
+            troubles = {f"polling the engine failed: {error!r}": ""}
         trouble = "; ".join(troubles)
         if not self._watcher.closed and (not self._started or bool(trouble) != bool(self._trouble)):
             details = "; ".join(filter(None, troubles.values()))
@@ -218,27 +219,27 @@ class EngineRepository:
             )
         self._trouble, self._started = trouble, True
 
-    def look(self) -> dict[str, str]:
-        """Ask for every model's versions, and which one answers by default.
+    def poll(self) -> dict[str, str]:
+        """Ask for the versions and the default of every model.
 
-        Gives why the server is not ready, each reason with what is for the log alone.
+        Returns the reasons why the server is not ready, each with details that are only for the log.
         """
         self._models = dict(self._base_paths()) or self._models
-        troubles = dict(filter(None, map(self._look_at, self.models())))
+        troubles = dict(filter(None, map(self._poll_model, self.models())))
         for name, label in list(self._meant):
             if label is not None or name not in self._models:
-                self._ask_again(name, label)
+                self._resolve_again(name, label)
         return troubles
 
-    def _look_at(self, name: str) -> tuple[str, str] | None:
+    def _poll_model(self, name: str) -> tuple[str, str] | None:
         try:
             self._states[name] = self._status_of_any(name)
-            self._forget_but(name, self.available(name))
+            self._keep_only(name, self.available(name))
             if not self.available(name):
                 return f"no version available of: {name}", ""
-            self._defaults[name] = self.learn(ModelSpec(name)).id.version
-        except EngineAway as error:
-            self._forget_but(name, [])  # whoever comes back may serve something else under the same numbers
+            self._defaults[name] = self.resolve(ModelSpec(name)).id.version
+        except EngineUnreachable as error:
+            self._keep_only(name, [])  # when it is back, it may serve other versions under the same numbers
             return error.message, error.details
         except DogsnapError as error:
             self._states.pop(name, None)
@@ -246,20 +247,20 @@ class EngineRepository:
         return None
 
     def _status_of_any(self, name: str) -> list[VersionStatus]:
-        """One engine that hangs is no reason not to be ready: the next call goes to another."""
+        """The status from any engine: if one does not answer in time, the second call goes to another one."""
         try:
             return self._status(ModelSpec(name))
         except DeadlineExceeded:
             return self._status(ModelSpec(name))
 
-    def _forget_but(self, name: str, there: Sequence[int]) -> None:
-        """Keep what is known of these versions of a model alone."""
+    def _keep_only(self, name: str, there: Sequence[int]) -> None:
+        """Of this model, keep only what is known of these versions."""
         with self._lock:
             self._known = {each: it for each, it in self._known.items() if each.name != name or each.version in there}
 
-    def _ask_again(self, name: str, label: str | None) -> None:
+    def _resolve_again(self, name: str, label: str | None) -> None:
         try:
-            self.learn(ModelSpec(name, label=label))
+            self.resolve(ModelSpec(name, label=label))
         except DogsnapError as error:
             log.debug("label %s of %s: %s", label, name, error)
 
@@ -270,16 +271,16 @@ class EngineRepository:
 
 
 def base_paths(configs: Callable[[], Sequence[Any]], otherwise: Path) -> dict[str, Path]:
-    """Name -> folder of the configured models: `otherwise` where there is none, and {} while that cannot be told."""
+    """Name -> folder of the configured models; `otherwise` if there is none, {} if the folder cannot be read."""
     try:
         return {config.name: Path(config.base_path) for config in configs()} or {otherwise.name: otherwise}
-    except InvalidArgument as error:  # the folder is away; the engine is not
+    except InvalidArgument as error:  # the engine works without the folder
         log.debug("the models folder cannot be read: %s", error)
         return {}
 
 
-def _written(folder: Path | None) -> int | None:
-    """When the description in a version folder was written; None if there is none."""
+def _modified(folder: Path | None) -> int | None:
+    """The modification time of the description in a version folder; None if there is none."""
     try:
         return (folder / DESCRIPTION_FILE).stat().st_mtime_ns if folder else None
     except OSError:
@@ -287,7 +288,7 @@ def _written(folder: Path | None) -> int | None:
 
 
 def _classes(servable: EngineServable | None) -> int | None:
-    """None for a version that nobody has asked for yet: what it names is learned then."""
+    """None for a version that has not been used yet."""
     return len(servable.description.labels) if servable else None
 
 

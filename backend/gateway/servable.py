@@ -23,43 +23,43 @@ from backend.serving.versions.servable import BaseServable, Feed
 log = logging.getLogger("dogsnap.engine")
 
 RUNTIME = {"name": "engine"}
-INTERNAL_SIGNATURES = "__saved_model"  # how those begin that a SavedModel keeps for its loader
-MAX_ANSWER_BYTES = 2**31  # of tensors in an answer, the most that one message holds
+INTERNAL_SIGNATURES = "__saved_model"  # prefix of signatures that only TensorFlow's loader uses
+MAX_ANSWER_BYTES = 2**31  # of the tensors in a response: the limit of a protobuf message
 
 
-class Versions(Protocol):
-    """Who knows which version a spec means; the engine's repository."""
+class VersionResolver(Protocol):
+    """Resolves specs to versions: the gateway's repository."""
 
-    def learn(self, spec: ModelSpec) -> "EngineServable":
-        """Ask the engine which version `spec` means now, and what that takes and gives."""
+    def resolve(self, spec: ModelSpec) -> "EngineServable":
+        """Ask the engine which version `spec` means now, and for its signatures."""
 
-    def answered(self, asked: ModelSpec, servable: ServableId) -> "EngineServable":
-        """Put down which version has answered, and give what is known of it."""
+    def record_answer(self, asked: ModelSpec, servable: ServableId) -> "EngineServable":
+        """Record which version has answered, and return it."""
 
 
 class EngineServable(BaseServable):
-    """What is known of a version; `asked` makes the one that carries a request.
+    """A version in an engine; `for_request` makes a copy for one request.
 
-    Classify and regress are asked for by Predict as well, on the same signature with the same serialized tf.Examples: it is
-    what they are made of in TensorFlow Serving, and all that some engines have.
+    Classify and regress are sent as Predict with the same signature and serialized tf.Examples: TensorFlow Serving implements
+    them so, and some engines have only Predict.
     """
 
-    holds_shapes = False  # the engine does, where its graph needs it
+    holds_shapes = False  # the engine checks shapes
 
     def __init__(
         self, identity: ServableId, signature_defs: Mapping[str, Any], folder: Path | None, engine: EngineClient
     ):
-        """`folder`: the version in the local models folder, for its description; None if it is not there."""
+        """`folder`: the version in the local models folder, for its description; None if it is missing."""
         names = [name for name in signature_defs if not name.startswith(INTERNAL_SIGNATURES)]
         super().__init__(identity, Description(), signature_defs, names)
         self.runtime = RUNTIME
         self._engine = engine
         self._spec = ModelSpec(identity.name, identity.version)
-        self._versions: Versions | None = None
+        self._versions: VersionResolver | None = None
         self._describe(folder)
 
     def _describe(self, folder: Path | None) -> None:
-        """Take over what the version says about itself, if that is here and fits."""
+        """Read the description from the local folder, if it exists and fits the signatures."""
         file = f"{self.id.name}/{self.id.version}/{DESCRIPTION_FILE}"
         self.label_source = f"{file} of this server (--models has to hold what the engine's has)"
         if folder is None:
@@ -68,21 +68,21 @@ class EngineServable(BaseServable):
             self.description = Description.read(folder)
             self._check_labels()
         except (OSError, ValueError) as error:
-            log.error("%s of the engine gets no names of breeds: %s", self.id, error)
+            log.error("%s of the engine has no breed names: %s", self.id, error)
             self.description = Description()
             self.label_source = f"a {folder / DESCRIPTION_FILE} that fits the engine's version"
         takes_text = any(spec.dtype == tf.string for each in self.signatures.values() for spec in each.inputs.values())
-        # What we export decodes pictures wherever it takes strings; of other graphs the engine says nothing.
+        # Our exports decode pictures in every string input; about other graphs nothing is known here.
         self.decoding = Decoding(pictures=bool(self.description.raw) and takes_text)
 
-    def asked(self, spec: ModelSpec, versions: Versions) -> "EngineServable":
-        """For one request, which asked for `spec`."""
+    def for_request(self, spec: ModelSpec, versions: VersionResolver) -> "EngineServable":
+        """A copy for one request for `spec`."""
         request = copy.copy(self)
         request._spec, request._versions = spec, versions
         return request
 
     def answer(self, signature: Signature, feed: Feed) -> tuple[dict[str, np.ndarray], "EngineServable"]:
-        """Ask the engine; once more where a refusal shows that the label, or the default, means another version by now."""
+        """Call the engine, and again if an error shows that the label or default now means another version."""
         try:
             return self._call(signature, feed(self, signature))
         except (InvalidArgument, FailedPrecondition, NotFound):
@@ -94,15 +94,15 @@ class EngineServable(BaseServable):
         return now._call(current, feed(now, current))
 
     def _call(self, signature: Signature, inputs: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], "EngineServable"]:
-        response = self._engine.predict(predict_request(self._spec, signature, inputs), self._spec.key)
-        servable = self._that_answered(response.model_spec)
+        response = self._engine.predict(predict_request(self._spec, signature, inputs), self._spec.sticky_key)
+        servable = self._adopted(response.model_spec)
         promised = servable.signatures.get(signature.name, signature)
         servable._check_outputs(signature, promised)
         try:
             outputs = to_arrays(response.outputs, MAX_ANSWER_BYTES)
             return {alias: outputs[alias] for alias in promised.outputs}, servable
         except (DogsnapError, KeyError) as error:
-            log.error("%s gave what its signature %s does not promise: %s", servable.id, signature.name, error)
+            log.error("the outputs of %s do not match its signature %s: %s", servable.id, signature.name, error)
             raise EngineFailed(
                 f"the engine's answer does not fit signature {signature.name} of {servable.id}"
             ) from error
@@ -111,31 +111,31 @@ class EngineServable(BaseServable):
         if not set(expected.outputs) <= set(promised.outputs):
             raise Unavailable(f"the engine has just switched to {self.id}, which gives other outputs; try again")
 
-    def _that_answered(self, answered: model_pb2.ModelSpec) -> "EngineServable":
-        """The version that answered, for the rest of the request, which stays with it."""
+    def _adopted(self, answered: model_pb2.ModelSpec) -> "EngineServable":
+        """The version that answered, which is used for the rest of the request."""
         if self._versions is None or self._spec.version is not None:
             return self
         version = answered.version.value if answered.HasField("version") else self.id.version
         identity = ServableId(self.id.name, version)
-        servable = self if identity == self.id else self._versions.answered(self._spec, identity)
-        return servable.asked(ModelSpec(identity.name, version, key=self._spec.key), self._versions)
+        servable = self if identity == self.id else self._versions.record_answer(self._spec, identity)
+        return servable.for_request(ModelSpec(identity.name, version, sticky_key=self._spec.sticky_key), self._versions)
 
     def _moved(self) -> "EngineServable | None":
-        """The version that the label, or the default, means by now; None if it is this one.
+        """The version that the label or default now means; None if it is this one.
 
-        Raises FailedPrecondition for a label that is gone, so that nobody takes the photo for what is wrong.
+        Raises FailedPrecondition for a label that was removed, so that the error is not attributed to the photo.
         """
         if self._versions is None or self._spec.version is not None:
             return None
         try:
-            now = self._versions.learn(self._spec)
+            now = self._versions.resolve(self._spec)
         except InvalidArgument as error:
             raise FailedPrecondition(error.message) from error
-        return None if now.id == self.id else now.asked(self._spec, self._versions)
+        return None if now.id == self.id else now.for_request(self._spec, self._versions)
 
 
 def predict_request(spec: ModelSpec, signature: Signature, inputs: Mapping[str, Any]) -> bytes:
-    """A serialized PredictRequest. What is built on the way is gone when this returns: of a photo one copy is in the message."""
+    """A serialized PredictRequest; temporary copies of the photos are freed on return."""
     request = predict_pb2.PredictRequest(model_spec=spec_message(spec))
     request.model_spec.signature_name = signature.name
     for alias, value in inputs.items():

@@ -15,13 +15,13 @@ from backend.errors import InvalidArgument, Unavailable
 
 SCHEME = "grpc://"
 HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
-KEY = re.compile(r"(?!grpc-)[a-z0-9_.-]+(?<!-bin)")  # what gRPC takes as a key of text
-EXPECTED = "expected grpc://host:port[,host:port], and perhaps ?key=value to send along with every call"
+KEY = re.compile(r"(?!grpc-)[a-z0-9_.-]+(?<!-bin)")  # gRPC's rule for keys of text metadata
+EXPECTED = "expected grpc://host:port[,host:port], optionally with ?key=value to send with every call"
 
 
 @dataclass(frozen=True)
 class Target:
-    """`hosts`: (name or address, port); `metadata`: what goes along with every call, e.g. Ray Serve's `application`."""
+    """`hosts`: (name or address, port); `metadata`: sent with every call, e.g. Ray Serve's `application`."""
 
     hosts: tuple[tuple[str, int], ...]
     metadata: tuple[tuple[str, str], ...] = ()
@@ -44,10 +44,10 @@ class Target:
         return cls(tuple((host["name"].strip("[]"), int(host["port"])) for host in hosts), metadata)
 
     def address(self) -> str:
-        """The target as gRPC's client resolves and balances it.
+        """The target in gRPC's form.
 
-        One name is resolved by gRPC again and again, to all of its addresses; of several, gRPC takes addresses only, so that
-        their names are looked up here, once. Raises Unavailable for a name that has no address.
+        gRPC resolves a single name repeatedly, to all of its addresses. Lists may only contain addresses, so the names of
+        several hosts are resolved here, once. Raises Unavailable for a name without an address.
         """
         if len(self.hosts) == 1 and not _is_address(self.hosts[0][0]):
             return f"dns:///{_place(*self.hosts[0])}"

@@ -26,15 +26,17 @@ from backend.settings import MEBIBYTE
 
 log = logging.getLogger("dogsnap.http")
 
-PIECE = 256 * 1024  # bytes taken from one connection before the next one has its turn
-MAX_HEAD = 128 * 1024  # bytes; more than the 8190 of a header that gunicorn takes, times the few that are ever long
-MAX_CHUNKS = 65_536  # of a chunked body: a client that sends so many sends a few bytes in each, to make us count
-CHUNK_FRAMES = MEBIBYTE  # room for the sizes between the chunks of a body that is just within the limit
-PAUSE_SECONDS = 15.0  # between two packets of a request
-LINGER_SECONDS = 20.0  # for a client that is still sending what was refused: cut off at once, it would never see why
+RECEIVE_BYTES = 256 * 1024  # read from one connection before the next one is served
+MAX_HEAD = 128 * 1024  # bytes; enough for several headers of gunicorn's maximum of 8190
+MAX_CHUNKS = 65_536  # of a chunked body; more would mean tiny chunks, sent to cost processor time
+CHUNK_FRAMES = MEBIBYTE  # allowance for the sizes between the chunks of a body that is just within the limit
+PAUSE_SECONDS = 15.0  # longest pause within a request
+LINGER_SECONDS = (
+    20.0  # for a client that still sends a refused request: after an immediate close it would not see the answer
+)
 MAX_LINGERING = 256
-SEND_BUFFER = MEBIBYTE  # the system takes an answer of this size at once, however slowly the client reads it
-LOOK_SECONDS = 0.25  # how often overdue clients are looked for
+SEND_BUFFER = MEBIBYTE  # an answer of up to this size frees its thread at once, however slowly the client reads it
+CHECK_SECONDS = 0.25  # interval of the check for overdue clients
 
 HEAD_END = b"\r\n\r\n"
 LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
@@ -47,8 +49,8 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 def json_error(status: int, reason: str, sentence: str, connection: str = "close") -> bytes:
-    """A whole HTTP answer with the one error body, for requests that never reach the application."""
-    request_id = f"{random.getrandbits(128):032x}"  # no secret, for which uuid4 asks the system each time
+    """A whole HTTP response with the error body, for requests that never reach the application."""
+    request_id = f"{random.getrandbits(128):032x}"  # not secret; uuid4 would need a system call
     body = orjson.dumps({"error": sentence, "request_id": request_id})
     retry = "Retry-After: 1\r\n" if status == 503 else ""
     head = (
@@ -58,11 +60,12 @@ def json_error(status: int, reason: str, sentence: str, connection: str = "close
     return head.encode("latin-1", "replace") + body
 
 
-class Incoming:
-    """A request on its way in, as far as its framing goes.
+class IncomingRequest:
+    """A request that is being received; finds out where it ends.
 
-    `data`: what has come. `is_done`: nothing more is needed to answer it. `is_cut`: it is answered before all of it has
-    come, so that nothing after it on its connection can be understood. `most`: bytes of the largest body worth taking.
+    `data`: what has been received. `is_done`: nothing more is needed to answer it. `is_cut`: it is answered before it is
+    complete,
+    so that nothing after it on the connection can be parsed. `most`: the largest body in bytes.
     """
 
     def __init__(self, most: int):
@@ -71,8 +74,8 @@ class Incoming:
         self.begun = self.last = time.monotonic()
         self._most = most
         self._at = self._end = self._chunks = 0
-        # A function and no method of this object, which would hold itself, and its data, until garbage is looked for.
-        self._step: Callable[[Incoming], bool] = Incoming._find_head
+        # A function, not a bound method: the reference cycle would keep the data until the next garbage collection.
+        self._step: Callable[[IncomingRequest], bool] = IncomingRequest._find_head
 
     def take(self, piece: bytes | memoryview) -> None:
         self.last = time.monotonic()
@@ -84,8 +87,8 @@ class Incoming:
         self.is_done = self.is_cut = True
 
     def request(self) -> bytearray:
-        """What the parser is to see: without the question whether to go on, and with Connection: close if it was cut."""
-        end = self.data.find(HEAD_END) + 2  # 1 without a head, which then stays as it is
+        """The data for the parser: without Expect: 100-continue, and with Connection: close if it was cut."""
+        end = self.data.find(HEAD_END) + 2  # 1 without a complete head, which is then left as it is
         if end > 1:
             head = EXPECT.sub(b"", bytes(self.data[:end]))
             self.data[:end] = head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) if self.is_cut else head
@@ -99,38 +102,38 @@ class Incoming:
         return end >= 0
 
     def has_length(self) -> bool:
-        """Whether the head is here, and with it the length of the body."""
-        return self._step is Incoming._find_end
+        """Whether the head is complete and gives the length of the body."""
+        return self._step is IncomingRequest._find_end
 
     def may_be_followed(self) -> bool:
-        """Whether the client can ask again on its connection: all of the body is here, nothing behind it, and it wants to."""
+        """Whether the connection can be kept: the body is complete, nothing follows it, and the client allows it."""
         head = bytes(self.data[: self._at])
         return len(self.data) == self._end and not OLD.match(head) and not LAST.search(head)
 
     def has_endless_head(self) -> bool:
-        return self._step is Incoming._find_head and len(self.data) > MAX_HEAD
+        return self._step is IncomingRequest._find_head and len(self.data) > MAX_HEAD
 
     def _read_head(self, head: bytes) -> None:
-        """Find out where the body ends. What is contradictory goes to the parser as it is, which refuses it."""
+        """Find out where the body ends. Contradictory heads are left to the parser, which refuses them."""
         lengths, codings = set(LENGTH.findall(head)), CODING.findall(head)
         length = lengths.pop().strip() if len(lengths) == 1 else b""
         self.expects_continue = EXPECT.search(head) is not None and not OLD.match(head)
         if codings:
-            self._step = Incoming._find_chunk
+            self._step = IncomingRequest._find_chunk
             self.is_done = b"chunked" not in codings[-1].lower()
         elif not length.isdigit():
             self.is_done = True
         elif len(length) > 18 or int(length) > self._most:
             self.cut()
         else:
-            self._end, self._step = self._at + int(length), Incoming._find_end
+            self._end, self._step = self._at + int(length), IncomingRequest._find_end
 
     def _find_end(self) -> bool:
         self.is_done = len(self.data) >= self._end
         return False
 
     def _find_chunk(self) -> bool:
-        """One chunk further; False if the next one's size has not come yet."""
+        """Skip one chunk; False if the next one's size has not been received yet."""
         line_end = self.data.find(b"\r\n", self._at, self._at + 8192)
         size = bytes(self.data[self._at : line_end]).partition(b";")[0].strip()
         if len(self.data) > self._most + CHUNK_FRAMES or self._chunks > MAX_CHUNKS:
@@ -141,7 +144,7 @@ class Incoming:
         elif not re.fullmatch(rb"[0-9a-fA-F]{1,16}", size):
             self.cut()
         elif int(size, 16) == 0:
-            self._at, self._step = line_end, Incoming._find_trailer_end
+            self._at, self._step = line_end, IncomingRequest._find_trailer_end
         else:
             self._at, self._chunks = line_end + 2 + int(size, 16) + 2, self._chunks + 1
         return self._at < len(self.data)
@@ -153,8 +156,8 @@ class Incoming:
         return False
 
 
-class Arrived(Unreader):
-    """Gives gunicorn's parser what has come, and nothing after that."""
+class ReceivedData(Unreader):
+    """Gives gunicorn's parser the received data and nothing more."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -169,7 +172,7 @@ class Arrived(Unreader):
         return piece
 
     def keep_rest(self) -> None:
-        """Put what the parser has not asked for where gunicorn looks for the next request."""
+        """Keep unparsed data for the next request on the connection."""
         self.buf.write(self._view)
         self._view = memoryview(b"")
 
@@ -183,12 +186,12 @@ class Connection(TConn):
         self._linger = linger
 
     def prepare(self) -> None:
-        """What gunicorn would do in a thread, without waiting. A TLS handshake then goes on while data is received."""
+        """Set the connection up without blocking; a TLS handshake continues while data is received."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         if self.cfg.is_ssl:
             self.sock = sock.ssl_wrap_socket(self.sock, self.cfg)
         self.parser = get_parser(self.cfg, self.sock, self.client)
-        self.parser.unreader = Arrived()
+        self.parser.unreader = ReceivedData()
         self.initialized = True
 
     def close(self, graceful: bool = False) -> None:
@@ -201,8 +204,8 @@ class Connection(TConn):
 class WholeRequestWorker(ThreadWorker):
     """Receives requests in gunicorn's event loop; needs `self.app.settings`.
 
-    A request may take `receive_seconds` to come, a pause in it PAUSE_SECONDS, and all requests together hold at most
-    `max_held_mb`. With all connections taken, one that waits for no answer makes room for the next.
+    A request may take `receive_seconds` to arrive and a pause in it PAUSE_SECONDS, and all requests together use at most
+    `max_held_mb`. If all connections are in use, one that waits for no answer is closed for the next.
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -212,49 +215,49 @@ class WholeRequestWorker(ThreadWorker):
         self.most_bytes = max(settings.max_body_mb, settings.max_tensor_body_mb) * MEBIBYTE
         self.most_held = settings.max_held_mb * MEBIBYTE
         self.held = 0
-        # What came last, in one place: a buffer for each piece would lie in the way of the growing requests in memory.
-        self._piece = memoryview(bytearray(PIECE))
-        self.arriving: dict[Connection, Incoming] = {}  # oldest first
+        # One receive buffer for all connections: separate ones would fragment the memory.
+        self._piece = memoryview(bytearray(RECEIVE_BYTES))
+        self.arriving: dict[Connection, IncomingRequest] = {}  # oldest first
         self.lingering: dict[Connection, float] = {}
-        self._look_again = 0.0
+        self._next_check = 0.0
 
     def accept(self, listener: socket.socket) -> bool:
-        """Let one client in, as far as one is there; False if none was."""
+        """Accept one connection; False if there was none."""
         try:
             client, address = listener.accept()
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
-                self._free_a_file()
+                self._free_descriptor()
             elif error.errno not in (errno.EAGAIN, errno.ECONNABORTED, errno.EWOULDBLOCK):
                 raise
             return False
         self.nr_conns += 1
         self.enqueue_req(Connection(self.cfg, client, address, listener.getsockname(), self._linger))
-        if self.nr_conns >= self.worker_connections:  # before gunicorn stops to accept, and looks again in a second
-            self._make_room()
+        if self.nr_conns >= self.worker_connections:  # otherwise gunicorn would stop accepting for a second
+            self._close_oldest()
         return True
 
     def on_client_socket_readable(self, conn: Connection, client: socket.socket) -> None:
-        """A kept connection has something to read; not so if it has just made room for another one."""
+        """A keep-alive connection is readable, unless it has just been closed for another one."""
         if conn in self.keepalived_conns:
             super().on_client_socket_readable(conn, client)
 
     def enqueue_req(self, conn: Connection) -> None:
-        """Begin to receive a request; gunicorn calls this for every connection from which one can be expected."""
-        self.arriving[conn] = Incoming(self.most_bytes)
+        """Start to receive a request; gunicorn calls this for every connection that may send one."""
+        self.arriving[conn] = IncomingRequest(self.most_bytes)
         try:
             conn.sock.setblocking(False)
             if not conn.initialized:
                 conn.prepare()
             self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._receive, conn))
-        except (OSError, ValueError):  # gone already, or no TLS
+        except (OSError, ValueError):  # disconnected, or not TLS
             self._drop(conn)
             return
         rest = conn.parser.unreader.take_buffered()
         if rest:
             self._take(conn, rest)
         else:
-            self._receive(conn, conn.sock)  # the request has often come by now
+            self._receive(conn, conn.sock)  # the request has often arrived by now
 
     def finish_request(self, conn: Connection, fs: Any) -> None:
         self.held -= conn.held
@@ -263,44 +266,44 @@ class WholeRequestWorker(ThreadWorker):
         super().finish_request(conn, fs)
 
     def murder_pending(self) -> None:
-        """Part with clients that are too slow; gunicorn calls this in each turn of its loop, at least once a second."""
+        """Close slow connections; gunicorn calls this in each turn of its event loop, at least once a second."""
         if self.alive and self.nr_conns >= self.worker_connections:
-            self._make_room()
+            self._close_oldest()
         now = time.monotonic()
-        if now < self._look_again:
+        if now < self._next_check:
             return
-        self._look_again = now + LOOK_SECONDS
+        self._next_check = now + CHECK_SECONDS
         for conn, incoming in list(self.arriving.items()):
-            self._part_if_overdue(conn, incoming, now)
+            self._close_if_overdue(conn, incoming, now)
         for conn, end in list(self.lingering.items()):
             if now > end:
                 self._end_linger(conn)
 
-    def _part_if_overdue(self, conn: Connection, incoming: Incoming, now: float) -> None:
+    def _close_if_overdue(self, conn: Connection, incoming: IncomingRequest, now: float) -> None:
         pause = PAUSE_SECONDS if self.alive or incoming.data else STOP_KEEPALIVE_LINGER
         if now - incoming.begun > self.receive_seconds and incoming.data:
-            limit = f"was not here after {self.receive_seconds} seconds (DOGSNAP_RECEIVE_SECONDS)"
+            limit = f"did not arrive in {self.receive_seconds} seconds (DOGSNAP_RECEIVE_SECONDS)"
             self._refuse(conn, 408, "Request Timeout", _slow(limit))
         elif now - incoming.last > pause:
-            self._receive(conn, conn.sock)  # if this process stood still, the client did not
+            self._receive(conn, conn.sock)  # this process may have been suspended, not the client
             if self.arriving.get(conn) is incoming and incoming.last <= now:
-                self._part_with_silent(conn, incoming)
+                self._close_idle(conn, incoming)
 
-    def _part_with_silent(self, conn: Connection, incoming: Incoming) -> None:
+    def _close_idle(self, conn: Connection, incoming: IncomingRequest) -> None:
         if incoming.data:
-            self._refuse(conn, 408, "Request Timeout", _slow(f"stopped coming for {PAUSE_SECONDS:g} seconds"))
+            self._refuse(conn, 408, "Request Timeout", _slow(f"paused for {PAUSE_SECONDS:g} seconds"))
         else:
             self._drop(conn)
 
-    def _free_a_file(self) -> None:
-        """A client that has its answer, and only still sends, keeps a file that another needs."""
+    def _free_descriptor(self) -> None:
+        """Free a file descriptor: of a client that has its answer and still sends, or else of another one."""
         if self.lingering:
             self._end_linger(next(iter(self.lingering)))
         else:
-            self._make_room()
+            self._close_oldest()
 
-    def _make_room(self) -> None:
-        """Part with the client that has been silent longest after its answer, or else sending longest."""
+    def _close_oldest(self) -> None:
+        """Close the connection that has been idle longest after its answer, or else the one that has been sending longest."""
         oldest = next(iter(self.arriving), None)
         if self.keepalived_conns:
             conn = self.keepalived_conns.popleft()
@@ -312,7 +315,7 @@ class WholeRequestWorker(ThreadWorker):
             self._refuse(oldest, 503, "Service Unavailable", sentence)
 
     def _receive(self, conn: Connection, _socket: Any) -> None:
-        if conn not in self.arriving:  # it made room for another one in the same round of events
+        if conn not in self.arriving:  # closed for another one in the same turn of the event loop
             return
         try:
             piece = self._piece[: conn.sock.recv_into(self._piece)]
@@ -324,7 +327,7 @@ class WholeRequestWorker(ThreadWorker):
         if piece:
             self._take(conn, piece)
         elif self.arriving[conn].data:
-            self.arriving[conn].cut()  # the client may still be listening for what is wrong with half a request
+            self.arriving[conn].cut()  # the client may still read the error
             self._hand_over(conn)
         else:
             self._drop(conn)
@@ -336,7 +339,7 @@ class WholeRequestWorker(ThreadWorker):
         self.held += len(piece)
         conn.held += len(piece)
         if is_new and incoming.has_length() and (full := self._refusal_if_full(incoming)):
-            self._turn_away(conn, full)
+            self._refuse_full(conn, full)
         elif incoming.is_done:
             self._hand_over(conn)
         elif incoming.has_endless_head():
@@ -351,18 +354,18 @@ class WholeRequestWorker(ThreadWorker):
             incoming.expects_continue = False
             _send(conn, CONTINUE)
 
-    def _refusal_if_full(self, incoming: Incoming) -> str | None:
-        """At eight times capacity, a thread for each that is refused anyway would take a core from those that are answered."""
+    def _refusal_if_full(self, incoming: IncomingRequest) -> str | None:
+        """Refusals need no thread: at eight times the capacity, threads for them would take a core from accepted requests."""
         method, _, rest = bytes(incoming.data[: incoming.data.find(b"\r\n")]).decode("latin-1").partition(" ")
         return self.app.refusal_if_full(method, rest.partition(" ")[0].partition("?")[0])
 
-    def _turn_away(self, conn: Connection, sentence: str) -> None:
-        """Refuse without a thread; whoever has sent all may ask again on the same connection."""
+    def _refuse_full(self, conn: Connection, sentence: str) -> None:
+        """Refuse without a thread; keep the connection if the request is complete."""
         if not self.arriving[conn].may_be_followed():
             self._refuse(conn, 503, "Service Unavailable", sentence)
             return
         del self.arriving[conn]
-        self.arriving[conn] = Incoming(self.most_bytes)  # the newest, of all that arrive
+        self.arriving[conn] = IncomingRequest(self.most_bytes)  # now the newest of all
         self.held -= conn.held
         conn.held = 0
         _send(conn, json_error(503, "Service Unavailable", sentence, "keep-alive"))
@@ -383,7 +386,7 @@ class WholeRequestWorker(ThreadWorker):
         self._forget(conn)
         conn.close()
 
-    def _stop_receiving(self, conn: Connection) -> Incoming:
+    def _stop_receiving(self, conn: Connection) -> IncomingRequest:
         self._unregister(conn)
         return self.arriving.pop(conn)
 
@@ -393,15 +396,15 @@ class WholeRequestWorker(ThreadWorker):
         conn.held = 0
 
     def _unregister(self, conn: Connection) -> None:
-        with suppress(OSError, KeyError, ValueError):  # never registered, or closed
+        with suppress(OSError, KeyError, ValueError):  # not registered, or closed
             self.poller.unregister(conn.sock)
 
     def _linger(self, conn: Connection) -> None:
-        """Say that no more is coming, and throw away what the client still sends (RFC 9112, section 9.6)."""
+        """Shut down sending, and discard what the client still sends (RFC 9112, section 9.6)."""
         try:
             conn.sock.shutdown(socket.SHUT_WR)
             conn.sock.setblocking(False)
-            self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._throw_away, conn))
+            self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._discard, conn))
         except (OSError, ValueError, KeyError):
             conn.close()
             return
@@ -409,11 +412,11 @@ class WholeRequestWorker(ThreadWorker):
         if len(self.lingering) > MAX_LINGERING:
             self._end_linger(next(iter(self.lingering)))
 
-    def _throw_away(self, conn: Connection, _socket: Any) -> None:
+    def _discard(self, conn: Connection, _socket: Any) -> None:
         if conn not in self.lingering:
             return
         try:
-            if not conn.sock.recv(PIECE):
+            if not conn.sock.recv(RECEIVE_BYTES):
                 self._end_linger(conn)
         except BlockingIOError:
             return
@@ -434,4 +437,4 @@ def _send(conn: Connection, data: bytes) -> None:
     try:
         conn.sock.send(data)
     except OSError:
-        log.debug("a client left before it was answered")
+        log.debug("a client disconnected before it was answered")

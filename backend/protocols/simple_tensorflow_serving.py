@@ -125,7 +125,9 @@ def _from_form(settings: Settings, predictor: Predictor) -> Prediction:
 def _spec(predictor: Predictor, name: str, version: Any) -> ModelSpec:
     is_default = name in ("", DEFAULT_NAME) and name not in predictor.repository.models()
     return ModelSpec(
-        predictor.default_model() if is_default else name, whole_number("model_version", version), key=sticky_key()
+        predictor.default_model() if is_default else name,
+        whole_number("model_version", version),
+        sticky_key=sticky_key(),
     )
 
 

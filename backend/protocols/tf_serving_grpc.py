@@ -172,7 +172,7 @@ class Calls:
     def keyed(self, spec: ModelSpec, context: grpc.ServicerContext) -> ModelSpec:
         """The spec with the client's sticky key."""
         headers = headers_of(context.invocation_metadata())
-        return dataclasses.replace(spec, key=sticky_key(headers, self._address(context, headers)))
+        return dataclasses.replace(spec, sticky_key=sticky_key(headers, self._address(context, headers)))
 
     def _address(self, context: grpc.ServicerContext, headers: Mapping[str, str]) -> str:
         return client_address(headers, peer_address(context.peer()), self._trusted_proxies)

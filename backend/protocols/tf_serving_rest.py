@@ -53,7 +53,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         if request.method == "OPTIONS" and settings.enable_cors:
             return _preflight()
         path = parse_path(request.method, _raw_path())
-        path = replace(path, spec=replace(path.spec, key=sticky_key()))
+        path = replace(path, spec=replace(path.spec, sticky_key=sticky_key()))
         if path.method == "status":
             return _status(predictor, path.spec)
         if path.method == "metadata":

@@ -27,7 +27,7 @@ def check_configuration(settings: Settings) -> None:
 
 
 def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predictor:
-    """A predictor over the configured models, none of which is loaded yet; `only` leaves out all that would not answer it."""
+    """A predictor for the configured models, none of which is loaded yet; `only` restricts it to the models for one spec."""
     metrics = Metrics()
     configs = model_source(settings)
     repository = Repository(
@@ -51,7 +51,7 @@ def _batching(settings: Settings) -> Callable[[Servable], None]:
 
 
 def predictor_over(repository: ModelRepository, executor: Executor, metrics: Metrics, settings: Settings) -> Predictor:
-    """A predictor over any repository, and what its metrics watch."""
+    """A predictor for any repository, with its metrics."""
     metrics.watch_places(lambda: executor.held, executor.waiting, executor.capacity)
     metrics.watch_splits(repository.splits)
     metrics.watch_readiness(repository.not_ready)

@@ -20,14 +20,14 @@ STEP_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05
 SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
 LOAD_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 WHICH = ("model", "version", "door")
-SHADOW_PROTOCOL = "shadow"  # stands for the door of what a shadow runs, which nobody asked it for
+SHADOW_PROTOCOL = "shadow"  # the protocol label of runs on shadows
 
 
 class RequestRecord:
-    """Learns during a request which version answers it."""
+    """Records during a request which version answers it."""
 
     def __init__(self) -> None:
-        # A request that never reached a version is counted without one: the names people send are unbounded.
+        # A request that reached no version is counted without one: the number of names in requests is unbounded.
         self.model, self.version = "", ""
 
     def answered_by(self, servable: ServableId) -> None:
@@ -35,7 +35,7 @@ class RequestRecord:
 
 
 class _Splits(Collector):
-    """Lists the splits there are, so that one that has ended is gone from the metrics, too."""
+    """Collects the current splits, so that ended ones leave the metrics."""
 
     def __init__(self, splits: Callable[[], Iterable[tuple[str, str, int, float]]]):
         self._splits = splits
@@ -56,9 +56,9 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        # To look labels up takes as long as all the rest of a refusal.
+        # Looking up labels would double the time of a refusal.
         self._of_full = cache(self._of_a_full_server)
-        # Told of each step as it ends; for traces.
+        # Called after each step; for traces.
         self.on_step: Callable[[str, float, ServableId | None], None] = lambda step, seconds, servable: None
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -164,7 +164,7 @@ class Metrics:
 
     @contextmanager
     def step(self, step: str, servable: ServableId | None = None) -> Iterator[None]:
-        """Time one step of a request; the first ones come before it is known which version answers."""
+        """Time a step of a request; without `servable` before the version is known."""
         started = time.perf_counter()
         try:
             yield
@@ -177,15 +177,15 @@ class Metrics:
         self.on_step(step, seconds, servable)
 
     def ran(self, servable: ServableId, size: int) -> None:
-        """So many photos or rows run together."""
+        """Record a batch size."""
         self._sizes.labels(servable.name, servable.version).observe(size)
 
     def refused(self, protocol: str, reason: str) -> None:
-        """A request was turned away before anything was done for it."""
+        """Count a request that was refused before any work."""
         self._refused.labels(protocol, reason).inc()
 
     def turned_away(self, protocol: str) -> None:
-        """A request of `door` that found no place: refused, and counted with those that took no time."""
+        """Count a request that was refused because the server is full, with a time of 0."""
         refused, requests, seconds = self._of_full(protocol)
         refused.inc()
         requests.inc()
@@ -200,7 +200,7 @@ class Metrics:
         )
 
     def shadowed(self, answered: ServableId, shadow: int, result: str, photos: int) -> None:
-        """What came of photos that `answered` has answered: agree, differ, dropped or failed."""
+        """Count photos of a shadow by result: agree, differ, dropped or failed."""
         self._shadowed.labels(answered.name, answered.version, shadow, result).inc(photos)
 
     def answered(self, servable: ServableId, level: str) -> None:
@@ -212,7 +212,7 @@ class Metrics:
         self._feedback.labels(servable.name, servable.version, verdict).inc()
 
     def watch_places(self, held: Callable[[], int], waiting: Callable[[], int], places: int) -> None:
-        """Show how many requests run or wait, asked for when somebody looks, and how many may."""
+        """Add gauges for the requests that run or wait, evaluated at each scrape, and for their maximum."""
         for name, text, value in (
             ("dogsnap_places_held", "requests that run or wait", held),
             ("dogsnap_queue_length", "requests that wait for a run thread", waiting),
@@ -221,7 +221,7 @@ class Metrics:
             Gauge(name, text, registry=self.registry).set_function(value)
 
     def watch_readiness(self, not_ready: Callable[[], str]) -> None:
-        """Show whether every configured model answers, asked for when somebody looks."""
+        """Add the gauge of readiness, evaluated at each scrape."""
         gauge = Gauge(
             "dogsnap_ready",
             "1 while every configured model has an available version, as /readyz",
@@ -230,7 +230,7 @@ class Metrics:
         gauge.set_function(lambda: not not_ready())
 
     def watch_splits(self, splits: Callable[[], Iterable[tuple[str, str, int, float]]]) -> None:
-        """Show which share of a label's requests (of the default's, "") is to go where, asked for when somebody looks."""
+        """Add the gauge of splits, evaluated at each scrape."""
         self.registry.register(_Splits(splits))
 
     def loaded(self, servable: ServableId, seconds: float) -> None:
@@ -245,7 +245,7 @@ class Metrics:
         self._available.labels(servable.name, servable.version).set(0)
 
     def forgotten(self, servable: ServableId) -> None:
-        """A version is gone for good: it leaves the metrics, which would grow with every version there ever was."""
+        """Remove a deleted version from the metrics, which would otherwise grow with every version."""
         labels = {"model": servable.name, "version": str(servable.version)}
         for metric in (
             self._requests,

@@ -10,7 +10,7 @@ from backend.serving.metrics import SHADOW_PROTOCOL, Metrics
 from backend.serving.repository.model import Model, Version
 from backend.serving.tensors.signatures import ServableId
 
-# The outcomes that are the server's doing; any other but OK is the caller's.
+# Outcomes caused by the server; any other except OK is the client's.
 FAULTS = {"INTERNAL", "UNKNOWN", "UNAVAILABLE", "DEADLINE_EXCEEDED"}
 
 
@@ -25,7 +25,7 @@ class Figures:
     buckets: dict[float, float] = field(default_factory=lambda: defaultdict(float))
 
     def to_json(self) -> dict[str, Any]:
-        """`refused` were wrong requests, `failed` the server's own failures; times in milliseconds, null without a request."""
+        """`refused`: wrong requests; `failed`: failures of the server; times in milliseconds, null without requests."""
         return {
             "requests": self.requests,
             "refused": self.refused,
@@ -42,7 +42,7 @@ class Figures:
 
 
 def quantile_of(buckets: list[tuple[float, float]], quantile: float) -> float | None:
-    """A quantile from cumulative histogram buckets, straight inside a bucket as Prometheus' histogram_quantile does it."""
+    """A quantile from cumulative histogram buckets, with linear interpolation as in Prometheus' histogram_quantile."""
     if not buckets or not buckets[-1][1]:
         return None
     rank, lower, below = quantile * buckets[-1][1], 0.0, 0.0
@@ -54,7 +54,7 @@ def quantile_of(buckets: list[tuple[float, float]], quantile: float) -> float | 
 
 
 def figures(metrics: Metrics) -> dict[ServableId, Figures]:
-    """The figures of every version that was asked; what it answered as a shadow is not among them."""
+    """The figures of every version with requests, without runs as a shadow."""
     found: dict[ServableId, Figures] = defaultdict(Figures)
     for sample in _samples(metrics, "dogsnap_requests", "dogsnap_request_seconds"):
         labels = sample.labels
@@ -74,7 +74,7 @@ def figures(metrics: Metrics) -> dict[ServableId, Figures]:
 
 
 def agreement(metrics: Metrics) -> dict[ServableId, dict[str, int]]:
-    """By the version in the shadow: how many photos it saw with which result (agree, differ, dropped, failed)."""
+    """By shadow version: the number of photos with each result (agree, differ, dropped, failed)."""
     found: dict[ServableId, dict[str, int]] = defaultdict(
         lambda: dict.fromkeys(("agree", "differ", "dropped", "failed"), 0)
     )
@@ -122,7 +122,7 @@ def _model(
 
 
 def _version(model: Model, version: Version) -> dict[str, Any]:
-    """`classes`: how many named classes it tells apart, 0 if it has no names for them or is not loaded."""
+    """`classes`: the number of named classes, 0 if it has no names for them or is not loaded."""
     return {
         "version": version.id.version,
         "state": str(version.state),
@@ -136,7 +136,7 @@ def _version(model: Model, version: Version) -> dict[str, Any]:
 
 
 def used_by(model: Model, number: int) -> list[str]:
-    """What sends requests to a version, or will: the default, labels, splits, the shadow."""
+    """What sends requests to a version, now or when it is available: default, labels, splits, shadow."""
     choices = model.choices
     uses = ["default"] if model.default() == number else []
     uses += [label for label, version in sorted(model.labels.items()) if version == number]

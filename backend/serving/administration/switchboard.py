@@ -22,13 +22,13 @@ from backend.serving.repository.switches import (
 from backend.serving.versions.model_configs import ModelConfig, check_configs, check_versions
 
 LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-ANY = object()  # for `expected`: whatever there is now
+ANY = object()  # for `expected`: any value
 
 
 class Switchboard:
-    """Every method is one switch: checked, carried out at once for all requests that come after it, and put in the log.
+    """Each method is a switch: it is checked, applied to all later requests at once, and logged.
 
-    They give the `Switch`, or None if everything was so already, and raise the types of `backend.errors`.
+    The methods return the `Switch`, or None if nothing changes, and raise the types of `backend.errors`.
     """
 
     def __init__(self, repository: ModelRepository):
@@ -36,9 +36,9 @@ class Switchboard:
         self.switches = repository.switches
 
     def label(self, model: str, label: str, version: int | None, by: Who, expected: Any = ANY) -> Switch | None:
-        """Point a label to a version; it waits for one that does not answer yet. None takes the label away.
+        """Point a label to a version; it waits for one that is not available yet. None removes the label.
 
-        `expected` is the version it must point to before (None: there must be no such label), else Aborted is raised.
+        `expected`: the version it must point to before (None: no such label), else Aborted is raised.
         """
         subject = Label(model, label)
         with self._repository.switching(model) as held:
@@ -52,32 +52,34 @@ class Switchboard:
             return subject.switch(self._repository, version, by)
 
     def default(self, model: str, version: int | None, by: Who) -> Switch | None:
-        """Choose the version that answers when a request names none; None: the largest that is available."""
+        """Choose the default version; None: the largest available one."""
         return Default(model).switch(self._repository, version, by)
 
     def split(self, model: str, label: str, split: Split | None, by: Who) -> Switch | None:
-        """Send a share of a label's requests (of the default's, with "") to another version; None ends it."""
+        """Send a share of the requests for a label ("" for the default) to another version; None ends it."""
         return SplitOf(model, label).switch(self._repository, split and split.to_json(), by)
 
     def shadow(self, model: str, version: int | None, by: Who) -> Switch | None:
-        """Show a version the photos that other versions of the model answer; None ends it."""
+        """Send a version copies of the photos that other versions answer; None ends it."""
         return Shadow(model).switch(self._repository, version, by)
 
     def load(self, model: str, version: int, wanted: bool, by: Who) -> Switch | None:
-        """Load a version, whatever the policy says (and one that failed, now), or unload one and keep it out."""
+        """Load a version, whatever the version policy (one that failed is tried again now), or unload it and keep it
+        unloaded.
+        """
         return Load(model, str(version)).switch(self._repository, wanted, by)
 
     def configure(self, configs: Sequence[ModelConfig], by: Who) -> Switch | None:
-        """Serve these models, and no others, until a restart. Nothing is changed for a list that cannot be served."""
+        """Serve exactly these models until a restart. A wrong list changes nothing."""
         check_configs(configs)
         for config in configs:
             check_versions(config)
         return self._repository.follow(configs, by)
 
     def undo(self, by: Who, number: int | None = None, model: str = "") -> Switch:
-        """Take back a switch: that of this number, or the last one still in force (of a model, if it is named).
+        """Undo the switch with this id, or the last one in force (of a model, if it is named).
 
-        Raises Aborted for one that something else followed, or that cannot be taken back.
+        Raises Aborted for one that was superseded or cannot be undone.
         """
         switch = self._last_in_force(model) if number is None else self._numbered(number)
         undo = switch.subject.undo(self._repository, switch, by)
@@ -86,7 +88,7 @@ class Switchboard:
         return undo
 
     def is_undoable(self, switch: Switch) -> bool:
-        """Whether a switch, which is no undo itself, is still in force and was not undone."""
+        """Whether a switch is not an undo itself, is in force and was not undone."""
         if switch.undoes is not None or switch.id in self.switches.undone():
             return False
         return switch.subject.is_in_force(self._repository, switch)
@@ -105,6 +107,6 @@ class Switchboard:
 
 
 def checked_who(name: str, address: str) -> Who:
-    """Whom to put a switch down to; a name is cut to one line of at most 64 characters, and cannot pose as the server."""
+    """The author of a switch; the name is cut to one line of at most 64 characters, and cannot be one of the server's."""
     name = " ".join(name.split())[:MAX_NAME]
     return Who("someone" if name in ("", CONFIGURATION.name, WATCHER.name) else name, address)

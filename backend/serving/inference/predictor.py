@@ -25,7 +25,7 @@ TEXT_FOR_NUMBERS = "Type: String is not of expected type"  # in messages of `ten
 
 
 class Predictor:
-    """Every protocol's way to the models of one repository. Thread-safe."""
+    """Runs requests of all protocols on the models of a repository. Thread-safe."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Predictor:
         self._shadow = Shadow(repository, metrics, executor.is_busy)
 
     def default_model(self) -> str:
-        """The model that answers when none is named: the configured one, or the only one there is."""
+        """The model for requests that name none: the configured one, or the only one."""
         return self.repository.only_model() or self._default_model
 
     def answer(
@@ -60,7 +60,7 @@ class Predictor:
         """The path of a request: check it, choose the version, wait for a place, run, offer it to the shadow, answer.
 
         All of `works` are answered by one version. `timeout` in seconds, at most the server's own deadline; `on_disconnect`
-        takes a function to call when the client hangs up. Raises the types of `backend.errors`.
+        registers a function to call when the client disconnects. Raises the types of `backend.errors`.
         """
         deadline = time.monotonic() + min(self.deadline_seconds, self.deadline_seconds if timeout is None else timeout)
         answers = []
@@ -76,7 +76,9 @@ class Predictor:
                     except InvalidArgument as error:
                         raise self._with_version_of_text(servable, error) from error
                     run = partial(self._run, servable, signature, work, time.perf_counter())
-                    outputs, servable = self._executor.run(run, deadline, on_disconnect)  # an engine may have switched
+                    outputs, servable = self._executor.run(
+                        run, deadline, on_disconnect
+                    )  # the engine may have switched versions
                     record.answered_by(servable.id)
                     self._shadow.offer(servable, outputs, work.repeat, work.shadowed)
                     answers.append(work.answer(servable, outputs, self.metrics))
@@ -85,7 +87,7 @@ class Predictor:
     def _run(
         self, servable: BaseServable, signature: Signature, work: Work, queued: float
     ) -> tuple[Outputs, BaseServable]:
-        """In the thread that runs it; `queued` is when it began to wait for that thread, by time.perf_counter()."""
+        """Runs in a run thread; `queued`: when it was queued, by time.perf_counter()."""
         self.metrics.took("queue", time.perf_counter() - queued, servable.id)
         self.metrics.ran(servable.id, work.size)
         with self.metrics.step("run", servable.id):
@@ -124,7 +126,7 @@ class Predictor:
     def taking(self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]) -> ModelSpec:
         """`spec`, or the largest version whose signature `takes` what the version that `spec` means does not take.
 
-        For doors whose clients name no version because theirs knew only one at a time.
+        For protocols whose clients name no version because their server knew only one.
         """
         others = [ModelSpec(spec.name, number) for number in self.repository.available(spec.name)]
         return next((each for each in [spec, *others] if self._takes(each, signature_name, takes)), spec)
@@ -137,17 +139,17 @@ class Predictor:
             return False
 
     def is_full(self) -> bool:
-        """Whether a request that came now would find no place."""
+        """Whether a new request would be refused."""
         return self._executor.is_full()
 
     def refuse_if_full(self, protocol: str) -> None:
-        """Count and refuse a request of `protocol` that would find no place. Raises Full."""
+        """Raises Full, and counts the refusal, if the server is full."""
         if self.is_full():
             self.metrics.turned_away(protocol)
             raise self._executor.full()
 
     def close(self) -> None:
-        """Let running requests end, then let go of every model."""
+        """Finish running requests and close the repository."""
         self._executor.close()
         self._shadow.close()
         self.repository.close()

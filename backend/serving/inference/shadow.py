@@ -23,7 +23,7 @@ log = logging.getLogger("dogsnap.shadow")
 Outputs = dict[str, np.ndarray]
 Run = Callable[[BaseServable], Outputs | None]
 Tell = Callable[[BaseServable, Outputs], None]
-PLACES = 2  # requests that wait for the shadow: enough to keep its one thread busy, and little memory for their photos
+PLACES = 2  # length of the queue: enough to keep the thread busy, and little memory for the photos
 CLOSE_SECONDS = 5.0
 
 
@@ -42,7 +42,7 @@ class Shown:
 
 
 class Shadow:
-    """The shadows of every model of a repository share one thread."""
+    """Runs the shadows of all models in one thread."""
 
     def __init__(self, repository: ModelRepository, metrics: Metrics, is_busy: Callable[[], bool]):
         self._repository = repository
@@ -53,7 +53,9 @@ class Shadow:
         self._starting = threading.Lock()
 
     def offer(self, answered: BaseServable, outputs: Outputs, run: Run, tell: Tell | None = None) -> None:
-        """Let the shadow of this model, if it has one, `run` what gave `outputs`. Returns at once and raises nothing."""
+        """Queue `run` for the shadow of this model, if it has one, to compare with `outputs`. Returns at once, raises
+        nothing.
+        """
         shadow = self._repository.shadow_of(answered.id)
         first = first_classes(answered, outputs) if shadow is not None else None
         if shadow is None or first is None:
@@ -89,8 +91,8 @@ class Shadow:
                 same = None if outputs is None else _same(shown.first, first_classes(servable, outputs))
                 if shown.tell is not None and outputs is not None:
                     shown.tell(servable, outputs)
-        except Exception as error:  # whatever a version on trial does, the answers go on
-            log.warning("%s version %d, in the shadow, failed: %s", shown.answered.name, shown.shadow, error)
+        except Exception as error:  # failures of a shadow must not affect answers
+            log.warning("shadow %s version %d failed: %s", shown.answered.name, shown.shadow, error)
             self._count(shown, "failed", len(shown.first))
         else:
             if same is not None:
@@ -101,7 +103,7 @@ class Shadow:
         self._metrics.shadowed(shown.answered, shown.shadow, result, photos)
 
     def close(self) -> None:
-        """Let the photo that is being looked at end, and forget the others."""
+        """Finish the running photo and discard the queued ones."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._waiting.get_nowait()

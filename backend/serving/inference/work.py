@@ -47,7 +47,7 @@ class Task:
 class Work(ABC):
     """One run of one signature, in the order of its methods; they raise the types of `backend.errors`."""
 
-    size = 1  # photos or rows that run together
+    size = 1  # photos or rows in the run
     shadowed: Callable[[BaseServable, Outputs], None] | None = None  # is told what a shadow's version gives
 
     @abstractmethod
@@ -56,19 +56,19 @@ class Work(ABC):
 
     @abstractmethod
     def prepare(self, servable: BaseServable, limits: PhotoLimits) -> Signature:
-        """Check the values for this version; returns the signature to run."""
+        """Check the values for this version, and return the signature to run."""
 
     @abstractmethod
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
-        """Run the signature; also gives the version that answered, which in an engine may be another one."""
+        """Run the signature; also returns the version that answered, which may be another one behind a gateway."""
 
     @abstractmethod
     def repeat(self, other: BaseServable) -> Outputs | None:
-        """Run the same on another version, in its shadow; None if that has no such signature."""
+        """Run the same on a shadow version; None if it has no such signature."""
 
     @abstractmethod
     def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Any:
-        """What the client gets; `servable` is the version that answered."""
+        """The result for the client; `servable` is the version that answered."""
 
 
 class Values(Work):
@@ -80,11 +80,11 @@ class Values(Work):
         signature_name: str = DEFAULT_SIGNATURE,
         output_filter: Sequence[str] = (),
     ):
-        """`inputs` may be a function that makes the arrays once the signature is known."""
+        """`inputs` may be a function that makes the arrays when the signature is known."""
         self._inputs, self._signature_name, self._filter = inputs, signature_name, output_filter
 
     def check(self, limits: PhotoLimits, metrics: Metrics) -> None:
-        """Nothing: what the values have to be, the signature says."""
+        """Nothing to check before the signature is known."""
 
     def prepare(self, servable: BaseServable, limits: PhotoLimits) -> Signature:
         self._signature = signature = servable.signature(self._signature_name)
@@ -131,7 +131,7 @@ class Photos(Work):
 
     def __init__(self, contents: Sequence[bytes], signature_name: str = DEFAULT_SIGNATURE):
         self._contents, self._signature_name = contents, signature_name
-        self._ready: dict[int, list[bytes]] = {}  # by the least side that was wanted
+        self._ready: dict[int, list[bytes]] = {}  # by the least side
         self.size = len(contents)
 
     def check(self, limits: PhotoLimits, metrics: Metrics) -> None:
@@ -152,7 +152,7 @@ class Photos(Work):
         return self._ready[least]
 
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
-        """The only values are the photos, so whatever the graph refuses is a photo."""
+        """The photos are the only values, so an error of the graph means a damaged photo."""
         try:
             return servable.answer_photos(signature, self.size, self._upright)
         except UnsupportedPhoto:
@@ -209,13 +209,13 @@ def _checked_photos(
 
 
 def _rows(arrays: Arrays) -> int:
-    """How many rows a request has, by its first input; a scalar is one."""
+    """The number of rows of the first input; 1 for a scalar."""
     shape = next((np.shape(value) for value in arrays.values()), ())
     return shape[0] if shape else 1
 
 
 def check_inputs(signature: Signature, inputs: Arrays, shapes: bool = True) -> None:
-    """Raises InvalidArgument, naming the alias, unless every input is there with its declared dtype and, with `shapes`, shape."""
+    """Raises InvalidArgument, naming the alias, unless all inputs have the declared dtype and, with `shapes`, shape."""
     _check_names(signature, inputs)
     for alias, spec in signature.inputs.items():
         received = np.asarray(inputs[alias])
@@ -237,7 +237,7 @@ def _check_names(signature: Signature, inputs: Arrays) -> None:
 
 
 def check_output_filter(signature: Signature, output_filter: Sequence[str]) -> None:
-    """Raises InvalidArgument for an output that the signature does not have, or that is asked for twice."""
+    """Raises InvalidArgument for an unknown or repeated output."""
     for alias in output_filter:
         if alias not in signature.outputs:
             raise InvalidArgument(

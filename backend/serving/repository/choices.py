@@ -16,9 +16,9 @@ class Split:
     share: float
 
     def takes(self, model: str, key: str) -> bool:
-        """Whether the request with this key is in the share: the same key always is or never is, at this or a larger share.
+        """Whether a client with this sticky key is in the share; a client in it stays in it while the share grows.
 
-        The version is hashed in as well, so that it is not the same people who get every new version first.
+        The version is part of the hash, so that not always the same clients get new versions first.
         """
         digest = hashlib.blake2b(f"{model}/{self.version}/{key}".encode(), digest_size=4).digest()
         return int.from_bytes(digest) < self.share * BUCKETS
@@ -29,10 +29,10 @@ class Split:
 
 @dataclass
 class Choices:
-    """What people chose for a model, over its configuration and its folders; guarded by the repository's lock.
+    """The administrators' choices for a model, on top of its configuration; guarded by the repository's lock.
 
-    `default`: the version that answers when none is named, None for the largest; `shadow`: the version that sees photos
-    without answering; `splits`: by label, "" for the default; `loads`: versions told to be loaded (True) or not (False).
+    `default`: the chosen default version, None for the largest; `shadow`: the shadow version; `splits`: by label, "" for the
+    default; `loads`: versions to keep loaded (True) or unloaded (False).
     """
 
     default: int | None = None
@@ -41,9 +41,9 @@ class Choices:
     loads: dict[int, bool] = field(default_factory=dict)
 
     def aspired(self, by_policy: Iterable[int], there: Iterable[int]) -> set[int]:
-        """The versions to hold loaded: those the policy wants and those chosen to answer or to see photos.
+        """The versions to keep loaded: those of the version policy and those in use by a default, split or shadow.
 
-        What somebody told to be loaded, or not, goes before that.
+        Explicit loads and unloads take precedence.
         """
         told = {number for number, wanted in self.loads.items() if wanted}
         kept_out = {number for number, wanted in self.loads.items() if not wanted}

@@ -29,15 +29,15 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """Which model a request means: by version, by label, or the model's default version.
+    """The model that a request asks for: by version, by label, or the default version.
 
-    `key` tells callers apart where a label or the default is split: the same key is always on the same side.
+    `sticky_key` identifies the client in splits: the same key is always on the same side.
     """
 
     name: str
     version: int | None = None
     label: str | None = None
-    key: str = ""
+    sticky_key: str = ""
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -49,7 +49,7 @@ class ModelSpec:
 
 
 def _check_text(what: str, text: str) -> None:
-    """JSON can write half of a pair of surrogates, which no protocol takes further. Raises InvalidArgument."""
+    """JSON can contain unpaired surrogates, which cannot be encoded. Raises InvalidArgument."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -58,7 +58,7 @@ def _check_text(what: str, text: str) -> None:
 
 @dataclass
 class Version:
-    """One version folder and what became of it; guarded by the repository's lock."""
+    """A version folder and its state; guarded by the repository's lock."""
 
     id: ServableId
     path: Path
@@ -71,15 +71,15 @@ class Version:
     load_seconds: float = 0.0
 
     def classes(self) -> int:
-        """How many named classes it tells apart; 0 if it has no names for them or is not loaded."""
+        """The number of named classes; 0 if it has no names for them or is not loaded."""
         return len(self.servable.description.labels) if self.servable else 0
 
 
 @dataclass(frozen=True)
 class VersionStatus:
-    """What a status request learns of one version; `error` is empty unless a load failed, `runtime` None unless one did not.
+    """The status of a version; `error` is empty unless a load failed, `runtime` None unless it is loaded.
 
-    `classes`: how many named classes it tells apart, 0 if it has no names for them or is not loaded, None if that is not known.
+    `classes`: the number of named classes, 0 if it has no names for them or is not loaded, None if unknown.
     """
 
     version: int
@@ -92,11 +92,11 @@ class VersionStatus:
 
 @dataclass
 class Model:
-    """A configured model, its versions by number, its labels (where each points, where it is to point), and people's choices.
+    """A configured model: its versions by number, its labels (in force and pending), and the administrators' choices.
 
-    Where the base path was changed, `successors` are the versions that are loaded from the new one, to answer in place of
-    those of the same number; `replaced` are versions that were, and still answer what they had begun. `is_new`: no look at
-    the folders has followed the configuration yet. `removed`: it is configured no longer. `folders`: the versions that
+    After a change of the base path, `successors` are versions that are being loaded from the new one, to replace those of the
+    same number; `replaced` are versions that were replaced and still have running requests. `is_new`: no scan has followed the
+    configuration yet. `removed`: it is no longer configured. `folders`: the versions that
     `Repository.list_versions` last saw on disk.
     """
 
@@ -116,20 +116,20 @@ class Model:
         return self.config.name
 
     def available(self) -> list[int]:
-        """The numbers of the versions that answer, largest first."""
+        """The numbers of the available versions, largest first."""
         return sorted((n for n, v in self.versions.items() if v.state == State.AVAILABLE), reverse=True)
 
     def answers(self, number: int | None) -> bool:
         return number in self.versions and self.versions[number].state == State.AVAILABLE
 
     def default(self) -> int | None:
-        """The version that answers when none is named: the chosen one, or the largest while that is not there."""
+        """The default version: the chosen one, or the largest while that is not available."""
         if self.answers(self.choices.default):
             return self.choices.default
         return next(iter(self.available()), None)
 
     def track(self, number: int, path: Path) -> Version:
-        """The version of this number that is, or is to be, loaded from `path`; one that answers from elsewhere stays beside."""
+        """The version of this number to load from `path`; one loaded from another path stays until it is replaced."""
         there = self.versions.get(number)
         if there is None or (there.path != path and there.state in (State.START, State.END)):
             there = self.versions[number] = Version(ServableId(self.name, number), path)
@@ -142,7 +142,7 @@ class Model:
         return successor
 
     def take_over(self, version: Version, servable: Servable) -> None:
-        """`version` answers with `servable` from now on; one that it succeeds only ends what it has begun."""
+        """Make `version` available with `servable`; a version that it replaces only finishes its running requests."""
         before = self.versions[version.id.version]
         if before is not version:
             before.state = State.UNLOADING
@@ -151,14 +151,14 @@ class Model:
         version.servable, version.state = servable, State.AVAILABLE
 
     def is_kept_out(self, number: int) -> bool:
-        """Whether nobody may load this version: somebody unloaded it, or the model is configured no longer."""
+        """Whether this version must not be loaded: it was unloaded, or the model is no longer configured."""
         return self.removed or self.choices.loads.get(number) is False
 
     def is_leaving(self, number: int) -> bool:
         return number in self.versions and self.versions[number].state == State.UNLOADING
 
     def end_idle(self) -> list[Version]:
-        """Let go of the leaving versions whose last request is done; gives them."""
+        """Unload the leaving versions that have no running request, and return them."""
         leaving = [each for each in (*self.versions.values(), *self.replaced) if each.state == State.UNLOADING]
         idle = [version for version in leaving if version.in_use == 0]
         for version in idle:
@@ -167,18 +167,18 @@ class Model:
         return idle
 
     def forget_vanished(self) -> list[Version]:
-        """A version that is not loaded and whose folder is gone is not listed for ever. Returns those."""
+        """Remove and return the versions that are not loaded and whose folders are deleted."""
         gone = [n for n, v in self.versions.items() if v.state in (State.START, State.END) and not v.path.is_dir()]
         return [self.versions.pop(number) for number in gone]
 
     def forget_failure(self, number: int) -> None:
-        """Have a version that failed to load tried again at the next look."""
+        """Try a version that failed to load again at the next scan."""
         for version in (self.versions.get(number), self.successors.get(number)):
             if version is not None:
                 version.error = ""
 
     def error(self, number: int) -> str:
-        """Why a version does not answer, or not from where it should; "" if all is well."""
+        """Why a version is not available, or not from its configured path; "" without an error."""
         successor = self.successors.get(number)
         if successor is not None and successor.error:
             return f"it answers from its old base path, since loading it from the new one failed: {successor.error}"
@@ -192,11 +192,11 @@ class Model:
         )
 
     def assigned(self, label: str) -> int | None:
-        """Where a label is to point, though it may still have to wait for that version."""
+        """The version of a label, also while the label is pending; None for an unknown label."""
         return self.pending_labels.get(label, self.labels.get(label))
 
     def assign(self, label: str, number: int | None) -> None:
-        """Point a label to a version now, or as soon as that version answers; None takes the label away."""
+        """Point a label to a version now, or when that version is available; None removes the label."""
         self.pending_labels.pop(label, None)
         if number is None:
             self.labels.pop(label, None)
@@ -206,16 +206,16 @@ class Model:
             self.pending_labels[label] = number
 
     def is_served(self) -> bool:
-        """Whether it answers as its configuration says; versions that fail beside one that answers do not count."""
+        """Whether the model is available as configured; failed versions beside an available one do not count."""
         return bool(self.available()) and not self.is_new and not self.successors
 
     def failed(self) -> list[Version]:
-        """The versions for whose failure `is_served` may never come true."""
+        """The failed versions that prevent `is_served`."""
         versions = [*self.successors.values(), *([] if self.available() else self.versions.values())]
         return [version for version in versions if version.error]
 
     def is_gone(self) -> bool:
-        """Whether it is configured no longer, and its last version has answered its last request."""
+        """Whether it is no longer configured and all its versions are unloaded."""
         versions = (*self.versions.values(), *self.replaced)
         return self.removed and all(version.state in (State.START, State.END) for version in versions)
 

@@ -31,15 +31,15 @@ from backend.serving.versions.warmup import warm_up
 
 log = logging.getLogger("dogsnap.repository")
 
-# A folder untouched for this long when the server starts is taken as complete without looking twice.
+# A folder unchanged for this long when the server starts is considered complete after one scan.
 SETTLED_SECONDS = 2.0
-# While a new configuration is waited for: between two looks, and at most, since its client may have set no deadline.
+# While a client waits for a new configuration: the interval of scans, and the longest wait if the client set no deadline.
 RELOAD_POLL_SECONDS = 1.0
 RELOAD_SECONDS = 600.0
 
 
 class Repository:
-    """The versions of some models. Thread-safe; `acquire` is the only way to a servable."""
+    """All models and their versions. Thread-safe; `acquire` is the only way to get a servable."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Repository:
 
     @contextmanager
     def acquire(self, spec: ModelSpec) -> Iterator[Servable]:
-        """The servable that answers `spec`, held loaded until the block ends.
+        """The servable for `spec`, which stays loaded until the block ends.
 
         Raises NotFound or InvalidArgument (no such model, version, label) and Unavailable while it is still loading.
         """
@@ -109,12 +109,12 @@ class Repository:
             return sorted(name for name, model in self._models.items() if not model.removed)
 
     def only_model(self) -> str:
-        """The configured model; "" if there is none, or more than one."""
+        """The only configured model; "" if there are none or several."""
         names = [name for name, model in list(self._models.items()) if not model.removed]
         return names[0] if len(names) == 1 else ""
 
     def available(self, name: str) -> list[int]:
-        """The numbers of a model's versions that answer, largest first. Raises NotFound."""
+        """The numbers of a model's available versions, largest first. Raises NotFound."""
         with self._lock:
             return self._model(name).available()
 
@@ -131,13 +131,13 @@ class Repository:
             return [model.status(each) for each in numbers]
 
     def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
-        """A model's labels: those that answer, and those that wait for their version."""
+        """A model's labels: those in force, and those that wait for their version."""
         with self._lock:
             model = self._model(name)
             return dict(model.labels), dict(model.pending_labels)
 
     def default_version(self, name: str) -> int | None:
-        """The version that answers when a request names none."""
+        """The default version."""
         with self._lock:
             return self._model(name).default()
 
@@ -154,9 +154,7 @@ class Repository:
         return model is not None and spec.version is None and (spec.label or "") in model.choices.splits
 
     def shadow_of(self, answered: ServableId) -> int | None:
-        """The version that is shown the photos that `answered` has answered; None if there is none, or no such model any
-        more.
-        """
+        """The shadow for photos that `answered` has answered; None if there is none, or the model was removed."""
         with self._lock:
             model = self._models.get(answered.name)
             shadow = model.choices.shadow if model else None
@@ -164,7 +162,7 @@ class Repository:
 
     @contextmanager
     def switching(self, name: str) -> Iterator[Model]:
-        """A model that nobody else reads or changes until the block ends: a request sees all of a switch or nothing of it.
+        """A model with the lock held, so that requests see all of a switch or nothing of it.
 
         Raises NotFound.
         """
@@ -185,15 +183,15 @@ class Repository:
         model.folders = version_folders(Path(model.config.base_path))
 
     def scan_soon(self) -> None:
-        """Have the folders looked at now, since what is wanted of them has changed."""
+        """Start a scan now, after a change of configuration or choices."""
         self._watcher.wake()
 
     def has_started(self) -> bool:
-        """Whether the first look is over: every version there was has been loaded, or has failed to."""
+        """Whether the first scan is finished: every version was loaded or has failed to load."""
         return self._started
 
     def not_ready(self) -> str:
-        """Why the server is not ready, or "" once every configured model answers and the first look is over."""
+        """Why the server is not ready, or "" if every configured model is available and the first scan is finished."""
         with self._lock:
             if not self._started:
                 return "the models are still loading"
@@ -205,15 +203,15 @@ class Repository:
     # -- configuring ---------------------------------------------------------------------------------------------------
 
     def sent_configuration(self) -> list[dict[str, Any]] | None:
-        """The models as somebody configured them while the server ran, None while it follows what it was started with."""
+        """The configuration that was sent to the running server; None while it uses that of its start."""
         with self._lock:
             return self._sent
 
     def follow(self, configs: Sequence[ModelConfig] | None, by: Who, undoes: int | None = None) -> Switch | None:
-        """Serve these models from now on and until a restart; None: those the server was started with.
+        """Serve these models until a restart; None: those of the start.
 
-        Who was answered goes on being answered, unless it is by a model that is left out; what has to be loaded is loaded
-        behind that. Gives the switch, or None if these were followed already.
+        Available versions of models that stay configured go on answering while new ones are loaded. Returns the switch, or None
+        if nothing changed.
         """
         source = self._configs_at_start if configs is None else (lambda: configs)
         there, sent = list(source()), None if configs is None else to_json(configs)
@@ -231,10 +229,11 @@ class Repository:
     def wait_until_served(
         self, configs: Sequence[ModelConfig], timeout: float, is_awaited: Callable[[], bool] = lambda: True
     ) -> None:
-        """Return once each of these models answers as it is configured.
+        """Wait until each of these models is available as configured.
 
-        Raises DeadlineExceeded if one still loads after `timeout` seconds, Cancelled when it is not awaited any more, and
-        an error of the code UNKNOWN, as TensorFlow Serving does, if one fails to load.
+        Raises DeadlineExceeded if one still loads after `timeout` seconds, Cancelled if `is_awaited` becomes false, and an
+        error
+        with the code UNKNOWN, as in TensorFlow Serving, if one fails to load.
         """
         deadline = time.monotonic() + min(timeout, RELOAD_SECONDS)
         with self._scanned:
@@ -243,15 +242,15 @@ class Repository:
                 left = deadline - time.monotonic()
                 if left <= 0 or self._watcher.closed:
                     raise DeadlineExceeded(
-                        f"the new models are not there yet: {', '.join(waiting)}; they go on loading"
+                        f"the new models are not available yet: {', '.join(waiting)}; they go on loading"
                     )
                 if not is_awaited():
-                    raise Cancelled("nobody waits for the new models any more; they go on loading")
+                    raise Cancelled("the client stopped waiting for the new models; they go on loading")
                 if not self._scanned.wait(min(left, RELOAD_POLL_SECONDS)):
                     self.scan_soon()
 
     def _not_served(self, configs: Sequence[ModelConfig]) -> list[str]:
-        """The models that do not answer yet by these configurations; one that somebody left out since is not waited for."""
+        """The models that are not available yet as in these configurations, without those removed meanwhile."""
         models = [self._models[config.name] for config in configs if config.name in self._models]
         waiting = [model for model in models if not model.removed and not model.is_served()]
         failed = [version for model in waiting for version in model.failed()]
@@ -263,7 +262,7 @@ class Repository:
     # -- watching ------------------------------------------------------------------------------------------------------
 
     def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
-        """Look in a thread of its own, every `poll_seconds`; 0 looks only when told to, and until what is to be loaded is."""
+        """Start the thread that scans every `poll_seconds`; 0: until everything is loaded, and then only on `scan_soon`."""
         self._watcher.start(poll_seconds, on_ready)
 
     def _is_loading(self) -> bool:
@@ -271,7 +270,7 @@ class Repository:
             return any(model.is_loading() for model in self._models.values())
 
     def _scan_safely(self) -> None:
-        """A configuration or folder that cannot be read is told once, not at every look; what is loaded goes on answering."""
+        """Scan, and log an unreadable configuration or folder once, not at every scan; loaded versions go on answering."""
         trouble = ""
         try:
             self.scan()
@@ -279,15 +278,15 @@ class Repository:
             trouble = str(error)
         except Exception as error:
             trouble = repr(error)
-            log.debug("looking at the model folders failed", exc_info=error)
+            log.debug("scanning the model folders failed", exc_info=error)
         if trouble and trouble != self._trouble:
-            log.error("looking at the model folders failed; the loaded versions go on answering: %s", trouble)
+            log.error("scanning the model folders failed; the loaded versions go on answering: %s", trouble)
         self._trouble = trouble
 
     def scan(self, skip_settling: bool = False) -> None:
         """Compare folders and configuration with what is loaded, and load and unload what differs.
 
-        `skip_settling` takes a folder as complete without having seen it unchanged twice, for callers that look only once.
+        `skip_settling`: load a complete folder at once, without waiting for a second scan that finds it unchanged.
         """
         with self._scanning:
             self._follow_configs()
@@ -295,7 +294,7 @@ class Repository:
             for name in self.models():
                 try:
                     unsettled |= self._scan_model(self._models[name], skip_settling)
-                except OSError as error:  # one folder that cannot be read is no reason to forget the other models
+                except OSError as error:  # one unreadable folder does not affect the other models
                     troubles.append(f"{name}: {error}")
             self._finish_unloads()
             with self._scanned:
@@ -307,15 +306,15 @@ class Repository:
 
     def _follow_configs(self) -> None:
         configs = self._configs
-        there = list(configs())  # reads a folder or a file, so without the lock
+        there = list(configs())  # reads a folder or a file, hence without the lock
         with self._lock:
-            if configs is self._configs:  # else somebody sent others meanwhile
+            if configs is self._configs:  # otherwise a new configuration was sent meanwhile
                 self._configure(there)
 
     def _configure(self, configs: list[ModelConfig], undoes: int | None = None) -> None:
-        """Hold the models to these configurations. Call with the lock held; what has to load waits for the next look.
+        """Apply these configurations. Call with the lock held; versions are loaded by the next scan.
 
-        `undoes`: the switch that is undone by it, and so by the labels it moves.
+        `undoes`: the id of the switch that this undoes, together with the labels it moves.
         """
         for config in configs:
             model = self._models.get(config.name)
@@ -332,14 +331,14 @@ class Repository:
             self.retire(self._models[name], self._models[name].available())
 
     def _restored(self, config: ModelConfig) -> Model:
-        """A model as the log of switches left it, which is as the configuration says unless there is a file of them."""
+        """A new model with the choices from the log of switches, if there are any."""
         model = Model(config)
         for subject, value in self.switches.chosen(model.name).items():
             subject.put(model, value)
         return model
 
     def _configure_labels(self, model: Model, before: dict[str, int], undoes: int | None) -> None:
-        """Follow the configuration where it changed, and leave alone what people switched since."""
+        """Apply changed labels of the configuration; labels that were switched since are kept."""
         after = dict(model.config.version_labels)
         for label in sorted({*before, *after}):
             if before.get(label) != after.get(label):
@@ -348,10 +347,10 @@ class Repository:
                 self.switches.add(CONFIGURATION, Label(model.name, label), was, after.get(label), undoes)
 
     def _scan_model(self, model: Model, skip_settling: bool) -> bool:
-        """Returns whether a folder is there that may still be changing."""
+        """Returns whether there is a folder that may still be changing."""
         config = model.config
         folders = version_folders(Path(config.base_path))
-        if not folders and model.available():  # a disk that is away, or somebody replaces what is there
+        if not folders and model.available():  # the disk is not mounted, or the versions are being replaced
             raise OSError(f"no version is left in {config.base_path}")
         unsettled = False
         for version in self._tracked(model, folders):
@@ -360,7 +359,7 @@ class Repository:
                     self._load(model, version)
                 else:
                     unsettled |= is_complete(version.path)
-        with self._lock:  # loading took its time, and somebody may have chosen or configured otherwise since
+        with self._lock:  # choices and configuration may have changed while versions were loaded
             if model.config is not config or model.removed:
                 return True
             model.is_new &= unsettled
@@ -369,11 +368,11 @@ class Repository:
         return unsettled
 
     def _aspired(self, model: Model, folders: dict[int, Path]) -> set[int]:
-        """The versions that policy and choices ask for, of those there are. Call with the lock held."""
+        """The existing versions that version policy and choices select. Call with the lock held."""
         return model.choices.aspired(aspired_versions(model.config.model_version_policy, folders), folders)
 
     def _tracked(self, model: Model, folders: dict[int, Path]) -> list[Version]:
-        """The versions that are, or are to be, loaded from these folders, largest first."""
+        """The versions to keep loaded from these folders, largest first."""
         with self._lock:
             aspired = self._aspired(model, folders)
             model.successors = {number: each for number, each in model.successors.items() if number in aspired}
@@ -388,7 +387,7 @@ class Repository:
         return not version.error or retry or fingerprint(version.path) != version.fingerprint
 
     def _is_settled(self, path: Path) -> bool:
-        """Complete, and the same at two looks in a row: nobody is still copying."""
+        """Whether the folder is complete and unchanged since the last scan, so that it is not being copied."""
         if not is_complete(path):
             self._seen.pop(path, None)
             return False
@@ -407,7 +406,7 @@ class Repository:
             servable = Servable.load(version.id, version.path)
             self._prepare(servable)
             records = warm_up(servable) if self._run_warm_up else 0
-            _trim()  # loading leaves up to 90 MB behind: the file of the graph, read and parsed
+            _trim()  # loading leaves up to 90 MB of free heap: the graph's file, read and parsed
         except Exception as error:  # a damaged folder can raise anything; the other versions go on answering
             self._failed(version, error)
             return
@@ -427,7 +426,7 @@ class Repository:
             version.state, version.failed_at = State.END, time.monotonic()
             version.error = error.message if isinstance(error, DogsnapError) else f"{type(error).__name__}: {error}"
         self._metrics.failed(version.id)
-        log.error("%s failed to load, tried again in %g s: %s", version.id, self._retry_seconds, version.error)
+        log.error("%s failed to load, next attempt in %g s: %s", version.id, self._retry_seconds, version.error)
 
     def _apply_labels(self, model: Model) -> None:
         for label, number in list(model.pending_labels.items()):
@@ -439,16 +438,16 @@ class Repository:
 
     @contextmanager
     def _default_noted(self, model: Model) -> Iterator[None]:
-        """A version that comes or goes may change which one answers by default: that is a switch, too."""
+        """Log a switch if the default version changes within the block."""
         before = model.default()
         yield
         if self._started and model.default() != before:
             self.switches.add(WATCHER, Default(model.name), before, model.default())
 
     def retire(self, model: Model, numbers: list[int], keep_one: bool = False) -> None:
-        """No new request gets these versions; with `keep_one` the last available one stays until another is there.
+        """Give no new request to these versions; with `keep_one` the last available one stays.
 
-        Call it while `switching` the model; the versions go at the next look after their last request.
+        Call it while `switching` the model; the versions are unloaded at the next scan after their last request.
         """
         if keep_one and set(numbers) == set(model.available()):
             numbers = numbers[1:]
@@ -468,7 +467,7 @@ class Repository:
     def _end_idle(self, model: Model) -> list[Version]:
         ended = model.end_idle()
         for version in ended:
-            if not model.answers(version.id.version):  # else it answers from elsewhere
+            if not model.answers(version.id.version):  # otherwise it is available from another path
                 self._metrics.unloaded(version.id)
         for gone in model.forget_vanished():
             self._seen.pop(gone.path, None)
@@ -476,20 +475,20 @@ class Repository:
         return ended
 
     def close(self) -> None:
-        """Stop watching. Loaded versions go with the process."""
+        """Stop scanning. Loaded versions are kept until the process ends."""
         self._watcher.stop()
         self._watcher.join()
 
 
 def _give_memory_back() -> None:
-    """Collect the unloaded versions, whose functions refer to each other in circles, and return the pages to the system.
+    """Collect unloaded versions, which contain reference cycles, and return their memory to the system.
 
-    Without malloc_trim, of the 320 MB that an Inception v3 takes, 250 MB stayed with the process (x86-64, glibc 2.36).
+    Without malloc_trim, 250 of the 320 MB of an Inception v3 stayed with the process (x86-64, glibc 2.36).
     """
     gc.collect()
     _trim()
 
 
 def _trim() -> None:
-    with suppress(OSError, AttributeError):  # another C library than glibc has no malloc_trim
+    with suppress(OSError, AttributeError):  # only glibc has malloc_trim
         ctypes.CDLL(None).malloc_trim(0)

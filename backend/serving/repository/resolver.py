@@ -7,7 +7,7 @@ from backend.serving.repository.model import Model, ModelSpec, State, Version
 
 
 def find_model(models: Mapping[str, Model], name: str, started: bool) -> Model:
-    """`started`: every model there is is in `models`. Raises NotFound, or Unavailable before that."""
+    """`started`: the first scan is finished, so `models` is complete. Raises NotFound, or Unavailable before that."""
     if name in models:
         return models[name]
     if not started:
@@ -20,7 +20,7 @@ def resolve(model: Model, spec: ModelSpec, started: bool) -> Version:
     """The version that answers `spec`. Raises NotFound, InvalidArgument (no such label), and Unavailable while it loads."""
     number = spec.version if spec.label is None else version_of_label(model, spec.label)
     split = model.choices.splits.get(spec.label or "") if spec.version is None else None
-    if split and model.answers(split.version) and split.takes(model.name, spec.key):
+    if split and model.answers(split.version) and split.takes(model.name, spec.sticky_key):
         number = split.version
     return _default(model, started) if number is None else _exactly(model, number)
 

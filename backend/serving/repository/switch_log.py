@@ -14,7 +14,7 @@ from backend.serving.repository.switches import CONFIGURATION, WATCHER, Label, S
 log = logging.getLogger("dogsnap.switches")
 
 KEPT = 1000  # switches kept in memory; the file keeps all
-MAX_NAME = 64  # characters of what a client says it is called
+MAX_NAME = 64  # characters of an author's name
 
 
 class SwitchLog:
@@ -58,7 +58,7 @@ class SwitchLog:
                     log.error("switch %d is not in the file: %s", switch.id, error)
 
     def switches(self, model: str = "") -> list[Switch]:
-        """Those still in memory, newest first; of one model if it is named."""
+        """The switches in memory, newest first; of one model if it is named."""
         with self._lock:
             return [each for each in reversed(self._switches) if model in ("", each.subject.model)]
 
@@ -68,12 +68,12 @@ class SwitchLog:
             return set(self._undone)
 
     def chosen(self, model: str) -> dict[Subject, Any]:
-        """What people and configuration last chose for a model, so that a restarted server can go on from there."""
+        """The last choices for a model, by administrators and configuration, with which a restarted server continues."""
         with self._lock:
             return {subject: value for subject, value in self._chosen.items() if subject.model == model}
 
     def configured_labels(self, model: str) -> dict[str, int]:
-        """The labels as the configuration last set them, whatever people did with them since."""
+        """The labels as last set by the configuration, without later switches."""
         with self._lock:
             of_model = {each: value for each, value in self._configured.items() if each.model == model}
             return {
@@ -106,4 +106,4 @@ def _read(file: Path) -> Iterable[Switch]:
         try:
             yield Switch.from_json(json.loads(line))
         except (ValueError, KeyError, TypeError) as error:
-            log.warning("line %d of %s is no switch and is skipped: %s", number, file, error)
+            log.warning("line %d of %s is not a switch and is skipped: %s", number, file, error)

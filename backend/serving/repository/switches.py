@@ -14,25 +14,25 @@ from backend.serving.versions.version_folders import MAX_INT64, aspired_versions
 
 @dataclass(frozen=True)
 class Who:
-    """Whom a switch is put down to: the name a client gave itself, and the address the server saw."""
+    """The author of a switch: the name that the client gave, and its address."""
 
     name: str
     address: str = ""
 
 
-# The two that switch without being asked: a changed configuration, and a version folder that came or went.
+# The authors of automatic switches: a changed configuration, and a version folder that was added or removed.
 CONFIGURATION = Who("configuration")
 WATCHER = Who("watcher")
 
 
 @dataclass(frozen=True)
 class Subject(ABC):
-    """What a switch changes: `kind` of `model`, where there are several of them the one called `name`."""
+    """What a switch changes: the `kind` of setting of `model`, and its `name` if there are several of that kind."""
 
     model: str
     name: str = ""
     kind: ClassVar[str]
-    unchosen: ClassVar[str] = "none"  # what it means that nobody chose anything
+    unchosen: ClassVar[str] = "none"  # how None is described
 
     @abstractmethod
     def describe(self) -> str:
@@ -44,7 +44,7 @@ class Subject(ABC):
 
     @abstractmethod
     def put(self, model: Model, value: Any) -> None:
-        """Set the value in a model, as after a restart; None takes a choice back."""
+        """Set the value in a model, as after a restart; None removes a choice."""
 
     @abstractmethod
     def is_in_force(self, repository: Any, switch: "Switch") -> bool:
@@ -52,7 +52,7 @@ class Subject(ABC):
 
     @abstractmethod
     def undo(self, repository: Any, switch: "Switch", by: Who) -> "Switch | None":
-        """Set the value from before `switch`. Raises Aborted for one that is not in force, or cannot be taken back."""
+        """Set the value from before `switch`. Raises Aborted if it is not in force or cannot be undone."""
 
     def to_json(self) -> dict[str, str]:
         return {"model": self.model, "kind": self.kind, "name": self.name}
@@ -60,7 +60,7 @@ class Subject(ABC):
 
 @dataclass(frozen=True)
 class Switch:
-    """One line of the log. `at` is UTC, ISO 8601; `before` and `after` are the subject's values; `undoes` is an id or None."""
+    """An entry of the log. `at` is UTC, ISO 8601; `before` and `after` are the values; `undoes` is an id or None."""
 
     id: int
     at: str
@@ -112,7 +112,7 @@ class ModelSubject(Subject):
         self.put(model, value)
 
     def switch(self, repository: Any, value: Any, by: Who) -> Switch | None:
-        """Check, apply and log a switch; None if everything was so already."""
+        """Check, apply and log a switch; None if nothing changes."""
         with repository.switching(self.model) as model:
             self.check(model, value)
             return self._applied(repository, model, value, by)
@@ -128,7 +128,7 @@ class ModelSubject(Subject):
         return True
 
     def check_in_force(self, model: Model, switch: Switch) -> None:
-        """Raises Aborted unless what `switch` brought about is still so, and can be wanted otherwise."""
+        """Raises Aborted unless the effect of `switch` is still in force and can be undone."""
         if self.read(model) != switch.after or switch.after == switch.before:
             raise switch.not_in_force()
 
@@ -148,7 +148,7 @@ class ModelSubject(Subject):
 
 
 class Label(ModelSubject):
-    """The version that a label points to; it waits for one that does not answer yet. None: there is no such label."""
+    """The version of a label, which waits for it if it is not available yet. None: no such label."""
 
     kind = "label"
 
@@ -178,7 +178,7 @@ class Label(ModelSubject):
 
 
 class Default(ModelSubject):
-    """The version that answers when a request names none; None: the largest that is available."""
+    """The default version; None: the largest available one."""
 
     kind = "default"
     unchosen = "the largest"
@@ -193,7 +193,7 @@ class Default(ModelSubject):
         model.choices.default = value
 
     def check_in_force(self, model: Model, switch: Switch) -> None:
-        """A default that moved by itself is in force while nobody chose one."""
+        """An automatic change of the default is in force while none is chosen."""
         now = self.read(model)
         now = model.default() if now is None and switch.after is not None else now
         if now != switch.after or now == switch.before:
@@ -237,7 +237,7 @@ class SplitOf(ModelSubject):
 
 
 class Shadow(ModelSubject):
-    """The version that is shown the photos that other versions of the model answer; None: there is no shadow."""
+    """The shadow version, which gets copies of the photos; None: no shadow."""
 
     kind = "shadow"
 
@@ -252,7 +252,7 @@ class Shadow(ModelSubject):
 
 
 class Load(ModelSubject):
-    """Whether a version is loaded, whatever the policy says, or kept out; None: as the policy says."""
+    """Whether a version is kept loaded or unloaded; None: by the version policy."""
 
     kind = "load"
     unchosen = "as the policy says"
@@ -307,7 +307,7 @@ class Load(ModelSubject):
 
 
 class Configuration(Subject):
-    """The models themselves, as somebody sent their configuration to the running server; None: as it was started."""
+    """The configuration of all models that was sent to the running server; None: that of its start."""
 
     kind = "configuration"
     unchosen = "as at the start"
@@ -336,7 +336,7 @@ CONFIGURED = Configuration("")
 
 
 def _describe_model(config: dict[str, Any]) -> str:
-    """E.g. "half in /models/half, latest 2"; what becomes of its labels has lines of its own."""
+    """E.g. "half in /models/half, latest 2"; changes of labels are logged separately."""
     policies: dict[str, dict[str, Any]] = config.get("model_version_policy") or {"all": {}}
     ((policy, options),) = policies.items()
     numbers = options.get("versions", [options["num_versions"]] if "num_versions" in options else [])
@@ -344,7 +344,7 @@ def _describe_model(config: dict[str, Any]) -> str:
 
 
 def _check_staying(model: Model, version: int) -> None:
-    """Nothing may be pointed to a version that is on its way out, or that somebody keeps out: it would wait in vain."""
+    """Raises FailedPrecondition for a version that is being unloaded or kept unloaded: a label would wait in vain."""
     if model.is_leaving(version) or model.is_kept_out(version):
         state = "is being unloaded" if model.is_leaving(version) else "was unloaded by hand"
         raise FailedPrecondition(f"version {version} of {model.name} {state}; load it again first")
@@ -359,7 +359,7 @@ def _check_available(model: Model, version: int) -> None:
 
 
 def _check_unused(model: Model, version: int) -> None:
-    """Nobody who is answered by this version today may be left without an answer."""
+    """Raises FailedPrecondition for a version in use: its requests would be left without an answer."""
     uses = [f"label {label}" for label, number in {**model.labels, **model.pending_labels}.items() if number == version]
     splits = model.choices.splits.items()
     uses += [SplitOf(model.name, label).describe() for label, split in splits if split.version == version]

@@ -3,13 +3,15 @@
 import threading
 from collections.abc import Callable
 
-# Between two scans until the server is ready, and while versions are to be loaded: these need two scans.
+# Seconds between two scans until the server is ready and while versions are loaded, for which two scans are needed.
 LOADING_POLL_SECONDS = 1.0
 JOIN_SECONDS = 5.0
 
 
 class Watcher:
-    """`scan` must not raise; `not_ready` gives why the server is not ready, or ""; `is_loading`: another scan is needed soon."""
+    """`scan` must not raise; `not_ready` returns why the server is not ready, or ""; `is_loading`: another scan is needed
+    soon.
+    """
 
     def __init__(
         self, scan: Callable[[], None], not_ready: Callable[[], str], is_loading: Callable[[], bool] = lambda: False
@@ -38,7 +40,7 @@ class Watcher:
             self._wake.clear()
 
     def wake(self) -> None:
-        """Have it scan now."""
+        """Scan now."""
         self._wake.set()
 
     def stop(self) -> None:
@@ -46,6 +48,6 @@ class Watcher:
         self._wake.set()
 
     def join(self) -> None:
-        """Wait for the end of the last scan, but not for long."""
+        """Wait a few seconds for the end of the last scan."""
         if self._thread is not None:
             self._thread.join(timeout=JOIN_SECONDS)
