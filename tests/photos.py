@@ -36,3 +36,24 @@ def make_data_set(folder: Path, per_breed: int = 16, test_per_breed: int = 4) ->
     for name, files in lists.items():
         (folder / f"{name}.txt").write_text("\n".join(files) + "\n", encoding="utf-8")
     return folder
+
+
+def make_frames(data: Path, frames: Path) -> Path:
+    """A folder of whole pictures, dark ones with the photos of `data` somewhere in them, its lists and boxes.tsv."""
+    generator = np.random.default_rng(4)
+    lines = ["photo\tx0\ty0\tx1\ty1"]
+    for name in ("train_list", "test_list"):
+        photos = [Path(line).with_suffix(".png") for line in (data / f"{name}.txt").read_text().splitlines()]
+        (frames / "images").mkdir(parents=True, exist_ok=True)
+        (frames / f"{name}.txt").write_text("\n".join(map(str, photos)) + "\n")
+        for photo in photos:
+            corner = generator.uniform(0, 0.5, 2)
+            sides = [round(96 * side) for side in (*corner, *(corner + generator.uniform(0.3, 0.5, 2)))]
+            picture = Image.new("RGB", (96, 96), (10, 10, 10))
+            dog = Image.open(data / "images" / photo.with_suffix(".jpg"))
+            picture.paste(dog.resize((sides[2] - sides[0], sides[3] - sides[1])), tuple(sides[:2]))
+            (frames / "images" / photo).parent.mkdir(exist_ok=True)
+            picture.save(frames / "images" / photo)
+            lines.append("\t".join([str(photo), *(f"{side / 96:.4f}" for side in sides)]))
+    (frames / "boxes.tsv").write_text("\n".join(lines) + "\n")
+    return frames

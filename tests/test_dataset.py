@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from photos import BREEDS, make_data_set
+from photos import BREEDS, make_data_set, make_frames
 from PIL import Image
 
 from backend.training import dataset
@@ -113,3 +113,86 @@ def test_the_two_halves_of_a_folder_share_no_photo(data: Path) -> None:
     taught, checked = (dataset.every_second_photo(data / "images", first) for first in (0, 1))
     assert set(taught).isdisjoint(checked)
     assert len(taught) + len(checked) == 24
+
+
+def test_whole_pictures_and_boxes_are_found_by_the_names_of_their_crops(data: Path, tmp_path: Path) -> None:
+    frames = make_frames(data, tmp_path / "frames")
+    crops = dataset.read_list(data, "train_list")
+    first = frames / "boxes.tsv"
+    lines = first.read_text().splitlines()
+    first.write_text("\n".join([lines[0], *lines[2:]]) + "\n")  # the first photo has no line
+    examples = dataset.with_boxes(crops, data, frames, print)
+    assert (examples[0].frame, examples[0].box) == (None, None)
+    assert examples[1].frame == frames / "images" / Path(lines[2].split("\t")[0])
+    assert examples[1].box == tuple(float(side) for side in lines[2].split("\t")[1:])
+    assert [example.path for example in examples] == [crop.path for crop in crops]
+
+
+@pytest.mark.parametrize(
+    ("box", "fault"),
+    [
+        ("0.5\t0.1\t0.4\t0.9", "the box 0.5 0.1 0.4 0.9 is not inside the picture"),
+        ("0.1\t0.1\t0.4\t1.2", "not inside the picture"),
+        ("-0.1\t0.1\t0.4\t0.9", "not inside the picture"),
+        ("nan\t0.1\t0.4\t0.9", "not inside the picture"),
+        ("0.2\t0.1\t0.2\t0.9", "not inside the picture"),
+        ("0.1\t0.1\t0.4", "expected the four sides of a box, found 0.1 0.1 0.4"),
+        ("a\tb\tc\td", "expected the four sides of a box, found a b c d"),
+    ],
+)
+def test_a_photo_with_an_impossible_box_is_named_and_skipped(data: Path, tmp_path: Path, box: str, fault: str) -> None:
+    frames = make_frames(data, tmp_path / "frames")
+    file = frames / "boxes.tsv"
+    head, first, *rest = file.read_text().splitlines()
+    name = first.split("\t")[0]
+    file.write_text("\n".join([head, f"{name}\t{box}", *rest]) + "\n")
+    crops, said = dataset.read_list(data, "train_list"), []
+    assert len(dataset.with_boxes(crops, data, frames, said.append)) == len(crops) - 1
+    assert len(said) == 1
+    assert Path(name).stem in said[0]
+    assert fault in said[0]
+
+
+def test_a_missing_whole_picture_is_named_and_its_photo_skipped(data: Path, tmp_path: Path) -> None:
+    frames = make_frames(data, tmp_path / "frames")
+    examples = dataset.with_boxes(dataset.read_list(data, "train_list"), data, frames, print)
+    examples[3].frame.unlink()
+    said: list[str] = []
+    assert len(dataset.readable(examples, said.append)) == len(examples) - 1
+    assert said == [f"skipped {examples[3].path}: its whole picture {examples[3].frame}: no such file"]
+
+
+def test_a_folder_without_boxes_is_refused(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(dataset.DatasetError, match=r"boxes\.tsv does not exist; expected a line `photo x0 y0 x1 y1`"):
+        dataset.with_boxes(dataset.read_list(data, "train_list"), data, tmp_path, print)
+
+
+def test_the_official_annotations_give_boxes_in_whole_pictures(data: Path) -> None:
+    crops, said = dataset.read_list(data, "train_list"), []
+    for number, right in enumerate((48, 500)):
+        file = data / "Annotation" / crops[number].path.parent.name / crops[number].path.stem
+        file.parent.mkdir(parents=True, exist_ok=True)
+        box = f"<bndbox><xmin>24</xmin><ymin>8</ymin><xmax>{right}</xmax><ymax>80</ymax></bndbox>"
+        other = "<object><bndbox><xmin>0</xmin><ymin>0</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></object>"
+        size = "<size><width>96</width><height>80</height><depth>3</depth></size>"
+        file.write_text(f"<annotation>{size}<object><name>dog</name>{box}</object>{other}</annotation>")
+    file.with_name(crops[2].path.stem).write_text("<annotation>")
+    examples = dataset.with_boxes(crops, data, None, said.append)
+    assert (examples[0].frame, examples[0].box) == (crops[0].path, (0.25, 0.1, 0.5, 1.0))
+    assert examples[0].is_whole
+    assert examples[1].box is None
+    assert [str(crops[place].path) in line for place, line in enumerate(said, 1)] == [True, True]
+
+
+def test_an_index_names_photos_by_breed(data: Path) -> None:
+    labels = dataset.labels_of(dataset.breed_folders(data), None)
+    (data / "index.tsv").write_text("breed\tname\tphoto\nn00000002\tterrier\timages/a.webp\n", encoding="utf-8")
+    assert dataset.read_index(data, labels) == [dataset.Example(data / "images" / "a.webp", 1)]
+    (data / "index.tsv").write_text("breed\tphoto\nn00000002\ta.webp\nn9\tb.webp\n", encoding="utf-8")
+    with pytest.raises(
+        dataset.DatasetError, match=r"index\.tsv:3 does not name a photo of a breed that the model knows"
+    ):
+        dataset.read_index(data, labels)
+    (data / "index.tsv").write_text("a\tb\n", encoding="utf-8")
+    with pytest.raises(dataset.DatasetError, match="expected the columns breed and photo"):
+        dataset.read_index(data, labels)

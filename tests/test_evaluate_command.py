@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+import spotting
 from click.testing import CliRunner, Result
 from exported import export
-from photos import make_data_set
+from photos import make_data_set, make_frames
 
 from backend.cli import main
 
@@ -81,3 +82,31 @@ def test_a_limit_below_one_is_refused(version: Path, data: Path) -> None:
     done = _evaluate(version, data, "--limit", 0)
     assert done.exit_code == 2
     assert "x>=1" in done.output
+
+
+def test_the_overlap_of_the_boxes_is_reported_where_boxes_are_known(tmp_path: Path, data: Path) -> None:
+    frames = make_frames(data, tmp_path / "frames")
+    for number, file in enumerate(
+        sorted(frames.rglob("*.png"))
+    ):  # of a colour, on grey, which is what this network finds
+        spot = (20 + number % 10, 30, 60, 75)
+        file.write_bytes(spotting.photo([("red hound", spot)], size=(96, 96)))
+    names = [line.split("\t")[0] for line in (frames / "boxes.tsv").read_text().splitlines()[1:]]
+    places = {name: number for number, name in enumerate(sorted(names))}
+    rows = [f"{name}\t{(20 + places[name] % 10) / 96}\t{30 / 96}\t{60 / 96}\t{75 / 96}" for name in names]
+    (frames / "boxes.tsv").write_text("\n".join(["photo\tx0\ty0\tx1\ty1", *rows]) + "\n")
+    version, written = spotting.export(tmp_path / "models" / "tiny"), tmp_path / "scores.json"
+    done = _evaluate(version, frames, "--json", written)
+    assert done.exit_code == 0, done.output
+    boxes = json.loads(written.read_text(encoding="utf-8"))["boxes"]
+    assert boxes["photos"] == 12
+    assert boxes["mean_overlap"] > 0.6
+    assert f"overlap {boxes['mean_overlap']:.3f}, more than a half" in done.output
+
+
+def test_photos_may_be_named_by_an_index(version: Path, data: Path) -> None:
+    (data / "test_list.txt").unlink()
+    photos = sorted((data / "images").rglob("*.jpg"))[:4]
+    rows = [f"{photo.name.partition('_')[0]}\t{photo.relative_to(data)}" for photo in photos]
+    (data / "index.tsv").write_text("breed\tphoto\n" + "\n".join(rows) + "\n")
+    assert f"on 4 photos of {data}" in _evaluate(version, data).output

@@ -5,7 +5,7 @@ It is no stand-in for TensorFlow: it is trained, stored and exported by the real
 
 import keras
 
-from backend.training.architectures import StoredStatistics, heads
+from backend.training.architectures import AttentionPooling, StoredStatistics, box_head, heads
 
 
 def tiny(classes: int, size: tuple[int, int] = (16, 16), dropout: float = 0.0) -> keras.Model:
@@ -15,6 +15,16 @@ def tiny(classes: int, size: tuple[int, int] = (16, 16), dropout: float = 0.0) -
     maps = StoredStatistics(_backbone(size), name="backbone")(scaled)
     features = keras.layers.GlobalAveragePooling2D(name="features", dtype="float32")(maps)
     return keras.Model(image, heads(features, classes, dropout), name="tiny")
+
+
+def tiny_with_box(classes: int, size: tuple[int, int] = (32, 32), dropout: float = 0.0) -> keras.Model:
+    """The same with a box from maps of a quarter of the sides, as the real network has one."""
+    image = keras.Input((*size, 3), name="image")
+    scaled = keras.layers.Rescaling(2.0, offset=-1.0)(image)
+    maps = StoredStatistics(_backbone(size), name="backbone")(scaled)
+    features = AttentionPooling(name="features", dtype="float32")(maps)
+    rows, columns = (tuple((place + 0.5) / (side // 4) for place in range(side // 4)) for side in size)
+    return keras.Model(image, heads(features, classes, dropout) | box_head(maps, (rows, columns)), name="tiny_with_box")
 
 
 def _backbone(size: tuple[int, int]) -> keras.Model:

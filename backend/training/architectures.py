@@ -71,16 +71,18 @@ def inception_v3(classes: int, size: tuple[int, int] = (299, 299), dropout: floa
     network = keras.applications.InceptionV3(weights=None, include_top=False, input_shape=(*size, 3))
     maps = StoredStatistics(network, name="backbone")(scaled)
     features = AttentionPooling(name="features", dtype="float32")(maps)
-    outputs = heads(features, classes, dropout) | box_head(maps, size)
+    outputs = heads(features, classes, dropout) | box_head(maps, cell_centres(size))
     return keras.Model(image, outputs, name="inception_v3")
 
 
-def box_head(maps: keras.KerasTensor, size: tuple[int, int]) -> dict[str, keras.KerasTensor]:
-    """Maps (n, h', w', channels) of images of `size` -> {"cells": (n, h', w', 5), "box": (n, 4)}, float32."""
+def box_head(
+    maps: keras.KerasTensor, centres: tuple[tuple[float, ...], tuple[float, ...]]
+) -> dict[str, keras.KerasTensor]:
+    """Maps (n, h', w', channels) -> {"cells": (n, h', w', 5), "box": (n, 4)}, float32; `centres`: of the cells."""
     x = keras.layers.Conv2D(BOX_FILTERS, 1, activation="relu", name="box_channels")(maps)
     x = keras.layers.Conv2D(BOX_FILTERS, 3, padding="same", activation="relu", name="box_surroundings")(x)
     cells = keras.layers.Conv2D(boxes.CELL_NUMBERS, 1, name="cells", dtype="float32")(x)
-    return {"cells": cells, "box": boxes.CellBoxes(cell_centres(size), name="box", dtype="float32")(cells)}
+    return {"cells": cells, "box": boxes.CellBoxes(centres, name="box", dtype="float32")(cells)}
 
 
 def cell_centres(size: tuple[int, int]) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -121,7 +121,9 @@ def fit_box_head(model: keras.Model, recipe: Recipe, training: list[Example], re
     rate = keras.optimizers.schedules.CosineDecay(BOX_RATE, max(1, BOX_EPOCHS * len(maps) // BOX_BATCH), alpha=0.02)
     head.compile(keras.optimizers.Adam(rate), BoxLoss(model.get_layer("box").centres))
     batches = tf.data.Dataset.from_tensor_slices((maps, boxes)).shuffle(len(maps), seed=recipe.seed).batch(BOX_BATCH)
-    history = head.fit(batches.map(lambda each, box: (tf.cast(each, tf.float32), box)), epochs=BOX_EPOCHS, verbose=0)
+    history = head.fit(
+        batches.map(lambda each, box: (tf.cast(each, tf.float32), box)), epochs=BOX_EPOCHS, shuffle=False, verbose=0
+    )
     for name in BOX_LAYERS:
         model.get_layer(name).set_weights(head.get_layer(name).get_weights())
     report(f"box: loss {history.history['loss'][0]:.3f} to {history.history['loss'][-1]:.3f}")

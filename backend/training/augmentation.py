@@ -110,7 +110,7 @@ def sample_window(
 
     `window`: left, top, right, bottom as fractions of the photo, which it may exceed. `turn`: in radians. `mirrored`: bool.
     """
-    scale = tf.cast(tf.shape(image)[1::-1], tf.float32)
+    scale = tf.cast(tf.stack([tf.shape(image)[1], tf.shape(image)[0]]), tf.float32)
     corner, end = window[:2] * scale, window[2:] * scale
     centre = tf.unstack((corner + end) / 2 - 0.5)
     return _sample(image, _transform(centre, tf.unstack(end - corner), size, turn, mirrored), size)

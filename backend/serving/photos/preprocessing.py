@@ -135,9 +135,10 @@ def _window(contents: tf.Tensor, window: tf.Tensor, size: tuple[int, int]) -> tf
     image = tf.cond(
         _is_jpeg(contents), lambda: _decode_jpeg_for(contents, least_height, least_width), lambda: decode(contents)
     )
-    sides = tf.shape(image)[:2]
-    scale = tf.cast(tf.stack([sides[1], sides[0]]), tf.float32)
-    start = tf.minimum(tf.cast(window[:2] * scale, tf.int32), sides[::-1] - 1)
+    shape = tf.shape(image)
+    sides = tf.stack([shape[1], shape[0]])  # a slice with a negative step makes TensorFlow's optimizer log an error
+    scale = tf.cast(sides, tf.float32)
+    start = tf.minimum(tf.cast(window[:2] * scale, tf.int32), sides - 1)
     end = tf.maximum(tf.cast(tf.math.ceil(window[2:] * scale), tf.int32), start + 1)
     return tf.ensure_shape(resize(image[start[1] : end[1], start[0] : end[0]], size), (*size, 3))
 

@@ -1,0 +1,109 @@
+"""The box of the dog: from the numbers of a feature map's cells, its loss, and the fit of its layers."""
+
+import dataclasses
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from photos import make_data_set, make_frames
+from tiny_network import tiny_with_box
+
+from backend.training import artefacts, boxes, dataset, trainer
+from backend.training.recipes import RECIPES
+
+CENTRES = ((0.25, 0.75), (0.1, 0.5, 0.9))
+
+
+def cells(**placed: tuple[float, tuple[float, float, float, float]]) -> np.ndarray:
+    """A map (1, 2, 3, 5): at `r0c1`, say, a score and a box; elsewhere a low score and a box of everything."""
+    numbers = np.zeros((1, 2, 3, boxes.CELL_NUMBERS), np.float32)
+    for row, down in enumerate(CENTRES[0]):
+        for column, across in enumerate(CENTRES[1]):
+            score, (left, top, right, bottom) = placed.get(f"r{row}c{column}", (-9.0, (-0.4, -0.4, 1.4, 1.4)))
+            distances = np.array([across - left, down - top, right - across, bottom - down]) / boxes.UNIT
+            numbers[0, row, column] = [score, *np.log(distances)]
+    return numbers
+
+
+def answer(numbers: np.ndarray) -> np.ndarray:
+    return np.asarray(boxes.CellBoxes(CENTRES)(numbers))[0]
+
+
+def test_the_cell_with_the_best_score_gives_the_box() -> None:
+    np.testing.assert_allclose(answer(cells(r1c1=(5.0, (0.2, 0.3, 0.8, 0.9)))), [0.2, 0.3, 0.8, 0.9], atol=1e-5)
+
+
+def test_of_two_dogs_side_by_side_one_gets_the_box_and_nothing_between_them() -> None:
+    left, right = (0.0, 0.1, 0.4, 0.9), (0.6, 0.1, 1.0, 0.9)
+    np.testing.assert_allclose(answer(cells(r0c0=(5.0, left), r0c2=(4.9, right))), left, atol=1e-5)
+    np.testing.assert_allclose(answer(cells(r0c0=(4.9, left), r0c2=(5.0, right))), right, atol=1e-5)
+
+
+def test_cells_of_the_same_dog_are_averaged_by_their_scores() -> None:
+    one, other = (0.2, 0.2, 0.8, 0.8), (0.3, 0.2, 0.8, 0.8)
+    found = answer(cells(r0c1=(2.0, one), r1c1=(2.0 + np.log(3), other)))
+    np.testing.assert_allclose(found, [0.275, 0.2, 0.8, 0.8], atol=1e-4)
+
+
+def test_a_box_stays_inside_the_picture() -> None:
+    np.testing.assert_allclose(answer(cells(r0c0=(5.0, (-0.3, -0.2, 1.3, 1.1)))), [0, 0, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ((0, 0, 1, 1), (0, 0, 1, 1), 1.0),
+        ((0, 0, 0.5, 1), (0.5, 0, 1, 1), 0.0),
+        ((0, 0, 0.5, 1), (0.25, 0, 0.75, 1), 1 / 3),
+    ],
+)
+def test_overlap_is_intersection_over_union(one: tuple, other: tuple, expected: float) -> None:
+    found = boxes.overlap(np.array(one, np.float32), np.array(other, np.float32))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_the_loss_is_least_for_the_right_box_at_its_middle_and_counts_known_boxes_alone() -> None:
+    true = (0.2, 0.3, 0.8, 0.9)
+    target = np.array([true], np.float32)
+
+    def loss(numbers: np.ndarray, known: float = 1.0) -> float:
+        return float(boxes.box_loss(numbers, target, np.array([known], np.float32), CENTRES))
+
+    right = loss(cells(r1c1=(9.0, true)))
+    shifted = loss(cells(r1c1=(9.0, (0.3, 0.3, 0.9, 0.9))))
+    elsewhere = loss(cells(r0c0=(9.0, (0.0, 0.0, 0.4, 0.9)), r1c1=(0.0, true)))
+    assert right < 0.01 < min(shifted, elsewhere)
+    assert loss(cells(r1c1=(9.0, (0.3, 0.3, 0.9, 0.9))), known=0.0) == 0
+
+
+def test_a_network_learns_breeds_and_boxes_from_whole_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dark pictures with a coloured rectangle, whose place is the box."""
+    monkeypatch.setitem(trainer.ARCHITECTURES, "tiny", tiny_with_box)
+    monkeypatch.setattr(artefacts, "BOX_VIEWS", 640)
+    data = make_data_set(tmp_path / "dogs")
+    frames = make_frames(data, tmp_path / "frames")
+    examples = dataset.with_boxes(dataset.read_list(data, "train_list"), data, frames, print)
+    recipe = dataclasses.replace(
+        RECIPES["inception_v3"],
+        architecture="tiny",
+        size=(32, 32),
+        stages=(dataclasses.replace(RECIPES["inception_v3"].stages[1], from_block=None, epochs=25, rate=0.05),),
+        soup=(),
+        batch=8,
+        dropout=0.0,
+        head_rate=0.2,
+        average=0.9,
+    )
+    start = tmp_path / "start.weights.h5"
+    keras.utils.set_random_seed(3)
+    tiny_with_box(3, (32, 32)).save_weights(start)
+    validation = [example for example in examples if example.frame][:8]
+    model = trainer.train(recipe, examples, validation, 3, str(start), tmp_path / "work", lambda text: None)
+    artefacts.fit_box_head(model, recipe, examples, lambda text: None)
+    whole = trainer.with_whole_pictures(examples)[len(examples) :]
+    (images, target), *_ = trainer.plain_batches(whole, (32, 32), len(whole))
+    found = model.predict(images, verbose=0)
+    overlaps = np.asarray(boxes.overlap(found["box"], np.array([example.box for example in whole], np.float32)))
+    assert overlaps.mean() > 0.5
+    assert (found["breeds"].argmax(-1) == target["breeds"].numpy()).mean() > 0.8
