@@ -40,8 +40,8 @@ class Example:
 
     @property
     def is_whole(self) -> bool:
-        """Whether `path` is known to be a whole picture."""
-        return self.frame == self.path
+        """Whether `path` is a whole picture: no part of one that is known."""
+        return self.frame is None or self.frame == self.path
 
 
 def images_folder(data: Path) -> Path:

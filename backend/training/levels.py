@@ -15,7 +15,9 @@ LARGEST_GROUP = 4  # more breeds are no answer to "which breed is it"
 BREED_PRECISION = 0.98  # of answers that are sure of the breed
 SURE_PRECISION = 0.975  # of all that are sure of breed or group; asked is 0.97
 COVERAGE = 0.95  # share of photos whose set holds the right breed
-UNKNOWN_SHARE = 0.03  # of known dogs that may be told to be of an unknown breed; asked is less than 5 %
+UNKNOWN_SHARE = (
+    0.04  # of known dogs, in either kind of photos, that are told to be of an unknown breed; asked is less than 5 %
+)
 
 
 def fit(probabilities: np.ndarray, breeds: np.ndarray, whole: np.ndarray, labels: Sequence[Mapping[str, str]]) -> dict:
@@ -74,7 +76,8 @@ def fit_decision(
     """
     top = probabilities.max(-1)
     right = probabilities.argmax(-1) == breeds
-    unknown = float(np.quantile(top_z_score(probabilities), UNKNOWN_SHARE))
+    scores = top_z_score(probabilities)
+    unknown = min(float(np.quantile(scores[whole == kind], UNKNOWN_SHARE)) for kind in np.unique(whole))
     confident = threshold_for(top, right, BREED_PRECISION, whole)
     shared, held = _of_groups(probabilities, breeds, groups)
     sure = top >= confident
