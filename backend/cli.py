@@ -14,6 +14,7 @@ COMMANDS = {
     "export": "build a version from the stored weights",
     "quantize": "find the ranges of an int8 network on photos",
     "merge": "make a version that takes photos from one that takes image tensors",
+    "teach": "make versions that know a new breed, from some photos of it",
     "models": "list and switch the versions of a running server",
     "bench": "measure how fast a server is",
     "compare": "measure how far two versions agree on photos",

@@ -11,7 +11,7 @@ from exported import LABELS, export, network, photos
 from backend.cli import main
 from backend.export.comparison import compare, photo_files
 from backend.export.merge import Options, merge
-from backend.training.scoring import ExportedVersion
+from backend.export.scoring import ExportedVersion
 
 
 @pytest.fixture(scope="module")

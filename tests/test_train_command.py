@@ -16,6 +16,7 @@ from tiny_network import tiny
 from backend.commands.train import train
 from backend.training import architectures, recipes
 from backend.training.architectures import STORED_WEIGHTS
+from backend.training.class_statistics import STATISTICS_FILE
 from backend.training.recipes import RECIPES, Stage
 
 TINY = dataclasses.replace(
@@ -73,7 +74,7 @@ def test_photos_become_artefacts_and_a_bad_photo_is_named_and_skipped(data: Path
     assert result.exit_code == 0, result.output
     assert f"skipped {bad}" in result.output
     made = sorted(path.name for path in (data.parent / "out").iterdir())
-    assert made == sorted([STORED_WEIGHTS, "labels.json", "recipe.json", "scores.json"])
+    assert made == sorted([STORED_WEIGHTS, STATISTICS_FILE, "labels.json", "recipe.json", "scores.json"])
     scores = json.loads((data.parent / "out" / "scores.json").read_text())
     assert scores["validation"]["photos"] == 8  # of the nine that are cut off, one is the bad one
     assert set(scores["calibration"]) >= {"temperature", "dog_threshold", "confident_threshold", "groups"}
@@ -136,7 +137,9 @@ def test_a_breed_with_photos_for_validation_alone_is_named(data: Path) -> None:
     listed = (data / "train_list.txt").read_text().splitlines()
     hounds = [line for line in listed if "hound" in line][: TINY.validation_per_breed]
     (data / "train_list.txt").write_text("\n".join([line for line in listed if "hound" not in line] + hounds))
-    _failed_with_one_sentence(_train(data, "--weights", _weights(data.parent)), "n00000001-red_hound has no photo")
+    _failed_with_one_sentence(
+        _train(data, "--weights", _weights(data.parent)), "n00000001-red_hound has only validation photos"
+    )
 
 
 def test_imagenet_weights_that_cannot_be_fetched_are_one_sentence(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def compare(
     """
     from backend.export.comparison import compare as measure
     from backend.export.comparison import photo_files
-    from backend.training.scoring import ExportedVersion
+    from backend.export.scoring import ExportedVersion
 
     try:
         files = photo_files(data, photos, list_name)

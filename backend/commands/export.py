@@ -57,20 +57,10 @@ def export(model: str, source: str | None, models: Path, labels: Path | None, ba
         raise click.ClickException(str(error)) from error
     click.echo(f"wrote {folder}")
     if merged:
-        _merge(folder)
+        from backend.export.merge import merge_all
 
-
-def _merge(source: Path) -> None:
-    """The merged version, and the fast one; if that cannot be built here, a sentence says why."""
-    from backend.export.acceleration import NotFaster
-    from backend.export.merge import MergeError, Options, merge, read_description
-
-    second_pass = "second_pass" in read_description(source).get("scores", {})
-    click.echo(f"wrote {merge(source, Options(), click.echo)}")
-    try:
-        click.echo(f"wrote {merge(source, Options(fast=True, second_pass=second_pass), click.echo)}")
-    except (MergeError, NotFaster) as error:
-        click.echo(f"there is no fast version: {error}")
+        for each in merge_all(folder, click.echo):
+            click.echo(f"wrote {each}")
 
 
 def _export_vit(source: str | None, labels: Path | None, model_folder: Path, batch: int) -> Path:

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from backend.errors import InvalidArgument
+from backend.export.scoring import ExportedVersion
 from backend.files import is_photo
 from backend.training.dataset import read_list
-from backend.training.scoring import ExportedVersion
 
 
 @dataclass(frozen=True)

@@ -180,6 +180,22 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
         raise MergeError(f"--fast cannot be used on this machine: {error}") from error
 
 
+def merge_all(source: Path, report: Callable[[str], None] = lambda _: None) -> list[Path]:
+    """The merged version of `source`, and the one that answers the app: in the fastest precision, with the second pass.
+
+    Where no precision is fast enough, the second pass runs in float32; without one there is no third version.
+    """
+    second_pass = "second_pass" in read_description(source).get("scores", {})
+    written = [merge(source, Options(), report)]
+    try:
+        written.append(merge(source, Options(fast=True, second_pass=second_pass), report))
+    except (MergeError, NotFaster) as error:
+        report(f"there is no fast version: {error}")
+        if second_pass:
+            written.append(merge(source, Options(second_pass=True), report))
+    return written
+
+
 def _second_pass(options: Options, description: Mapping, outputs: Mapping) -> SecondPass | None:
     """The parameters of the second pass from the source's description, if asked for. Raises MergeError if there are none."""
     if not options.second_pass:

@@ -5,7 +5,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import keras
@@ -39,6 +39,16 @@ class ExportError(ValueError):
     """The files to export are missing or do not fit; the message says what to do."""
 
 
+@dataclass(frozen=True)
+class Stored:
+    """What training stored: the classifier in float32, what it is built by, its temperature, and its versions' description."""
+
+    model: keras.Model
+    build: Callable[[int], keras.Model]
+    temperature: float
+    description: Mapping
+
+
 def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[str], None] = lambda _: None) -> Path:
     """Build the next version of models/<name> from the files in `artefacts`: float16 weights, labels, recipe, scores.
 
@@ -49,7 +59,13 @@ def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[st
     recipe = _read_json(artefacts / "recipe.json")
     if recipe.get("architecture") == CYCLEGAN:
         return export_generator(name, recipe, artefacts, models)
-    labels, scores = (_read_json(artefacts / f"{part}.json") for part in ("labels", "scores"))
+    stored = read_stored(name, artefacts)
+    return export_classifier(stored.model, stored.temperature, stored.description, models / name, report)
+
+
+def read_stored(name: str, artefacts: Path) -> Stored:
+    """The classifier that training stored in `artefacts`. Raises ExportError for missing or foreign artefacts."""
+    recipe, labels, scores = (_read_json(artefacts / f"{part}.json") for part in ("recipe", "labels", "scores"))
     architecture = ARCHITECTURES.get(recipe.get("architecture", name))
     if architecture is None:
         raise ExportError(
@@ -72,7 +88,7 @@ def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[st
     }
     if (artefacts / RANGES).is_file():
         description[INT8_RANGES] = _read_json(artefacts / RANGES)
-    return export_classifier(model, calibration["temperature"], description, models / name, report)
+    return Stored(model, lambda classes: architecture(classes, size), calibration["temperature"], description)
 
 
 def _groups(groups: Sequence[Sequence[str]], file: Path, labels: Sequence[Mapping]) -> list[dict]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import orjson
 from flask import Blueprint, Response, g, request
 
 from backend.errors import InvalidArgument, NotFound, Unavailable
@@ -72,7 +73,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         file = settings.models / BREEDS_FILE
         if not file.is_file():
             raise Unavailable(f"the breeds are missing: expected {BREEDS_FILE} in the models folder")
-        body = b'{"breeds": ' + file.read_bytes() + b"}"  # the file is the list itself
+        body = _with_taught(file.read_bytes(), predictor.repository)
         response = Response(body, mimetype="application/json", headers={"Cache-Control": "no-cache"})
         response.add_etag()
         return response.make_conditional(request)
@@ -144,6 +145,15 @@ def _taken(feedback: Feedback | None) -> Feedback:
 def _feedback_fields() -> dict[str, Any]:
     body = BODIES[request.endpoint.rpartition(".")[2]]
     return body.checked(parse_json(read_body(1, "a fixed limit")))
+
+
+def _with_taught(breeds: bytes, repository: Repository) -> bytes:
+    """{"breeds": ...} of the list in `breeds`, as JSON, and of the breeds that the versions were taught."""
+    versions = [status for name in repository.models() for status in repository.status(ModelSpec(name))]
+    taught = {breed["id"]: breed for version in versions for breed in version.taught}
+    if not taught:
+        return b'{"breeds": ' + breeds + b"}"
+    return orjson.dumps({"breeds": [*orjson.loads(breeds), *taught.values()]})
 
 
 def _photo_and_fields(settings: Settings) -> tuple[bytes, dict[str, Any]]:

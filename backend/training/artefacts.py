@@ -23,6 +23,7 @@ from backend.training.architectures import (
 )
 from backend.training.augmentation import paste
 from backend.training.boxes import BoxLoss
+from backend.training.class_statistics import STATISTICS_FILE, ClassStatistics
 from backend.training.dataset import Example
 from backend.training.recipes import Recipe
 from backend.training.trainer import BOX_LAYERS, photo_files, plain_batches, training_batches, with_whole_pictures
@@ -72,7 +73,28 @@ def finish(
             report("choosing the second pass")
             scores["second_pass"] = second_pass.choose(model, validation, others, scores["calibration"], labels)
     write_descriptions(recipe, labels, scores, out)
+    write_class_statistics(model, recipe, with_whole_pictures(training), validation, out, report)
     return scores
+
+
+def write_class_statistics(
+    model: keras.Model,
+    recipe: Recipe,
+    training: list[Example],
+    validation: list[Example],
+    out: Path,
+    report: Callable[[str], None],
+) -> None:
+    """Write below `out` what `dogsnap teach` needs of the photos: see `class_statistics.ClassStatistics`.
+
+    Every second validation photo is enough to measure what a new class costs, and keeps the file small.
+    """
+    report(f"class statistics of {len(training)} training photos")
+    extractor = feature_extractor(model)
+    parts = [
+        _features(extractor, plain_batches(part, recipe.size, recipe.batch)) for part in (training, validation[::2])
+    ]
+    ClassStatistics.of(*parts[0], *parts[1]).save(out / STATISTICS_FILE)
 
 
 def stored_answers(model: keras.Model, recipe: Recipe, examples: list[Example], weights: Path) -> np.ndarray:

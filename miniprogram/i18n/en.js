@@ -122,6 +122,7 @@ module.exports = {
       loading: 'Loading…',
       failed: 'The breed cannot be shown right now. Check your connection, then try again.',
       unknown: 'There is nothing about this breed.',
+      noFacts: 'The app can recognise this breed, but has no facts about it yet.',
       retry: 'Try again',
       back: 'Back',
       alsoCalled: 'Also called',

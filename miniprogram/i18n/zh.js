@@ -104,6 +104,7 @@ module.exports = {
       loading: '正在加载…',
       failed: '暂时打不开品种介绍。请检查网络，然后重试。',
       unknown: '没有这个品种的介绍。',
+      noFacts: '应用能认出这个犬种，但还没有它的资料。',
       retry: '重试',
       back: '返回',
       alsoCalled: '又名',

@@ -78,7 +78,7 @@ function search(breeds, words) {
 }
 
 function namesOf({ name, name_zh: chinese, other_names: others, other_names_zh: chineseOthers }) {
-  return [name, chinese, ...others, ...chineseOthers].filter(Boolean)
+  return [name, chinese, ...(others || []), ...(chineseOthers || [])].filter(Boolean)
 }
 
 /** "Shih-Tzu" is found by "shih tzu", too. */

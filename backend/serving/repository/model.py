@@ -74,12 +74,17 @@ class Version:
         """The number of named classes; 0 if it has no names for them or is not loaded."""
         return len(self.servable.description.labels) if self.servable else 0
 
+    def taught(self) -> tuple[Mapping[str, Any], ...]:
+        """The breeds that `dogsnap teach` added, as `Description.taught` has them."""
+        return self.servable.description.taught() if self.servable else ()
+
 
 @dataclass(frozen=True)
 class VersionStatus:
     """The status of a version; `error` is empty unless a load failed, `runtime` None unless it is loaded.
 
     `classes`: the number of named classes, 0 if it has no names for them or is not loaded, None if unknown.
+    `taught`: the breeds that `dogsnap teach` added, with their names and facts.
     """
 
     version: int
@@ -88,6 +93,7 @@ class VersionStatus:
     load_seconds: float
     runtime: Mapping[str, Any] | None
     classes: int | None
+    taught: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass
@@ -188,7 +194,13 @@ class Model:
         version = self.versions[number]
         runtime = version.servable.runtime if version.servable else None
         return VersionStatus(
-            number, version.state, self.error(number), version.load_seconds, runtime, version.classes()
+            number,
+            version.state,
+            self.error(number),
+            version.load_seconds,
+            runtime,
+            version.classes(),
+            version.taught(),
         )
 
     def assigned(self, label: str) -> int | None:

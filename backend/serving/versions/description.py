@@ -28,6 +28,11 @@ class Description:
     levels: Levels | None = None
     raw: Mapping[str, Any] = field(default_factory=dict)
 
+    def taught(self) -> tuple[Mapping[str, Any], ...]:
+        """The breeds that `dogsnap teach` added: {"id", "name", "name_zh"} and the facts that came with them."""
+        labels = {label["id"]: label for label in self.labels}
+        return tuple({**each["facts"], **labels[each["id"]]} for each in self.raw.get("taught", ()))
+
     @classmethod
     def read(cls, path: Path) -> "Description":
         """The description of the version in folder `path`. Raises ValueError naming the field that is missing or wrong."""

@@ -98,10 +98,10 @@ function toView(breed, all, { text, language }) {
     sizes: SIZES.map((size) => ({ size, current: size === breed.size })),
     sizeName: text.sizes[breed.size],
     facts: facts(breed, text, language),
-    temperament: breed.temperament[language],
+    temperament: (breed.temperament && breed.temperament[language]) || [],
     passages: passages(breed, text, language),
     lookAlikes: all
-      .filter(({ id }) => breed.look_alikes.includes(id))
+      .filter(({ id }) => (breed.look_alikes || []).includes(id))
       .map((other) => ({ id: other.id, name: wording.names(other, language).main })),
   }
 }

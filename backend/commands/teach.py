@@ -1,0 +1,81 @@
+"""`dogsnap teach`: a version that knows a breed more, from some photos of it."""
+
+from pathlib import Path
+
+import click
+
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH
+
+
+@click.command()
+@click.argument("source", metavar="VERSION_DIR", type=PATH)
+@click.argument("photos", nargs=-1, required=True, type=PATH)
+@click.option(
+    "--name", help="name of the breed; without it each folder in the folder PHOTOS is a breed, named as the folder"
+)
+@click.option("--name-zh", default="", help="its Chinese name  [default: the name]")
+@click.option(
+    "--facts",
+    "facts_file",
+    type=EXISTING_FILE,
+    help="facts for the app: JSON in the form of an entry of models/breeds.json; for several breeds a list with their names",
+)
+@click.option("--replace", is_flag=True, help="teach a breed anew that VERSION_DIR was taught before")
+@click.option(
+    "--from",
+    "artefacts",
+    type=PATH,
+    help="folder with the weights of the version  [default: the folder VERSION_DIR is in]",
+)
+@click.option("--dry-run", is_flag=True, help="only say what to expect")
+def teach(
+    source: Path,
+    photos: tuple[Path, ...],
+    name: str | None,
+    name_zh: str,
+    facts_file: Path | None,
+    replace: bool,
+    artefacts: Path | None,
+    dry_run: bool,
+) -> None:
+    """Write the next versions of a model, which know one breed more or several, from PHOTOS (at least five; twenty are good).
+
+    PHOTOS are photo files or folders of them. VERSION_DIR, like models/inception_v3/2, stays as it is.
+    """
+    from backend.export import teaching
+    from backend.export.freezing import FreezingError
+    from backend.export.merge import MergeError
+    from backend.export.saved_model import ExportError
+    from backend.training.class_statistics import StatisticsError
+
+    try:
+        breeds = _breeds(name, name_zh, photos, facts_file)
+        teacher = teaching.Teacher(source, artefacts or source.resolve().parent)
+        for breed in breeds:
+            click.echo(f"{breed.name}: {teacher.teach(breed, replace, click.echo)}")
+        if dry_run:
+            return
+        for folder in teacher.write(click.echo):
+            click.echo(f"wrote {folder}")
+    except (teaching.TeachingError, StatisticsError, ExportError, MergeError, FreezingError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _breeds(name: str | None, name_zh: str, photos: tuple[Path, ...], facts_file: Path | None) -> list:
+    from backend.export import teaching
+
+    facts = teaching.read_facts(facts_file) if facts_file else []
+    if name is None:
+        if len(photos) != 1 or not photos[0].is_dir() or not any(path.is_dir() for path in photos[0].iterdir()):
+            raise click.UsageError(
+                "Missing option '--name'; without it, PHOTOS is one folder with a folder for each breed."
+            )
+        return teaching.breeds_in(photos[0], {each.get("name", ""): each for each in facts})
+    if len(facts) > 1:
+        raise click.UsageError(f"--facts holds {len(facts)} breeds; with --name it holds one")
+    known = facts[0] if facts else {}
+    return [
+        teaching.NewBreed(
+            name, teaching.photos_in(photos), name_zh or known.get("name_zh", ""), teaching.without_names(known)
+        )
+    ]

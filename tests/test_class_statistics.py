@@ -1,0 +1,84 @@
+"""Class statistics: what is kept of the training photos, and the weights of a class that is added."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from backend.training.class_statistics import ClassStatistics, StatisticsError
+
+CLASSES, FEATURES = 6, 24
+
+
+def gaussians(seed: int, per_class: int) -> tuple[np.ndarray, np.ndarray]:
+    """Features of classes with one covariance, which has a few large directions, and their classes."""
+    fixed = np.random.default_rng(0)
+    means = fixed.normal(0, 2, (CLASSES, FEATURES))
+    spread = (
+        np.diag(np.r_[3.0, 2.0, np.full(FEATURES - 2, 0.4)]) @ np.linalg.qr(fixed.normal(size=(FEATURES, FEATURES)))[0]
+    )
+    classes = np.repeat(np.arange(CLASSES), per_class)
+    noise = np.random.default_rng(seed).normal(size=(len(classes), FEATURES))
+    return (means[classes] + noise @ spread).astype(np.float32), classes
+
+
+def trained_head(features: np.ndarray, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Kernel (f, classes) and bias of a softmax regression by gradient descent."""
+    kernel, bias = np.zeros((FEATURES, CLASSES), np.float32), np.zeros(CLASSES, np.float32)
+    for _ in range(500):
+        logits = features @ kernel + bias
+        p = np.exp(logits - logits.max(1, keepdims=True))
+        error = p / p.sum(1, keepdims=True) - np.eye(CLASSES)[classes]
+        kernel -= 0.1 * (features.T @ error / len(features)).astype(np.float32)
+        bias -= 0.1 * error.mean(0).astype(np.float32)
+    return kernel, bias
+
+
+@pytest.fixture(scope="module")
+def statistics() -> ClassStatistics:
+    return ClassStatistics.of(*gaussians(1, 60), *gaussians(2, 10))
+
+
+def test_means_and_directions_are_those_of_the_photos(statistics: ClassStatistics) -> None:
+    features, classes = gaussians(1, 60)
+    np.testing.assert_allclose(statistics.means[2], features[classes == 2].mean(0), atol=1e-5)
+    assert statistics.variances.max() == pytest.approx(9, rel=0.3)
+    np.testing.assert_allclose(statistics.directions.T @ statistics.directions, np.eye(FEATURES), atol=1e-4)
+
+
+@pytest.mark.parametrize("removed", range(CLASSES))
+def test_a_class_given_back_from_its_mean_is_recognised_and_costs_the_others_little(statistics, removed: int) -> None:
+    kernel, bias = trained_head(*gaussians(1, 60))
+    kept = np.delete(np.arange(CLASSES), removed)
+    known = dataclasses.replace(statistics, means=statistics.means[kept])
+    features, classes = gaussians(3, 100)
+    taught = features[classes == removed][:20].mean(0)
+    weights, offset = known.new_class(taught, kernel[:, kept], bias[kept])
+    others = features @ kernel[:, kept] + bias[kept]
+    taken = features @ weights + offset > others.max(1)
+    assert taken[classes == removed][20:].mean() >= 0.85
+    was_right = (kept[others.argmax(1)] == classes) & (classes != removed)
+    assert (was_right & taken).sum() / (classes != removed).sum() <= 0.03
+
+
+def test_statistics_come_back_from_their_file(statistics: ClassStatistics, tmp_path: Path) -> None:
+    file = tmp_path / "class_statistics.npz"
+    statistics.save(file)
+    again = ClassStatistics.load(file, CLASSES, FEATURES)
+    for field in dataclasses.fields(statistics):
+        np.testing.assert_allclose(getattr(again, field.name), getattr(statistics, field.name), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(None, "does not exist"), (b"no archive", "cannot be read"), ("whole", "the network has 5 with 24")],
+)
+def test_a_file_that_is_missing_damaged_or_of_other_weights_is_told(statistics, tmp_path: Path, content, words) -> None:
+    file = tmp_path / "class_statistics.npz"
+    if content == "whole":
+        statistics.save(file)
+    elif content:
+        file.write_bytes(content)
+    with pytest.raises(StatisticsError, match=words):
+        ClassStatistics.load(file, CLASSES - 1, FEATURES)

@@ -1,0 +1,256 @@
+"""`dogsnap teach`: a breed more from a few photos, served beside the version before, and every reason to refuse it."""
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from click.testing import CliRunner, Result
+from photos import make_data_set
+from PIL import Image
+from real_model import built_models
+from tiny_network import tiny
+from tutorials import run_page
+
+from backend.commands.export import export
+from backend.commands.merge import merge
+from backend.commands.teach import teach
+from backend.commands.train import train
+from backend.serving.versions.description import DESCRIPTION_FILE
+from backend.training import architectures, dataset, recipes, trainer
+from backend.training.recipes import RECIPES, Stage
+
+TUTORIAL = Path(__file__).parent.parent / "backend/tutorials/new_breed.md"
+YELLOW, VIOLET = (220, 210, 50), (150, 50, 200)
+TINY = dataclasses.replace(
+    RECIPES["inception_v3"],
+    architecture="tiny",
+    size=(16, 16),
+    # Random features keep a colour that no breed has; training three breeds alone would lose it.
+    stages=(Stage("all", from_block=None, epochs=1, rate=1e-6, warmup=2),),
+    batch=8,
+    head_views=4,
+    head_strength=0.0,
+    head_epochs=600,
+    soup=(),
+    validation_per_breed=4,
+    chunk=12,
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tiny_recipe() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(architectures.ARCHITECTURES, "tiny", tiny)
+        patch.setitem(recipes.RECIPES, "tiny", TINY)
+        yield
+    keras.config.set_dtype_policy("float32")
+
+
+def called(command, *arguments: object) -> Result:
+    return CliRunner().invoke(command, [str(argument) for argument in arguments])
+
+
+def dogs(folder: Path, colour: tuple[int, int, int], count: int, seed: int = 0) -> Path:
+    """A folder of `count` photos of a dog of one colour: blocks of it on a grey ground, no two photos alike."""
+    folder.mkdir(parents=True)
+    for number in range(count):
+        generator = np.random.default_rng(1000 * sum(colour) + seed + number)
+        blocks = generator.permutation(np.arange(64) % 2).reshape(8, 8, 1).repeat(10, axis=0).repeat(12, axis=1)
+        pixels = np.where(blocks, np.array(colour), 128) + generator.normal(0, 12, (80, 96, 3))
+        Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(folder / f"{number:02}.jpg", quality=90)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """models/colours with what a small training stored, and the versions 1 and 2."""
+    keras.utils.set_random_seed(4)
+    folder = tmp_path_factory.mktemp("taught")
+    data = make_data_set(folder / "dogs")
+    examples = dataset.read_list(data, "train_list")
+    start = tiny(3)
+    trainer.fit_head(start, TINY, examples, examples[::4], print)
+    start.save_weights(folder / "start.weights.h5")
+    out = folder / "models" / "colours"
+    arguments = ["--data", data, "--recipe", "tiny", "--weights", folder / "start.weights.h5"]
+    for result in (
+        called(train, *arguments, "--out", out, "--work", folder / "work"),
+        called(export, "colours", "--out", folder / "models"),
+    ):
+        assert result.exit_code == 0, result.output
+    return out
+
+
+@pytest.fixture
+def model(trained: Path, tmp_path: Path) -> Path:
+    """A copy of `trained` for one test, with versions 1 and 2."""
+    folder = Path(shutil.copytree(trained, tmp_path / "models" / "colours"))
+    result = called(merge, folder / "1")
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+def description(version: Path) -> dict:
+    return json.loads((version / DESCRIPTION_FILE).read_text(encoding="utf-8"))
+
+
+def breeds_of(version: Path, photos: Path) -> list[str]:
+    """The id that a version answers first for each photo of a folder."""
+    loaded = tf.saved_model.load(str(version))
+    contents = tf.constant([path.read_bytes() for path in sorted(photos.iterdir())])
+    best = loaded.signatures["image_bytes"](image_bytes=contents)["prediction"].numpy().argmax(1)
+    return [description(version)["labels"][each]["id"] for each in best]
+
+
+def versions(model: Path) -> list[str]:
+    return sorted(path.name for path in model.iterdir() if path.is_dir())
+
+
+def test_a_breed_is_taught_from_photos_and_the_other_breeds_stay(model: Path, tmp_path: Path) -> None:
+    photos = dogs(tmp_path / "yellow", YELLOW, 12)
+    result = called(teach, model / "2", photos, "--name", "Yellow dog", "--name-zh", "黄犬")
+    assert result.exit_code == 0, result.output
+    assert "of 12 photos" in result.output
+    assert "The other breeds lose 0.00 points" in result.output
+    assert description(model / "4")["labels"][3] == {"id": "yellow_dog", "name": "Yellow dog", "name_zh": "黄犬"}
+    assert breeds_of(model / "4", dogs(tmp_path / "others", YELLOW, 10, seed=50)).count("yellow_dog") >= 6
+    blue = breeds_of(model / "4", dogs(tmp_path / "blue", (60, 80, 210), 10, seed=90))
+    assert blue == breeds_of(model / "2", tmp_path / "blue")
+    assert description(model / "2")["labels"] == description(model / "4")["labels"][:3]
+
+
+def test_the_photos_known_breeds_get_the_logits_that_they_had(model: Path, tmp_path: Path) -> None:
+    assert called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "Yellow").exit_code == 0
+    contents = tf.constant([(tmp_path / "y" / "00.jpg").read_bytes()])
+    before, after = (
+        np.log(tf.saved_model.load(str(model / each)).signatures["image_bytes"](image_bytes=contents)["prediction"])[0]
+        for each in ("2", "4")
+    )
+    np.testing.assert_allclose(np.diff(after[:3]), np.diff(before), atol=1e-3)
+
+
+def test_a_taught_version_is_taught_another_breed_and_keeps_the_first(model: Path, tmp_path: Path) -> None:
+    yellow, violet = dogs(tmp_path / "yellow", YELLOW, 8), dogs(tmp_path / "violet", VIOLET, 8)
+    assert called(teach, model / "2", yellow, "--name", "Yellow dog").exit_code == 0
+    assert called(teach, model / "4", violet, "--name", "Violet dog").exit_code == 0
+    last = sorted(versions(model), key=int)[-1]
+    assert [label["id"] for label in description(model / last)["labels"][3:]] == ["yellow_dog", "violet_dog"]
+    assert breeds_of(model / last, yellow).count("yellow_dog") >= 6
+    assert breeds_of(model / last, violet).count("violet_dog") >= 6
+
+
+def test_a_folder_of_folders_is_a_breed_for_each_with_facts_by_name(model: Path, tmp_path: Path) -> None:
+    dogs(tmp_path / "new" / "Yellow_dog", YELLOW, 6)
+    dogs(tmp_path / "new" / "Violet_dog", VIOLET, 6)
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps([{"name": "Violet dog", "name_zh": "紫犬", "size": "small"}]), encoding="utf-8")
+    result = called(teach, model / "2", tmp_path / "new", "--facts", facts)
+    assert result.exit_code == 0, result.output
+    labels = description(model / "4")["labels"][3:]
+    assert [(label["name"], label["name_zh"]) for label in labels] == [
+        ("Violet dog", "紫犬"),
+        ("Yellow dog", "Yellow dog"),
+    ]
+    assert [each["facts"] for each in description(model / "4")["taught"]] == [{"size": "small"}, {}]
+
+
+def test_a_breed_is_taught_anew_with_replace_alone(model: Path, tmp_path: Path) -> None:
+    assert called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "New dog").exit_code == 0
+    violet = dogs(tmp_path / "v", VIOLET, 6)
+    assert "--replace teaches it anew" in called(teach, model / "4", violet, "--name", "New dog").output
+    result = called(teach, model / "4", violet, "--name", "New dog", "--replace")
+    assert result.exit_code == 0, result.output
+    last = sorted(versions(model), key=int)[-1]
+    assert len(description(model / last)["labels"]) == 4
+    assert breeds_of(model / last, violet).count("new_dog") >= 5
+
+
+def test_photos_that_cannot_teach_are_named_and_skipped(model: Path, tmp_path: Path) -> None:
+    photos = dogs(tmp_path / "y", YELLOW, 6)
+    (photos / "broken.jpg").write_bytes((photos / "00.jpg").read_bytes()[:150])
+    with Image.open(photos / "01.jpg") as again:
+        again.resize((48, 40)).save(photos / "same.png")
+    result = called(teach, model / "2", photos, "--name", "Yellow dog")
+    assert result.exit_code == 0, result.output
+    assert f"skipped {photos / 'broken.jpg'}" in result.output
+    assert f"skipped {photos / 'same.png'}: the same photo as" in result.output
+    assert description(model / "4")["taught"][0]["photos"] <= 6
+
+
+def no_photos(folder: Path, _model: Path) -> list:
+    return [folder / "nothing.jpg", "--name", "Yellow"]
+
+
+def too_few(folder: Path, _model: Path) -> list:
+    return [dogs(folder / "few", YELLOW, 4), "--name", "Yellow"]
+
+
+def a_known_name(folder: Path, _model: Path) -> list:
+    return [dogs(folder / "red", YELLOW, 6), "--name", "Red Hound"]
+
+
+def no_name(folder: Path, _model: Path) -> list:
+    return [dogs(folder / "y", YELLOW, 6)]
+
+
+def replaced_but_never_taught(folder: Path, _model: Path) -> list:
+    return [dogs(folder / "y", YELLOW, 6), "--name", "Yellow", "--replace"]
+
+
+def facts_of_no_known_field(folder: Path, _model: Path) -> list:
+    (folder / "facts.json").write_text('{"colour": "yellow"}')
+    return [dogs(folder / "y", YELLOW, 6), "--name", "Yellow", "--facts", folder / "facts.json"]
+
+
+def no_statistics(folder: Path, model: Path) -> list:
+    (model / "class_statistics.npz").unlink()
+    return [dogs(folder / "y", YELLOW, 6), "--name", "Yellow"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (no_photos, "nothing.jpg does not exist"),
+        (too_few, "expected at least 5 different photos that show the dog, received 4"),
+        (a_known_name, "knows the breed red hound already; give another name"),
+        (no_name, "Missing option '--name'"),
+        (replaced_but_never_taught, "was not taught Yellow"),
+        (facts_of_no_known_field, "has the field colour"),
+        (no_statistics, "class_statistics.npz does not exist"),
+    ],
+)
+def test_what_cannot_be_taught_is_refused_in_a_sentence_and_writes_nothing(model, tmp_path, arguments, words) -> None:
+    result = called(teach, model / "2", *arguments(tmp_path, model))
+    assert result.exit_code in (1, 2)
+    assert words in result.output
+    assert "Traceback" not in result.output
+    assert versions(model) == ["1", "2"]
+
+
+def test_a_version_that_names_no_breeds_is_refused(model: Path, tmp_path: Path) -> None:
+    (model / "2" / DESCRIPTION_FILE).unlink()
+    result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "Yellow")
+    assert "is no version that names breeds" in result.output
+
+
+def test_a_dry_run_says_what_to_expect_and_writes_nothing(model: Path, tmp_path: Path) -> None:
+    result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "Yellow", "--dry-run")
+    assert "of 6 photos" in result.output
+    assert versions(model) == ["1", "2"]
+
+
+@pytest.mark.long
+def test_the_tutorial_about_a_new_breed_runs_with_the_real_network(data_dir: Path, tmp_path: Path) -> None:
+    shutil.copytree(built_models(), tmp_path / "models")
+    shiba = sorted((data_dir / "other_dogs" / "images" / "shiba_inu").iterdir())
+    (tmp_path / "shiba").mkdir()
+    for file in shiba[:20]:
+        shutil.copy(file, tmp_path / "shiba")
+    Image.open(shiba[20]).convert("RGB").save(tmp_path / "dog.jpg")
+    assert run_page(TUTORIAL, tmp_path) >= 4
