@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from exported import LABELS, export, network, photos
 
 from backend.cli import main
-from backend.export.comparison import compare, photo_files
 from backend.export.merge import Options, merge
-from backend.export.scoring import ExportedVersion
+from backend.scoring.comparison import compare, photo_files
+from backend.scoring.exported_version import ExportedVersion
 
 
 @pytest.fixture(scope="module")

@@ -22,13 +22,14 @@ FLOORS = (
     ("serving.administration", "serving.assembly"),
     ("gateway", "training"),
     ("export", "middleware"),
+    ("scoring",),
     ("protocols",),
     ("app", "ray"),
     ("http_server", "bench"),
     ("commands", "cli"),
 )
 # What the server never loads, and the only ones that import it.
-MAKERS = ("training", "export")
+MAKERS = ("training", "export", "scoring")
 USE_MAKERS = (*MAKERS, "bench", "commands")
 PACKAGES = {"serving"}  # whose own file imports TensorFlow for all of its folders
 FILES = sorted(path for path in BACKEND.rglob("*.py") if "node_modules" not in path.parts)

@@ -55,13 +55,14 @@ def _evaluate(
 ) -> None:
     import numpy as np
 
-    from backend.training import dataset, evaluation, levels, scoring
+    from backend.scoring import exported_version
+    from backend.training import dataset, evaluation, levels
 
-    exported = scoring.ExportedVersion.load(version)
+    exported = exported_version.ExportedVersion.load(version)
     labels, decision = exported.description["labels"], exported.description["decision"]
     examples = _examples(data, list_name, labels, limit)
     breeds = np.array([example.breed for example in examples])
-    answers = scoring.answers(exported, [example.path for example in examples])
+    answers = exported_version.answers(exported, [example.path for example in examples])
     probabilities, dog = answers["prediction"], answers["dog"]
     scores = evaluation.report(probabilities, breeds, labels, decision["confident_threshold"])
     scores["dogs"] = evaluation.dog_report(dog, decision["dog_threshold"], shows_dog=True)
@@ -81,7 +82,7 @@ def _evaluate(
         )
     if not_dogs:
         others = dataset.readable_photos(dataset.every_second_photo(not_dogs, 1), click.echo)
-        dog = scoring.answers(exported, others)["dog"]
+        dog = exported_version.answers(exported, others)["dog"]
         scores["not_dogs"] = evaluation.dog_report(dog, decision["dog_threshold"], shows_dog=False)
         click.echo(
             f"called no dog               {scores['not_dogs']['called_no_dog']:.2%} of {len(dog)} photos without one"
@@ -96,12 +97,13 @@ def _evaluate(
 
 def _other_dogs(exported: Any, claimed: Any, folder: Path) -> dict:
     """What is told of dogs of breeds that the version does not know: shares of the levels, and what they are surely taken for."""
-    from backend.training import dataset, levels, scoring
+    from backend.scoring import exported_version
+    from backend.training import dataset, levels
 
     if claimed is None:
         raise ValueError(f"--other-dogs: {exported.path} has no levels that could tell a breed unknown")
     photos = dataset.readable_photos(dataset.photos_below(folder), click.echo)
-    probabilities = scoring.answers(exported, photos)["prediction"]
+    probabilities = exported_version.answers(exported, photos)["prediction"]
     scores = levels.report_unknown(
         claimed, probabilities, [photo.parent.name for photo in photos], exported.description["labels"]
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from backend.errors import InvalidArgument
-from backend.export.scoring import ExportedVersion
 from backend.files import is_photo
+from backend.scoring.exported_version import ExportedVersion
 from backend.training.dataset import read_list
 
 

@@ -1,0 +1,1 @@
+"""Runs exported versions on photos, to score them and to compare two."""
