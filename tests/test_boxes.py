@@ -6,10 +6,11 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from photos import make_data_set, make_frames
 from tiny_network import tiny_with_box
 
-from backend.training import artefacts, boxes, dataset, trainer
+from backend.training import artefacts, boxes, dataset, trainer, windows
 from backend.training.recipes import RECIPES
 
 CENTRES = ((0.25, 0.75), (0.1, 0.5, 0.9))
@@ -107,3 +108,32 @@ def test_a_network_learns_breeds_and_boxes_from_whole_pictures(tmp_path: Path, m
     overlaps = np.asarray(boxes.overlap(found["box"], np.array([example.box for example in whole], np.float32)))
     assert overlaps.mean() > 0.5
     assert (found["breeds"].argmax(-1) == target["breeds"].numpy()).mean() > 0.8
+
+
+def test_two_views_side_by_side_have_the_box_of_either() -> None:
+    one = windows.View(tf.zeros((40, 40, 3)), tf.constant([0.5, 0.25, 1.0, 0.75]), tf.constant(1.0))
+    other = windows.View(tf.ones((40, 40, 3)), tf.constant([0.0, 0.0, 1.0, 1.0]), tf.constant(1.0))
+    found = [windows.side_by_side(one, other) for _ in range(20)]
+    for view in found:
+        split = float(tf.reduce_mean(1 - view.image))
+        expected = [[split / 2, 0.25, split, 0.75], [split, 0, 1, 1]]
+        assert min(np.abs(view.box - box).max() for box in expected) < 0.02
+        assert float(view.known) == 1
+    assert len({bool(view.box[2] > 0.9) for view in found}) == 2
+
+
+def test_the_box_in_a_window_is_the_part_that_it_shows() -> None:
+    box = tf.constant([0.2, 0.4, 0.6, 0.8])
+    seen = windows.box_in(tf.constant([0.1, 0.5, 0.5, 0.9]), box, tf.constant(False))
+    np.testing.assert_allclose(seen, [0.25, 0.0, 1.0, 0.75], atol=1e-6)
+    mirrored = windows.box_in(tf.constant([0.1, 0.5, 0.5, 0.9]), box, tf.constant(True))
+    np.testing.assert_allclose(mirrored, [0.0, 0.0, 0.75, 0.75], atol=1e-6)
+
+
+def test_a_window_cuts_off_a_tenth_of_the_dog_at_most_unless_it_is_turned() -> None:
+    box = tf.constant([0.3, 0.3, 0.7, 0.8])
+    found = np.array([windows.random_window(box) for _ in range(200)])
+    assert (found[:, :2] <= [0.345, 0.355]).all()
+    assert (found[:, 2:] >= [0.655, 0.745]).all()
+    assert (found[:, :2] >= -0.2).all()
+    assert np.ptp(found[:, 0]) > 0.3

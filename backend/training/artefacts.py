@@ -29,6 +29,7 @@ from backend.training.recipes import Recipe
 from backend.training.trainer import BOX_LAYERS, photo_files, plain_batches, training_batches, with_whole_pictures
 
 # Views per photo, to balance 12,000 photos of dogs against some hundred others.
+PAIR_SHARE = 0.3  # of the views for the box that show two dogs side by side
 BOX_VIEWS, BOX_EPOCHS, BOX_BATCH, BOX_RATE = 3000, 12, 64, 7e-4
 DOG_VIEWS, PASTED_VIEWS, NO_DOG_VIEWS = 0.12, 0.1, 6.0
 
@@ -158,6 +159,8 @@ def _maps(model: keras.Model, recipe: Recipe, examples: list[Example]) -> tuple[
         lambda path, frame, box, *_: windows.view(windows.load(path, frame, box), recipe.size, plain=True),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
+    pairs = tf.data.Dataset.zip(views, views.skip(1)).map(windows.side_by_side)
+    views = tf.data.Dataset.sample_from_datasets([views, pairs], [1 - PAIR_SHARE, PAIR_SHARE], seed=recipe.seed)
     backbone = keras.Model(model.input, model.get_layer("backbone").output)
     maps, boxes = [], []
     for view in views.batch(recipe.batch).take(max(1, BOX_VIEWS // recipe.batch)).prefetch(2):

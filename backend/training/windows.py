@@ -29,6 +29,7 @@ MARGINS, MARGIN_SPREAD = (
 BETWEEN_SPREAD = 0.25  # standard deviation of the place of each side between box and picture
 TURNED_SHARE, LARGEST_TURN = 0.35, 0.15  # radians
 BLUR_SHARE, JPEG_SHARE, JPEG_QUALITY = 0.1, 0.2, (35, 95)
+SPLITS = (0.38, 0.62)  # width of the first of two views side by side, over that of both
 WHOLE = (0.0, 0.0, 1.0, 1.0)
 OUTWARDS = (-1.0, -1.0, 1.0, 1.0)
 
@@ -129,6 +130,17 @@ def _windowed(picture: Picture, alone: tf.Tensor, sharp: tf.Tensor, size: tuple[
     image = sometimes(JPEG_SHARE, lambda clear: augmentation.compress(clear, JPEG_QUALITY), image)
     known = tf.cast(tf.logical_not(tf.logical_or(turned, sharp)), tf.float32)
     return View(image, box_in(window, box, mirrored), known)
+
+
+def side_by_side(one: View, other: View) -> View:
+    """Two views in one picture, the second to the right of the first, with the box of either: of two dogs, one is answered."""
+    height, width = one.image.shape[:2]
+    share = uniform(*SPLITS)
+    split = tf.cast(tf.round(share * width), tf.int32)
+    halves = [resize(one.image, (height, split)), resize(other.image, (height, width - split))]
+    image = tf.ensure_shape(tf.concat(halves, axis=1), one.image.shape)
+    left, right = one.box * [share, 1, share, 1], other.box * [1 - share, 1, 1 - share, 1] + [share, 0, share, 0]
+    return View(image, tf.where(uniform(0, 1) < 0.5, left, right), one.known * other.known)
 
 
 def pasted_back(picture: Picture, side: int) -> tf.Tensor:
