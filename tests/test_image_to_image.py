@@ -108,7 +108,7 @@ def test_numbers_beyond_0_and_1_that_nothing_explains_are_refused_until_they_are
     [
         ({"input_range": (1, 1)}, "--input-range is 1 1; expected two different numbers"),
         ({"output_range": (0, 0)}, "--output-range is 0 0; expected two different numbers"),
-        ({"input_range": (-1, 1), "mean": (0.5,)}, "--input-range says what --mean and --deviation say too"),
+        ({"input_range": (-1, 1), "mean": (0.5,)}, "--input-range and --mean with --deviation mean the same"),
     ],
 )
 def test_ranges_that_say_nothing_or_too_much_are_refused(tmp_path, options, message) -> None:
