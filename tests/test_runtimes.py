@@ -3,6 +3,7 @@
 import json
 import queue
 import shutil
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,7 @@ import tensorflow as tf
 from exported import LABELS, SIZE, photos
 
 from backend.errors import FailedPrecondition, InvalidArgument
+from backend.export.acceleration import EXACT, FASTER
 from backend.serving.photos.base64_text import to_web_safe_base64
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions import checksums, runtimes
@@ -24,6 +26,8 @@ PHOTOS = photos(4)
 TEXTS = [to_web_safe_base64(photo) for photo in PHOTOS]
 IMAGES = np.random.default_rng(5).random((4, *SIZE, 3), np.float32)
 TOLERANCE = {1: 1e-5, 2: 1e-5, 3: 0.05}
+# How far outputs may be from TensorFlow's, by precision: what the export requires of each.
+LARGEST_DIFFERENCE = {each.name: each.tolerance for each in (EXACT, *FASTER)}
 
 
 @pytest.fixture(scope="module")
@@ -178,9 +182,12 @@ def rewrite(version: Path, change) -> None:
 
 
 def test_openvino_comes_without_the_part_that_reports_to_its_maker():
-    runtimes.import_openvino()
-    assert "openvino_telemetry" not in sys.modules
-    assert "openvino.tools.ovc" not in sys.modules
+    script = (
+        "import sys; from backend.serving.versions import runtimes; runtimes.import_openvino(); "
+        "print([name for name in ('openvino_telemetry', 'openvino.tools.ovc') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_a_version_that_brings_no_runtime_is_tensorflows(colour_server):
@@ -193,7 +200,7 @@ def test_the_server_shows_which_runtime_runs_the_real_network(app_server):
     for version in model["versions"]:
         assert version["runtime"]["name"] == "openvino"
         assert version["runtime"]["speedup"] > 1
-        assert version["runtime"]["largest_difference"] < (1e-3 if version["runtime"]["precision"] == "f32" else 0.1)
+        assert version["runtime"]["largest_difference"] < LARGEST_DIFFERENCE[version["runtime"]["precision"]]
 
 
 def test_the_labels_of_the_fast_version_are_the_networks_own(loaded):
