@@ -22,6 +22,7 @@ from backend.training.architectures import (
     load_trained_weights,
 )
 from backend.training.augmentation import mixing
+from backend.training.class_statistics import STATISTICS_FILE
 from backend.training.recipes import RECIPES, Stage
 
 SIZE = (16, 16)
@@ -186,7 +187,11 @@ def test_what_is_stored_loads_again_with_the_same_answers_and_describes_itself(r
     load_stored_weights(again, tmp_path / "out" / STORED_WEIGHTS)
     ours, theirs = (artefacts.raw_answers(model, run.validation, RECIPE) for model in (run.model, again))
     np.testing.assert_allclose(ours[1], theirs[1], atol=0.05)
-    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == [STORED_WEIGHTS, *DESCRIPTIONS]
+    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == [
+        STATISTICS_FILE,
+        STORED_WEIGHTS,
+        *DESCRIPTIONS,
+    ]
 
 
 def test_kernels_are_stored_in_half_the_size_and_vectors_as_they_are(run: Run, tmp_path: Path) -> None:
