@@ -2,7 +2,8 @@
 
 import time
 
-from backend.serving.feedback.request_ids import Facts, Signer, model_digest, new_number
+from backend.middleware.client_identity import new_number
+from backend.serving.feedback.request_ids import Facts, Signer, model_digest
 
 SECRET = "0123456789abcdef0123456789abcdef"
 

@@ -25,7 +25,7 @@ from waiting import wait_until
 
 from backend import api_keys
 from backend.cli import main
-from backend.serving.feedback.request_ids import new_number
+from backend.middleware.client_identity import new_number
 from backend.serving.feedback.store import COLUMNS
 
 PHOTOS = {name: colour_photos.encode(colour_photos.plain(colour), "JPEG") for name, colour in

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backend.errors import DogsnapError
+from backend.middleware.client_identity import new_number
 from backend.serving.feedback.claims import LEVELS, Claim, is_right
-from backend.serving.feedback.request_ids import Facts, Signer, model_digest, new_number, secret_beside
+from backend.serving.feedback.request_ids import Facts, Signer, model_digest, secret_beside
 
 HUSKY = Claim(2, "breed", ("husky",), 0.9)
 SPITZ = Claim(2, "group", ("husky", "malamute"), 0.9)

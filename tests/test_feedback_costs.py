@@ -6,9 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from backend.middleware.client_identity import new_number
 from backend.serving.feedback.feedback import Feedback
 from backend.serving.feedback.level_shares import LevelShares
-from backend.serving.feedback.request_ids import Signer, new_number
+from backend.serving.feedback.request_ids import Signer
 from backend.serving.feedback.store import Store
 from backend.serving.metrics import Metrics
 from backend.serving.repository.model import ModelSpec

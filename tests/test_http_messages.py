@@ -58,7 +58,7 @@ def test_a_client_that_stopped_reading_is_a_line_in_the_log_and_no_traceback(err
         logger.exception("Socket error processing request.")
     (record,) = caplog.records
     assert (record.exc_info is None) == isinstance(error, TimeoutError)
-    assert ("stopped reading its answer for 15 seconds" in record.message) == isinstance(error, TimeoutError)
+    assert ("it stopped reading its answer" in record.message) == isinstance(error, TimeoutError)
 
 
 @pytest.mark.long

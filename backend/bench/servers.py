@@ -33,7 +33,7 @@ class Process:
 
     def __init__(self, command: Sequence[str], url: str, ready_path: str, environ: Mapping[str, str] | None = None):
         self.url = url
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (it ends with the process)
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (`stop` closes it)
         begun = time.monotonic()
         self._process = subprocess.Popen(
             list(command),
@@ -48,9 +48,10 @@ class Process:
     def _wait(self, end: float, url: str) -> None:
         while not _answers(url):
             if self._process.poll() is not None or time.monotonic() > end:
-                self.stop()
+                self._end()
                 self._log.seek(0)
                 said = self._log.read().decode(errors="replace").strip().splitlines()
+                self._log.close()
                 raise CannotMeasure(f"a server did not start; its last output: {said[-1] if said else 'nothing'}")
             time.sleep(0.02)
 
@@ -59,6 +60,10 @@ class Process:
         return processes.last_descendant(self._process.pid)
 
     def stop(self) -> None:
+        self._end()
+        self._log.close()
+
+    def _end(self) -> None:
         try:
             os.killpg(self._process.pid, signal.SIGTERM)
             self._process.wait(STOP_SECONDS)

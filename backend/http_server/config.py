@@ -15,7 +15,6 @@ from gunicorn.glogging import Logger as GunicornLogger
 from backend import addresses
 from backend.http_server.arbiter import Flag
 from backend.http_server.worker import MAX_LINGERING, WholeRequestWorker, json_error
-from backend.middleware.http_messages import SEND_SECONDS
 from backend.settings import Settings
 
 KEEPALIVE_SECONDS = 75  # longer than the usual 60 s of proxies: if the server closed first, a request could be lost
@@ -47,7 +46,7 @@ class Logger(GunicornLogger):
     def exception(self, msg: object, *args: object, **kwargs: object) -> None:
         """Without a traceback for a client that stopped reading its answer, of which there may be any number."""
         if isinstance(sys.exc_info()[1], TimeoutError):
-            self.warning("a client was disconnected: it stopped reading its answer for %g seconds", SEND_SECONDS)
+            self.warning("a client was disconnected: it stopped reading its answer")
         else:
             super().exception(msg, *args, **kwargs)
 

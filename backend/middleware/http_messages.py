@@ -18,7 +18,6 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from backend.errors import DogsnapError, Internal, InvalidArgument, TooLarge, Unauthenticated
 from backend.logs import REQUEST_ID
 from backend.middleware import client_identity
-from backend.serving.feedback.request_ids import new_number
 from backend.serving.tensors.json_text import DEPTH_LIMIT, JsonLimits, check_values, is_deeper, reading
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.version_folders import MAX_INT64
@@ -49,8 +48,8 @@ def init_app(app: Flask, settings: Settings) -> None:
     """Give `app` request ids, the error body, gzip compression, and CORS if it is enabled."""
     app.request_class = MemoryRequest
     app.config[JSON_LIMITS] = JsonLimits(settings.max_json_depth, settings.max_json_values)
-    # With feedback, an id needs room for what is signed behind it.
-    app.before_request(partial(_take_request_id, new_number if settings.feedback else client_identity.new_id))
+    make_id = client_identity.new_number if settings.feedback else client_identity.new_id
+    app.before_request(partial(_take_request_id, make_id))
     app.teardown_request(_forget_request_id)
     app.before_request(_limit_sending)
     app.after_request(_send_in_pieces)  # what is registered first runs last

@@ -6,6 +6,7 @@ import orjson
 from flask import Blueprint, Response, g, request
 
 from backend.errors import InvalidArgument, NotFound, Unavailable
+from backend.middleware.client_identity import new_number
 from backend.middleware.content_check import ContentCheck
 from backend.middleware.disconnects import disconnect_callback
 from backend.middleware.http_messages import (
@@ -19,7 +20,6 @@ from backend.middleware.http_messages import (
 from backend.middleware.overload import PROTOCOLS
 from backend.protocols.fields import TEXT, TEXTS, WHOLE, Body
 from backend.serving.feedback.feedback import Feedback
-from backend.serving.feedback.request_ids import new_number
 from backend.serving.inference.predictor import Predictor
 from backend.serving.photos.base64_text import decode_base64
 from backend.serving.photos.photo import check

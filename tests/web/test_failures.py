@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import requests
+from real_model import built_models
 from server_process import held
 from waiting import wait_until
 
@@ -125,8 +126,8 @@ def test_a_photo_of_before_the_reload_is_told_as_gone(open_phone, tmp_path):
     assert "已经不在" in failure(phone)
 
 
-def test_a_server_out_of_time_is_told(open_phone, own_server, dog):
-    phone = open_phone(server=own_server("--deadline-ms", "1"))
+def test_a_server_out_of_time_is_told(open_phone, start_server, dog):
+    phone = open_phone(server=start_server(built_models(), "--deadline-ms", "1"))  # a tiny model may take less
     phone.choose(dog)
     assert "没来得及" in failure(phone)
 

@@ -62,11 +62,6 @@ class Facts:
         return cls(time, model, version, bool(flags & SPLIT), level, probability / 65_535, classes)
 
 
-def new_number() -> str:
-    """What a request id begins with."""
-    return secrets.token_hex(8)
-
-
 def model_digest(name: str) -> bytes:
     """Three bytes that stand for a model's name, which may be long."""
     return hashlib.blake2b(name.encode(), digest_size=3).digest()
