@@ -281,7 +281,7 @@ def test_boxes_that_two_outputs_could_be_are_asked_for(tmp_path) -> None:
     source = save(tmp_path / "m" / "1", boxes_twice, None, *SIZE, 3)
     with pytest.raises(MergeError, match=r"one output with boxes \(n, k, 4\), found .*; choose with --boxes"):
         merge(source, Options(decode="bytes", encode="detections"))
-    with pytest.raises(MergeError, match='--boxes names "large_boxes"; there is: '):
+    with pytest.raises(MergeError, match='--boxes names "large_boxes"; available: '):
         merge(source, Options(decode="bytes", encode="detections", boxes="large_boxes"))
     answer = run(merge(source, Options(decode="bytes", encode="detections", boxes="fine_boxes")), png(pixels(1)))
     assert set(answer) == {"detection_boxes", "detection_classes", "detection_scores", "rough_boxes"}

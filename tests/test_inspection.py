@@ -71,10 +71,10 @@ def test_the_flags_of_saved_model_cli_print_what_it_prints(foreign, flags) -> No
     [
         ([], "expected the folder of a version or of a model, as MODEL_DIR or by --dir"),
         (["--signature_def", "x", "--dir", "."], "--signature_def needs --tag_set"),
-        (["--tag_set", "gpu"], "has no graph with the tags gpu; there is: serve"),
+        (["--tag_set", "gpu"], "has no graph with the tags gpu; available: serve"),
         (
             ["--tag_set", "serve", "--signature_def", "x"],
-            "has no signature x; there is: __saved_model_init_op, classify_with_labels, classify_x",
+            "has no signature x; available: __saved_model_init_op, classify_with_labels, classify_x",
         ),
     ],
 )
@@ -95,7 +95,7 @@ def test_the_folder_of_a_model_means_its_largest_version_unless_one_is_named(mod
     ("arguments", "said"),
     [
         ((".",), "holds neither a saved_model.pb nor folders of versions"),
-        (("tiny", "--version", "9"), "has no version 9; there is: 1, 2"),
+        (("tiny", "--version", "9"), "has no version 9; available: 1, 2"),
         (("nowhere",), "holds neither a saved_model.pb nor folders of versions"),
     ],
 )

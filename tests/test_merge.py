@@ -19,7 +19,7 @@ from backend.cli import main
 from backend.export import merge as merging
 from backend.export.freezing import FreezingError
 from backend.export.inspection import InspectionError
-from backend.export.merge import MergeError, Options, find_place, merge
+from backend.export.merge import MergeError, Options, find_image_input, merge
 from backend.serving.photos.preprocessing import photos_to_images
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.description import Description
@@ -343,7 +343,7 @@ def test_several_signatures_without_a_default_are_refused_until_one_is_chosen(tm
     source = save(tmp_path / "m" / "1", light=light, dark=dark)
     with pytest.raises(MergeError, match=r'of signature "dark"; .*of signature "light"; choose one with --signature'):
         merge(source, Options())
-    with pytest.raises(MergeError, match='--signature names "bright"; there is: dark, light'):
+    with pytest.raises(MergeError, match='--signature names "bright"; available: dark, light'):
         merge(source, Options(signature="bright"))
     merged = Loaded(merge(source, Options(signature="dark")))
     assert set(merged.signatures) == {"serving_default", "image_bytes"}
@@ -658,6 +658,6 @@ def test_the_command_says_in_a_sentence_why_it_cannot_merge(tmp_path) -> None:
     assert done.output.startswith("Error: there are 2 image inputs to merge in front of")
 
 
-def test_a_place_is_found_from_the_signatures_alone() -> None:
-    place = find_place({"serving_default": {"image": images_spec(None, 3, 8, 9)}})
-    assert (place.layout.height, place.layout.width, place.layout.channels_first) == (8, 9, True)
+def test_the_image_input_is_found_from_the_signatures_alone() -> None:
+    found = find_image_input({"serving_default": {"image": images_spec(None, 3, 8, 9)}})
+    assert (found.layout.height, found.layout.width, found.layout.channels_first) == (8, 9, True)

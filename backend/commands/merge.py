@@ -121,7 +121,7 @@ def merge(
             **chosen,
         )
         if dry_run:
-            click.echo(f"would merge in front of {merging.find_place(input_specs(source), options)}")
+            click.echo(f"would merge in front of {merging.find_image_input(input_specs(source), options)}")
             return
         folder = merging.merge(source, options, click.echo)
     except NotFaster as error:

@@ -47,10 +47,10 @@ def show(
 
 def _nodes(folder: Path) -> str:
     from backend.export import inspection
-    from backend.export.merge import MergeError, find_place
+    from backend.export.merge import MergeError, find_image_input
 
     try:
-        place = f"Decoding would be merged in front of {find_place(inspection.input_specs(folder))}."
+        merging = f"Decoding would be merged in front of {find_image_input(inspection.input_specs(folder))}."
     except MergeError as error:
-        place = f"No decoding can be merged in as it is: {error}."
-    return f"{inspection.nodes_text(folder)}\n\n{place}"
+        merging = f"No decoding can be merged in as it is: {error}."
+    return f"{inspection.nodes_text(folder)}\n\n{merging}"

@@ -28,7 +28,7 @@ def version_folder(path: Path, version: int | None = None) -> Path:
     if not folders:
         raise InspectionError(f"{path} holds neither a saved_model.pb nor folders of versions (1, 2, ...)")
     if version is not None and version not in folders:
-        raise InspectionError(f"{path} has no version {version}; there is: {', '.join(map(str, sorted(folders)))}")
+        raise InspectionError(f"{path} has no version {version}; available: {', '.join(map(str, sorted(folders)))}")
     return folders[max(folders) if version is None else version]
 
 
@@ -73,14 +73,14 @@ def graph_text(folder: Path, tag_set: str, signature: str | None = None) -> str:
     graphs = {frozenset(graph.meta_info_def.tags): graph for graph in meta_graphs(folder)}
     graph = graphs.get(frozenset(tag_set.split(",")))
     if graph is None:
-        there = "; ".join(",".join(sorted(tags)) for tags in graphs)
-        raise InspectionError(f"{folder} has no graph with the tags {tag_set}; there is: {there}")
+        available = "; ".join(",".join(sorted(tags)) for tags in graphs)
+        raise InspectionError(f"{folder} has no graph with the tags {tag_set}; available: {available}")
     if signature is None:
         title = "The given SavedModel MetaGraphDef contains SignatureDefs with the following keys:"
         return "\n".join([title, *(f'SignatureDef key: "{name}"' for name in sorted(graph.signature_def))])
     if signature not in graph.signature_def:
-        there = ", ".join(sorted(graph.signature_def))
-        raise InspectionError(f"{folder} has no signature {signature}; there is: {there}")
+        available = ", ".join(sorted(graph.signature_def))
+        raise InspectionError(f"{folder} has no signature {signature}; available: {available}")
     return "\n".join(_signature_lines(graph.signature_def[signature], ""))
 
 

@@ -38,7 +38,7 @@ Function = tf.types.experimental.ConcreteFunction
 Tensors = dict[str, tf.Tensor]
 Specs = Mapping[str, tf.TensorSpec]
 # A signature: its input, the function from it to image bytes, and the function from the network's outputs to its outputs.
-Way = tuple[str, Callable[[tf.Tensor], tf.Tensor], Callable[[Tensors], Tensors]]
+SignatureParts = tuple[str, Callable[[tf.Tensor], tf.Tensor], Callable[[Tensors], Tensors]]
 
 IMAGE_TYPES = (tf.float32, tf.float16, tf.bfloat16, tf.float64, tf.uint8)
 PNG_CHANNELS = (1, 3, 4)
@@ -54,7 +54,7 @@ class MergeError(ValueError):
 
 @dataclass(frozen=True)
 class Options:
-    """What to merge. None leaves the choice to `find_place`, which refuses when there is more than one.
+    """What to merge. None leaves the choice to `find_image_input`, which refuses when there is more than one.
 
     `decode`: "base64" or "bytes". `encode`: "png" turns the image output into PNG files, "detections" gives boxes, classes and
     scores the names in detector_outputs.OPTIONS. `signature`, `input`, `output`, `boxes`, `classes`, `scores`: names in the
@@ -105,16 +105,16 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Place:
+class NetworkInput:
     """Where decoding is inserted: an image input of a signature of the source."""
 
     signature: str
-    input: str
+    name: str
     spec: tf.TensorSpec
     layout: Layout
 
     def __str__(self) -> str:
-        return f'input "{self.input}" ({_kind(self.spec)}) of signature "{self.signature}"'
+        return f'input "{self.name}" ({_kind(self.spec)}) of signature "{self.signature}"'
 
 
 def merge(source: Path, options: Options, report: Callable[[str], None] = lambda _: None) -> Path:
@@ -137,19 +137,21 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
     """
     if options.fast and options.batch:
         raise MergeError("--fast runs one image after the other; leave --batch away")
-    place = find_place(input_specs(source), options)
-    report(f"decoding {options.decode} in front of {place}")
+    network_input = find_image_input(input_specs(source), options)
+    report(f"decoding {options.decode} in front of {network_input}")
     description = {**read_description(source), **options.description}
     signatures, _keep_alive = load_signatures(source)
-    place = with_known_layout(place, signatures[place.signature], options, description, report)
-    wanted = image_input(place, options, description)
+    network_input = with_known_layout(network_input, signatures[network_input.signature], options, description, report)
+    wanted = image_input(network_input, options, description)
     if options.encode and not wanted.dtype.is_integer:
         report(f"images go in as numbers from {_ends(wanted)}{_origin_of_input(options, description)}")
-    richest = richest_signature(signatures, place, wanted)
+    richest = richest_signature(signatures, network_input, wanted)
     labels = [_label(each) for each in options.labels] or description.get("labels", [])
     names = [label["name"] for label in labels]
     passing = _second_pass(options, description, signatures[richest].structured_outputs)
-    merger = Merger(signatures[place.signature], signatures[richest], place, wanted, names, options, passing)
+    merger = Merger(
+        signatures[network_input.signature], signatures[richest], network_input, wanted, names, options, passing
+    )
     if options.encode == "png":
         merger.find_output_range(description, report)
     if merger.classes and (options.labels or "labels" in options.description):
@@ -239,40 +241,40 @@ def _ranges(description: Mapping) -> Ranges | None:
         ) from error
 
 
-def find_place(inputs: Mapping[str, Specs], options: Options | None = None) -> Place:
+def find_image_input(inputs: Mapping[str, Specs], options: Options | None = None) -> NetworkInput:
     """The one image input that decoding can be merged in front of.
 
     `inputs`: of each signature. Searches `options.signature`, else serving_default, else the only signature with an
     image input. Raises MergeError, with the candidates and the option that chooses, when there is none or more than one.
     """
     options = options or Options()
-    places = [place for name, specs in inputs.items() for place in _places(name, specs, options)]
+    found = [each for name, specs in inputs.items() for each in _image_inputs(name, specs, options)]
     if options.signature is not None:
         _check_choice("signature", options.signature, inputs)
-        places = [place for place in places if place.signature == options.signature]
-    elif any(place.signature == DEFAULT_SIGNATURE for place in places):
-        places = [place for place in places if place.signature == DEFAULT_SIGNATURE]
+        found = [each for each in found if each.signature == options.signature]
+    elif any(each.signature == DEFAULT_SIGNATURE for each in found):
+        found = [each for each in found if each.signature == DEFAULT_SIGNATURE]
     if options.input is not None:
-        places = [place for place in places if place.input == options.input]
-    if len(places) == 1:
-        return places[0]
-    if not places:
+        found = [each for each in found if each.name == options.input]
+    if len(found) == 1:
+        return found[0]
+    if not found:
         raise MergeError(_nothing_found(inputs, options))
-    option = "--signature" if len({place.signature for place in places}) > 1 else "--input"
-    listed = "; ".join(str(place) for place in places)
-    raise MergeError(f"there are {len(places)} image inputs to merge in front of: {listed}; choose one with {option}")
+    option = "--signature" if len({each.signature for each in found}) > 1 else "--input"
+    listed = "; ".join(str(each) for each in found)
+    raise MergeError(f"there are {len(found)} image inputs to merge in front of: {listed}; choose one with {option}")
 
 
-def _check_choice(option: str, chosen: str, there: Mapping | Sequence[str]) -> None:
-    if chosen not in there:
-        raise MergeError(f'--{option} names "{chosen}"; there is: {", ".join(there)}')
+def _check_choice(option: str, chosen: str, available: Mapping | Sequence[str]) -> None:
+    if chosen not in available:
+        raise MergeError(f'--{option} names "{chosen}"; available: {", ".join(available)}')
 
 
-def _places(name: str, specs: Specs, options: Options) -> list[Place]:
+def _image_inputs(name: str, specs: Specs, options: Options) -> list[NetworkInput]:
     found = {alias: layout_of(spec, named=alias == options.input) for alias, spec in specs.items()}
     if not any(found.values()):
         found = {alias: _open_layout(spec, options) for alias, spec in specs.items()}
-    return [Place(name, alias, specs[alias], layout) for alias, layout in found.items() if layout]
+    return [NetworkInput(name, alias, specs[alias], layout) for alias, layout in found.items() if layout]
 
 
 def _open_layout(spec: tf.TensorSpec, options: Options) -> Layout | None:
@@ -286,28 +288,32 @@ def _open_layout(spec: tf.TensorSpec, options: Options) -> Layout | None:
 
 
 def with_known_layout(
-    place: Place, signature: Function, options: Options, description: Mapping, report: Callable[[str], None]
-) -> Place:
-    """The place with its channels first or last, found by trying where nothing tells. Raises MergeError."""
-    if place.layout.channels_first is not None:
-        return place
+    network_input: NetworkInput,
+    signature: Function,
+    options: Options,
+    description: Mapping,
+    report: Callable[[str], None],
+) -> NetworkInput:
+    """The input with the position of its channels known, by a trial if nothing states it. Raises MergeError."""
+    if network_input.layout.channels_first is not None:
+        return network_input
     size = options.size or description.get("input_size")
     if size is None:
-        raise MergeError(f"{place} leaves the size of the image open; give it with --size HEIGHT WIDTH")
+        raise MergeError(f"{network_input} leaves the size of the image open; give it with --size HEIGHT WIDTH")
     shapes = {"nhwc": (1, *size, 3), "nchw": (1, 3, *size)}
-    fitting = [name for name, shape in shapes.items() if _takes(signature, place, shape)]
+    fitting = [name for name, shape in shapes.items() if _takes(signature, network_input, shape)]
     if len(fitting) != 1:
         raise MergeError(
-            f"{place} does not say where the channels are, and the network takes {' and '.join(fitting) or 'neither'} of "
+            f"{network_input} does not say where the channels are, and the network takes {' and '.join(fitting) or 'neither'} of "
             "nhwc and nchw in a trial; give it with --layout"
         )
     report(f"channels {'first' if fitting == ['nchw'] else 'last'}: in a trial the network takes {fitting[0]} alone")
-    return replace(place, layout=replace(place.layout, channels_first=fitting == ["nchw"]))
+    return replace(network_input, layout=replace(network_input.layout, channels_first=fitting == ["nchw"]))
 
 
-def _takes(signature: Function, place: Place, shape: Sequence[int]) -> bool:
+def _takes(signature: Function, network_input: NetworkInput, shape: Sequence[int]) -> bool:
     try:
-        signature(**{place.input: tf.zeros(shape, place.spec.dtype)})
+        signature(**{network_input.name: tf.zeros(shape, network_input.spec.dtype)})
     except (tf.errors.OpError, TypeError, ValueError):
         return False
     return True
@@ -356,22 +362,24 @@ def layout_of(spec: tf.TensorSpec, channels: Sequence[int] = layers.CHANNELS, na
     return Layout(batch, image[1], image[2], image[0], True) if image[0] in channels else None
 
 
-def image_input(place: Place, options: Options, description: Mapping) -> layers.ImageInput:
+def image_input(network_input: NetworkInput, options: Options, description: Mapping) -> layers.ImageInput:
     """The image input that the decoding layers produce. Raises MergeError if the size is unknown."""
-    fixed = (place.layout.height, place.layout.width)
+    fixed = (network_input.layout.height, network_input.layout.width)
     size = fixed if None not in fixed else options.size or description.get("input_size")
     if size is None and not (options.encode and not options.batch):
-        raise MergeError(f"{place} leaves the size of the image open; give it with --size HEIGHT WIDTH")
+        raise MergeError(f"{network_input} leaves the size of the image open; give it with --size HEIGHT WIDTH")
     if options.fast and options.size:
         size = options.size
     if options.size and tuple(options.size) != tuple(size):
-        raise MergeError(f"--size is {options.size[0]} {options.size[1]}; {place} takes {size[0]} {size[1]} alone")
+        raise MergeError(
+            f"--size is {options.size[0]} {options.size[1]}; {network_input} takes {size[0]} {size[1]} alone"
+        )
     mean, deviation = _scale(options, description)
     return layers.ImageInput(
         size=tuple(size) if size else None,
-        channels=place.layout.channels,
-        channels_first=place.layout.channels_first,
-        dtype=place.spec.dtype,
+        channels=network_input.layout.channels,
+        channels_first=network_input.layout.channels_first,
+        dtype=network_input.spec.dtype,
         mean=mean,
         deviation=deviation,
     )
@@ -412,22 +420,24 @@ def _origin_of_input(options: Options, description: Mapping) -> str:
     return ", as the source says" if "input_range" in description else "; --input-range LOW HIGH says otherwise"
 
 
-def richest_signature(signatures: Mapping[str, Function], place: Place, wanted: layers.ImageInput) -> str:
+def richest_signature(
+    signatures: Mapping[str, Function], network_input: NetworkInput, wanted: layers.ImageInput
+) -> str:
     """The signature with the most outputs, among those with the same input and at least the outputs of the chosen one.
 
     One network then serves both. That they compute the same is tested with a random image.
     """
-    main = signatures[place.signature]
-    wider = [name for name in signatures if name != place.signature and _contains(signatures[name], main)]
+    main = signatures[network_input.signature]
+    wider = [name for name in signatures if name != network_input.signature and _contains(signatures[name], main)]
     if not wider or len(_inputs(main)) != 1:
-        return place.signature
+        return network_input.signature
     best = max(wider, key=lambda name: len(signatures[name].structured_outputs))
-    own = (place.layout.height, place.layout.width)
+    own = (network_input.layout.height, network_input.layout.width)
     image = _noise_images(1, wanted if None in own else replace(wanted, size=own))
-    fed = {place.input: image[0] if place.layout.batch == "none" else image}
+    fed = {network_input.name: image[0] if network_input.layout.batch == "none" else image}
     one, other = main(**fed), signatures[best](**fed)
     same = all(np.allclose(value, other[name], atol=1e-5) for name, value in one.items() if value.dtype != tf.string)
-    return best if same else place.signature
+    return best if same else network_input.signature
 
 
 def _noise_images(count: int, wanted: layers.ImageInput) -> tf.Tensor:
@@ -450,18 +460,18 @@ class Merger:
         self,
         main: Function,
         richest: Function,
-        place: Place,
+        network_input: NetworkInput,
         wanted: layers.ImageInput,
         names: Sequence[str],
         options: Options,
         second_pass: SecondPass | None = None,
     ):
         self.second_pass = second_pass
-        self.place, self.wanted, self.options = place, wanted, options
+        self.network_input, self.wanted, self.options = network_input, wanted, options
         self.names = list(names)
         self.outputs = richest.structured_outputs
         self.main_outputs = list(main.structured_outputs)
-        self.further_inputs = {name: spec for name, spec in _inputs(richest).items() if name != place.input}
+        self.further_inputs = {name: spec for name, spec in _inputs(richest).items() if name != network_input.name}
         self.classes = None if options.encode == "detections" else self._class_output()
         self.image_output = self._image_output() if options.encode == "png" else None
         self.renamed = self._renamed()
@@ -472,27 +482,27 @@ class Merger:
 
     def signatures(self, richest: str) -> dict[str, Function]:
         """Every signature of the merged version by name; see `merge`."""
-        return {name: self._signature(*way) for name, way in self._ways(richest).items()}
+        return {name: self._signature(*each) for name, each in self._signature_parts(richest).items()}
 
-    def _ways(self, richest: str) -> dict[str, Way]:
-        ways = {}
+    def _signature_parts(self, richest: str) -> dict[str, SignatureParts]:
+        parts = {}
         if self.options.decode == "bytes":
             text = raw = "input_bytes"
             decode = tf.identity
         else:
-            text = self.place.input.removesuffix(
+            text = self.network_input.name.removesuffix(
                 "_bytes"
             )  # by convention an input with this suffix takes bytes, not text
             raw, decode = f"{text}_bytes", decode_base64
-            ways[raw] = (raw, tf.identity, self._main)
-        ways[DEFAULT_SIGNATURE] = (text, decode, self._main)
-        if richest != self.place.signature:
-            ways[richest] = (raw, tf.identity, self._all)
+            parts[raw] = (raw, tf.identity, self._main)
+        parts[DEFAULT_SIGNATURE] = (text, decode, self._main)
+        if richest != self.network_input.signature:
+            parts[richest] = (raw, tf.identity, self._all)
         if self.names and self.classes:
-            ways["labels"] = (text, decode, self._named)
+            parts["labels"] = (text, decode, self._named)
             if self.classes != PREDICTION:
-                ways.setdefault("scores", (raw, tf.identity, self._prediction))
-        return ways
+                parts.setdefault("scores", (raw, tf.identity, self._prediction))
+        return parts
 
     def acceleration(self, richest: str, source: Path) -> Acceleration | None:
         """The network and the steps before and after it, for a faster runtime; None if they cannot be separated."""
@@ -500,12 +510,12 @@ class Merger:
             if self.options.fast:
                 raise MergeError("--fast needs a network that takes float32 images of one size and nothing else")
             return None
-        ways = self._ways(richest)
-        before = {alias: self._before(alias, decode) for alias, decode, _ in ways.values()}
-        again = {alias: self._again(alias, decode) for alias, decode, _ in ways.values()} if self.second_pass else {}
+        parts = self._signature_parts(richest)
+        before = {alias: self._before(alias, decode) for alias, decode, _ in parts.values()}
+        again = {alias: self._again(alias, decode) for alias, decode, _ in parts.values()} if self.second_pass else {}
         steps = {
             name: replace(self._steps(alias, before[alias], answer), again=again.get(alias))
-            for name, (alias, _, answer) in ways.items()
+            for name, (alias, _, answer) in parts.items()
         }
         return Acceleration(
             self.graph,
@@ -523,7 +533,7 @@ class Merger:
 
         def again(**inputs: tf.Tensor) -> Tensors:
             images, rows = self._second_images(decode(inputs[alias]), inputs["box"])
-            return {self.place.input: images, ROWS: rows}
+            return {self.network_input.name: images, ROWS: rows}
 
         specs = {alias: tf.TensorSpec((None,), tf.string, alias), "box": tf.TensorSpec((None, 4), tf.float32, "box")}
         return tf.function(again, autograph=False).get_concrete_function(**specs)
@@ -570,7 +580,10 @@ class Merger:
         return sized
 
     def _keeps_size(self) -> bool:
-        return not self.options.fast or self.wanted.size == (self.place.layout.height, self.place.layout.width)
+        return not self.options.fast or self.wanted.size == (
+            self.network_input.layout.height,
+            self.network_input.layout.width,
+        )
 
     def _steps(self, alias: str, before: Function, answer: Callable[[Tensors], Tensors]) -> Steps:
         def after(**answers: tf.Tensor) -> Tensors:
@@ -583,7 +596,7 @@ class Merger:
 
     def _before(self, alias: str, decode: Callable) -> Function:
         def before(**inputs: tf.Tensor) -> Tensors:
-            return {self.place.input: layers.images_from_bytes(decode(inputs[alias]), self.wanted)}
+            return {self.network_input.name: layers.images_from_bytes(decode(inputs[alias]), self.wanted)}
 
         contents = {alias: tf.TensorSpec((None,), tf.string, alias)}
         return tf.function(before, autograph=False).get_concrete_function(**contents)
@@ -604,13 +617,13 @@ class Merger:
         }
 
     def _network(self) -> Callable[..., Tensors]:
-        order = sorted([self.place.input, *self.further_inputs])
+        order = sorted([self.network_input.name, *self.further_inputs])
 
         def run(images: tf.Tensor, **further: tf.Tensor) -> Tensors:
-            fed = {self.place.input: images, **further}
+            fed = {self.network_input.name: images, **further}
             return self.frozen(*[fed[name] for name in order])
 
-        if self.place.layout.batch != "many":
+        if self.network_input.layout.batch != "many":
             return self._each(run)
         if self.options.batch:
             if self.further_inputs:
@@ -621,7 +634,7 @@ class Merger:
         return run
 
     def _each(self, run: Callable[..., Tensors]) -> Callable[..., Tensors]:
-        batch_of_one = self.place.layout.batch == "one"
+        batch_of_one = self.network_input.layout.batch == "one"
 
         def every(images: tf.Tensor, **further: tf.Tensor) -> Tensors:
             return layers.one_by_one(lambda image: run(image, **further), self.outputs, batch_of_one)(images)
@@ -729,7 +742,7 @@ class Merger:
         return {self._detection(name, output): name for name, output in chosen.items()}
 
     def _detection(self, name: str, chosen: str | None) -> str:
-        option, single = detector_outputs.OPTIONS[name], self.place.layout.batch == "none"
+        option, single = detector_outputs.OPTIONS[name], self.network_input.layout.batch == "none"
         if chosen is not None:
             _check_choice(option, chosen, self.main_outputs)
             return chosen
@@ -750,7 +763,7 @@ class Merger:
         return self._only(fitting, f"numbers per class ({len(self.names) or 'any'} classes)")
 
     def _holds_classes(self, spec: tf.TensorSpec) -> bool:
-        rank = 1 if self.place.layout.batch == "none" else 2
+        rank = 1 if self.network_input.layout.batch == "none" else 2
         if not spec.dtype.is_floating or spec.shape.rank != rank:
             return False
         return spec.shape[-1] == len(self.names) if self.names else spec.shape[-1] != 1
@@ -766,6 +779,6 @@ class Merger:
             return self.options.output
         if len(fitting) == 1:
             return fitting[0]
-        there = "; ".join(f'"{name}" ({_kind(self.outputs[name])})' for name in self.main_outputs)
+        listed = "; ".join(f'"{name}" ({_kind(self.outputs[name])})' for name in self.main_outputs)
         found = "none" if not fitting else ", ".join(fitting)
-        raise MergeError(f"expected one output with {what}, found {found} among: {there}; choose with --{option}")
+        raise MergeError(f"expected one output with {what}, found {found} among: {listed}; choose with --{option}")

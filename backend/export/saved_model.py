@@ -70,7 +70,7 @@ def read_stored(name: str, artefacts: Path) -> Stored:
     if architecture is None:
         raise ExportError(
             f"{artefacts / 'recipe.json'} asks for the architecture {recipe.get('architecture', name)!r}; "
-            f"there is: {', '.join(ARCHITECTURES)}"
+            f"available: {', '.join(ARCHITECTURES)}"
         )
     size = tuple(recipe["size"])
     model = architecture(len(labels), size)
