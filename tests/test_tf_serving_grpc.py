@@ -667,6 +667,15 @@ def test_a_new_configuration_replaces_the_old_one(reloading, configured, halves)
     assert values(configured.predict("other", x=[2.0]).outputs) == {"y": [5.0]}
 
 
+@pytest.mark.parametrize(("policy", "served"), [("latest", {"2"}), ("all", {"1", "2"})])
+def test_a_new_configuration_without_a_policy_has_that_of_the_server(start_server, halves, policy, served):
+    server = start_server(halves, "--version-policy", policy)
+    with connected(server.grpc_port) as client:
+        client.models.HandleReloadConfigRequest(reload_request(("half", halves / "half")), SECONDS)
+    states = requests.get(f"{server.url}/v1/models/half", timeout=SECONDS).json()["model_version_status"]
+    assert {each["version"] for each in states if each["state"] == "AVAILABLE"} == served
+
+
 def test_a_new_configuration_is_in_the_log_with_who_from_and_to_and_is_undone_by_one_command(
     reloading, configured, halves
 ):

@@ -47,6 +47,7 @@ from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors.examples import ClassifyResult, RegressResult
 from backend.serving.tensors.signatures import UnknownSignature
 from backend.serving.tensors.tensor_protos import to_arrays
+from backend.serving.versions.model_configs import with_default_policy
 from backend.settings import MEBIBYTE, Settings
 from backend.tracing import Tracing
 
@@ -291,7 +292,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         """
         address, headers = peer_address(context.peer()), headers_of(context.invocation_metadata())
         check_access(self.settings, address, headers)
-        configs = translate.configs_of(request.config)
+        configs = with_default_policy(translate.configs_of(request.config), self.settings)
         self.board.configure(configs, checked_who(headers.get("By", ""), address))
         self.predictor.repository.wait_until_served(configs, context.time_remaining(), context.is_active)
         response = model_management_pb2.ReloadConfigResponse()

@@ -24,14 +24,13 @@ def model_source(settings: Settings) -> Callable[[], list[ModelConfig]]:
         read = partial(_one_model, Path(settings.model_base_path), settings.model_name)
     else:
         read = ModelFolders(settings.models)
-    return partial(_latest_only, read) if settings.version_policy == "latest" else read
+    return lambda: with_default_policy(read(), settings)
 
 
-def _latest_only(read: Callable[[], list[ModelConfig]]) -> list[ModelConfig]:
-    """The models, with the policy `latest` where there is none, as TensorFlow Serving has it."""
-    configs = read()
+def with_default_policy(configs: list[ModelConfig], settings: Settings) -> list[ModelConfig]:
+    """The models, with the policy of `--version-policy` where there is none; changes them."""
     for config in configs:
-        if config.model_version_policy.WhichOneof("policy_choice") is None:
+        if settings.version_policy == "latest" and config.model_version_policy.WhichOneof("policy_choice") is None:
             config.model_version_policy.latest.num_versions = 1
     return configs
 
