@@ -1,4 +1,4 @@
-"""A client for JSON over HTTP whose failures are sentences for whoever called the command."""
+"""A client for JSON over HTTP whose errors are sentences for the user of a command."""
 
 from typing import Any
 

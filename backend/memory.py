@@ -23,8 +23,7 @@ def give_back_large() -> None:
 
     By default glibc raises its mmap threshold with the first large block that is freed: a gateway then used 3.5 times the size
     of the photos in flight and kept it afterwards; with a fixed threshold it is twice, and nothing afterwards. In a process
-    that
-    runs networks, intermediate results would be mapped and cleared for each photo.
+    that runs networks, intermediate results would be mapped and cleared for each photo.
     """
     _mallopt(M_MMAP_THRESHOLD, LARGE)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from backend.errors import DogsnapError
 from backend.middleware.client_identity import new_number
 from backend.serving.feedback.claims import LEVELS, Claim, is_right
-from backend.serving.feedback.request_ids import Facts, Signer, model_digest, secret_beside
+from backend.serving.feedback.request_ids import Facts, Signer, model_digest, read_or_create_secret
 
 HUSKY = Claim(2, "breed", ("husky",), 0.9)
 SPITZ = Claim(2, "group", ("husky", "malamute"), 0.9)
@@ -85,10 +85,10 @@ def test_any_text_that_was_not_signed_is_refused(text):
 
 
 def test_an_empty_secret_is_refused_and_two_processes_make_one(tmp_path):
-    first = secret_beside(tmp_path / "secret")
-    assert secret_beside(tmp_path / "secret") == first
+    first = read_or_create_secret(tmp_path / "secret")
+    assert read_or_create_secret(tmp_path / "secret") == first
     assert len(first) == 64
     (tmp_path / "empty").touch()
     with pytest.raises(DogsnapError, match="holds no secret"):
-        secret_beside(tmp_path / "empty")
+        read_or_create_secret(tmp_path / "empty")
     assert {file.name for file in tmp_path.iterdir()} == {"secret", "empty"}

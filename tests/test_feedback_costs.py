@@ -63,7 +63,7 @@ def test_an_answer_takes_at_most_a_tenth_of_a_millisecond_more(feedback):
     for each in answers:
         started = time.perf_counter()
         number = new_number()
-        feedback.shadowed(number)
+        feedback.on_shadow(number)
         feedback.signed(number, each, spec)
         metrics.answered(DOGS, "breed")
         shares.count(DOGS, "breed")

@@ -102,7 +102,7 @@ def test_a_verdict_that_was_found_stays_whatever_comes_after():
 
 @pytest.mark.parametrize(("outcomes", "more"), [([], 75), ([(True, None)] * 20, 55), ([(True, None)] * 300, 300)])
 def test_where_one_side_has_no_answer_yet_nothing_is_found(outcomes, more):
-    assert intervals.missing(outcomes) == more
+    assert intervals.answers_needed(outcomes) == more
     found = intervals.find(outcomes)
     assert found is None or found.better is None
 
@@ -113,6 +113,6 @@ def test_what_is_missing_is_enough_when_the_difference_stays():
     random.shuffle(outcomes)
     outcomes = [tuple(None if each is None else bool(each) for each in pair) for pair in outcomes]
     assert intervals.find(outcomes).better is None
-    more = intervals.missing(outcomes)
-    assert 300 + more in intervals.LOOKS
+    more = intervals.answers_needed(outcomes)
+    assert 300 + more in intervals.INTERIM_ANALYSES
     assert intervals.find((outcomes * (1 + more // 300))[: 300 + more]).better == 1

@@ -152,11 +152,11 @@ def queue_full(server, both_busy):
 
 def counted_as_full(server) -> list[float]:
     """Requests turned away: as refused, as requests by their outcome, and among the times of requests."""
-    nobody = 'door="rest",model="",{}version=""'
+    no_model = 'door="rest",model="",{}version=""'
     return [
         sample(server, "dogsnap_refused_requests_total", 'door="rest",reason="full"'),
-        sample(server, "dogsnap_requests_total", nobody.format('outcome="UNAVAILABLE",')),
-        sample(server, "dogsnap_request_seconds_count", nobody.format("")),
+        sample(server, "dogsnap_requests_total", no_model.format('outcome="UNAVAILABLE",')),
+        sample(server, "dogsnap_request_seconds_count", no_model.format("")),
     ]
 
 

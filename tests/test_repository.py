@@ -32,8 +32,8 @@ def made(tmp_path_factory) -> Path:
     return tiny_models.half_plus(2, tmp_path_factory.mktemp("made") / "version")
 
 
-class Shelf:
-    """A folder with one model, `half`, and a repository that looks at it."""
+class WatchedModels:
+    """A folder with one model, `half`, and a repository that watches it."""
 
     def __init__(self, made: Path, models: Path, **options):
         self.made, self.models = made, models
@@ -47,7 +47,7 @@ class Shelf:
     def remove(self, name: str | int) -> None:
         shutil.rmtree(self.models / "half" / str(name))
 
-    def look(self, *, trust: bool = True) -> None:
+    def scan(self, *, trust: bool = True) -> None:
         self.repository.scan(skip_settling=trust)
 
     def answers(self, version: int | None = None, label: str | None = None) -> int:
@@ -59,8 +59,8 @@ class Shelf:
 
 
 @pytest.fixture
-def shelf(made, tmp_path) -> Shelf:
-    return Shelf(made, tmp_path / "models", retry_seconds=1e9)
+def watched(made, tmp_path) -> WatchedModels:
+    return WatchedModels(made, tmp_path / "models", retry_seconds=1e9)
 
 
 def configured(made: Path, folder: Path, text: str) -> tuple[Repository, Path]:
@@ -78,34 +78,34 @@ def ask(repository: Repository, version: int | None = None, label: str | None = 
 # -- which version answers ---------------------------------------------------------------------------------------------
 
 
-def test_the_largest_number_is_the_latest(shelf):
-    shelf.put(2, 9, 10)
-    shelf.look()
-    assert shelf.answers() == 10
-    assert [shelf.answers(number) for number in (2, 9, 10)] == [2, 9, 10]
-    assert list(shelf.states()) == [10, 9, 2]
+def test_the_largest_number_is_the_latest(watched):
+    watched.put(2, 9, 10)
+    watched.scan()
+    assert watched.answers() == 10
+    assert [watched.answers(number) for number in (2, 9, 10)] == [2, 9, 10]
+    assert list(watched.states()) == [10, 9, 2]
 
 
-def test_leading_zeros_count_for_nothing_and_other_names_are_no_versions(shelf):
-    shelf.put("007", "tmp", "8.partial", ".9", "-1")
-    shelf.look()
-    assert list(shelf.states()) == [7]
-    assert shelf.answers() == shelf.answers(7) == 7
+def test_leading_zeros_count_for_nothing_and_other_names_are_no_versions(watched):
+    watched.put("007", "tmp", "8.partial", ".9", "-1")
+    watched.scan()
+    assert list(watched.states()) == [7]
+    assert watched.answers() == watched.answers(7) == 7
 
 
-def test_a_model_or_version_that_is_not_there_is_not_found_naming_what_is(shelf):
-    shelf.put(1)
-    shelf.look()
+def test_a_model_or_version_that_is_not_there_is_not_found_naming_what_is(watched):
+    watched.put(1)
+    watched.scan()
     with pytest.raises(NotFound, match=r"Servable not found for request: Specific\(half, 4\); available versions: 1"):
-        shelf.answers(4)
+        watched.answers(4)
     with pytest.raises(NotFound, match=r"Servable not found for request: Latest\(whole\); models served here: half"):
-        shelf.repository._hold(ModelSpec("whole"))
+        watched.repository._hold(ModelSpec("whole"))
 
 
-def test_before_the_first_look_a_model_is_unavailable_and_not_unknown(shelf):
+def test_before_the_first_look_a_model_is_unavailable_and_not_unknown(watched):
     with pytest.raises(Unavailable, match="still starting"):
-        shelf.answers()
-    assert shelf.repository.not_ready() == "the models are still loading"
+        watched.answers()
+    assert watched.repository.not_ready() == "the models are still loading"
 
 
 def test_a_request_without_a_model_is_refused():
@@ -116,52 +116,52 @@ def test_a_request_without_a_model_is_refused():
 # -- coming and going --------------------------------------------------------------------------------------------------
 
 
-def test_a_new_version_is_loaded_beside_the_old_one_and_then_answers(shelf):
-    shelf.put(1)
-    shelf.look()
-    shelf.put(2)
-    assert shelf.answers() == 1
-    shelf.look()
-    assert (shelf.answers(), shelf.answers(1)) == (2, 1)
+def test_a_new_version_is_loaded_beside_the_old_one_and_then_answers(watched):
+    watched.put(1)
+    watched.scan()
+    watched.put(2)
+    assert watched.answers() == 1
+    watched.scan()
+    assert (watched.answers(), watched.answers(1)) == (2, 1)
 
 
-def test_a_removed_version_is_unloaded_and_the_one_before_answers(shelf):
-    shelf.put(1, 2)
-    shelf.look()
-    shelf.remove(2)
-    shelf.look()
-    assert shelf.answers() == 1
+def test_a_removed_version_is_unloaded_and_the_one_before_answers(watched):
+    watched.put(1, 2)
+    watched.scan()
+    watched.remove(2)
+    watched.scan()
+    assert watched.answers() == 1
     with pytest.raises(NotFound):
-        shelf.answers(2)
-    shelf.look()
-    assert shelf.states() == {1: State.AVAILABLE}
+        watched.answers(2)
+    watched.scan()
+    assert watched.states() == {1: State.AVAILABLE}
 
 
-def test_a_removed_version_is_unloaded_only_after_its_last_request(shelf):
-    shelf.put(1, 2)
-    shelf.look()
-    with shelf.repository.acquire(ModelSpec("half", 2)) as servable:
-        shelf.remove(2)
-        shelf.look()
-        assert shelf.states()[2] == State.UNLOADING
+def test_a_removed_version_is_unloaded_only_after_its_last_request(watched):
+    watched.put(1, 2)
+    watched.scan()
+    with watched.repository.acquire(ModelSpec("half", 2)) as servable:
+        watched.remove(2)
+        watched.scan()
+        assert watched.states()[2] == State.UNLOADING
         with pytest.raises(NotFound):
-            shelf.answers(2)
+            watched.answers(2)
         signature = servable.signature()
         assert servable.run(signature, {"x": [2.0]})["y"].tolist() == [3.0]
-    shelf.look()
-    assert 2 not in shelf.states()
+    watched.scan()
+    assert 2 not in watched.states()
 
 
-def test_the_last_request_of_a_version_has_it_unloaded_without_waiting_for_the_next_look(shelf):
-    shelf.put(1, 2)
-    shelf.repository.start(poll_seconds=30)
-    wait_until(lambda: not shelf.repository.not_ready())
-    with shelf.repository.acquire(ModelSpec("half", 2)):
-        shelf.remove(2)
-        shelf.repository.scan_soon()
-        wait_until(lambda: shelf.states()[2] == State.UNLOADING)
-    wait_until(lambda: 2 not in shelf.states())
-    shelf.repository.close()
+def test_the_last_request_of_a_version_has_it_unloaded_without_waiting_for_the_next_look(watched):
+    watched.put(1, 2)
+    watched.repository.start(poll_seconds=30)
+    wait_until(lambda: not watched.repository.not_ready())
+    with watched.repository.acquire(ModelSpec("half", 2)):
+        watched.remove(2)
+        watched.repository.scan_soon()
+        wait_until(lambda: watched.states()[2] == State.UNLOADING)
+    wait_until(lambda: 2 not in watched.states())
+    watched.repository.close()
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
@@ -182,62 +182,62 @@ def test_without_polling_a_version_is_loaded_when_somebody_asks_for_it(made, tmp
     repository.close()
 
 
-def test_a_version_put_back_is_loaded_again(shelf):
-    shelf.put(1, 2)
-    shelf.look()
-    shelf.remove(2)
-    shelf.look()
-    shelf.put(2)
-    shelf.look()
-    assert shelf.answers() == 2
+def test_a_version_put_back_is_loaded_again(watched):
+    watched.put(1, 2)
+    watched.scan()
+    watched.remove(2)
+    watched.scan()
+    watched.put(2)
+    watched.scan()
+    assert watched.answers() == 2
 
 
-def test_a_model_folder_that_appears_or_goes_is_followed(shelf):
-    shelf.put(1)
-    shelf.look()
-    shutil.copytree(shelf.models / "half", shelf.models / "other")
-    shelf.look()
-    assert shelf.repository.models() == ["half", "other"]
-    shutil.rmtree(shelf.models / "other")
-    shelf.look()
-    assert shelf.repository.models() == ["half"]
+def test_a_model_folder_that_appears_or_goes_is_followed(watched):
+    watched.put(1)
+    watched.scan()
+    shutil.copytree(watched.models / "half", watched.models / "other")
+    watched.scan()
+    assert watched.repository.models() == ["half", "other"]
+    shutil.rmtree(watched.models / "other")
+    watched.scan()
+    assert watched.repository.models() == ["half"]
     with pytest.raises(NotFound):
-        shelf.repository._hold(ModelSpec("other"))
+        watched.repository._hold(ModelSpec("other"))
 
 
 # -- folders that are not right ----------------------------------------------------------------------------------------
 
 
-def test_a_half_copied_version_is_not_picked_up(shelf):
-    shelf.put(1)
-    shelf.look()
-    target = shelf.models / "half" / "2"
+def test_a_half_copied_version_is_not_picked_up(watched):
+    watched.put(1)
+    watched.scan()
+    target = watched.models / "half" / "2"
     (target / "variables").mkdir(parents=True)
-    shutil.copy(shelf.made / "saved_model.pb", target)
-    shutil.copy(shelf.made / "variables" / "variables.index", target / "variables")
+    shutil.copy(watched.made / "saved_model.pb", target)
+    shutil.copy(watched.made / "variables" / "variables.index", target / "variables")
     for _ in range(3):
-        shelf.look(trust=False)
-        assert shelf.answers() == 1
-        assert shelf.states()[2] == State.START
-    shutil.copy(shelf.made / "variables" / "variables.data-00000-of-00001", target / "variables")
-    shelf.look(trust=False)
-    assert shelf.answers() == 1
-    shelf.look(trust=False)
-    assert shelf.answers() == 2
+        watched.scan(trust=False)
+        assert watched.answers() == 1
+        assert watched.states()[2] == State.START
+    shutil.copy(watched.made / "variables" / "variables.data-00000-of-00001", target / "variables")
+    watched.scan(trust=False)
+    assert watched.answers() == 1
+    watched.scan(trust=False)
+    assert watched.answers() == 2
 
 
-def test_a_version_that_still_changes_waits_until_it_is_the_same_twice(shelf):
-    shelf.put(1)
-    shelf.look()
-    shelf.put(2)
-    extra = shelf.models / "half" / "2" / "assets.extra"
+def test_a_version_that_still_changes_waits_until_it_is_the_same_twice(watched):
+    watched.put(1)
+    watched.scan()
+    watched.put(2)
+    extra = watched.models / "half" / "2" / "assets.extra"
     extra.mkdir()
     for number in range(3):
         (extra / f"{number}.json").write_text("{}", encoding="utf-8")
-        shelf.look(trust=False)
-        assert shelf.answers() == 1
-    shelf.look(trust=False)
-    assert shelf.answers() == 2
+        watched.scan(trust=False)
+        assert watched.answers() == 1
+    watched.scan(trust=False)
+    assert watched.answers() == 2
 
 
 def test_completeness_asks_for_every_shard(tmp_path):
@@ -256,45 +256,45 @@ def test_a_graph_without_variables_is_complete(tmp_path):
     assert is_complete(tmp_path)
 
 
-def test_a_damaged_version_is_reported_and_the_old_one_answers_until_it_is_mended(shelf):
-    shelf.put(1, 2)
-    graph = shelf.models / "half" / "2" / "saved_model.pb"
+def test_a_damaged_version_is_reported_and_the_old_one_answers_until_it_is_mended(watched):
+    watched.put(1, 2)
+    graph = watched.models / "half" / "2" / "saved_model.pb"
     graph.write_bytes(b"no graph")
-    shelf.look()
-    assert shelf.answers() == 1
-    (status, _) = shelf.repository.status(ModelSpec("half"))
+    watched.scan()
+    assert watched.answers() == 1
+    (status, _) = watched.repository.status(ModelSpec("half"))
     assert (status.version, status.state) == (2, State.END)
     assert status.error
     with pytest.raises(NotFound, match="it failed to load"):
-        shelf.answers(2)
-    assert shelf.repository.not_ready() == ""
-    shutil.copy(shelf.made / "saved_model.pb", graph)
-    shelf.look()
-    assert shelf.answers() == 2
+        watched.answers(2)
+    assert watched.repository.not_ready() == ""
+    shutil.copy(watched.made / "saved_model.pb", graph)
+    watched.scan()
+    assert watched.answers() == 2
 
 
 def test_a_version_that_failed_is_tried_again_after_a_while_but_not_at_every_look(made, tmp_path, caplog, monkeypatch):
-    shelf = Shelf(made, tmp_path / "models", retry_seconds=60)
+    watched = WatchedModels(made, tmp_path / "models", retry_seconds=60)
     later, now = 0.0, time.monotonic
     monkeypatch.setattr(time, "monotonic", lambda: now() + later)
-    shelf.put(1, 2)
-    (shelf.models / "half" / "2" / "saved_model.pb").write_bytes(b"no graph")
+    watched.put(1, 2)
+    (watched.models / "half" / "2" / "saved_model.pb").write_bytes(b"no graph")
     with caplog.at_level(logging.ERROR, logger="dogsnap.repository"):
         for _ in range(3):
-            shelf.look()
+            watched.scan()
         assert caplog.text.count("half version 2 failed to load") == 1
         later = 60.0
-        shelf.look()
+        watched.scan()
         assert caplog.text.count("half version 2 failed to load") == 2
 
 
-def test_a_model_of_which_nothing_loads_is_not_ready(shelf):
-    shelf.put(1)
-    (shelf.models / "half" / "1" / "saved_model.pb").write_bytes(b"no graph")
-    shelf.look()
-    assert shelf.repository.not_ready() == "no version available of: half"
+def test_a_model_of_which_nothing_loads_is_not_ready(watched):
+    watched.put(1)
+    (watched.models / "half" / "1" / "saved_model.pb").write_bytes(b"no graph")
+    watched.scan()
+    assert watched.repository.not_ready() == "no version available of: half"
     with pytest.raises(NotFound, match="none of its versions is available"):
-        shelf.answers()
+        watched.answers()
 
 
 def test_trouble_with_the_folders_is_told_once_and_what_is_loaded_goes_on(made, tmp_path, caplog):
@@ -322,12 +322,12 @@ def write_records(version: Path, count: int = 1, alias: str = "x") -> None:
             writer.write(record.SerializeToString())
 
 
-def test_the_warm_up_records_run_before_a_version_answers(shelf, caplog):
-    shelf.put(1)
-    write_records(shelf.models / "half" / "1", count=3)
+def test_the_warm_up_records_run_before_a_version_answers(watched, caplog):
+    watched.put(1)
+    write_records(watched.models / "half" / "1", count=3)
     with caplog.at_level(logging.INFO, logger="dogsnap.repository"):
-        shelf.look()
-    assert shelf.answers() == 1
+        watched.scan()
+    assert watched.answers() == 1
     assert "(3 warm-up records)" in caplog.text
 
 
@@ -335,12 +335,12 @@ def test_the_warm_up_records_run_before_a_version_answers(shelf, caplog):
     ("records", "reason"),
     [({"alias": "z"}, "z"), ({"count": 1001}, "Number of warmup records exceeds the maximum (1000)")],
 )
-def test_a_warm_up_that_fails_fails_the_load(shelf, records, reason):
-    shelf.put(1, 2)
-    write_records(shelf.models / "half" / "2", **records)
-    shelf.look()
-    assert shelf.answers() == 1
-    assert reason in shelf.repository.status(ModelSpec("half", 2))[0].error
+def test_a_warm_up_that_fails_fails_the_load(watched, records, reason):
+    watched.put(1, 2)
+    write_records(watched.models / "half" / "2", **records)
+    watched.scan()
+    assert watched.answers() == 1
+    assert reason in watched.repository.status(ModelSpec("half", 2))[0].error
 
 
 def test_records_of_examples_run_too(tmp_path, caplog):
@@ -360,11 +360,11 @@ def test_records_of_examples_run_too(tmp_path, caplog):
 
 
 def test_warm_up_can_be_left_out(made, tmp_path):
-    shelf = Shelf(made, tmp_path / "models", run_warm_up=False)
-    shelf.put(1)
-    write_records(shelf.models / "half" / "1", alias="z")
-    shelf.look()
-    assert shelf.answers() == 1
+    watched = WatchedModels(made, tmp_path / "models", run_warm_up=False)
+    watched.put(1)
+    write_records(watched.models / "half" / "1", alias="z")
+    watched.scan()
+    assert watched.answers() == 1
 
 
 # -- configuration, policies, labels -----------------------------------------------------------------------------------

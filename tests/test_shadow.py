@@ -114,7 +114,7 @@ def test_what_runs_in_the_shadow_is_not_counted_as_a_request(server):
     assert {each["version"]: each["requests"] for each in versions}[4] == 0
 
 
-class Room:
+class ShadowedRepository:
     """A repository with version 2 answering and version 1 in the shadow, and a shadow that can be told to be busy."""
 
     def __init__(self, models):
@@ -136,17 +136,17 @@ class Room:
 
 
 @pytest.fixture
-def room(models):
-    room = Room(models)
-    yield room
-    room.shadow.close()
+def shadowed(models):
+    shadowed = ShadowedRepository(models)
+    yield shadowed
+    shadowed.shadow.close()
 
 
 def rerun(servable):
     return servable.run_photos(servable.photo_signature(), [PHOTO])
 
 
-def test_a_slow_shadow_delays_nobody_and_the_photos_it_has_no_time_for_are_dropped(room):
+def test_a_slow_shadow_delays_nobody_and_the_photos_it_has_no_time_for_are_dropped(shadowed):
     go_on, begun = threading.Event(), threading.Event()
 
     def slow(servable):
@@ -154,38 +154,38 @@ def test_a_slow_shadow_delays_nobody_and_the_photos_it_has_no_time_for_are_dropp
         go_on.wait()  # without an end: an offer that waited for it would never come back
         return rerun(servable)
 
-    room.offer(slow)
+    shadowed.offer(slow)
     assert begun.wait(120)
     for _ in range(PLACES + 3):
-        room.offer(slow)
-    assert room.count("dropped") == 3
+        shadowed.offer(slow)
+    assert shadowed.count("dropped") == 3
     go_on.set()
-    wait_until(lambda: room.count("agree") == 1 + PLACES)
+    wait_until(lambda: shadowed.count("agree") == 1 + PLACES)
 
 
-def test_a_busy_server_shows_the_shadow_nothing(room):
-    room.busy = True
-    room.offer(rerun)
-    assert room.count("dropped") == 1
-    room.busy = False
-    room.offer(rerun)
-    wait_until(lambda: room.count("agree") == 1)
+def test_a_busy_server_shows_the_shadow_nothing(shadowed):
+    shadowed.busy = True
+    shadowed.offer(rerun)
+    assert shadowed.count("dropped") == 1
+    shadowed.busy = False
+    shadowed.offer(rerun)
+    wait_until(lambda: shadowed.count("agree") == 1)
 
 
-def test_a_shadow_that_raises_anything_goes_on_with_the_next_photo(room, caplog):
+def test_a_shadow_that_raises_anything_goes_on_with_the_next_photo(shadowed, caplog):
     def broken(servable):
         raise ZeroDivisionError("broken on purpose")
 
-    room.offer(broken)
-    wait_until(lambda: room.count("failed") == 1)
+    shadowed.offer(broken)
+    wait_until(lambda: shadowed.count("failed") == 1)
     assert "failed: broken on purpose" in caplog.text
-    room.offer(rerun)
-    wait_until(lambda: room.count("agree") == 1)
+    shadowed.offer(rerun)
+    wait_until(lambda: shadowed.count("agree") == 1)
 
 
-def test_a_version_in_the_shadow_that_disappears_fails_no_answer(room):
-    with room.repository.switching("dogs") as model:
+def test_a_version_in_the_shadow_that_disappears_fails_no_answer(shadowed):
+    with shadowed.repository.switching("dogs") as model:
         model.choices.shadow = 99
-    room.offer(rerun)
+    shadowed.offer(rerun)
     labels = {"model": "dogs", "version": "2", "shadow": "99", "result": "failed"}
-    wait_until(lambda: room.metrics.registry.get_sample_value("dogsnap_shadowed_photos_total", labels) == 1)
+    wait_until(lambda: shadowed.metrics.registry.get_sample_value("dogsnap_shadowed_photos_total", labels) == 1)

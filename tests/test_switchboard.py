@@ -1,4 +1,4 @@
-"""Switching in the room, without a server: labels, default, splits, loading, the log, and undoing, on real small versions."""
+"""Switching without a server: labels, default, splits, loading, the log, and undoing, on real small versions."""
 
 import json
 import os
@@ -36,8 +36,8 @@ def made(tmp_path_factory) -> Path:
     return folder
 
 
-class Room:
-    """A repository over a folder of its own, and its switchboard."""
+class Scenario:
+    """A repository with its own models folder, and its switchboard."""
 
     def __init__(self, made: Path, models: Path, switch_file: Path | None = None):
         self.made, self.models = made, models
@@ -51,7 +51,7 @@ class Room:
             text_format.Merge(self.config_text, config)
         return configs
 
-    def with_versions(self, *numbers: int) -> "Room":
+    def with_versions(self, *numbers: int) -> "Scenario":
         for folder in self.models.glob("half/*"):
             shutil.rmtree(folder)
         for number in numbers:
@@ -71,23 +71,23 @@ class Room:
 
 
 @pytest.fixture
-def room(made, tmp_path) -> Room:
-    return Room(made, tmp_path / "models").with_versions(1, 2)
+def scenario(made, tmp_path) -> Scenario:
+    return Scenario(made, tmp_path / "models").with_versions(1, 2)
 
 
-def test_a_label_is_set_moved_and_removed(room):
-    room.board.label("half", "stable", 1, ALICE)
-    assert room.answers(label="stable") == 1
-    room.board.label("half", "stable", 2, ALICE)
-    assert room.answers(label="stable") == 2
-    room.board.label("half", "stable", None, ALICE)
+def test_a_label_is_set_moved_and_removed(scenario):
+    scenario.board.label("half", "stable", 1, ALICE)
+    assert scenario.answers(label="stable") == 1
+    scenario.board.label("half", "stable", 2, ALICE)
+    assert scenario.answers(label="stable") == 2
+    scenario.board.label("half", "stable", None, ALICE)
     with pytest.raises(InvalidArgument, match="Unrecognized servable version label: stable"):
-        room.answers(label="stable")
+        scenario.answers(label="stable")
 
 
-def test_every_switch_is_in_the_log_with_who_when_from_and_to(room):
-    room.board.label("half", "stable", 1, ALICE)
-    switch = room.board.label("half", "stable", 2, checked_who("bob", "10.0.0.7"))
+def test_every_switch_is_in_the_log_with_who_when_from_and_to(scenario):
+    scenario.board.label("half", "stable", 1, ALICE)
+    switch = scenario.board.label("half", "stable", 2, checked_who("bob", "10.0.0.7"))
     assert switch.to_json() == {
         "id": 2,
         "at": switch.at,
@@ -99,81 +99,81 @@ def test_every_switch_is_in_the_log_with_who_when_from_and_to(room):
         "to": 2,
         "undoes": None,
     }
-    assert room.board.switches.switches()[0] == switch
+    assert scenario.board.switches.switches()[0] == switch
     assert switch.at.endswith("Z")
 
 
-def test_a_switch_to_what_is_so_already_is_no_switch(room):
-    room.board.label("half", "stable", 1, ALICE)
-    assert room.board.label("half", "stable", 1, ALICE) is None
-    assert len(room.log()) == 1
+def test_a_switch_to_what_is_so_already_is_no_switch(scenario):
+    scenario.board.label("half", "stable", 1, ALICE)
+    assert scenario.board.label("half", "stable", 1, ALICE) is None
+    assert len(scenario.log()) == 1
 
 
-def test_a_label_for_a_version_that_is_not_there_waits_for_it(room):
-    room.board.label("half", "canary", 3, ALICE)
+def test_a_label_for_a_version_that_is_not_there_waits_for_it(scenario):
+    scenario.board.label("half", "canary", 3, ALICE)
     with pytest.raises(Unavailable, match="waits for version 3"):
-        room.answers(label="canary")
-    room.with_versions(1, 2, 3)
-    assert room.answers(label="canary") == 3
+        scenario.answers(label="canary")
+    scenario.with_versions(1, 2, 3)
+    assert scenario.answers(label="canary") == 3
 
 
-def test_a_label_that_moves_to_a_version_that_is_not_there_answers_from_the_old_one_until_then(room):
-    room.board.label("half", "stable", 2, ALICE)
-    room.board.label("half", "stable", 3, ALICE)
-    assert room.answers(label="stable") == 2
-    room.with_versions(1, 2, 3)
-    assert room.answers(label="stable") == 3
-    assert "watcher: label stable of half: 2 -> 3" in room.log()
+def test_a_label_that_moves_to_a_version_that_is_not_there_answers_from_the_old_one_until_then(scenario):
+    scenario.board.label("half", "stable", 2, ALICE)
+    scenario.board.label("half", "stable", 3, ALICE)
+    assert scenario.answers(label="stable") == 2
+    scenario.with_versions(1, 2, 3)
+    assert scenario.answers(label="stable") == 3
+    assert "watcher: label stable of half: 2 -> 3" in scenario.log()
 
 
-def test_a_label_is_moved_only_from_where_it_was_expected(room):
-    room.board.label("half", "stable", 1, ALICE, expected=None)
+def test_a_label_is_moved_only_from_where_it_was_expected(scenario):
+    scenario.board.label("half", "stable", 1, ALICE, expected=None)
     with pytest.raises(Aborted, match="was expected at 2, but it is at 1"):
-        room.board.label("half", "stable", 2, ALICE, expected=2)
-    assert room.answers(label="stable") == 1
+        scenario.board.label("half", "stable", 2, ALICE, expected=2)
+    assert scenario.answers(label="stable") == 1
 
 
 @pytest.mark.parametrize("label", ["", "a b", "-x", "x" * 65, "a/b", "é"])
-def test_a_label_with_odd_characters_is_refused(room, label):
+def test_a_label_with_odd_characters_is_refused(scenario, label):
     with pytest.raises(InvalidArgument, match="expected 1 to 64 of the characters"):
-        room.board.label("half", label, 1, ALICE)
+        scenario.board.label("half", label, 1, ALICE)
 
 
-def test_the_default_is_chosen_and_given_back(room):
-    room.board.default("half", 1, ALICE)
-    assert room.answers() == 1
-    room.with_versions(1, 2, 3)
-    assert room.answers() == 1
-    room.board.default("half", None, ALICE)
-    assert room.answers() == 3
+def test_the_default_is_chosen_and_given_back(scenario):
+    scenario.board.default("half", 1, ALICE)
+    assert scenario.answers() == 1
+    scenario.with_versions(1, 2, 3)
+    assert scenario.answers() == 1
+    scenario.board.default("half", None, ALICE)
+    assert scenario.answers() == 3
 
 
-def test_a_chosen_default_that_is_gone_leaves_the_answer_to_the_largest(room):
-    room.with_versions(1, 2, 3)
-    room.board.default("half", 2, ALICE)
-    room.with_versions(1, 3)
-    assert room.answers() == 3
-    assert room.log()[-1] == "watcher: default of half: 2 -> 3"
+def test_a_chosen_default_that_is_gone_leaves_the_answer_to_the_largest(scenario):
+    scenario.with_versions(1, 2, 3)
+    scenario.board.default("half", 2, ALICE)
+    scenario.with_versions(1, 3)
+    assert scenario.answers() == 3
+    assert scenario.log()[-1] == "watcher: default of half: 2 -> 3"
 
 
-def test_a_default_that_is_not_available_is_refused(room):
+def test_a_default_that_is_not_available_is_refused(scenario):
     with pytest.raises(FailedPrecondition, match="version 9 of half is not available; available: 1, 2"):
-        room.board.default("half", 9, ALICE)
+        scenario.board.default("half", 9, ALICE)
 
 
-def test_a_new_version_that_takes_over_the_default_is_a_switch_that_can_be_undone(room):
-    room.with_versions(1, 2, 3)
-    assert room.log() == ["watcher: default of half: 2 -> 3"]
-    room.board.undo(ALICE)
-    assert room.answers() == 2
+def test_a_new_version_that_takes_over_the_default_is_a_switch_that_can_be_undone(scenario):
+    scenario.with_versions(1, 2, 3)
+    assert scenario.log() == ["watcher: default of half: 2 -> 3"]
+    scenario.board.undo(ALICE)
+    assert scenario.answers() == 2
 
 
 @pytest.fixture
-def empty(made, tmp_path) -> Room:
-    """A room that was started before there was a version, and has got version 1 since."""
-    room = Room(made, tmp_path / "models")
-    room.repository.scan(skip_settling=True)
-    return room.with_versions(1)
+def empty(made, tmp_path) -> Scenario:
+    """A scenario that was started before there was a version, and has got version 1 since."""
+    scenario = Scenario(made, tmp_path / "models")
+    scenario.repository.scan(skip_settling=True)
+    return scenario.with_versions(1)
 
 
 def test_the_first_default_of_all_came_about_by_itself_and_is_not_undone(empty):
@@ -187,79 +187,79 @@ def test_the_first_default_of_all_came_about_by_itself_and_is_not_undone(empty):
     assert empty.answers() == 1
 
 
-def test_what_the_watcher_did_because_a_version_is_gone_does_not_stand_before_what_can_be_undone(room):
-    room.board.label("half", "stable", 1, ALICE)
-    room.with_versions(1)
-    assert room.log()[-1] == "watcher: default of half: 2 -> 1"
-    assert str(room.board.undo(ALICE)) == "label stable of half: 1 -> none"
+def test_what_the_watcher_did_because_a_version_is_gone_does_not_stand_before_what_can_be_undone(scenario):
+    scenario.board.label("half", "stable", 1, ALICE)
+    scenario.with_versions(1)
+    assert scenario.log()[-1] == "watcher: default of half: 2 -> 1"
+    assert str(scenario.board.undo(ALICE)) == "label stable of half: 1 -> none"
 
 
-def test_undo_goes_back_step_by_step(room):
-    room.board.label("half", "stable", 1, ALICE)
-    room.board.label("half", "stable", 2, ALICE)
-    room.board.default("half", 1, ALICE)
-    assert str(room.board.undo(ALICE)) == "default of half: 1 -> the largest"
-    assert str(room.board.undo(ALICE)) == "label stable of half: 2 -> 1"
-    assert str(room.board.undo(ALICE)) == "label stable of half: 1 -> none"
+def test_undo_goes_back_step_by_step(scenario):
+    scenario.board.label("half", "stable", 1, ALICE)
+    scenario.board.label("half", "stable", 2, ALICE)
+    scenario.board.default("half", 1, ALICE)
+    assert str(scenario.board.undo(ALICE)) == "default of half: 1 -> the largest"
+    assert str(scenario.board.undo(ALICE)) == "label stable of half: 2 -> 1"
+    assert str(scenario.board.undo(ALICE)) == "label stable of half: 1 -> none"
     with pytest.raises(FailedPrecondition, match="no switch to undo"):
-        room.board.undo(ALICE)
+        scenario.board.undo(ALICE)
 
 
-def test_undo_of_a_waiting_label_leaves_it_where_it_is(room):
-    room.board.label("half", "stable", 2, ALICE)
-    room.board.label("half", "stable", 3, ALICE)
-    room.board.undo(ALICE)
-    room.with_versions(1, 2, 3)
-    assert room.answers(label="stable") == 2
+def test_undo_of_a_waiting_label_leaves_it_where_it_is(scenario):
+    scenario.board.label("half", "stable", 2, ALICE)
+    scenario.board.label("half", "stable", 3, ALICE)
+    scenario.board.undo(ALICE)
+    scenario.with_versions(1, 2, 3)
+    assert scenario.answers(label="stable") == 2
 
 
-def test_an_undo_can_be_undone_by_its_number(room):
-    room.board.label("half", "stable", 1, ALICE)
-    room.board.label("half", "stable", 2, ALICE)
-    undo = room.board.undo(ALICE)
+def test_an_undo_can_be_undone_by_its_number(scenario):
+    scenario.board.label("half", "stable", 1, ALICE)
+    scenario.board.label("half", "stable", 2, ALICE)
+    undo = scenario.board.undo(ALICE)
     assert undo.undoes == 2
-    room.board.undo(ALICE, number=undo.id)
-    assert room.answers(label="stable") == 2
+    scenario.board.undo(ALICE, number=undo.id)
+    assert scenario.answers(label="stable") == 2
 
 
-def test_undo_of_a_switch_that_something_followed_is_refused(room):
-    first = room.board.label("half", "stable", 1, ALICE)
-    room.board.label("half", "stable", 2, ALICE)
+def test_undo_of_a_switch_that_something_followed_is_refused(scenario):
+    first = scenario.board.label("half", "stable", 1, ALICE)
+    scenario.board.label("half", "stable", 2, ALICE)
     with pytest.raises(Aborted, match="not in force any more"):
-        room.board.undo(ALICE, number=first.id)
+        scenario.board.undo(ALICE, number=first.id)
     with pytest.raises(NotFound, match="no switch 77"):
-        room.board.undo(ALICE, number=77)
+        scenario.board.undo(ALICE, number=77)
 
 
-def test_undo_back_to_a_version_that_is_gone_is_refused(room):
-    room.board.label("half", "stable", 1, ALICE)
-    room.board.label("half", "stable", 2, ALICE)
-    room.with_versions(2)
+def test_undo_back_to_a_version_that_is_gone_is_refused(scenario):
+    scenario.board.label("half", "stable", 1, ALICE)
+    scenario.board.label("half", "stable", 2, ALICE)
+    scenario.with_versions(2)
     with pytest.raises(FailedPrecondition, match="version 1 is not available"):
-        room.board.undo(ALICE)
-    assert room.answers(label="stable") == 2
+        scenario.board.undo(ALICE)
+    assert scenario.answers(label="stable") == 2
 
 
-def test_a_version_is_unloaded_kept_out_and_loaded_again(room):
-    room.board.load("half", 1, False, ALICE)
+def test_a_version_is_unloaded_kept_out_and_loaded_again(scenario):
+    scenario.board.load("half", 1, False, ALICE)
     for _ in range(2):
-        room.repository.scan(skip_settling=True)
-    assert room.states() == {2: State.AVAILABLE, 1: State.END}
-    room.board.load("half", 1, True, ALICE)
-    room.repository.scan(skip_settling=True)
-    assert room.answers(version=1) == 1
+        scenario.repository.scan(skip_settling=True)
+    assert scenario.states() == {2: State.AVAILABLE, 1: State.END}
+    scenario.board.load("half", 1, True, ALICE)
+    scenario.repository.scan(skip_settling=True)
+    assert scenario.answers(version=1) == 1
 
 
-def test_unloading_holds_at_once_and_the_last_request_ends_on_its_version(room):
-    with room.repository.acquire(ModelSpec("half", 1)) as servable:
-        room.board.load("half", 1, False, ALICE)
-        assert room.states()[1] == State.UNLOADING
+def test_unloading_holds_at_once_and_the_last_request_ends_on_its_version(scenario):
+    with scenario.repository.acquire(ModelSpec("half", 1)) as servable:
+        scenario.board.load("half", 1, False, ALICE)
+        assert scenario.states()[1] == State.UNLOADING
         with pytest.raises(NotFound, match="available versions: 2"):
-            room.answers(version=1)
-        room.repository.scan(skip_settling=True)
+            scenario.answers(version=1)
+        scenario.repository.scan(skip_settling=True)
         assert float(servable.run(servable.signature(), {"x": 0.0})["y"]) == 1.0
-    room.repository.scan(skip_settling=True)
-    assert room.states()[1] == State.END
+    scenario.repository.scan(skip_settling=True)
+    assert scenario.states()[1] == State.END
 
 
 POINTING = {
@@ -271,61 +271,61 @@ POINTING = {
 
 
 @pytest.mark.parametrize("point", POINTING.values(), ids=POINTING)
-def test_nothing_is_pointed_to_a_version_that_is_being_or_was_unloaded(room, point):
-    with room.repository.acquire(ModelSpec("half", 1)):
-        room.board.load("half", 1, False, ALICE)
+def test_nothing_is_pointed_to_a_version_that_is_being_or_was_unloaded(scenario, point):
+    with scenario.repository.acquire(ModelSpec("half", 1)):
+        scenario.board.load("half", 1, False, ALICE)
         with pytest.raises(FailedPrecondition, match="version 1 of half is being unloaded; load it again first"):
-            point(room.board)
-    room.repository.scan(skip_settling=True)
+            point(scenario.board)
+    scenario.repository.scan(skip_settling=True)
     with pytest.raises(FailedPrecondition, match="version 1 of half was unloaded by hand; load it again first"):
-        point(room.board)
-    room.board.load("half", 1, True, ALICE)
-    room.repository.scan(skip_settling=True)
-    assert point(room.board).after
+        point(scenario.board)
+    scenario.board.load("half", 1, True, ALICE)
+    scenario.repository.scan(skip_settling=True)
+    assert point(scenario.board).after
 
 
-def test_the_version_that_answers_by_default_comes_back_with_one_undo_after_it_was_unloaded(room):
-    room.board.load("half", 2, False, ALICE)
-    assert room.answers() == 1
-    assert str(room.board.undo(ALICE)) == "version 2 of half: unloaded -> as the policy says"
+def test_the_version_that_answers_by_default_comes_back_with_one_undo_after_it_was_unloaded(scenario):
+    scenario.board.load("half", 2, False, ALICE)
+    assert scenario.answers() == 1
+    assert str(scenario.board.undo(ALICE)) == "version 2 of half: unloaded -> as the policy says"
     for _ in range(2):
-        room.repository.scan(skip_settling=True)
-    assert room.answers() == 2
+        scenario.repository.scan(skip_settling=True)
+    assert scenario.answers() == 2
 
 
-def test_a_version_unloaded_while_it_loads_never_answers(room, monkeypatch):
+def test_a_version_unloaded_while_it_loads_never_answers(scenario, monkeypatch):
     def load_and_think_better(identity, path):
-        room.board.load("half", 3, False, ALICE)
+        scenario.board.load("half", 3, False, ALICE)
         return load(identity, path)
 
     load = Servable.load
     monkeypatch.setattr(Servable, "load", load_and_think_better)
-    room.with_versions(1, 2, 3)
-    assert (room.answers(), room.states()[3]) == (2, State.END)
+    scenario.with_versions(1, 2, 3)
+    assert (scenario.answers(), scenario.states()[3]) == (2, State.END)
 
 
-def test_unloading_is_undone(room):
-    room.board.load("half", 1, False, ALICE)
-    room.repository.scan(skip_settling=True)
-    room.board.undo(ALICE)
-    room.repository.scan(skip_settling=True)
-    assert room.answers(version=1) == 1
+def test_unloading_is_undone(scenario):
+    scenario.board.load("half", 1, False, ALICE)
+    scenario.repository.scan(skip_settling=True)
+    scenario.board.undo(ALICE)
+    scenario.repository.scan(skip_settling=True)
+    assert scenario.answers(version=1) == 1
 
 
-def test_a_version_outside_the_policy_is_loaded_when_told_to(room):
-    room.config_text = "model_version_policy { latest { num_versions: 1 } }"
-    room.with_versions(1, 2)
-    assert room.states()[1] == State.END
-    room.board.load("half", 1, True, ALICE)
-    room.repository.scan(skip_settling=True)
-    assert room.answers(version=1) == 1
+def test_a_version_outside_the_policy_is_loaded_when_told_to(scenario):
+    scenario.config_text = "model_version_policy { latest { num_versions: 1 } }"
+    scenario.with_versions(1, 2)
+    assert scenario.states()[1] == State.END
+    scenario.board.load("half", 1, True, ALICE)
+    scenario.repository.scan(skip_settling=True)
+    assert scenario.answers(version=1) == 1
 
 
-def test_a_version_that_is_told_to_be_loaded_stays_when_the_policy_would_let_it_go(room):
-    room.config_text = "model_version_policy { latest { num_versions: 1 } }"
-    room.board.load("half", 2, True, ALICE)
-    room.with_versions(1, 2, 3)
-    assert (room.answers(), room.answers(version=2)) == (3, 2)
+def test_a_version_that_is_told_to_be_loaded_stays_when_the_policy_would_let_it_go(scenario):
+    scenario.config_text = "model_version_policy { latest { num_versions: 1 } }"
+    scenario.board.load("half", 2, True, ALICE)
+    scenario.with_versions(1, 2, 3)
+    assert (scenario.answers(), scenario.answers(version=2)) == (3, 2)
 
 
 @pytest.mark.parametrize(
@@ -337,28 +337,28 @@ def test_a_version_that_is_told_to_be_loaded_stays_when_the_policy_would_let_it_
     ],
     ids=["default", "shadow", "split"],
 )
-def test_a_version_that_was_chosen_stays_when_the_policy_would_let_it_go_and_goes_once_it_is_not(room, choose):
-    room.config_text = "model_version_policy { latest { num_versions: 1 } }"
-    room.repository.scan(skip_settling=True)
-    switch = choose(room.board)
-    room.with_versions(1, 2, 3)
-    assert (room.answers(version=3), room.answers(version=2)) == (3, 2)
-    room.board.undo(ALICE, switch.id)
-    room.repository.scan(skip_settling=True)
-    assert room.states() == {1: State.END, 2: State.END, 3: State.AVAILABLE}
+def test_a_version_that_was_chosen_stays_when_the_policy_would_let_it_go_and_goes_once_it_is_not(scenario, choose):
+    scenario.config_text = "model_version_policy { latest { num_versions: 1 } }"
+    scenario.repository.scan(skip_settling=True)
+    switch = choose(scenario.board)
+    scenario.with_versions(1, 2, 3)
+    assert (scenario.answers(version=3), scenario.answers(version=2)) == (3, 2)
+    scenario.board.undo(ALICE, switch.id)
+    scenario.repository.scan(skip_settling=True)
+    assert scenario.states() == {1: State.END, 2: State.END, 3: State.AVAILABLE}
 
 
-def test_a_version_that_failed_is_tried_again_at_once_when_told_to(room):
-    (room.models / "half" / "3").mkdir()
-    (room.models / "half" / "3" / "saved_model.pb").write_bytes(b"no model")
-    room.repository.scan(skip_settling=True)
-    assert room.states()[3] == State.END
+def test_a_version_that_failed_is_tried_again_at_once_when_told_to(scenario):
+    (scenario.models / "half" / "3").mkdir()
+    (scenario.models / "half" / "3" / "saved_model.pb").write_bytes(b"no model")
+    scenario.repository.scan(skip_settling=True)
+    assert scenario.states()[3] == State.END
     loads = []
-    room.repository._load = lambda model, version: loads.append(version.id.version)
-    room.repository.scan(skip_settling=True)
+    scenario.repository._load = lambda model, version: loads.append(version.id.version)
+    scenario.repository.scan(skip_settling=True)
     assert loads == []
-    room.board.load("half", 3, True, ALICE)
-    room.repository.scan(skip_settling=True)
+    scenario.board.load("half", 3, True, ALICE)
+    scenario.repository.scan(skip_settling=True)
     assert loads == [3]
 
 
@@ -371,52 +371,52 @@ def test_a_version_that_failed_is_tried_again_at_once_when_told_to(room):
         (lambda board: board.split("half", "", Split(1, 0.5), ALICE), "split of the default"),
     ],
 )
-def test_a_version_in_use_is_not_unloaded(room, use, sentence):
-    use(room.board)
+def test_a_version_in_use_is_not_unloaded(scenario, use, sentence):
+    use(scenario.board)
     with pytest.raises(FailedPrecondition, match=sentence):
-        room.board.load("half", 1, False, ALICE)
+        scenario.board.load("half", 1, False, ALICE)
 
 
-def test_the_last_version_is_not_unloaded(room):
-    room.with_versions(2)
+def test_the_last_version_is_not_unloaded(scenario):
+    scenario.with_versions(2)
     with pytest.raises(FailedPrecondition, match="the last one available"):
-        room.board.load("half", 2, False, ALICE)
+        scenario.board.load("half", 2, False, ALICE)
 
 
-def test_a_version_or_model_that_does_not_exist_is_named(room):
+def test_a_version_or_model_that_does_not_exist_is_named(scenario):
     with pytest.raises(NotFound, match="half has no version 9"):
-        room.board.load("half", 9, True, ALICE)
+        scenario.board.load("half", 9, True, ALICE)
     with pytest.raises(NotFound, match="models served here: half"):
-        room.board.default("third", 1, ALICE)
+        scenario.board.default("third", 1, ALICE)
     with pytest.raises(NotFound, match="half has no label gone"):
-        room.board.label("half", "gone", None, ALICE)
+        scenario.board.label("half", "gone", None, ALICE)
 
 
-def test_a_split_sends_about_its_share_and_the_same_key_always_to_the_same_side(room):
-    room.board.label("half", "stable", 1, ALICE)
-    room.board.split("half", "stable", Split(2, 0.05), ALICE)
+def test_a_split_sends_about_its_share_and_the_same_key_always_to_the_same_side(scenario):
+    scenario.board.label("half", "stable", 1, ALICE)
+    scenario.board.split("half", "stable", Split(2, 0.05), ALICE)
     keys = [f"client {number}" for number in range(4000)]
-    taken = {key for key in keys if room.answers(label="stable", key=key) == 2}
+    taken = {key for key in keys if scenario.answers(label="stable", key=key) == 2}
     assert 0.035 < len(taken) / len(keys) < 0.065  # four standard deviations of a fair 5 %
-    assert taken == {key for key in keys if room.answers(label="stable", key=key) == 2}
-    room.board.split("half", "stable", Split(2, 0.2), ALICE)
-    assert taken < {key for key in keys if room.answers(label="stable", key=key) == 2}
-    room.board.split("half", "stable", Split(2, 1.0), ALICE)
-    assert all(room.answers(label="stable", key=key) == 2 for key in keys[:100])
+    assert taken == {key for key in keys if scenario.answers(label="stable", key=key) == 2}
+    scenario.board.split("half", "stable", Split(2, 0.2), ALICE)
+    assert taken < {key for key in keys if scenario.answers(label="stable", key=key) == 2}
+    scenario.board.split("half", "stable", Split(2, 1.0), ALICE)
+    assert all(scenario.answers(label="stable", key=key) == 2 for key in keys[:100])
 
 
-def test_a_split_does_not_touch_who_names_a_version_or_another_label(room):
-    room.board.label("half", "stable", 1, ALICE)
-    room.board.split("half", "stable", Split(2, 1.0), ALICE)
-    room.board.label("half", "other", 1, ALICE)
-    assert (room.answers(version=1), room.answers(label="other"), room.answers(label="stable")) == (1, 1, 2)
+def test_a_split_does_not_touch_who_names_a_version_or_another_label(scenario):
+    scenario.board.label("half", "stable", 1, ALICE)
+    scenario.board.split("half", "stable", Split(2, 1.0), ALICE)
+    scenario.board.label("half", "other", 1, ALICE)
+    assert (scenario.answers(version=1), scenario.answers(label="other"), scenario.answers(label="stable")) == (1, 1, 2)
 
 
-def test_a_split_to_a_version_that_went_away_leaves_the_answer_to_the_label(room):
-    room.board.label("half", "stable", 2, ALICE)
-    room.board.split("half", "stable", Split(1, 1.0), ALICE)
-    room.with_versions(2)
-    assert room.answers(label="stable") == 2
+def test_a_split_to_a_version_that_went_away_leaves_the_answer_to_the_label(scenario):
+    scenario.board.label("half", "stable", 2, ALICE)
+    scenario.board.split("half", "stable", Split(1, 1.0), ALICE)
+    scenario.with_versions(2)
+    assert scenario.answers(label="stable") == 2
 
 
 @pytest.mark.parametrize(
@@ -428,36 +428,36 @@ def test_a_split_to_a_version_that_went_away_leaves_the_answer_to_the_label(room
         ("", Split(9, 0.5), FailedPrecondition),
     ],
 )
-def test_a_split_that_makes_no_sense_is_refused(room, label, split, error):
+def test_a_split_that_makes_no_sense_is_refused(scenario, label, split, error):
     with pytest.raises(error):
-        room.board.split("half", label, split, ALICE)
+        scenario.board.split("half", label, split, ALICE)
 
 
-def test_a_label_with_a_split_is_not_removed(room):
-    room.board.label("half", "stable", 1, ALICE)
-    room.board.split("half", "stable", Split(2, 0.5), ALICE)
+def test_a_label_with_a_split_is_not_removed(scenario):
+    scenario.board.label("half", "stable", 1, ALICE)
+    scenario.board.split("half", "stable", Split(2, 0.5), ALICE)
     with pytest.raises(FailedPrecondition, match="end the split first"):
-        room.board.label("half", "stable", None, ALICE)
+        scenario.board.label("half", "stable", None, ALICE)
 
 
-def test_splits_and_shadows_are_undone(room):
-    room.board.split("half", "", Split(1, 0.5), ALICE)
-    room.board.shadow("half", 1, ALICE)
-    assert str(room.board.undo(ALICE)) == "shadow of half: 1 -> none"
-    assert str(room.board.undo(ALICE)) == "split of the default of half: 50 % to 1 -> none"
+def test_splits_and_shadows_are_undone(scenario):
+    scenario.board.split("half", "", Split(1, 0.5), ALICE)
+    scenario.board.shadow("half", 1, ALICE)
+    assert str(scenario.board.undo(ALICE)) == "shadow of half: 1 -> none"
+    assert str(scenario.board.undo(ALICE)) == "split of the default of half: 50 % to 1 -> none"
 
 
-def test_a_changed_configuration_moves_its_labels_and_leaves_alone_what_people_switched(room):
-    room.config_text = LABELLED.format(stable=1)
-    room.repository.scan(skip_settling=True)
-    room.board.label("half", "canary", 1, ALICE)
-    room.config_text = LABELLED.format(stable=2)
-    room.repository.scan(skip_settling=True)
-    assert (room.answers(label="stable"), room.answers(label="canary")) == (2, 1)
-    assert room.log()[-1] == f"{CONFIGURATION.name}: label stable of half: 1 -> 2"
-    room.config_text = ""
-    room.repository.scan(skip_settling=True)
-    assert room.repository.labels("half") == ({}, {})
+def test_a_changed_configuration_moves_its_labels_and_leaves_alone_what_people_switched(scenario):
+    scenario.config_text = LABELLED.format(stable=1)
+    scenario.repository.scan(skip_settling=True)
+    scenario.board.label("half", "canary", 1, ALICE)
+    scenario.config_text = LABELLED.format(stable=2)
+    scenario.repository.scan(skip_settling=True)
+    assert (scenario.answers(label="stable"), scenario.answers(label="canary")) == (2, 1)
+    assert scenario.log()[-1] == f"{CONFIGURATION.name}: label stable of half: 1 -> 2"
+    scenario.config_text = ""
+    scenario.repository.scan(skip_settling=True)
+    assert scenario.repository.labels("half") == ({}, {})
 
 
 def sent(*models: tuple[str, Path], stable: int | None = None) -> list[ModelConfig]:
@@ -468,72 +468,72 @@ def sent(*models: tuple[str, Path], stable: int | None = None) -> list[ModelConf
     return configs
 
 
-def test_a_configuration_that_is_sent_is_a_switch_and_is_undone_with_all_it_brought_about(room, made, tmp_path):
+def test_a_configuration_that_is_sent_is_a_switch_and_is_undone_with_all_it_brought_about(scenario, made, tmp_path):
     shutil.copytree(made / "3", tmp_path / "elsewhere" / "other" / "1")
-    configs = sent(("half", room.models / "half"), ("other", tmp_path / "elsewhere" / "other"), stable=1)
-    switch = room.board.configure(configs, checked_who("bob", "10.0.0.7"))
+    configs = sent(("half", scenario.models / "half"), ("other", tmp_path / "elsewhere" / "other"), stable=1)
+    switch = scenario.board.configure(configs, checked_who("bob", "10.0.0.7"))
     assert (switch.by, switch.before, [each["name"] for each in switch.after]) == (
         Who("bob", "10.0.0.7"),
         None,
         ["half", "other"],
     )
     assert str(switch) == (
-        f"configuration: as at the start -> half in {room.models}/half, all; other in {tmp_path}/elsewhere/other, all"
+        f"configuration: as at the start -> half in {scenario.models}/half, all; other in {tmp_path}/elsewhere/other, all"
     )
-    assert room.answers(label="stable") == 1
-    room.repository.scan(skip_settling=True)
-    assert room.repository.models() == ["half", "other"]
-    undo = room.board.undo(ALICE)
+    assert scenario.answers(label="stable") == 1
+    scenario.repository.scan(skip_settling=True)
+    assert scenario.repository.models() == ["half", "other"]
+    undo = scenario.board.undo(ALICE)
     assert (undo.undoes, undo.after) == (switch.id, None)
-    room.repository.scan(skip_settling=True)
-    assert room.repository.models() == ["half"]
-    assert room.repository.labels("half") == ({}, {})
+    scenario.repository.scan(skip_settling=True)
+    assert scenario.repository.models() == ["half"]
+    assert scenario.repository.labels("half") == ({}, {})
 
 
-def test_configurations_are_undone_one_after_the_other_and_one_that_something_followed_is_not(room):
-    first = room.board.configure(sent(("half", room.models / "half")), ALICE)
-    second = room.board.configure(sent(("half", room.models / "half"), stable=2), ALICE)
-    assert room.board.configure(sent(("half", room.models / "half"), stable=2), ALICE) is None
+def test_configurations_are_undone_one_after_the_other_and_one_that_something_followed_is_not(scenario):
+    first = scenario.board.configure(sent(("half", scenario.models / "half")), ALICE)
+    second = scenario.board.configure(sent(("half", scenario.models / "half"), stable=2), ALICE)
+    assert scenario.board.configure(sent(("half", scenario.models / "half"), stable=2), ALICE) is None
     with pytest.raises(Aborted, match="not in force any more"):
-        room.board.undo(ALICE, number=first.id)
-    assert room.board.undo(ALICE).undoes == second.id
-    assert room.repository.labels("half") == ({}, {})
-    assert room.board.undo(ALICE).undoes == first.id
-    assert room.repository.sent_configuration() is None
+        scenario.board.undo(ALICE, number=first.id)
+    assert scenario.board.undo(ALICE).undoes == second.id
+    assert scenario.repository.labels("half") == ({}, {})
+    assert scenario.board.undo(ALICE).undoes == first.id
+    assert scenario.repository.sent_configuration() is None
 
 
-def test_a_configuration_that_cannot_be_served_is_refused_and_is_no_switch(room, tmp_path):
+def test_a_configuration_that_cannot_be_served_is_refused_and_is_no_switch(scenario, tmp_path):
     with pytest.raises(InvalidArgument, match="No versions of servable half found under base path"):
-        room.board.configure(sent(("half", tmp_path / "nothing")), ALICE)
-    assert room.log() == []
-    assert room.answers() == 2
+        scenario.board.configure(sent(("half", tmp_path / "nothing")), ALICE)
+    assert scenario.log() == []
+    assert scenario.answers() == 2
 
 
 def test_a_configuration_that_was_sent_ends_with_the_server(made, tmp_path):
     file = tmp_path / "switches.jsonl"
-    first = Room(made, tmp_path / "models", file).with_versions(1, 2)
+    first = Scenario(made, tmp_path / "models", file).with_versions(1, 2)
     switch = first.board.configure(sent(("half", first.models / "half"), stable=1), ALICE)
 
-    second = Room(made, tmp_path / "models", file)
+    second = Scenario(made, tmp_path / "models", file)
     second.repository.scan(skip_settling=True)
     assert second.repository.labels("half") == ({}, {})
     assert not second.board.is_undoable(next(each for each in second.board.switches.switches() if each.id == switch.id))
 
 
-def test_a_label_of_a_configuration_is_moved_whatever_it_is_called_and_no_new_one_is_called_so(room):
+def test_a_label_of_a_configuration_is_moved_whatever_it_is_called_and_no_new_one_is_called_so(scenario):
     odd = 'a"b<c>/d e'
-    config = sent(("half", room.models / "half"))
+    config = sent(("half", scenario.models / "half"))
     config[0].version_labels[odd] = 1
-    room.board.configure(config, ALICE)
-    room.board.label("half", odd, 2, ALICE)
-    assert room.answers(label=odd) == 2
+    scenario.board.configure(config, ALICE)
+    scenario.board.label("half", odd, 2, ALICE)
+    assert scenario.answers(label=odd) == 2
     with pytest.raises(InvalidArgument, match="expected 1 to 64 of the characters"):
-        room.board.label("half", odd + "!", 2, ALICE)
+        scenario.board.label("half", odd + "!", 2, ALICE)
 
 
 def test_what_was_switched_survives_a_restart_when_a_file_keeps_the_log(made, tmp_path):
     file = tmp_path / "switches.jsonl"
-    first = Room(made, tmp_path / "models", file)
+    first = Scenario(made, tmp_path / "models", file)
     first.config_text = LABELLED.format(stable=1)
     first.with_versions(1, 2)
     first.board.label("half", "stable", 2, ALICE)
@@ -541,7 +541,7 @@ def test_what_was_switched_survives_a_restart_when_a_file_keeps_the_log(made, tm
     first.board.split("half", "stable", Split(1, 1.0), ALICE)
     first.board.shadow("half", 2, ALICE)
 
-    second = Room(made, tmp_path / "models", file)
+    second = Scenario(made, tmp_path / "models", file)
     second.config_text = first.config_text
     second.repository.scan(skip_settling=True)
     assert second.repository.labels("half") == ({"stable": 2, "canary": 2}, {})
@@ -552,12 +552,12 @@ def test_what_was_switched_survives_a_restart_when_a_file_keeps_the_log(made, tm
 
 def test_a_configuration_that_changed_while_the_server_was_down_is_followed(made, tmp_path):
     file = tmp_path / "switches.jsonl"
-    first = Room(made, tmp_path / "models", file)
+    first = Scenario(made, tmp_path / "models", file)
     first.config_text = LABELLED.format(stable=1)
     first.with_versions(1, 2)
     first.board.label("half", "canary", 1, ALICE)
 
-    second = Room(made, tmp_path / "models", file)
+    second = Scenario(made, tmp_path / "models", file)
     second.config_text = LABELLED.format(stable=2)
     second.repository.scan(skip_settling=True)
     assert second.repository.labels("half") == ({"stable": 2, "canary": 1}, {})
@@ -579,8 +579,8 @@ def test_a_log_that_a_crash_cut_off_is_read_up_to_there(tmp_path, caplog):
     assert [each.after for each in SwitchLog(file).switches()] == [7, 2]
 
 
-def test_a_file_that_cannot_be_written_does_not_stop_a_switch(room, made, tmp_path, caplog):
-    blocked = Room(made, room.models, tmp_path / "missing folder" / "switches.jsonl")
+def test_a_file_that_cannot_be_written_does_not_stop_a_switch(scenario, made, tmp_path, caplog):
+    blocked = Scenario(made, scenario.models, tmp_path / "missing folder" / "switches.jsonl")
     blocked.repository.scan(skip_settling=True)
     blocked.board.label("half", "stable", 1, ALICE)
     assert blocked.answers(label="stable") == 1
@@ -594,11 +594,11 @@ def waits(thread: threading.Thread) -> bool:
 
 def test_while_the_disk_of_the_log_hangs_requests_are_answered_and_the_switch_holds(made, tmp_path):
     file = tmp_path / "switches"
-    room = Room(made, tmp_path / "models", file).with_versions(1, 2)
+    scenario = Scenario(made, tmp_path / "models", file).with_versions(1, 2)
     os.mkfifo(file)  # opening it for writing waits until somebody reads
-    switching = threading.Thread(target=room.board.label, args=("half", "stable", 1, ALICE))
+    switching = threading.Thread(target=scenario.board.label, args=("half", "stable", 1, ALICE))
     switching.start()
-    asking = threading.Thread(target=wait_until, args=(lambda: room.repository.labels("half")[0] == {"stable": 1},))
+    asking = threading.Thread(target=wait_until, args=(lambda: scenario.repository.labels("half")[0] == {"stable": 1},))
     asking.start()
     asking.join(30)
     is_answered = not asking.is_alive()
@@ -609,7 +609,7 @@ def test_while_the_disk_of_the_log_hangs_requests_are_answered_and_the_switch_ho
     assert json.loads(said)["name"] == "stable"
 
 
-def test_while_the_disk_of_the_models_hangs_requests_are_answered(room, monkeypatch):
+def test_while_the_disk_of_the_models_hangs_requests_are_answered(scenario, monkeypatch):
     hangs, goes_on = threading.Event(), threading.Event()
 
     def hanging(folder: Path) -> dict[int, Path]:
@@ -619,17 +619,17 @@ def test_while_the_disk_of_the_models_hangs_requests_are_answered(room, monkeypa
 
     for module in (repository, switches):
         monkeypatch.setattr(module, "version_folders", hanging, raising=False)
-    loading = threading.Thread(target=room.board.load, args=("half", 1, True, ALICE))
+    loading = threading.Thread(target=scenario.board.load, args=("half", 1, True, ALICE))
     loading.start()
     assert hangs.wait(30)
-    asking = threading.Thread(target=room.answers)
+    asking = threading.Thread(target=scenario.answers)
     asking.start()
     is_held_up = waits(asking)
     goes_on.set()
     for thread in (loading, asking):
         thread.join(30)
     assert not is_held_up
-    assert room.log()[-1] == "alice: version 1 of half: as the policy says -> loaded"
+    assert scenario.log()[-1] == "alice: version 1 of half: as the policy says -> loaded"
 
 
 def test_a_client_cannot_pose_as_the_server():
@@ -639,7 +639,7 @@ def test_a_client_cannot_pose_as_the_server():
     assert len(checked_who("x" * 1000, "").name) == 64
 
 
-def test_every_error_of_a_switch_is_a_sentence_with_a_canonical_code(room):
+def test_every_error_of_a_switch_is_a_sentence_with_a_canonical_code(scenario):
     with pytest.raises(DogsnapError) as caught:
-        room.board.label("half", "stable", -1, ALICE)
+        scenario.board.label("half", "stable", -1, ALICE)
     assert (caught.value.code, caught.value.http_status) == ("INVALID_ARGUMENT", 400)

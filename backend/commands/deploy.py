@@ -62,9 +62,8 @@ def ray_command(address: str, models: str, model_config_file: Path | None, cache
     """Serve every version below --models on a Ray cluster, each with its own autoscaling, behind Ray's gRPC proxy.
 
     Run it again when versions have been added or removed: unchanged ones are left alone, and an old version is removed only
-    when
-    its replacement answers. It needs Ray on every node: make setup EXTRAS=ray. The proxies listen on every interface of their
-    nodes without API keys: put the gateway, `dogsnap serve --engine`, in front of them.
+    when its replacement answers. It needs Ray on every node: make setup EXTRAS=ray. The proxies listen on every interface of
+    their nodes without API keys: put the gateway, `dogsnap serve --engine`, in front of them.
     """
     _refuse_without_ray()
     from backend.ray import rollout

@@ -120,8 +120,8 @@ def move(server: Remote, name: str, version: int, expected: int | None, model: s
     """
     model = server.model_name(model)
     if expected is None:
-        there = server.get("models", model)["model"]
-        labels = {**there["labels"], **there["pending_labels"]}
+        found = server.get("models", model)["model"]
+        labels = {**found["labels"], **found["pending_labels"]}
         if name not in labels:
             known = ", ".join(sorted(labels)) or "none"
             raise click.ClickException(f"{model} has no label {name}; its labels: {known}; `label set` makes a new one")
@@ -282,11 +282,11 @@ def _wait_for_state(server: Remote, model: str, version: int, states: tuple[str 
     end = time.monotonic() + seconds
     while True:
         versions = server.get("models", model)["model"]["versions"]
-        there = next((each for each in versions if each["version"] == version), {"state": None, "error": ""})
-        if there["state"] in states:
+        found = next((each for each in versions if each["version"] == version), {"state": None, "error": ""})
+        if found["state"] in states:
             return True
-        if there["error"]:
-            raise click.ClickException(f"version {version} of {model} failed to load: {there['error']}")
+        if found["error"]:
+            raise click.ClickException(f"version {version} of {model} failed to load: {found['error']}")
         if time.monotonic() >= end:
             return False
         time.sleep(POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""`dogsnap quantize`: finds on photos what the int8 network of a version needs."""
+"""`dogsnap quantize`: measures on photos the value ranges that an int8 copy of a version's network needs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`dogsnap train`: from a folder of photos to the files that `dogsnap export` builds a version from."""
+"""`dogsnap train`: trains a network on a folder of photos and stores what `dogsnap export` builds a version from."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -12,8 +12,7 @@ medians of rounds in turn, as a ratio to TensorFlow 2.21 with variables (115 ms)
     OpenVINO 2026.4, int8 (300 photos, NNCF)       9.7   (6)    answers within 0.09
 OpenVINO is the fastest in each kind of number and needs no second format on the way; 180 MB on disk, no protobuf, wheels for
 Python 3.10 to 3.14. bfloat16 before int8: that needs photos at set-up, and called 94.1 % of the photos without a dog so in
-place
-of 97.7 %.
+place of 97.7 %.
 """
 
 import os
@@ -242,14 +241,14 @@ def _weight_bits() -> int:
 
 def _linked(acceleration: Acceleration, folder: Path) -> NetworkManifest | None:
     """Hard links to the float32 network of another version, whose manifest is returned; None if it has none."""
-    there = acceleration.same_as and acceleration.same_as / FOLDER
-    if not there or not (there / MANIFEST).is_file():
+    same = acceleration.same_as and acceleration.same_as / FOLDER
+    if not same or not (same / MANIFEST).is_file():
         return None
-    manifest = NetworkManifest.read(there)
+    manifest = NetworkManifest.read(same)
     if manifest.precision == runtimes.INT8:
         return None
     for name in _files(folder):
-        _link(there / name, folder / name)
+        _link(same / name, folder / name)
     return manifest
 
 

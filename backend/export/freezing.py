@@ -64,8 +64,7 @@ def freeze(signature: tf.types.experimental.ConcreteFunction) -> FrozenGraph:
     its 88 MB several times. So the constants are folded first (batch normalisation goes into the convolutions: 94 pairs of
     operations and 0 of them at run time), then the large ones become tensors that all functions capture by reference.
     TensorFlow saves such a tensor once, as a constant of the SavedModel. Then: 250 MB, 0.4 s, and 0.6 s in place of 2.4 s to
-    load
-    (two cores, TensorFlow 2.21, tf.saved_model.load; the network with variables takes 320 MB and 2.4 s).
+    load (two cores, TensorFlow 2.21, tf.saved_model.load; the network with variables takes 320 MB and 2.4 s).
     Raises FreezingError when the signature needs more than variables (a lookup table), or more than one file can hold.
     """
     specs = signature.structured_input_signature[1]
@@ -109,12 +108,12 @@ def _imported(
     needed = tf.compat.v1.graph_util.extract_sub_graph(
         graph_def, sorted({info.name.split(":")[0] for info in signature.outputs.values()})
     )
-    there = {node.name for node in needed.node}
+    kept = {node.name for node in needed.node}
 
     @tf.function(autograph=False)
     def function(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         fed = {signature.inputs[alias].name: value for alias, value in inputs.items()}
-        fed = {name: value for name, value in fed.items() if name.split(":")[0] in there}
+        fed = {name: value for name, value in fed.items() if name.split(":")[0] in kept}
         names = [info.name for info in signature.outputs.values()]
         results = tf.graph_util.import_graph_def(needed, input_map=fed, return_elements=names, name="")
         return dict(zip(signature.outputs, results, strict=True))

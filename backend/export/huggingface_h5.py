@@ -1,4 +1,4 @@
-"""Reads tf_model.h5, what Hugging Face's TensorFlow models are saved in, as the safetensors checkpoint that KerasHub reads."""
+"""Converts tf_model.h5, the weights of Hugging Face's TensorFlow models, to the safetensors checkpoint that KerasHub reads."""
 
 import re
 import shutil

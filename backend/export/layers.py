@@ -103,9 +103,8 @@ def map_ragged(
 ) -> dict[str, tf.Tensor]:
     """Run a network that takes any size on each picture in its own size, one after the other.
 
-    `contents` string (n,), the bytes of files. `network`: takes (1, h, w, c), and returns tensors whose sizes after the
-    first do
-    not depend on h and w. Raises InvalidArgumentError as `photos_to_images` does, and for more than MOST_PIXELS.
+    `contents` string (n,), the bytes of files. `network`: takes (1, h, w, c), and returns tensors whose sizes after the first
+    do not depend on h and w. Raises InvalidArgumentError as `photos_to_images` does, and for more than MOST_PIXELS.
     """
     # Decodes all of them once more, which is cheap, so that the error names the positions of all that cannot be decoded.
     readable = photos_to_images(contents, (1, 1))
@@ -165,8 +164,7 @@ def batched(
     """Batch requests: those that arrive while the network is busy share its next run, at most `largest` images.
 
     No request waits for others to arrive. TensorFlow refuses a single request of more than 1024 images. The batcher has a
-    unique
-    name, since TensorFlow shares batchers with the same name among all models of a process.
+    unique name, since TensorFlow shares batchers with the same name among all models of a process.
     """
     names = sorted(network.structured_outputs)
     name = f"dogsnap-{uuid.uuid4().hex}"

@@ -1,8 +1,7 @@
 """Merges decoding into a SavedModel: a new version with photos as base64 text or bytes in, frozen network, answers out.
 
 Lab note on batching inside the graph (`dogsnap merge --batch 8`, off by default). Inception v3, two cores, TensorFlow 2.21,
-one
-photo a request through signature `scores` of the loaded version, no server around it:
+one photo a request through signature `scores` of the loaded version, no server around it:
 - A request of 8 photos costs 39 ms a photo, one of 1 photo 52 ms: a batch saves a quarter.
 - But requests that run side by side save as much without sharing a run, since each keeps a core busy while another is in a
   small operation: 8 clients got 25.6 photos/s each on its own and 24.3 in shared runs (23.7 with two batch threads).

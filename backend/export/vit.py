@@ -290,9 +290,8 @@ def _scores(classifier: Classifier, batch: int) -> Scores:
 def _frozen(classifier: Classifier) -> Function:
     """The network with constants for variables, which all functions share by reference: `images` -> {"scores"}.
 
-    `freezing.freeze` gives the same and folds constants, of which a transformer has none, but copies the weights about
-    twenty times
-    in protocol buffers: 7.3 GB for the 346 MB of a ViT-base.
+    `freezing.freeze` gives the same and folds constants, of which a transformer has none, but copies the weights about twenty
+    times in protocol buffers: 7.3 GB for the 346 MB of a ViT-base.
     """
     model = classifier.network
     trainable, others = (

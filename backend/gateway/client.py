@@ -32,9 +32,8 @@ log = logging.getLogger("dogsnap.engine")
 PREDICTION = prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].full_name
 MODELS = model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name
 # gRPC's service config of the channel. Calls change nothing, so each may be retried; UNAVAILABLE is the status of an engine
-# that
-# stops or is full. Health is that of the whole server (""), the only name that all engines know; an engine without the health
-# service counts as healthy.
+# that stops or is full. Health is that of the whole server (""), the only name that all engines know; an engine without the
+# health service counts as healthy.
 SERVICE_CONFIG = {
     "loadBalancingConfig": [{"round_robin": {}}],
     "healthCheckConfig": {"serviceName": ""},

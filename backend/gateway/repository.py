@@ -253,10 +253,12 @@ class EngineRepository:
         except DeadlineExceeded:
             return self._status(ModelSpec(name))
 
-    def _keep_only(self, name: str, there: Sequence[int]) -> None:
+    def _keep_only(self, name: str, available: Sequence[int]) -> None:
         """Of this model, keep only what is known of these versions."""
         with self._lock:
-            self._known = {each: it for each, it in self._known.items() if each.name != name or each.version in there}
+            self._known = {
+                each: it for each, it in self._known.items() if each.name != name or each.version in available
+            }
 
     def _resolve_again(self, name: str, label: str | None) -> None:
         try:

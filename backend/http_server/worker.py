@@ -64,8 +64,7 @@ class IncomingRequest:
     """A request that is being received; finds out where it ends.
 
     `data`: what has been received. `is_done`: nothing more is needed to answer it. `is_cut`: it is answered before it is
-    complete,
-    so that nothing after it on the connection can be parsed. `most`: the largest body in bytes.
+    complete, so that nothing after it on the connection can be parsed. `most`: the largest body in bytes.
     """
 
     def __init__(self, most: int):

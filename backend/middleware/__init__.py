@@ -1,1 +1,1 @@
-"""What applies to every request: API keys, rate limits, request ids, security headers, disconnects, overload."""
+"""Middleware for every request: API keys, rate limits, request ids, security headers, disconnects, overload."""

@@ -1,4 +1,4 @@
-"""What the HTTP protocols share: bodies within limits, JSON, request ids, the error body, compression, CORS."""
+"""Shared by the HTTP protocols: bodies within limits, JSON, request ids, the error body, compression, CORS."""
 
 import gzip
 import io

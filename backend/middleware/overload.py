@@ -8,8 +8,8 @@ from werkzeug.exceptions import HTTPException
 from backend.errors import Full
 from backend.serving.inference.predictor import Predictor
 
-# The blueprints that answer with or about models, and their names in the metrics. Requests that run a model are POSTs.
-PROTOCOLS = {"app_api": "api", "simple": "simple", "tf_serving": "rest"}
+# Blueprint -> its protocol in the metrics, for those that answer with or about models. Requests that run a model are POSTs.
+PROTOCOL_OF_BLUEPRINT = {"app_api": "api", "simple": "simple", "tf_serving": "rest"}
 
 
 def init_app(app: Flask, predictor: Predictor) -> None:
@@ -17,8 +17,8 @@ def init_app(app: Flask, predictor: Predictor) -> None:
 
     @app.before_request
     def refuse_if_full() -> None:
-        if request.method == "POST" and request.blueprint in PROTOCOLS:
-            predictor.refuse_if_full(PROTOCOLS[request.blueprint])
+        if request.method == "POST" and request.blueprint in PROTOCOL_OF_BLUEPRINT:
+            predictor.refuse_if_full(PROTOCOL_OF_BLUEPRINT[request.blueprint])
 
 
 class EarlyRefusal:
@@ -49,4 +49,4 @@ class EarlyRefusal:
             endpoint, _ = self._routes.match(path, "POST")
         except HTTPException:
             return None
-        return PROTOCOLS.get(endpoint.rpartition(".")[0])
+        return PROTOCOL_OF_BLUEPRINT.get(endpoint.rpartition(".")[0])

@@ -18,7 +18,7 @@ from limits.strategies import FixedWindowRateLimiter
 from backend.api_keys import KeyFile
 from backend.errors import TooManyRequests, Unauthenticated
 from backend.middleware.admin_auth import knows_token
-from backend.middleware.overload import PROTOCOLS
+from backend.middleware.overload import PROTOCOL_OF_BLUEPRINT
 from backend.serving.metrics import Metrics
 from backend.settings import Settings
 
@@ -126,7 +126,7 @@ class AccessControl:
     def _check_request_rates(self) -> None:
         is_free = request.endpoint is None or request.blueprint in FREE_BLUEPRINTS or request.path in FREE_PATHS
         if self._limits and not is_free:
-            protocol = PROTOCOLS.get(request.blueprint or "", "other")
+            protocol = PROTOCOL_OF_BLUEPRINT.get(request.blueprint or "", "other")
             address, key = request.remote_addr or "", self.key_of(request.headers)
             self._check_rates(protocol, address=address, key=key, visitor=self._visitor())
 
@@ -136,10 +136,10 @@ class AccessControl:
         return (request.remote_addr or "") if is_allowed else ""
 
     def _check_request_key(self) -> None:
-        if request.blueprint not in PROTOCOLS or request.path in FREE_PATHS or request.method == "OPTIONS":
+        if request.blueprint not in PROTOCOL_OF_BLUEPRINT or request.path in FREE_PATHS or request.method == "OPTIONS":
             return
         if not self._visitor():
-            self.check_key(request.headers, PROTOCOLS[request.blueprint])
+            self.check_key(request.headers, PROTOCOL_OF_BLUEPRINT[request.blueprint])
 
 
 def sent_key(headers: Headers) -> str:

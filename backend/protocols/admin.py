@@ -107,7 +107,7 @@ def log_of(board: Switchboard, model: str) -> list[dict[str, Any]]:
 
 
 def verdict_on(model: str, settings: Settings, predictor: Predictor, feedback: Feedback | None) -> dict[str, Any]:
-    """What people said about a model (null where none is asked), and its shares of levels, which need nobody to say anything.
+    """The report on users' feedback on a model (null without one), and its shares of levels, which need no feedback.
 
     Raises NotFound, and Unavailable where feedback cannot be read.
     """

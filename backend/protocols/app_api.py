@@ -17,7 +17,7 @@ from backend.middleware.http_messages import (
     read_body,
     sticky_key,
 )
-from backend.middleware.overload import PROTOCOLS
+from backend.middleware.overload import PROTOCOL_OF_BLUEPRINT
 from backend.protocols.fields import TEXT, TEXTS, WHOLE, Body
 from backend.serving.feedback.feedback import Feedback
 from backend.serving.inference.predictor import Predictor
@@ -27,7 +27,7 @@ from backend.serving.repository.model import ModelSpec
 from backend.serving.repository.repository import Repository
 from backend.settings import Settings
 
-PROTOCOL = PROTOCOLS["app_api"]
+PROTOCOL = PROTOCOL_OF_BLUEPRINT["app_api"]
 BREEDS_FILE = "breeds.json"
 # The fields beside the photo, in the JSON object, the form or the query.
 FIELDS = {"top_k": WHOLE, "model": TEXT, "version": WHOLE, "label": TEXT}
@@ -127,7 +127,7 @@ def _with_feedback_id(
     is_clients = g.request_id == request.headers.get("X-Request-Id")
     number = new_number() if is_clients else g.request_id
     result = predictor.classify(
-        photo, spec, top_k, PROTOCOL, on_disconnect=disconnect_callback(), on_shadow=feedback.shadowed(number)
+        photo, spec, top_k, PROTOCOL, on_disconnect=disconnect_callback(), on_shadow=feedback.on_shadow(number)
     )
     signed = feedback.signed(number, result, spec)
     if signed and not is_clients:

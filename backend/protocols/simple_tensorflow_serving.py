@@ -1,8 +1,8 @@
 """Simple TensorFlow Serving's API: POST / with JSON or photos in a form, the list of models, and generated clients.
 
 A request without a version is answered by the largest one that takes its data, since clients of that server knew only one
-version.
-`preprocess`, `postprocess` and `run_profile` are ignored: they made that server run code out of the model, or write files.
+version. `preprocess`, `postprocess` and `run_profile` are ignored: they made that server run code out of the model, or write
+files.
 """
 
 from contextlib import ExitStack, suppress
@@ -23,7 +23,7 @@ from backend.middleware.http_messages import (
     version_header,
     whole_number,
 )
-from backend.middleware.overload import PROTOCOLS
+from backend.middleware.overload import PROTOCOL_OF_BLUEPRINT
 from backend.protocols import generated_clients
 from backend.serving.inference.predictor import Predictor
 from backend.serving.inference.work import Photos, Prediction, Values
@@ -33,7 +33,7 @@ from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
 from backend.serving.versions.servable import Servable
 from backend.settings import Settings
 
-PROTOCOL = PROTOCOLS["simple"]
+PROTOCOL = PROTOCOL_OF_BLUEPRINT["simple"]
 DEFAULT_NAME = "default"  # the name that clients use if there is only one model
 
 

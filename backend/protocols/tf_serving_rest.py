@@ -17,7 +17,7 @@ from google.protobuf import json_format
 from backend.errors import InvalidArgument
 from backend.middleware.disconnects import disconnect_callback
 from backend.middleware.http_messages import json_response, sticky_key, tensor_fields, version_header
-from backend.middleware.overload import PROTOCOLS
+from backend.middleware.overload import PROTOCOL_OF_BLUEPRINT
 from backend.serving.inference.predictor import Predictor
 from backend.serving.inference.work import Examples, Prediction, Task, Values
 from backend.serving.repository.model import ModelSpec, VersionStatus
@@ -27,7 +27,7 @@ from backend.serving.tensors.signatures import Signature
 from backend.serving.versions.version_folders import MAX_INT64
 from backend.settings import Settings
 
-PROTOCOL = PROTOCOLS["tf_serving"]
+PROTOCOL = PROTOCOL_OF_BLUEPRINT["tf_serving"]
 METHODS = ("classify", "regress", "predict")
 WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 POST_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}:(?P<method>{'|'.join(METHODS)})", re.IGNORECASE)

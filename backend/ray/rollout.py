@@ -46,10 +46,10 @@ class Rollout:
 
     def versions(self) -> list[tuple[str, VersionFiles]]:
         """The configured versions, or all, with the names of their models. Raises InvalidArgument."""
-        there = versions_below(self.source)
+        found = versions_below(self.source)
         if not self.configs:
-            return [(each.model, each) for each in there]
-        return [(config.name, each) for config in self.configs for each in _aspired(config, there)]
+            return [(each.model, each) for each in found]
+        return [(config.name, each) for config in self.configs for each in _aspired(config, found)]
 
     def routes(self, versions: Sequence[tuple[str, VersionFiles]]) -> Routes:
         applications: dict[str, dict[int, str]] = {}
@@ -157,10 +157,10 @@ def connect(address: str) -> None:
         ) from error
 
 
-def _aspired(config: ModelConfig, there: Sequence[VersionFiles]) -> list[VersionFiles]:
+def _aspired(config: ModelConfig, available: Sequence[VersionFiles]) -> list[VersionFiles]:
     """The versions that the policy selects, in the folder with the last name of the base path."""
     folder = PurePath(config.base_path).name
-    found = {each.version: each for each in there if each.model == folder}
+    found = {each.version: each for each in available if each.model == folder}
     if not found:
         raise InvalidArgument(f"no version of {config.name} was found: expected the model folder {folder}")
     return [found[number] for number in sorted(aspired_versions(config.model_version_policy, found))]
@@ -168,8 +168,8 @@ def _aspired(config: ModelConfig, there: Sequence[VersionFiles]) -> list[Version
 
 def _ours() -> dict[str, str]:
     """The status of each version's application."""
-    there = serve.status().applications
-    return {name: str(each.status.value) for name, each in there.items() if name.startswith(PREFIX)}
+    applications = serve.status().applications
+    return {name: str(each.status.value) for name, each in applications.items() if name.startswith(PREFIX)}
 
 
 def _message(name: str) -> str:

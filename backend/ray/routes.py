@@ -25,9 +25,9 @@ class Routes:
         if number is None:
             return versions[max(versions)]
         if number not in versions:
-            there = ", ".join(map(str, sorted(versions, reverse=True)))
+            available = ", ".join(map(str, sorted(versions, reverse=True)))
             raise NotFound(
-                f"Servable not found for request: Specific({spec.name}, {number}); available versions: {there}"
+                f"Servable not found for request: Specific({spec.name}, {number}); available versions: {available}"
             )
         return versions[number]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from backend.serving.feedback.feedback import Feedback
-from backend.serving.feedback.request_ids import Signer, secret_beside
+from backend.serving.feedback.request_ids import Signer, read_or_create_secret
 from backend.serving.feedback.store import Store
 from backend.serving.inference.executor import BoundedExecutor, Executor
 from backend.serving.inference.predictor import Predictor
@@ -74,7 +74,7 @@ def create_feedback(settings: Settings, predictor: Predictor) -> Feedback | None
         return None
     file = Path(settings.feedback)
     store = Store(file, settings.feedback_days)
-    secret = settings.feedback_secret.encode() or secret_beside(file.with_name(f"{file.name}.secret"))
+    secret = settings.feedback_secret.encode() or read_or_create_secret(file.with_name(f"{file.name}.secret"))
     return Feedback(store, Signer(secret), predictor.repository, predictor.metrics)
 
 

@@ -192,11 +192,11 @@ class Metrics:
         seconds.observe(0.0)
 
     def _of_a_full_server(self, protocol: str) -> tuple[Counter, Counter, Histogram]:
-        nobody = ("", "", protocol)
+        unknown = ("", "", protocol)
         return (
             self._refused.labels(protocol, "full"),
-            self._requests.labels(*nobody, Full.code),
-            self._seconds.labels(*nobody),
+            self._requests.labels(*unknown, Full.code),
+            self._seconds.labels(*unknown),
         )
 
     def shadowed(self, answered: ServableId, shadow: int, result: str, photos: int) -> None:

@@ -1,9 +1,8 @@
-"""The steps of Simple TensorFlow Serving: `python -m backend.bench.programs.session_app SAVED_MODEL PORT`.
+"""A stand-in for Simple TensorFlow Serving: `python -m backend.bench.programs.session_app SAVED_MODEL PORT`.
 
 It replaces the package, whose last release (0.8.2) does not start: it needs Flask before 2.3, and uWSGI. The steps are the
-same:
-Flask's own server, one request at a time, JSON by the standard library, a TensorFlow 1 session that is fed the values as they
-came, and lists made of the arrays.
+same: Flask's own server, one request at a time, JSON by the standard library, a TensorFlow 1 session that is fed the values as
+they came, and lists made of the arrays.
 """
 
 import json

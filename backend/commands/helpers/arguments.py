@@ -1,4 +1,4 @@
-"""Options and path types that several commands share."""
+"""Options and path types shared by several commands."""
 
 import importlib.util
 import json
@@ -66,7 +66,7 @@ def class_labels(file: Path | None) -> list[dict[str, str]]:
     """The classes in a file, each {"id", "name"} and what else labels.json says; none without a file.
 
     A line is a name, id:name, or an id of WordNet and a name ("n02085620 Chihuahua", "n02085620-Chihuahua"). Raises
-    click.ClickException for a line without a name, or an id that is there twice.
+    click.ClickException for a line without a name, or a duplicate id.
     """
     if file is None:
         return []

@@ -1,4 +1,4 @@
-"""What `dogsnap models verdict` prints, from what /api/admin/verdict answers.
+"""Formats the answer of /api/admin/verdict as the text that `dogsnap models verdict` prints.
 
 It computes nothing.
 """

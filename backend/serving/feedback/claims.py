@@ -1,19 +1,16 @@
-"""What a version claims of a photo, and whether it is right by what a person says.
-
-It does not know where either is kept.
-"""
+"""What a version claims about a photo, and whether the claim is right according to a user's feedback."""
 
 from dataclasses import dataclass
 
 from backend.serving.versions.labels import Classification
 from backend.serving.versions.levels import Level
 
-# Signed request ids carry the place in this list: a new level goes to its end.
+# Signed request ids contain the index in this tuple: append new levels at its end.
 LEVELS = tuple(level.value for level in Level)
-# What a person can say instead of naming a breed.
+# What a user can answer instead of naming a breed.
 VERDICTS = ("right", "wrong", "mix", "other", "no_dog")
-BREED = "breed"  # the verdict that stands in the table beside the breed that was named
-# Truths that are no breed.
+BREED = "breed"  # the verdict in the table if a breed was named
+# True classes other than a breed.
 OTHER, NO_DOG = "(a breed that is not here)", "(no dog)"
 
 
@@ -45,9 +42,9 @@ def claim_of(result: Classification) -> Claim:
 
 
 def is_right(claim: Claim, shown: Claim, verdict: str, breed: str) -> bool | None:
-    """Whether `claim` is right when a person who was shown `shown` says `verdict`, or BREED and the id of one.
+    """Whether `claim` is right if a user who was shown the claim `shown` answers `verdict`, or BREED and the id of one.
 
-    None where that cannot be told: of a mix no answer is right, and of another version's claim not everything follows.
+    None if that cannot be judged: a mix has no right answer, and feedback on one claim does not always decide another.
     """
     claimed = claim.truths()
     if verdict == "mix":

@@ -1,8 +1,8 @@
-"""Takes what people say about answers: gives out signed request ids, keeps feedback on them, and tells what follows.
+"""Feedback of users on answers: issues signed request ids, stores the feedback on them, and reports on it.
 
-What the answering version said travels in the request id. A version in the shadow answers after the response is sent, so
-what it said waits here, in memory, for the feedback: at most WAITING answers, and not beyond a restart. Without it, the
-feedback counts for the version that answered alone.
+The request id contains the claim of the version that answered. A shadow version answers after the response is sent, so its
+claim is kept in memory until the feedback arrives: at most MAX_SHADOW_CLAIMS, and not beyond a restart. Without it, the
+feedback counts only for the version that answered.
 """
 
 import logging
@@ -18,7 +18,7 @@ from typing import Any
 from backend.errors import DogsnapError, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from backend.serving.feedback.claims import BREED, VERDICTS, Claim, claim_of, is_right
 from backend.serving.feedback.request_ids import Facts, Signer, model_digest
-from backend.serving.feedback.store import Row, Store, written
+from backend.serving.feedback.store import Row, Store, timestamp
 from backend.serving.feedback.verdict import verdict
 from backend.serving.metrics import Metrics
 from backend.serving.repository.interface import ModelRepository
@@ -28,9 +28,9 @@ from backend.serving.versions.labels import Classification
 
 log = logging.getLogger("dogsnap.feedback")
 
-# Feedback is taken so long after the answer: nobody knows a day later which dog that was. Clocks may differ by a little.
-TAKEN_SECONDS, EARLY_SECONDS = 24 * 3600, 60
-WAITING = 10_000  # answers with a shadow, about 4 MB
+# Feedback is accepted for a day after the answer: later, users do not remember which dog it was. Clocks may differ a little.
+MAX_AGE_SECONDS, CLOCK_SKEW_SECONDS = 24 * 3600, 60
+MAX_SHADOW_CLAIMS = 10_000  # about 4 MB
 SWEEP_SECONDS = 3600.0
 
 
@@ -52,10 +52,10 @@ class Feedback:
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def signed(self, number: str, result: Classification, spec: ModelSpec) -> str | None:
-        """The request id by which feedback on `result`, the answer to `spec`, is taken; None if there can be none."""
+        """The request id for feedback on `result`, the answer to `spec`; None if no feedback is possible."""
         claim = claim_of(result)
         try:
-            places = self._classes(result.servable)
+            indices = self._classes(result.servable)
             facts = Facts(
                 time=int(time.time()),
                 model=model_digest(result.servable.name),
@@ -63,28 +63,28 @@ class Feedback:
                 split=self._repository.is_split(spec),
                 level=claim.level,
                 probability=claim.probability or 0.0,
-                classes=tuple(places[breed] for breed in claim.breeds),
+                classes=tuple(indices[breed] for breed in claim.breeds),
             )
         except (DogsnapError, KeyError):  # the version has just gone, or its labels have changed under it
             self._classes.cache_clear()
             return None
         return self._signer.signed(number, facts)
 
-    def shadowed(self, number: str) -> Callable[[Classification], None]:
-        """What is to be told what a version in the shadow says of this request's photo."""
+    def on_shadow(self, number: str) -> Callable[[Classification], None]:
+        """A callback that stores the shadow version's answer to this request."""
 
-        def note(result: Classification) -> None:
+        def store(result: Classification) -> None:
             with self._lock:
                 self._shadows[number] = claim_of(result)
-                if len(self._shadows) > WAITING:
+                if len(self._shadows) > MAX_SHADOW_CLAIMS:
                     self._shadows.popitem(last=False)
 
-        return note
+        return store
 
-    # -- what people say -----------------------------------------------------------------------------------------------
+    # -- feedback ------------------------------------------------------------------------------------------------------
 
     def give(self, request_id: str, said: str, breed: str) -> None:
-        """Keep what a person says about an answer: one of VERDICTS, or, with `said` "", the id of a breed.
+        """Store a user's feedback on an answer: one of VERDICTS, or, with `said` "", the id of a breed.
 
         Raises InvalidArgument (no such verdict or breed, no signed id), NotFound (an id that this server did not sign, or
         of a version that is gone), FailedPrecondition (too late), AlreadyExists, Unavailable.
@@ -97,7 +97,7 @@ class Feedback:
         claim = Claim(
             facts.version,
             facts.level,
-            tuple(breeds[place] for place in facts.classes),
+            tuple(breeds[index] for index in facts.classes),
             None if facts.level == "no_dog" else facts.probability,
         )
         with self._lock:
@@ -109,9 +109,9 @@ class Feedback:
         self._metrics.feedback(answered, {1: "right", 0: "wrong", None: "unclear"}[row.is_right])
 
     def forget(self, request_ids: Sequence[str]) -> int:
-        """Remove what is kept about these answers, however long ago it was given; gives how many there were.
+        """Delete the feedback on these answers, however old; returns how many rows were deleted.
 
-        Ids that this server did not sign are passed over. Raises Unavailable.
+        Ids that this server did not sign are ignored. Raises Unavailable.
         """
         numbers = []
         for each in request_ids:
@@ -119,7 +119,7 @@ class Feedback:
                 numbers.append(self._signer.opened(each)[0])
         return self._store.remove(numbers)
 
-    # -- what follows --------------------------------------------------------------------------------------------------
+    # -- reports -------------------------------------------------------------------------------------------------------
 
     def verdict(self, model: str) -> dict[str, Any]:
         """As `verdict.verdict` gives it. Raises Unavailable."""
@@ -147,17 +147,17 @@ class Feedback:
             raise NotFound("the model that gave this answer is not served here any more")
         answered = ServableId(name, facts.version)
         classes = self._classes(answered)
-        if any(place >= len(classes) for place in facts.classes):
+        if any(index >= len(classes) for index in facts.classes):
             raise NotFound(f"{answered} names other breeds than the version that gave this answer")
         return answered, classes
 
     def _read_classes(self, servable: ServableId) -> Mapping[str, int]:
-        """The place of each breed among a version's labels, in their order. Raises NotFound, Unavailable."""
+        """The index of each breed among a version's labels, in their order. Raises NotFound, Unavailable."""
         with self._repository.acquire(ModelSpec(servable.name, servable.version)) as found:
-            return {label["id"]: place for place, label in enumerate(found.description.labels)}
+            return {label["id"]: index for index, label in enumerate(found.description.labels)}
 
     def _names(self, model: str) -> dict[str, str]:
-        """English names of breeds by id, of all versions that are there."""
+        """English names of breeds by id, of all available versions."""
         names: dict[str, str] = {}
         for number in reversed(self._repository.available(model)):
             with suppress(DogsnapError), self._repository.acquire(ModelSpec(model, number)) as found:
@@ -167,9 +167,9 @@ class Feedback:
 
 def _check_time(answered_at: int) -> None:
     age = time.time() - answered_at
-    if not -EARLY_SECONDS <= age <= TAKEN_SECONDS:
+    if not -CLOCK_SKEW_SECONDS <= age <= MAX_AGE_SECONDS:
         raise FailedPrecondition(
-            f"this answer was given {age / 3600:.0f} hours ago; feedback is taken within {TAKEN_SECONDS // 3600}"
+            f"this answer was given {age / 3600:.0f} hours ago; feedback is taken within {MAX_AGE_SECONDS // 3600}"
         )
 
 
@@ -189,7 +189,7 @@ def _row(number: str, facts: Facts, model: str, claim: Claim, shadow: Claim | No
     shadow_right = is_right(shadow, claim, said, breed) if shadow else None
     return Row(
         request_id=number,
-        answered_at=written(datetime.fromtimestamp(facts.time, UTC)),
+        answered_at=timestamp(datetime.fromtimestamp(facts.time, UTC)),
         model=model,
         split=int(facts.split),
         version=claim.version,

@@ -1,4 +1,4 @@
-"""Intervals for shares and for the difference of two, and when a difference counts as found, however often one looks.
+"""Intervals for shares and for the difference of two, and when a difference counts as found: a sequential test.
 
 Pure arithmetic; it knows neither versions nor feedback.
 """
@@ -10,12 +10,13 @@ from statistics import NormalDist
 
 ALPHA = 0.05
 Z = NormalDist().inv_cdf(1 - ALPHA / 2)
-# Whether a difference is found is decided at these numbers of answers alone, so that looking more often costs nothing: the
-# chances of an error at each add up to at most ALPHA (Bonferroni), 1/3 of them at 300, half as much one step from there, and
-# so on. A test at every answer would have to ask for 3.0 standard errors; this one asks for 2.4 at 300 answers.
-LOOKS = tuple(75 * 2**step for step in range(16))
-MIDDLE = LOOKS.index(300)
-# The smallest difference that an estimate of missing answers reckons with: a smaller one is hardly worth the wait.
+# The numbers of answers at which the interim analyses of the sequential test take place. Between them nothing is decided, so
+# reading the result often costs nothing. The chances of an error at each add up to at most ALPHA (Bonferroni): 1/3 of it at
+# 300, half as much one step from there, and so on. A test at every answer would need 3.0 standard errors; this one needs 2.4
+# at 300 answers.
+INTERIM_ANALYSES = tuple(75 * 2**step for step in range(16))
+MIDDLE_STAGE = INTERIM_ANALYSES.index(300)
+# The smallest difference that the estimate of answers still needed assumes: a smaller one is hardly worth the wait.
 LEAST_DIFFERENCE = 0.01
 
 # Whether the first and whether the second version were right; None for one that did not answer. Either all outcomes of a
@@ -34,7 +35,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Finding:
-    """`answers`: after how many it was decided, or looked last; `better`: 0 or 1 for the first or second, None while open."""
+    """`answers`: their number at the deciding, or last, interim analysis; `better`: 0 or 1, the better one; None if undecided."""
 
     answers: int
     difference: Interval
@@ -87,39 +88,39 @@ def _correlation(outcomes: Sequence[Outcome]) -> float:
 
 
 def find(outcomes: Sequence[Outcome]) -> Finding | None:
-    """The first of LOOKS at which the interval leaves 0 out, or else the last one; None before the first.
+    """The first interim analysis whose interval excludes 0, or else the last one; None before the first.
 
     `outcomes` in the order in which they came.
     """
     found = None
-    for look, count in enumerate(LOOKS):
+    for stage, count in enumerate(INTERIM_ANALYSES):
         if count > len(outcomes):
             break
-        interval = difference(outcomes[:count], _z(look))
+        interval = difference(outcomes[:count], _z(stage))
         if interval is None:
             continue
         better = 1 if interval.low > 0 else 0 if interval.high < 0 else None
-        found = Finding(count, interval, 1 - _alpha(look), better)
+        found = Finding(count, interval, 1 - _alpha(stage), better)
         if better is not None:
             break
     return found
 
 
-def missing(outcomes: Sequence[Outcome]) -> int:
-    """About how many answers more it takes to find the difference, if it stays what it is, or is LEAST_DIFFERENCE."""
+def answers_needed(outcomes: Sequence[Outcome]) -> int:
+    """About how many more answers are needed to find the difference, if it stays as it is, or is LEAST_DIFFERENCE."""
     interval, count = difference(outcomes), len(outcomes)
     if interval is None:
-        return LOOKS[0] - count if count < LOOKS[0] else count
+        return INTERIM_ANALYSES[0] - count if count < INTERIM_ANALYSES[0] else count
     error = (interval.high - interval.low) / (2 * Z)
     worth = max(abs(interval.value), LEAST_DIFFERENCE)
-    coming = [(look, at) for look, at in enumerate(LOOKS) if at > count]
-    enough = (at for look, at in coming if worth >= _z(look) * error * math.sqrt(count / at))
-    return next(enough, LOOKS[-1]) - count
+    coming = [(stage, at) for stage, at in enumerate(INTERIM_ANALYSES) if at > count]
+    enough = (at for stage, at in coming if worth >= _z(stage) * error * math.sqrt(count / at))
+    return next(enough, INTERIM_ANALYSES[-1]) - count
 
 
-def _alpha(look: int) -> float:
-    return ALPHA * 2.0 ** -abs(look - MIDDLE) / 3
+def _alpha(stage: int) -> float:
+    return ALPHA * 2.0 ** -abs(stage - MIDDLE_STAGE) / 3
 
 
-def _z(look: int) -> float:
-    return NormalDist().inv_cdf(1 - _alpha(look) / 2)
+def _z(stage: int) -> float:
+    return NormalDist().inv_cdf(1 - _alpha(stage) / 2)

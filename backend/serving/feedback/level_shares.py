@@ -1,6 +1,6 @@
-"""How often each version names a breed, a group, is unsure or sees no dog, hour by hour, and when that drifts.
+"""Counts how often each version answers with each level (breed, group, unsure, no dog ...) per hour, and detects drift.
 
-It needs nobody to say what is right. It holds numbers only, in memory, of the last two weeks.
+It needs no feedback. It keeps only counts, in memory, of the last two weeks.
 """
 
 import threading
@@ -16,8 +16,8 @@ from backend.serving.tensors.signatures import ServableId
 HOUR = 3600
 KEPT_HOURS = 14 * 24
 RECENT_HOURS = 24
-# A drift is told from so many answers on each side, and of so much: fewer say little, and less is the weather. 4 standard
-# errors (6 in 100,000): every version has six shares, which are looked at all the time.
+# Drift is reported from LEAST_ANSWERS before and after, and from LEAST_DRIFT on, as shares vary from day to day. 4 standard
+# errors (6 in 100,000): every version has six shares, and they are tested all the time.
 LEAST_ANSWERS, LEAST_DRIFT, DRIFT_Z = 200, 0.05, 4.0
 
 

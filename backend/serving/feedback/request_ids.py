@@ -1,4 +1,4 @@
-"""Request ids that carry, signed, which version answered and what it said: nothing is kept until a person says something.
+"""Signed request ids that contain which version answered and what it claimed, so that nothing is stored until feedback arrives.
 
 An id is `<16 hexadecimal digits>.<facts and signature, base64url>`, at most 64 characters for all but the longest claims, so
 that it passes as a header and in a log. What comes before the dot is the id that the request had from its beginning.
@@ -30,7 +30,7 @@ SPLIT, WIDE, LEVEL_BITS, VERSION_BITS = 1, 2, 2, 5
 
 @dataclass(frozen=True)
 class Facts:
-    """`time` in seconds since 1970; `model` as `model_digest` gives it; `classes`: places among the version's labels."""
+    """`time` in seconds since 1970; `model` as `model_digest` gives it; `classes`: indices into the version's labels."""
 
     time: int
     model: bytes
@@ -68,7 +68,7 @@ def model_digest(name: str) -> bytes:
 
 
 class Signer:
-    """Makes and opens signed request ids. Thread-safe."""
+    """Signs and verifies request ids. Thread-safe."""
 
     def __init__(self, secret: bytes):
         self._secret = secret
@@ -78,7 +78,7 @@ class Signer:
         return f"{number}.{_text(packed + self._signature(number, packed))}"
 
     def opened(self, request_id: str) -> tuple[str, Facts]:
-        """The number and the facts. Raises InvalidArgument for what is no such id, NotFound for one signed by nobody here."""
+        """The number and the facts. Raises InvalidArgument for anything else than such an id, NotFound for another signature."""
         number, _, text = request_id.partition(".")
         try:
             both = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
@@ -101,8 +101,8 @@ def _text(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def secret_beside(file: Path) -> bytes:
-    """The secret in `file`, which only its owner may read; made where there is none. Raises OSError, InvalidArgument."""
+def read_or_create_secret(file: Path) -> bytes:
+    """The secret in `file`, which only its owner may read; created if missing. Raises OSError, InvalidArgument."""
     if not file.exists():
         temporary = file.with_name(f".{file.name}.{os.getpid()}")
         try:

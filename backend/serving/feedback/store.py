@@ -1,6 +1,6 @@
-"""The table of feedback in SQLite: one row for each answer that a person said something about, and never a photo.
+"""The SQLite table of feedback: one row for each answer with feedback, and never a photo.
 
-A write is one transaction: it is there or it is not, whatever happens to the process or the disk.
+Each write is one transaction: complete or absent, whatever happens to the process or the disk.
 """
 
 import csv
@@ -76,7 +76,7 @@ class Store:
         """
         self._days = days
         self._lock = threading.Lock()
-        # Counts what is changed here, so that who reads much can tell whether to read again.
+        # Counts changes, so that readers can tell whether what they cached is still valid.
         self.changes = 0
         self._connection = sqlite3.connect(file, BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
@@ -100,18 +100,18 @@ class Store:
             raise AlreadyExists("this answer has its feedback already; it is taken once for each request id") from None
 
     def remove(self, request_ids: Sequence[str]) -> int:
-        """Remove the feedback on these requests; gives how many there were. Raises Unavailable."""
+        """Remove the feedback on these requests; returns how many there were. Raises Unavailable."""
         with self._transaction() as connection:
             places = ", ".join("?" * len(request_ids))
             return connection.execute(f"DELETE FROM feedback WHERE request_id IN ({places})", request_ids).rowcount
 
     def sweep(self) -> None:
-        """Remove what is older than it may be kept. Raises Unavailable."""
+        """Delete feedback older than the retention time. Raises Unavailable."""
         with self._transaction() as connection:
             self._remove_old(connection)
 
     def rows(self, model: str) -> list[Row]:
-        """What is kept of a model, in the order in which it came. Raises Unavailable."""
+        """The feedback on a model, in the order of arrival. Raises Unavailable."""
         return [Row(*values) for _, *values in self._read(f"{SELECT} WHERE model = ? ORDER BY number", model)]
 
     def csv(self) -> Iterator[str]:
@@ -127,12 +127,12 @@ class Store:
             self._connection.close()
 
     def _read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._lock, _trouble_told():
+        with self._lock, _errors_reported():
             return self._connection.execute(query, values).fetchall()
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, _trouble_told():
+        with self._lock, _errors_reported():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -143,13 +143,13 @@ class Store:
                     self._connection.execute("ROLLBACK")
 
     def _remove_old(self, connection: sqlite3.Connection) -> None:
-        oldest = written(datetime.now(UTC) - timedelta(days=self._days))
+        oldest = timestamp(datetime.now(UTC) - timedelta(days=self._days))
         connection.execute("DELETE FROM feedback WHERE answered_at < ?", (oldest,))
 
 
 @contextmanager
-def _trouble_told() -> Iterator[None]:
-    """A full disk, say, in the log and as a sentence. A request id that is there already is not the disk's trouble."""
+def _errors_reported() -> Iterator[None]:
+    """Log SQLite's errors, such as a full disk, and raise Unavailable; a duplicate request id passes unchanged."""
     try:
         yield
     except sqlite3.IntegrityError:
@@ -159,7 +159,7 @@ def _trouble_told() -> Iterator[None]:
         raise Unavailable("feedback cannot be kept at the moment; the server's log has the reason", 60) from error
 
 
-def written(time: datetime) -> str:
+def timestamp(time: datetime) -> str:
     """A time (UTC) as the table has it, so that text sorts as time."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 

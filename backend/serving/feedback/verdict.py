@@ -1,6 +1,6 @@
-"""Which version is better, by what people said: the versions one by one, then two by two, as JSON for command and console.
+"""The report on feedback: how often each version was right, and which of two is better, as JSON for command and console.
 
-Two versions are compared where a split decided by chance who answered, and where one saw in the shadow what the other answered.
+Two versions are compared if a traffic split assigned requests to them at random, or if one ran as the shadow of the other.
 """
 
 from collections import Counter, defaultdict
@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from backend.serving.feedback.claims import BREED
-from backend.serving.feedback.intervals import Finding, Interval, Outcome, find, missing, wilson
+from backend.serving.feedback.intervals import Finding, Interval, Outcome, answers_needed, find, wilson
 from backend.serving.feedback.store import Row
 
 SHOWN = 10  # corrections of a version, and breeds of a comparison
@@ -26,15 +26,15 @@ def verdict(rows: Sequence[Row], names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _version(number: int, rows: Sequence[Row], names: Mapping[str, str]) -> dict[str, Any]:
-    """`said`: how many people said what; `right` of `counted` (those of which it can be told) is the share."""
-    told = [row.is_right for row in rows if row.is_right is not None]
+    """`said`: how many people said what; `right` of `counted` (those that can be judged) is the share."""
+    judged = [row.is_right for row in rows if row.is_right is not None]
     corrected = Counter((row.breeds or row.level, _said(row)) for row in rows if row.is_right == 0)
     return {
         "version": number,
         "said": dict(Counter(row.verdict for row in rows)),
-        "right": sum(told),
-        "counted": len(told),
-        "share": _interval(wilson(sum(told), len(told))) if told else None,
+        "right": sum(judged),
+        "counted": len(judged),
+        "share": _interval(wilson(sum(judged), len(judged))) if judged else None,
         "corrections": [
             {"answered": _named(answered, names), "said": _named(said, names), "times": times}
             for (answered, said), times in corrected.most_common(SHOWN)
@@ -43,9 +43,9 @@ def _version(number: int, rows: Sequence[Row], names: Mapping[str, str]) -> dict
 
 
 def _of_splits(rows: Sequence[Row], names: Mapping[str, str]) -> Iterable[dict[str, Any]]:
-    told = [row for row in rows if row.split and row.is_right is not None]
-    for pair in combinations(sorted({row.version for row in told}), 2):
-        both = _on_common_days([row for row in told if row.version in pair])
+    judged = [row for row in rows if row.split and row.is_right is not None]
+    for pair in combinations(sorted({row.version for row in judged}), 2):
+        both = _on_common_days([row for row in judged if row.version in pair])
         rights = [bool(row.is_right) for row in both]
         outcomes = [
             (right, None) if row.version == pair[0] else (None, right) for row, right in zip(both, rights, strict=True)
@@ -61,8 +61,8 @@ def _on_common_days(rows: Sequence[Row]) -> list[Row]:
 
 
 def _of_shadows(rows: Sequence[Row], names: Mapping[str, str]) -> Iterable[dict[str, Any]]:
-    told = [row for row in rows if row.is_right is not None and row.shadow_is_right is not None]
-    for pair, both in _by(told, lambda row: (row.version, row.shadow_version)):
+    judged = [row for row in rows if row.is_right is not None and row.shadow_is_right is not None]
+    for pair, both in _by(judged, lambda row: (row.version, row.shadow_version)):
         outcomes = [(bool(row.is_right), bool(row.shadow_is_right)) for row in both]
         yield _comparison("shadow", pair, both, outcomes, names)
 
@@ -73,7 +73,7 @@ def _comparison(
     """`shares` of the two over all answers; `difference` (second less first) and `better` as of `decided_at` answers."""
     finding = find(outcomes)
     better = finding.better if finding else None
-    more = missing(outcomes) if better is None else None
+    more = answers_needed(outcomes) if better is None else None
     answers = [[bool(each[side]) for each in outcomes if each[side] is not None] for side in (0, 1)]
     return {
         "kind": kind,

@@ -1,4 +1,4 @@
-"""What a request asks a version to do: run a signature on arrays, on tf.Examples or on photos, or name a photo's breed."""
+"""The kinds of work that a request asks for: run a signature on arrays, on tf.Examples or on photos, or name a photo's breed."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence

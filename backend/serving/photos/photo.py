@@ -26,8 +26,7 @@ UNTOUCHED_KINDS = ("JPEG", "MPO", "PNG")
 UNTOUCHED_MODES = ("RGB", "L")
 UNTOUCHED_SIDE = 1024  # pixels; larger photos are scaled down while decoding, which is cheaper than decoding them whole
 # The least side when the size that the network needs is unknown: twice the usual 299 pixels, so that the antialiased resize
-# that
-# follows gives nearly the same result as on the whole photo (Pillow's recommendation for `reducing_gap`).
+# that follows gives nearly the same result as on the whole photo (Pillow's recommendation for `reducing_gap`).
 REDUCED_SIDE = 640
 # EXIF orientation (EXIF 2.32, tag 0x0112) -> the operation that turns the stored picture upright.
 UPRIGHT = {

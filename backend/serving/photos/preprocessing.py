@@ -1,4 +1,4 @@
-"""From the bytes of a photo to the network's input, as TensorFlow operations; used by training, merging and version 1."""
+"""Turns the bytes of a photo into the network's input with TensorFlow operations; used by training, merging and version 1."""
 
 import math
 from dataclasses import dataclass

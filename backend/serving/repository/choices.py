@@ -40,7 +40,7 @@ class Choices:
     splits: dict[str, Split] = field(default_factory=dict)
     loads: dict[int, bool] = field(default_factory=dict)
 
-    def aspired(self, by_policy: Iterable[int], there: Iterable[int]) -> set[int]:
+    def aspired(self, by_policy: Iterable[int], existing: Iterable[int]) -> set[int]:
         """The versions to keep loaded: those of the version policy and those in use by a default, split or shadow.
 
         Explicit loads and unloads take precedence.
@@ -49,4 +49,4 @@ class Choices:
         kept_out = {number for number, wanted in self.loads.items() if not wanted}
         chosen = {self.default, self.shadow, *(split.version for split in self.splits.values())}
         wanted = {*by_policy, *told, *chosen}
-        return {number for number in there if number in wanted} - kept_out
+        return {number for number in existing if number in wanted} - kept_out

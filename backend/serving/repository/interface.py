@@ -1,4 +1,4 @@
-"""What the rest of the server needs of a repository; the gateway has one of its own."""
+"""The interface of a repository, implemented by the local repository and by the gateway's."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager

@@ -136,15 +136,15 @@ class Model:
 
     def track(self, number: int, path: Path) -> Version:
         """The version of this number to load from `path`; one loaded from another path stays until it is replaced."""
-        there = self.versions.get(number)
-        if there is None or (there.path != path and there.state in (State.START, State.END)):
-            there = self.versions[number] = Version(ServableId(self.name, number), path)
-        if there.path == path:
+        known = self.versions.get(number)
+        if known is None or (known.path != path and known.state in (State.START, State.END)):
+            known = self.versions[number] = Version(ServableId(self.name, number), path)
+        if known.path == path:
             self.successors.pop(number, None)
-            return there
+            return known
         successor = self.successors.get(number)
         if successor is None or successor.path != path:
-            successor = self.successors[number] = Version(there.id, path)
+            successor = self.successors[number] = Version(known.id, path)
         return successor
 
     def take_over(self, version: Version, servable: Servable) -> None:

@@ -50,7 +50,7 @@ class Repository:
         switches: SwitchLog | None = None,
         prepare: Callable[[Servable], None] = lambda _: None,
     ):
-        """`configs` is asked at every look, so that a folder or a file behind it may change while the server runs.
+        """`configs` is called at every scan, so that a folder or a file behind it may change while the server runs.
 
         `prepare` is called with each version that was loaded, before it is warmed up.
         """
@@ -214,13 +214,13 @@ class Repository:
         if nothing changed.
         """
         source = self._configs_at_start if configs is None else (lambda: configs)
-        there, sent = list(source()), None if configs is None else to_json(configs)
+        listed, sent = list(source()), None if configs is None else to_json(configs)
         with self._lock:
             before = self._sent
             if before == sent:
                 return None
             self._configs, self._sent = source, sent
-            self._configure(there, undoes)
+            self._configure(listed, undoes)
             switch = self.switches.add(by, CONFIGURED, before, sent, undoes)
         self.switches.write()
         self.scan_soon()
@@ -232,8 +232,7 @@ class Repository:
         """Wait until each of these models is available as configured.
 
         Raises DeadlineExceeded if one still loads after `timeout` seconds, Cancelled if `is_awaited` becomes false, and an
-        error
-        with the code UNKNOWN, as in TensorFlow Serving, if one fails to load.
+        error with the code UNKNOWN, as in TensorFlow Serving, if one fails to load.
         """
         deadline = time.monotonic() + min(timeout, RELOAD_SECONDS)
         with self._scanned:
@@ -306,10 +305,10 @@ class Repository:
 
     def _follow_configs(self) -> None:
         configs = self._configs
-        there = list(configs())  # reads a folder or a file, hence without the lock
+        listed = list(configs())  # reads a folder or a file, hence without the lock
         with self._lock:
             if configs is self._configs:  # otherwise a new configuration was sent meanwhile
-                self._configure(there)
+                self._configure(listed)
 
     def _configure(self, configs: list[ModelConfig], undoes: int | None = None) -> None:
         """Apply these configurations. Call with the lock held; versions are loaded by the next scan.

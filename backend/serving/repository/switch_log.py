@@ -44,7 +44,7 @@ class SwitchLog:
         return switch
 
     def write(self) -> None:
-        """Bring the switches to the file that are not there yet. Call it without a lock that requests need: a disk may hang.
+        """Append the switches that the file lacks. Call it without a lock that requests need: a disk may hang.
 
         A file that cannot be written is logged: switching matters more than its record.
         """

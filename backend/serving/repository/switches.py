@@ -1,4 +1,4 @@
-"""The six kinds of switches: what each changes in a model, what it may be set to, how it is taken back and described."""
+"""The six kinds of switches: what each changes in a model, what it may be set to, how it is undone and described."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A thread that scans for versions, every so often and whenever it is woken."""
+"""A thread that scans for versions at an interval and on request."""
 
 import threading
 from collections.abc import Callable

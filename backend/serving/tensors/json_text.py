@@ -45,8 +45,7 @@ class JsonLimits:
     """`depth`: levels of lists and objects; a tensor has fewer, and deeper values can only be under ignored keys.
 
     `values` of one document, in which a list, an object or a member name counts as four: each value takes about 40 bytes of
-    memory,
-    and a fifth of a microsecond with the interpreter locked, however short its text is.
+    memory, and a fifth of a microsecond with the interpreter locked, however short its text is.
     """
 
     depth: int = 100
@@ -69,7 +68,7 @@ def check_values(body: bytes, most: int, setting: str = " (DOGSNAP_MAX_JSON_VALU
 def reading(body: bytes, limits: JsonLimits) -> Iterator[dict[str, Any]]:
     """The JSON object at the start of `body`; leave the block when it is no longer needed.
 
-    If it is nested too deeply for the parsers, values beyond the limit are left out: no input can be there.
+    If it is nested too deeply for the parsers, values beyond the limit are left out: no input can be that deep.
     Raises InvalidArgument in TensorFlow Serving's words, TooLarge, and Unavailable.
     """
     is_large = check_values(body, limits.values) >= LARGE

@@ -38,6 +38,6 @@ class UnknownSignature(FailedPrecondition):
     """`name` was requested, `known` exist."""
 
     def __init__(self, name: str, known: Sequence[str]):
-        there = ", ".join(f'"{each}"' for each in known)
-        super().__init__(f'Serving signature name: "{name}" not found in signature def; this version has: {there}')
+        names = ", ".join(f'"{each}"' for each in known)
+        super().__init__(f'Serving signature name: "{name}" not found in signature def; this version has: {names}')
         self.name = name

@@ -1,4 +1,4 @@
-"""What a version says about itself in assets.extra/dogsnap.json, checked by description.schema.json."""
+"""A version's description of itself: assets.extra/dogsnap.json, validated by description.schema.json."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How much an answer to one photo claims: one breed, a group of look-alikes, a set of breeds, or that no breed fits.
+"""Levels of an answer: one breed, a group of look-alikes, a set of breeds, unsure, unknown breed or no dog.
 
 Thresholds and groups travel with the version; `training/levels.py` finds them.
 """
@@ -31,7 +31,7 @@ class Level(StrEnum):
 class Group:
     """Breeds that the network confuses with each other. `members`: their ids.
 
-    `difference`, `difference_zh`: how a person tells them apart; empty where nobody wrote it down.
+    `difference`, `difference_zh`: how a person tells them apart; empty if unknown.
     """
 
     id: str
@@ -46,7 +46,7 @@ class Group:
 class Claim:
     """`group`: the one that the most probable breed belongs to, with the sum of its members' probabilities.
 
-    `held`: places of the breeds, the most probable first, of which one is right in 95 % of photos.
+    `held`: the prediction set: indices of the breeds, the most probable first, of which one is right in 95 % of photos.
     """
 
     level: Level
@@ -64,11 +64,11 @@ class Levels:
             float(decision[name]) for name in ("confident_threshold", *THRESHOLDS)
         )
         self.groups, self.ids = tuple(groups), tuple(ids)
-        place = {breed: index for index, breed in enumerate(ids)}
+        index_of = {breed: index for index, breed in enumerate(ids)}
         members = [member for group in groups for member in group.members]
-        if wrong := [member for member in members if member not in place or members.count(member) > 1]:
+        if wrong := [member for member in members if member not in index_of or members.count(member) > 1]:
             raise ValueError(f"breed {wrong[0]} of a group: expected a label of the version, in one group only")
-        self._members = [np.array([place[member] for member in group.members]) for group in groups]
+        self._members = [np.array([index_of[member] for member in group.members]) for group in groups]
         self._group_of = {int(index): number for number, indices in enumerate(self._members) for index in indices}
 
     @classmethod

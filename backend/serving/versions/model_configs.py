@@ -123,9 +123,9 @@ def check_versions(config: ModelConfig) -> None:
             "Did you forget to name your leaf directory as a number (eg. '/1/')?"
         )
     if not aspired_versions(config.model_version_policy, folders):
-        there = ", ".join(map(str, sorted(folders)))
+        existing = ", ".join(map(str, sorted(folders)))
         raise InvalidArgument(
-            f"the model_version_policy of {config.name} selects none of the existing versions: {there}"
+            f"the model_version_policy of {config.name} selects none of the existing versions: {existing}"
         )
 
 
