@@ -62,6 +62,59 @@ def test_a_class_given_back_from_its_mean_is_recognised_and_costs_the_others_lit
     assert (was_right & taken).sum() / (classes != removed).sum() <= 0.03
 
 
+def new_class_near_a_known_one(statistics: ClassStatistics, count: int, seed: int) -> np.ndarray:
+    """Features (count, 1, f) of photos of a class that overlaps with class 0."""
+    towards = np.random.default_rng(7).normal(size=FEATURES)
+    mean = statistics.means[0] + 2 * towards / np.linalg.norm(towards)
+    photos = np.random.default_rng(seed).normal(mean, 1.2, (count, 1, FEATURES))
+    return photos.astype(np.float32)
+
+
+def checked_with(statistics: ClassStatistics, kept: np.ndarray) -> ClassStatistics:
+    """The same with a part of the validation photos."""
+    checked, classes = statistics.checked[kept], statistics.checked_classes[kept]
+    return dataclasses.replace(statistics, checked=checked, checked_classes=classes)
+
+
+def test_an_offset_recognises_more_photos_of_a_class_that_is_scored_too_low(statistics: ClassStatistics) -> None:
+    kernel, bias = trained_head(*gaussians(1, 60))
+    photos = new_class_near_a_known_one(statistics, 20, seed=8)
+    unlimited = checked_with(statistics, np.zeros(len(statistics.checked), bool))
+    taught = unlimited.taught(photos, kernel, bias)
+    without = statistics.new_class(photos.mean(axis=(0, 1)), kernel, bias)[1]
+    others = new_class_near_a_known_one(statistics, 300, seed=10)[:, 0]
+    most, scores = (others @ kernel + bias).max(1), others @ taught.weights
+    assert (scores + taught.bias > most).mean() >= (scores + without > most).mean() + 0.05
+
+
+def test_an_offset_ends_where_the_others_would_lose_too_many_validation_photos(statistics: ClassStatistics) -> None:
+    kernel, bias = trained_head(*gaussians(1, 60))
+    photos = new_class_near_a_known_one(statistics, 20, seed=8)
+    weights, without = statistics.new_class(photos.mean(axis=(0, 1)), kernel, bias)
+
+    def lost(own: float) -> np.ndarray:
+        known = statistics.checked @ kernel + bias
+        return (known.argmax(1) == statistics.checked_classes) & (statistics.checked @ weights + own > known.max(1))
+
+    unlimited = checked_with(statistics, np.zeros(len(statistics.checked), bool)).taught(photos, kernel, bias)
+    assert lost(unlimited.bias).sum() > lost(without).sum()
+    # Those that are lost without an offset left out, of which fewer than 1,000 remain: none of them may be lost.
+    limited = checked_with(statistics, ~lost(without)).taught(photos, kernel, bias)
+    assert without < limited.bias < unlimited.bias
+    np.testing.assert_array_equal(lost(limited.bias), lost(without))
+    np.testing.assert_array_equal(limited.weights, weights)
+    # Where too many are lost without one, there is none.
+    assert statistics.taught(photos, kernel, bias).bias == without
+
+
+def test_a_class_whose_left_out_photos_are_all_recognised_gets_no_offset(statistics: ClassStatistics) -> None:
+    kernel, bias = trained_head(*gaussians(1, 60))
+    far = np.random.default_rng(9).normal(6, 0.1, (10, 1, FEATURES)).astype(np.float32)
+    taught = statistics.taught(far, kernel, bias)
+    assert taught.bias == statistics.new_class(far.mean(axis=(0, 1)), kernel, bias)[1]
+    assert (taught.left_out > (far[:, 0] @ kernel + bias).max(1)).all()
+
+
 def test_statistics_come_back_from_their_file(statistics: ClassStatistics, tmp_path: Path) -> None:
     file = tmp_path / "class_statistics.npz"
     statistics.save(file)

@@ -1,5 +1,6 @@
 """What an answer claims: a breed, a group, a set, or that no breed fits; and how groups and thresholds are found."""
 
+import dataclasses
 import json
 import time
 
@@ -143,6 +144,41 @@ def test_no_group_grows_too_large_to_be_an_answer():
     groups = fitting.find_groups(*confused(8, pairs))
     assert max(map(len, groups)) <= fitting.LARGEST_GROUP
     assert sorted(place for group in groups for place in group) == list(range(6))
+
+
+GROUPS = [[0, 3], [5, 6]]
+
+
+def test_a_new_breed_joins_the_group_that_it_is_confused_with():
+    assert fitting.look_alikes(*confused(8, {(7, 5): 0.2, (6, 7): 0.05, (7, 1): 0.1}), GROUPS, 7) == [5, 6]
+
+
+def test_a_new_breed_forms_a_group_with_a_single_breed_that_it_is_confused_with_most():
+    assert fitting.look_alikes(*confused(8, {(7, 5): 0.05, (1, 7): 0.2}), GROUPS, 7) == [1]
+
+
+def test_a_new_breed_that_is_hardly_confused_joins_no_group():
+    just_below = fitting.CONFUSED * 2 - 0.001
+    assert fitting.look_alikes(*confused(8, {(7, 1): just_below, (7, 5): 0.05}), GROUPS, 7) == []
+
+
+def test_a_new_breed_joins_no_group_that_is_full():
+    groups = [list(range(fitting.LARGEST_GROUP))]
+    assert fitting.look_alikes(*confused(8, {(7, 0): 0.4, (7, 5): 0.1}), groups, 7) == [5]
+
+
+def test_a_breed_without_photos_counts_by_what_the_others_give_it():
+    answers, breeds = confused(8, {(7, 1): fitting.CONFUSED + 0.001})
+    assert fitting.look_alikes(answers[breeds != 1], breeds[breeds != 1], GROUPS, 7) == [1]
+
+
+def test_a_name_that_somebody_wrote_stays_when_a_breed_joins_and_a_listing_one_lists_it():
+    written = fitting.with_members(HUSKIES, ["n0", "n1", "n5"], LABELS)
+    assert written == dataclasses.replace(HUSKIES, members=("n0", "n1", "n5"))
+    (listing,) = fitting.named_groups([["n0", "n1"]], [], LABELS)
+    grown = fitting.with_members(listing, ["n0", "n1", "n5"], LABELS)
+    assert (grown.id, grown.members) == (listing.id, ("n0", "n1", "n5"))
+    assert grown.name == fitting.named_groups([grown.members], [], LABELS)[0].name
 
 
 def test_groups_do_not_depend_on_the_order_of_the_photos():

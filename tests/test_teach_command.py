@@ -1,5 +1,6 @@
 """`dogsnap teach`: a breed more from a few photos, served beside the version before, and every reason to refuse it."""
 
+import colorsys
 import dataclasses
 import json
 import shutil
@@ -9,6 +10,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import requests
 import tensorflow as tf
 from click.testing import CliRunner, Result
 from photos import make_data_set
@@ -160,6 +162,51 @@ def test_a_folder_of_folders_is_a_breed_for_each_with_facts_by_name(model: Path,
     assert [each["facts"] for each in description(model / "4")["taught"]] == [{"size": "small"}, {}]
 
 
+def test_ten_breeds_at_once_each_get_a_class_and_none_of_the_known_ones_changes(model: Path, tmp_path: Path) -> None:
+    names = [f"Dog {number}" for number in range(10)]
+    for number, name in enumerate(names):
+        hue = colorsys.hsv_to_rgb(number / len(names) + 0.05, 0.8, 0.9)
+        dogs(tmp_path / "new" / name.replace(" ", "_"), tuple(round(255 * part) for part in hue), 6)
+    result = called(teach, model / "2", tmp_path / "new")
+    assert result.exit_code == 0, result.output
+    assert result.output.count("are recognised by a head taught without them") == 10
+    assert [label["name"] for label in description(model / "4")["labels"][3:]] == names
+    contents = tf.constant([(tmp_path / "new" / "Dog_0" / "00.jpg").read_bytes()])
+    before, after = (
+        tf.saved_model.load(str(model / each)).signatures["image_bytes"](image_bytes=contents)["prediction"].numpy()
+        for each in ("2", "4")
+    )
+    assert after.shape == (1, 13)
+    np.testing.assert_allclose(np.diff(np.log(after[0, :3])), np.diff(np.log(before[0])), atol=1e-3)
+
+
+def test_a_breed_joins_the_breeds_that_it_is_confused_with_and_answers_tell_the_group(
+    model: Path, tmp_path: Path, start_server
+) -> None:
+    red = description(model / "2")["labels"][0]
+    copper = dogs(tmp_path / "copper", (205, 60, 50), 8)
+    result = called(teach, model / "2", copper, "--name", "Copper dog", "--name-zh", "铜犬")
+    assert result.exit_code == 0, result.output
+    assert f"in one group of look-alikes with {red['name']}" in result.output
+    server = start_server(model.parent, environ={"DOGSNAP_DEFAULT_MODEL": "colours"})
+    headers = {"Content-Type": "image/jpeg"}
+    photo = (copper / "00.jpg").read_bytes()
+    answer = requests.post(f"{server.url}/api/classify?version=4", data=photo, headers=headers, timeout=60).json()
+    assert answer["group"]["members"] == [red["id"], "copper_dog"]
+    assert answer["group"]["name"] == f"{red['name']} or Copper dog"
+
+
+def test_a_breed_that_is_taught_anew_leaves_the_group_that_it_was_in(model: Path, tmp_path: Path) -> None:
+    copper, violet = dogs(tmp_path / "copper", (205, 60, 50), 8), dogs(tmp_path / "violet", VIOLET, 8)
+    assert called(teach, model / "2", copper, "--name", "New dog").exit_code == 0
+    assert any("new_dog" in group["members"] for group in description(model / "4")["groups"])
+    result = called(teach, model / "4", violet, "--name", "New dog", "--replace")
+    assert result.exit_code == 0, result.output
+    last = sorted(versions(model), key=int)[-1]
+    red = description(model / "2")["labels"][0]["id"]
+    assert not any({red, "new_dog"} <= set(group["members"]) for group in description(model / last)["groups"])
+
+
 def test_a_breed_is_taught_anew_with_replace_alone(model: Path, tmp_path: Path) -> None:
     assert called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "New dog").exit_code == 0
     violet = dogs(tmp_path / "v", VIOLET, 6)
@@ -237,6 +284,16 @@ def test_a_version_that_names_no_breeds_is_refused(model: Path, tmp_path: Path) 
     (model / "2" / DESCRIPTION_FILE).unlink()
     result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "Yellow")
     assert "is no version that names breeds" in result.output
+
+
+def test_a_version_that_was_taught_with_other_weights_is_refused(model: Path, tmp_path: Path) -> None:
+    yellow, violet = dogs(tmp_path / "yellow", YELLOW, 6), dogs(tmp_path / "violet", VIOLET, 6)
+    assert called(teach, model / "2", yellow, "--name", "Yellow dog").exit_code == 0
+    scores = json.loads((model / "scores.json").read_text(encoding="utf-8"))
+    (model / "scores.json").write_text(json.dumps({**scores, "trained": "again"}), encoding="utf-8")
+    result = called(teach, model / "4", violet, "--name", "Violet dog")
+    assert result.exit_code == 1
+    assert "was taught with other weights" in result.output
 
 
 def test_a_dry_run_says_what_to_expect_and_writes_nothing(model: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import keras
@@ -17,13 +17,15 @@ from backend.export.merge import merge_all, read_description
 from backend.export.saved_model import Stored, export_classifier, read_stored
 from backend.serving.photos import photo
 from backend.serving.photos.preprocessing import photos_to_images
-from backend.training.class_statistics import STATISTICS_FILE, ClassStatistics
+from backend.serving.versions.levels import Group
+from backend.training.class_statistics import STATISTICS_FILE, ClassStatistics, NewClass
+from backend.training.evaluation import softmax
+from backend.training.levels import look_alikes, named_groups, with_members
 
 Report = Callable[[str], None]
 
 FEWEST_PHOTOS = 5
 SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".heic", ".heif", ".avif")
-FOLDS = 5
 # Share of the bits of two fingerprints that may differ where the photos are one, scaled or compressed anew. Measured on 521
 # photos of dogs: half the width and JPEG at quality 60 change at most 0.08 of them in 99 of 100 photos; of 5,725 pairs of
 # different photos of a breed the nearest two differ in 0.125.
@@ -76,7 +78,7 @@ class Expectation:
 
     `right` of `photos`: those that a head taught without them still answers with the breed. `taken_for`: what it answers for the
     others. `cost`: share of the stored validation photos that were answered right before and are not any more; `losing`:
-    the breeds of these.
+    the breeds of these. `group`: the names of the breeds that it forms a group of look-alikes with.
     """
 
     right: int
@@ -84,6 +86,7 @@ class Expectation:
     taken_for: Counter
     cost: float
     losing: Counter
+    group: Sequence[str]
 
     def __str__(self) -> str:
         confused = "".join(f"; {times} as {name}" for name, times in self.taken_for.most_common(NAMED))
@@ -91,7 +94,9 @@ class Expectation:
         share = f"{self.right} of {self.photos} photos ({self.right / self.photos:.0%})"
         return (
             f"{share} are recognised by a head taught without them{confused}. "
-            f"The other breeds lose {100 * self.cost:.2f} points" + (f", most: {losing}" if losing else "")
+            f"The other breeds lose {100 * self.cost:.2f} points"
+            + (f", most: {losing}" if losing else "")
+            + (f". It is in one group of look-alikes with {', '.join(self.group)}" if self.group else "")
         )
 
 
@@ -132,6 +137,9 @@ class Teacher:
         self._check_source()
         kernel, bias = self.stored.model.get_layer("breeds").get_weights()
         known = self.stored.description["labels"]
+        # Those of the weights, as breeds taught before have extended them.
+        groups = read_description(source).get("groups", ()) if self.taught else self.stored.description["groups"]
+        self.groups = [Group(**{**each, "members": tuple(each["members"])}) for each in groups]
         self.statistics = ClassStatistics.load(artefacts / STATISTICS_FILE, len(known), len(kernel))
         self.head = Head(kernel, bias, tuple(known))
         for label in read_description(self.source)["labels"][len(known) :]:
@@ -153,6 +161,11 @@ class Teacher:
             raise TeachingError(
                 f"{self.source} has other breeds than the weights beside it; give the folder of its weights with --from"
             )
+        if self.taught and read_description(self.source).get("scores") != self.stored.description["scores"]:
+            raise TeachingError(
+                f"{self.source} was taught with other weights than those beside it; give the folder of its weights with --from, "
+                "or teach an untaught version"
+            )
 
     def teach(self, breed: NewBreed, replace: bool, report: Report) -> Expectation:
         """Add `breed` and return what to expect of it; photos that are left out go to `report`.
@@ -162,22 +175,43 @@ class Teacher:
         self._check_name(breed, replace)
         features = self._features_of(breed, report)
         head = self.head.without({breed.id})
-        expected = self._expect(breed, head, features)
-        weights, bias = self._new_class(features)
-        self.head = head.with_class(breed.label, weights, bias)
+        added = self.statistics.taught(features, head.kernel, head.bias)
+        self.head = head.with_class(breed.label, added.weights, added.bias)
+        left_out = np.column_stack([head.logits(features[:, 0]), added.left_out])
+        self._leave_group(breed.id)
+        expected = self._expect(head, added, left_out, self._join_group(breed.id, left_out))
         self.taught.pop(breed.id, None)
         self.taught[breed.id] = {
             "id": breed.id,
             "photos": len(features),
             "facts": dict(breed.facts),
-            "weights": base64.b64encode(weights.tobytes()).decode(),
-            "bias": float(bias),
+            "weights": base64.b64encode(added.weights.tobytes()).decode(),
+            "bias": float(added.bias),
         }
         return expected
 
-    def _new_class(self, features: np.ndarray) -> tuple[np.ndarray, np.float32]:
-        kernel, bias = self.stored.model.get_layer("breeds").get_weights()
-        return self.statistics.new_class(features.mean(axis=(0, 1)), kernel, bias)
+    def _leave_group(self, breed: str) -> None:
+        """Take a breed that is taught anew out of its group; one breed alone is no group."""
+        left = [(group, [member for member in group.members if member != breed]) for group in self.groups]
+        self.groups = [with_members(group, kept, self.head.labels) for group, kept in left if len(kept) > 1]
+
+    def _join_group(self, breed: str, left_out: np.ndarray) -> list[str]:
+        """Add the last class to the group of breeds that it is confused with, and return their ids.
+
+        `left_out` (n, classes): logits of its photos. The others' are those of the stored validation photos.
+        """
+        ids = [label["id"] for label in self.head.labels]
+        logits = np.concatenate([self.head.logits(self.statistics.checked), left_out])
+        classes = np.append(self.statistics.checked_classes, np.full(len(left_out), len(ids) - 1))
+        places = [[ids.index(member) for member in group.members] for group in self.groups]
+        found = look_alikes(softmax(logits / self.stored.temperature), classes, places, len(ids) - 1)
+        others = [ids[place] for place in found]
+        if found in places:
+            number = places.index(found)
+            self.groups[number] = with_members(self.groups[number], [*others, breed], self.head.labels)
+        elif found:
+            self.groups += named_groups([[*others, breed]], [], self.head.labels)
+        return others
 
     def _check_name(self, breed: NewBreed, replace: bool) -> None:
         if not breed.id:
@@ -221,26 +255,24 @@ class Teacher:
             except (OSError, DogsnapError, tf.errors.InvalidArgumentError) as error:
                 report(f"skipped {path}: {str(getattr(error, 'message', error)).splitlines()[0]}")
 
-    def _expect(self, breed: NewBreed, head: Head, features: np.ndarray) -> Expectation:
-        right, taken_for = 0, Counter()
-        for fold in range(FOLDS):
-            held_out = np.arange(len(features)) % FOLDS == fold
-            taught = head.with_class(breed.label, *self._new_class(features[~held_out]))
-            answers = taught.logits(features[held_out].mean(axis=1)).argmax(axis=1)
-            right += int((answers == len(head.labels)).sum())
-            taken_for.update(head.labels[answer]["name"] for answer in answers if answer < len(head.labels))
+    def _expect(self, head: Head, added: NewClass, left_out: np.ndarray, group: Sequence[str]) -> Expectation:
+        """Of the class `added` behind those of `head`; `left_out` (n, classes + 1): logits of its photos; `group`: ids."""
+        answers = left_out.argmax(axis=1)
+        taken_for = Counter(head.labels[answer]["name"] for answer in answers if answer < len(head.labels))
         checked, classes = self.statistics.checked, self.statistics.checked_classes
         before = head.logits(checked)
         was_right = before.argmax(axis=1) == classes
-        weights, bias = self._new_class(features)
-        lost = was_right & (checked @ weights + bias > before.max(axis=1))
+        lost = was_right & (checked @ added.weights + added.bias > before.max(axis=1))
         losing = Counter(head.labels[place]["name"] for place in classes[lost])
-        return Expectation(right, len(features), taken_for, float(lost.mean()), losing)
+        names = [label["name"] for label in head.labels if label["id"] in group]
+        right = int((answers == len(head.labels)).sum())
+        return Expectation(right, len(left_out), taken_for, float(lost.mean()), losing, names)
 
     def write(self, report: Report) -> list[Path]:
         """Write the next versions of the source's model, one of each kind that `make setup` builds, and return their folders."""
         model, description = self._taught_model(), {**self.stored.description}
         description["labels"] = [dict(label) for label in self.head.labels]
+        description["groups"] = [asdict(group) for group in self.groups]
         description["taught"] = list(self.taught.values())
         first = export_classifier(model, self.stored.temperature, description, self.source.resolve().parent, report)
         return [first, *merge_all(first, report)]

@@ -5,6 +5,7 @@ It works on the probabilities of validation photos; what a claim is, `serving/ve
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -53,14 +54,29 @@ def find_groups(probabilities: np.ndarray, breeds: np.ndarray) -> list[list[int]
 
 
 def _confusion(probabilities: np.ndarray, breeds: np.ndarray) -> np.ndarray:
-    """Symmetric, (classes, classes), zero on the diagonal."""
+    """Symmetric, (classes, classes), zero on the diagonal. A breed without photos counts by what the others' give it."""
     classes = probabilities.shape[1]
-    means = np.zeros((classes, classes))
+    means, shown = np.zeros((classes, classes)), np.zeros(classes)
     for breed in np.unique(breeds):
-        means[breed] = probabilities[breeds == breed].mean(0)
-    confusion = (means + means.T) / 2
+        means[breed], shown[breed] = probabilities[breeds == breed].mean(0), 1
+    confusion = (means + means.T) / np.maximum(shown[:, np.newaxis] + shown, 1)
     np.fill_diagonal(confusion, 0.0)
     return confusion
+
+
+def look_alikes(
+    probabilities: np.ndarray, breeds: np.ndarray, groups: Sequence[Sequence[int]], breed: int
+) -> list[int]:
+    """The breeds, one group of `groups` or a single one of none, that `breed` joins by the rule of `find_groups`; [] for none.
+
+    `probabilities` (n, classes) of photos of `breeds` int (n,), `breed` among them; the groups themselves stay as they are.
+    """
+    confusion = _confusion(probabilities, breeds)[breed]
+    grouped = {breed, *(place for group in groups for place in group)}
+    single = [[place] for place in range(len(confusion)) if place not in grouped]
+    fitting = [list(group) for group in (*groups, *single) if len(group) < LARGEST_GROUP]
+    nearest = max(fitting, key=lambda group: confusion[group].mean(), default=[])
+    return nearest if nearest and confusion[nearest].mean() >= CONFUSED else []
 
 
 def fit_decision(
@@ -144,6 +160,13 @@ def named_groups(
         }
         found.append(Group(**{**own, **(fitting or {}), "members": tuple(members)}))
     return found
+
+
+def with_members(group: Group, members: Sequence[str], labels: Sequence[Mapping[str, str]]) -> Group:
+    """The group with other `members`. What somebody wrote stays; a name that lists the members lists the new ones."""
+    (was,), (now,) = (named_groups([each], [], labels) for each in (group.members, members))
+    listed = {name: getattr(now, name) for name in ("name", "name_zh") if getattr(group, name) == getattr(was, name)}
+    return replace(group, members=tuple(members), **listed)
 
 
 def _either(names: Sequence[str], comma: str, last: str) -> str:
