@@ -14,7 +14,6 @@ from backend.settings import MEBIBYTE, Settings
 
 EXTRA_THREADS = 16  # threads in addition to the admitted calls: for calls being refused or evicted
 GRACE_SECONDS = 1.0  # a message that is sent with its call has arrived by then, even on a busy machine
-CHECK_SECONDS = 1.0  # interval of the check for overdue calls
 
 Context = grpc.ServicerContext
 
@@ -38,21 +37,13 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
         self._waiting: dict[Context, float] = {}  # since when, oldest first
         self._lock = threading.Lock()
         self._handlers: dict[str, grpc.RpcMethodHandler] = {}
-        self._stopped = threading.Event()
 
-    def start(self) -> None:
-        """Start the thread that cancels overdue calls."""
-        threading.Thread(target=self._watch, name="grpc-arrival", daemon=True).start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def _watch(self) -> None:
-        while not self._stopped.wait(CHECK_SECONDS):
-            with self._lock:
-                end = time.monotonic() - self._seconds
-                for context in [each for each, since in self._waiting.items() if since < end]:
-                    self._evict(context)
+    def cancel_overdue(self) -> None:
+        """Cancel the calls whose message has not arrived in time."""
+        with self._lock:
+            end = time.monotonic() - self._seconds
+            for context in [each for each, since in self._waiting.items() if since < end]:
+                self._evict(context)
 
     # -- methods -------------------------------------------------------------------------------------------------------
 

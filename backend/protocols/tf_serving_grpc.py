@@ -61,7 +61,7 @@ HEALTH_NAMES = (health.OVERALL_HEALTH, *SERVICES, *(name.rpartition(".")[2] for 
 ADMINISTRATION = ("HandleReloadConfigRequest",)  # needs the admin token in place of an API key
 MAX_CONNECTIONS = 1000  # a client needs one for all its calls; each takes a file descriptor, which HTTP needs as well
 HANDSHAKE_MS = 15_000  # after which a connection without a handshake is closed
-HEALTH_SECONDS = 1.0  # interval at which the status is refreshed for watching clients
+CHECK_SECONDS = 1.0  # interval of the check for overdue calls, and of refreshing the status for clients that watch it
 
 log = logging.getLogger("dogsnap.grpc")
 access = logging.getLogger("dogsnap.access")
@@ -81,6 +81,7 @@ class GrpcServer:
         self._calls = Calls(access_control, settings, tracing)
         self._health = Health(predictor.repository.not_ready)
         self._draining = False
+        self._stopped = threading.Event()
         self._arrivals = AdmissionInterceptor(addresses.threads(settings), settings)
         self._server = grpc.server(
             ThreadPoolExecutor(self._arrivals.threads, thread_name_prefix="grpc"),
@@ -102,8 +103,12 @@ class GrpcServer:
 
     def start(self) -> None:
         self._server.start()
-        self._arrivals.start()
-        self._health.start()
+        threading.Thread(target=self._check, name="grpc-check", daemon=True).start()
+
+    def _check(self) -> None:
+        while not self._stopped.wait(CHECK_SECONDS):
+            self._arrivals.cancel_overdue()
+            self._health.refresh()
 
     def drain(self) -> None:
         """Report NOT_SERVING, refuse new calls, and let running ones finish. Returns at once."""
@@ -116,8 +121,7 @@ class GrpcServer:
         if self._draining:
             self._calls.wait_until_none(self._grace)
         self._server.stop(None)
-        self._arrivals.stop()
-        self._health.stop()
+        self._stopped.set()
 
 
 def _options(settings: Settings) -> list[tuple[str, int]]:
@@ -314,13 +318,11 @@ def headers_of(metadata: Iterable[tuple[str, str | bytes]]) -> dict[str, str]:
 class Health(health.HealthServicer):
     """grpc.health.v1.Health: SERVING under every name of HEALTH_NAMES while `not_ready` returns no reason."""
 
-    def __init__(self, not_ready: Callable[[], str], names: Iterable[str] = HEALTH_NAMES):
+    def __init__(self, not_ready: Callable[[], str]):
         super().__init__()
         self._not_ready = not_ready
-        self._names = tuple(names)
         self._known: int | None = None
         self._refreshing = threading.Lock()
-        self._stopped = threading.Event()
         self.refresh()
 
     def Check(self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext) -> Any:
@@ -340,16 +342,5 @@ class Health(health.HealthServicer):
             now = status.NOT_SERVING if self._not_ready() else status.SERVING
             if now != self._known:
                 self._known = now
-                for name in self._names:
+                for name in HEALTH_NAMES:
                     self.set(name, now)
-
-    def start(self) -> None:
-        """Start the thread that refreshes the status for watching clients."""
-        threading.Thread(target=self._watch, name="grpc-health", daemon=True).start()
-
-    def _watch(self) -> None:
-        while not self._stopped.wait(HEALTH_SECONDS):
-            self.refresh()
-
-    def stop(self) -> None:
-        self._stopped.set()

@@ -18,8 +18,6 @@ from backend.errors import FailedPrecondition, InvalidArgument
 from backend.serving.versions import checksums
 from backend.serving.versions.version_folders import VERSION
 
-CACHE = Path("~/.cache/dogsnap/models")
-
 
 @dataclass(frozen=True)
 class VersionFiles:

@@ -109,16 +109,15 @@ class Predictor:
         spec: ModelSpec,
         top_k: int | None = None,
         protocol: str = "",
-        timeout: float | None = None,
         on_disconnect: OnDisconnect | None = None,
         on_shadow: Callable[[Classification], None] | None = None,
     ) -> Classification:
         """Name the breed in a photo (the bytes of its file).
 
-        `on_shadow` is told what a version in the shadow, if there is one, says of it, some time after this has returned.
+        `on_shadow` is called with the shadow version's result, if there is one, some time after this has returned.
         """
         result: Classification
-        (result,) = self.answer(spec, [Breeds(contents, top_k, on_shadow)], protocol, timeout, on_disconnect)
+        (result,) = self.answer(spec, [Breeds(contents, top_k, on_shadow)], protocol, on_disconnect=on_disconnect)
         self.metrics.answered(result.servable, result.level.value)
         self.level_shares.count(result.servable, result.level.value)
         return result
