@@ -163,6 +163,8 @@ def test_sighup_takes_the_settings_as_they_are_now_without_failing_a_request(sta
     server.process.send_signal(signal.SIGHUP)
     wait_until(lambda: "the settings are wrong and the old ones stay in use" in server.log())
     assert "'many' is not a valid integer" in server.log()
+    time.sleep(0.5)  # gunicorn would have started another worker by now
+    assert worker_of(server) == worker
 
     file.write_text("DOGSNAP_QUEUE_SIZE=30\nDOGSNAP_HOST=0.0.0.0\n")
     with Calls(server) as calls:

@@ -1,6 +1,7 @@
 """What pyproject.toml asks for is what the tests run with: each lower bound is the version that the lock files hold."""
 
 import importlib
+import inspect
 import re
 import tomllib
 from pathlib import Path
@@ -11,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 import backend.http_server
-from backend.http_server import GUNICORN
+from backend.http_server import GUNICORN, arbiter, config, worker
 
 ROOT = Path(__file__).parent.parent
 LOCKS = [
@@ -63,3 +64,17 @@ def test_another_gunicorn_is_refused_with_a_sentence(monkeypatch):
     sentence = rf"needs gunicorn {GUNICORN}, found 26\.2\.0; install the locked dependencies with `make setup`"
     with pytest.raises(ImportError, match=sentence):
         importlib.reload(backend.http_server)
+
+
+def test_every_override_of_gunicorn_names_the_test_that_needs_it():
+    ours = [each for module in (arbiter, config, worker) for each in vars(module).values() if inspect.isclass(each)]
+    for each in ours:
+        base = next((base for base in each.__mro__ if base.__module__.startswith("gunicorn.")), None)
+        if not each.__module__.startswith("gunicorn.") and base:
+            for name in {*vars(each)} & {*dir(base)} - {"__doc__", "__module__", "__dict__", "__weakref__"}:
+                assert re.search(rf"\b{base.__name__}\.{name}\b", backend.http_server.__doc__), (
+                    f"{each.__name__}.{name}"
+                )
+    tests = "".join(file.read_text(encoding="utf-8") for file in Path(__file__).parent.glob("test_*.py"))
+    named = re.findall(r"\btest_\w+", backend.http_server.__doc__)
+    assert [name for name in named if f"def {name}(" not in tests] == []

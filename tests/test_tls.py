@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import grpc
@@ -87,6 +88,13 @@ def test_grpc_takes_calls_by_the_same_certificate(secure, certificate):
     with grpc.secure_channel(f"localhost:{secure.grpc_port}", credentials(certificate[0])) as channel:
         response = prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(request, 60)
     assert tf.make_ndarray(response.outputs["y"]).tolist() == [2.0]
+
+
+def test_a_client_that_begins_no_handshake_delays_nobody(secure, certificate):
+    with socket.create_connection(("127.0.0.1", secure.port), timeout=60):
+        time.sleep(0.5)
+        url = f"https://localhost:{secure.port}/healthz"
+        assert requests.get(url, timeout=10, verify=str(certificate[0])).status_code == 200
 
 
 def test_the_log_says_https_where_there_is_tls(secure):

@@ -22,7 +22,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from server_process import most_seconds, worker_of
 from waiting import wait_until
 
-from backend.http_server.worker import CHUNK_FRAMES, IncomingRequest
+from backend.http_server.worker import CHUNK_FRAMES, MAX_LINGERING, IncomingRequest
 from backend.protocols.tf_serving_grpc import MAX_CONNECTIONS
 
 pytestmark = pytest.mark.alone
@@ -197,6 +197,13 @@ def test_requests_that_would_fill_the_memory_are_refused_and_the_server_goes_on(
     predict_seconds(server)
 
 
+def test_the_memory_of_answered_requests_can_be_used_again(server):
+    with requests.Session() as session:
+        for _ in range(20):  # in all more than DOGSNAP_MAX_HELD_MB
+            response = session.post(server.url + PREDICT, data=BODY + b" " * 900_000, timeout=60)
+            assert response.json() == {"predictions": [2.5]}
+
+
 def test_a_client_that_waits_for_leave_to_send_its_body_gets_it(server):
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
         client.sendall(post(f"Content-Length: {len(BODY)}", "Expect: 100-continue", "Connection: close"))
@@ -208,7 +215,8 @@ def test_a_client_that_waits_for_leave_to_send_its_body_gets_it(server):
 
 
 def test_requests_sent_one_behind_the_other_are_answered_in_turn(server):
-    one = post(f"Content-Length: {len(BODY)}", body=BODY)
+    long = BODY + b" " * 20_000  # more than gunicorn's parser reads at once
+    one = post(f"Content-Length: {len(long)}", body=long)
     last = post(f"Content-Length: {len(BODY)}", "Connection: close", body=BODY)
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
         client.sendall(one + one + last[:70])
@@ -368,6 +376,30 @@ def test_connections_that_stay_open_behind_their_answers_make_room_for_others(se
             client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
             client.sendall(request)
             assert client.recv(1000).startswith(b"HTTP/1.1 200")
+        assert predict_seconds(server) < most_seconds(2)
+
+
+def test_answered_clients_that_do_not_close_take_a_bounded_number_of_files(server):
+    files = Path(f"/proc/{worker_of(server)}/fd")
+    before = len(list(files.iterdir()))
+    with contextlib.ExitStack() as stack:
+        for _ in range(MAX_LINGERING + 100):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+            client.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert client.recv(1000).startswith(b"HTTP/1.1 200")
+        assert len(list(files.iterdir())) < before + MAX_LINGERING + 50
+
+
+def test_clients_that_do_not_read_their_answers_hold_no_thread(server):
+    """They have the segment size of a slow network, for which Linux buffers little by itself."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(SLOW_CLIENTS):
+            client = stack.enter_context(socket.socket())
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", server.port))
+            client.sendall(b"GET /runtime.js HTTP/1.1\r\nHost: x\r\n\r\n")  # 195 kB
+        time.sleep(1)
         assert predict_seconds(server) < most_seconds(2)
 
 

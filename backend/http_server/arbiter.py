@@ -14,8 +14,6 @@ from gunicorn.errors import HaltServer
 
 log = logging.getLogger("dogsnap")
 
-# If a new worker has not loaded its models by then, it is stopped, and the old one goes on with the old settings.
-RELOAD_SECONDS = 120.0
 CHECK_SECONDS = 0.1
 
 
@@ -33,7 +31,7 @@ class Flag:
 
 
 class Arbiter(GunicornArbiter):
-    """Needs workers with `ready`, a Flag, and `since`, a time of time.monotonic(); and an application with `reread`."""
+    """Needs workers with `ready`, a Flag, and an application with `reread` and `give_up`."""
 
     def __init__(self, app: Any):
         super().__init__(app)
@@ -57,13 +55,6 @@ class Arbiter(GunicornArbiter):
         newest = max(self.WORKERS.values(), key=lambda worker: worker.age, default=None)
         if newest is None or len(self.WORKERS) <= self.num_workers or newest.ready.is_set():
             super().manage_workers()
-        elif time.monotonic() - newest.since > RELOAD_SECONDS and not newest.aborted:
-            log.error(
-                "the new worker loaded no model in %d s and is stopped; the old settings stay in use", RELOAD_SECONDS
-            )
-            newest.aborted = True
-            self.app.give_up()
-            self.kill_worker(newest.pid, signal.SIGKILL)
 
     def reap_workers(self) -> None:
         """As gunicorn does, but after a first good start a worker that cannot start is tried again in place of exiting."""

@@ -56,14 +56,14 @@ class Worker(WholeRequestWorker):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self.ready, self.since = Flag(), time.monotonic()
+        self.ready = Flag()
 
     def run(self) -> None:
         """A worker that replaces another one lets clients wait in the listen backlog until its models are loaded."""
         while self.age > 1 and self.alive and not self.app.is_started() and self.is_parent_alive():
             self.notify()
             time.sleep(0.05)
-        getattr(self.app, "start_grpc", lambda: None)()
+        self.app.start_grpc()
         self.ready.set()
         super().run()
 
@@ -77,7 +77,7 @@ class Worker(WholeRequestWorker):
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         # In a separate thread: the signal may interrupt this one while it holds a lock that draining needs.
-        threading.Thread(target=getattr(self.app, "drain", lambda: None), name="drain").start()
+        threading.Thread(target=self.app.drain, name="drain").start()
         super().handle_exit(sig, frame)
 
 
@@ -117,9 +117,7 @@ def gunicorn_options(settings: Settings) -> dict[str, Any]:
 
 def _close(server: Any, worker: Any) -> None:
     """The last step of a drained worker: close the application."""
-    close = getattr(worker.app, "close", None)
-    if close is not None:
-        close()
+    worker.app.close()
     if worker.booted:  # otherwise gunicorn needs the exit status of the failed start
         logging.shutdown()
         # Skips TensorFlow's clean-up of memory, which takes seconds.

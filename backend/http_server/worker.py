@@ -219,6 +219,7 @@ class WholeRequestWorker(ThreadWorker):
         self.arriving: dict[Connection, IncomingRequest] = {}  # oldest first
         self.lingering: dict[Connection, float] = {}
         self._next_check = 0.0
+        self._lacks_files = False
 
     def accept(self, listener: socket.socket) -> bool:
         """Accept one connection; False if there was none."""
@@ -226,20 +227,13 @@ class WholeRequestWorker(ThreadWorker):
             client, address = listener.accept()
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
-                self._free_descriptor()
+                self._lacks_files = True
             elif error.errno not in (errno.EAGAIN, errno.ECONNABORTED, errno.EWOULDBLOCK):
                 raise
             return False
         self.nr_conns += 1
         self.enqueue_req(Connection(self.cfg, client, address, listener.getsockname(), self._linger))
-        if self.nr_conns >= self.worker_connections:  # otherwise gunicorn would stop accepting for a second
-            self._close_oldest()
         return True
-
-    def on_client_socket_readable(self, conn: Connection, client: socket.socket) -> None:
-        """A keep-alive connection is readable, unless it has just been closed for another one."""
-        if conn in self.keepalived_conns:
-            super().on_client_socket_readable(conn, client)
 
     def enqueue_req(self, conn: Connection) -> None:
         """Start to receive a request; gunicorn calls this for every connection that may send one."""
@@ -265,9 +259,15 @@ class WholeRequestWorker(ThreadWorker):
         super().finish_request(conn, fs)
 
     def murder_pending(self) -> None:
-        """Close slow connections; gunicorn calls this in each turn of its event loop, at least once a second."""
-        if self.alive and self.nr_conns >= self.worker_connections:
+        """Close slow connections; gunicorn calls this after each turn of its event loop, at least once a second.
+
+        Connections are closed for others only here, where no event of theirs is left to be handled in the same turn.
+        """
+        if self._lacks_files and self.lingering:
+            self._end_linger(next(iter(self.lingering)))
+        elif self._lacks_files or (self.alive and self.nr_conns >= self.worker_connections):
             self._close_oldest()
+        self._lacks_files = False
         now = time.monotonic()
         if now < self._next_check:
             return
@@ -294,13 +294,6 @@ class WholeRequestWorker(ThreadWorker):
         else:
             self._drop(conn)
 
-    def _free_descriptor(self) -> None:
-        """Free a file descriptor: of a client that has its answer and still sends, or else of another one."""
-        if self.lingering:
-            self._end_linger(next(iter(self.lingering)))
-        else:
-            self._close_oldest()
-
     def _close_oldest(self) -> None:
         """Close the connection that has been idle longest after its answer, or else the one that has been sending longest."""
         oldest = next(iter(self.arriving), None)
@@ -314,8 +307,6 @@ class WholeRequestWorker(ThreadWorker):
             self._refuse(oldest, 503, "Service Unavailable", sentence)
 
     def _receive(self, conn: Connection, _socket: Any) -> None:
-        if conn not in self.arriving:  # closed for another one in the same turn of the event loop
-            return
         try:
             piece = self._piece[: conn.sock.recv_into(self._piece)]
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -412,8 +403,6 @@ class WholeRequestWorker(ThreadWorker):
             self._end_linger(next(iter(self.lingering)))
 
     def _discard(self, conn: Connection, _socket: Any) -> None:
-        if conn not in self.lingering:
-            return
         try:
             if not conn.sock.recv(RECEIVE_BYTES):
                 self._end_linger(conn)
