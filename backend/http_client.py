@@ -2,13 +2,14 @@
 
 from typing import Any
 
+import click
 import requests
 
 TIMEOUT_SECONDS = 60.0
 
 
-class NoAnswer(Exception):
-    """The message says what went wrong and what to do, or is the server's own."""
+class NoAnswer(click.ClickException):
+    """The message, with which a command ends, says what went wrong and what to do, or is the server's own."""
 
 
 def ask(method: str, url: str, timeout: float = TIMEOUT_SECONDS, **sent: Any) -> requests.Response:

@@ -173,13 +173,10 @@ class Server:
         return self._post(path, "application/json", json.dumps(body))
 
     def _post(self, path: str, kind: str, data: bytes | str, **sent: Any) -> dict[str, Any]:
-        from backend.http_client import NoAnswer, ask, json_object
+        from backend.http_client import ask, json_object
 
         headers = {"Content-Type": kind, **key_headers(self.key)}
-        try:
-            return json_object(ask("POST", self.url.rstrip("/") + path, data=data, headers=headers, **sent))
-        except NoAnswer as error:
-            raise click.ClickException(str(error)) from None
+        return json_object(ask("POST", self.url.rstrip("/") + path, data=data, headers=headers, **sent))
 
 
 def _shown(answer: dict[str, Any]) -> str:

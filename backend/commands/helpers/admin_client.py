@@ -4,33 +4,32 @@ import getpass
 from typing import Any
 from urllib.parse import quote
 
-import click
 import requests
 
-from backend.http_client import NoAnswer, ask, json_object
+from backend.http_client import ask, json_object
 
 TIMEOUT_SECONDS = 30.0
 
 
 class Remote:
-    """A client of a server's /api/admin. Failures raise click.ClickException."""
+    """A client of a server's /api/admin. Failures raise NoAnswer, a click.ClickException."""
 
     def __init__(self, url: str, token: str = ""):
         self.url = url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def get(self, *parts: str | int, **query: str) -> dict[str, Any]:
-        return self._body(self._ask("GET", parts, params=query))
+        return json_object(self._ask("GET", parts, params=query))
 
     def text(self, *parts: str | int) -> str:
         """An answer that is no JSON."""
         response = self._ask("GET", parts)
-        return response.text if response.ok else str(self._body(response))
+        return response.text if response.ok else str(json_object(response))
 
     def post(self, *parts: str | int, **fields: Any) -> dict[str, Any]:
         """Fields by name; a trailing underscore is left out (`from_`)."""
         named = {name.rstrip("_"): value for name, value in fields.items()}
-        return self._body(self._ask("POST", parts, json={**named, "by": user()}))
+        return json_object(self._ask("POST", parts, json={**named, "by": user()}))
 
     def model_name(self, name: str) -> str:
         """`name`, or the model that the server answers with when none is named."""
@@ -38,16 +37,7 @@ class Remote:
 
     def _ask(self, method: str, parts: tuple[str | int, ...], **sent: Any) -> requests.Response:
         path = "/".join(quote(str(part), safe="") for part in ("api", "admin", *parts))
-        try:
-            return ask(method, f"{self.url}/{path}", TIMEOUT_SECONDS, headers=self._headers, **sent)
-        except NoAnswer as error:
-            raise click.ClickException(str(error)) from None
-
-    def _body(self, response: requests.Response) -> dict[str, Any]:
-        try:
-            return json_object(response)
-        except NoAnswer as error:
-            raise click.ClickException(str(error)) from None
+        return ask(method, f"{self.url}/{path}", TIMEOUT_SECONDS, headers=self._headers, **sent)
 
 
 def user() -> str:
