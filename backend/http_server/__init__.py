@@ -20,10 +20,9 @@ TConn.close                       test_a_client_that_leaves_its_answered_connect
                                   test_answered_clients_that_do_not_close_take_a_bounded_number_of_files
 util.write_error                  test_a_request_with_an_unclear_end_is_refused_and_what_follows_it_is_not_read
 Logger.setup, Logger.exception    test_a_client_that_stopped_reading_is_a_line_in_the_log_and_no_traceback
-Arbiter.__init__,
-Arbiter.manage_workers,
 Arbiter.handle_hup                test_sighup_takes_the_settings_as_they_are_now_without_failing_a_request
-Arbiter.reload,
+Arbiter.__init__, Arbiter.reload,
+Arbiter.manage_workers,
 Arbiter.reap_workers              test_new_settings_with_which_no_worker_can_start_are_given_up_and_the_old_ones_hold
 Arbiter.stop                      test_when_the_clock_jumps_by_hours_nothing_is_lost_and_nobody_waits
 """
