@@ -66,12 +66,16 @@ def test_another_gunicorn_is_refused_with_a_sentence(monkeypatch):
         importlib.reload(backend.http_server)
 
 
+# What Python puts into every class.
+BY_PYTHON = {"__doc__", "__module__", "__dict__", "__weakref__", "__firstlineno__", "__static_attributes__"}
+
+
 def test_every_override_of_gunicorn_names_the_test_that_needs_it():
     ours = [each for module in (arbiter, config, worker) for each in vars(module).values() if inspect.isclass(each)]
     for each in ours:
         base = next((base for base in each.__mro__ if base.__module__.startswith("gunicorn.")), None)
         if not each.__module__.startswith("gunicorn.") and base:
-            for name in {*vars(each)} & {*dir(base)} - {"__doc__", "__module__", "__dict__", "__weakref__"}:
+            for name in {*vars(each)} & {*dir(base)} - BY_PYTHON:
                 assert re.search(rf"\b{base.__name__}\.{name}\b", backend.http_server.__doc__), (
                     f"{each.__name__}.{name}"
                 )

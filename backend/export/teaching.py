@@ -176,9 +176,9 @@ class Teacher:
         features = self._features_of(breed, report)
         head = self.head.without({breed.id})
         added = self.statistics.taught(features, head.kernel, head.bias)
+        self._leave_group(breed.id)  # while the labels are those that the group's name may list
         self.head = head.with_class(breed.label, added.weights, added.bias)
         left_out = np.column_stack([head.logits(features[:, 0]), added.left_out])
-        self._leave_group(breed.id)
         expected = self._expect(head, added, left_out, self._join_group(breed.id, left_out))
         self.taught.pop(breed.id, None)
         self.taught[breed.id] = {
