@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import keras
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from photos import make_data_set
-from tiny_network import tiny
+from tiny_network import tiny, tiny_with_box
 
 from backend.training import architectures, artefacts, dataset, trainer
 from backend.training.architectures import (
@@ -149,6 +149,17 @@ def test_a_stage_learns_the_breeds_from_photos_mixed_by_its_shares(run: Run, tmp
     assert (logits.argmax(1) == breeds).mean() > 0.7
 
 
+def test_a_recipe_without_stages_keeps_the_weights_and_needs_some(run: Run, tmp_path: Path) -> None:
+    recipe = dataclasses.replace(RECIPE, stages=(), soup=())
+    model = trainer.train(recipe, run.training, run.validation, 3, str(run.starting), tmp_path / "work", print)
+    start = tiny(3)
+    start.load_weights(run.starting)
+    for weight, expected in zip(model.get_weights(), start.get_weights(), strict=True):
+        np.testing.assert_array_equal(weight, expected)
+    with pytest.raises(ValueError, match="expected --weights FILE"):
+        trainer.train(recipe, run.training, run.validation, 3, "imagenet", tmp_path / "work", print)
+
+
 def test_another_note_is_no_other_recipe(run: Run) -> None:
     noted = dataclasses.replace(RECIPE, note="seen better days")
     trainer.train(noted, run.training, run.validation, 3, str(run.starting), run.folder / "work", print)
@@ -283,3 +294,13 @@ def test_batch_statistics_stay_as_they_are_while_the_weights_learn() -> None:
         w.path.split("/")[-1] for w in backbone_of(model).weights if not np.array_equal(before[w.path], w.numpy())
     }
     assert changed == {"kernel", "beta"}
+
+
+@pytest.mark.parametrize(
+    ("mixed", "known"), [(lambda *batch: batch, 1.0), (lambda image, breeds: (image, breeds[::-1]), 0.0)]
+)
+def test_the_box_of_a_mixed_photo_is_unknown(mixed: Callable, known: float) -> None:
+    box = tf.constant([[0.1, 0.2, 0.8, 0.9, 1.0]] * 2)
+    target = {"breeds": tf.constant([0, 1]), "number": tf.constant([0, 1]), "box": box}
+    _, targets = trainer._with_targets(tf.zeros((2, 32, 32, 3)), target, tiny_with_box(3), mixed)
+    np.testing.assert_array_equal(targets["cells"][:, 4], [known, known])

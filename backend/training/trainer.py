@@ -51,8 +51,10 @@ def train(
     `weights`: `imagenet`, from which the breed head is fitted first, or a file of a whole network (`artefacts` writes it).
     `folder` keeps a file per finished stage and the checkpoint of the running one: called again with the same folder it goes
     on where it stopped. Raises ValueError when `folder` belongs to another recipe, the weights do not fit, or the loss stops
-    being a number.
+    being a number. A recipe without stages takes the weights as they are, and leaves `folder` alone.
     """
+    if not recipe.stages:
+        return _untrained(recipe, classes, weights)
     folder.mkdir(parents=True, exist_ok=True)
     decisive = {name: value for name, value in asdict(recipe).items() if name != "note"}
     remember({"recipe": decisive, "classes": classes}, folder)
@@ -80,6 +82,16 @@ def train(
     if recipe.soup:
         model.set_weights(_mean(model, recipe.soup, folder))
     return in_precision("float32", model, lambda: build(recipe.size))
+
+
+def _untrained(recipe: Recipe, classes: int, weights: str) -> keras.Model:
+    if weights == "imagenet":
+        raise ValueError(
+            "this recipe trains nothing: expected --weights FILE, of a network that is trained, received imagenet"
+        )
+    model = ARCHITECTURES[recipe.architecture](classes, recipe.size, dropout=recipe.dropout)
+    load_trained_weights(model, Path(weights))
+    return in_precision("float32", model, lambda: ARCHITECTURES[recipe.architecture](classes, recipe.size))
 
 
 def _taught(model: keras.Model, recipe: Recipe, training: list[Example], folder: Path, report: Report) -> np.ndarray:
@@ -305,9 +317,11 @@ def _with_targets(
     breeds = tf.one_hot(target["breeds"], learner.output["breeds"].shape[-1])
     if teacher is not None:
         breeds = (1 - teacher_share) * breeds + teacher_share * tf.gather(tf.constant(teacher), target["number"])
-    if mixed:
-        image, breeds = mixed(image, breeds)
     box = target.get("box", tf.zeros((tf.shape(image)[0], 5)))
+    if mixed:
+        own = breeds
+        image, breeds = mixed(image, own)
+        box *= tf.cast(tf.reduce_all(breeds == own), tf.float32)  # with two dogs in a photo, no box is known
     return image, {"breeds": breeds} | ({"cells": box} if "cells" in learner.output else {})
 
 
