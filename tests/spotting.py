@@ -12,7 +12,7 @@ from backend.export.merge import Options, merge
 from backend.export.saved_model import export_classifier
 from backend.training.second_pass import SecondPass
 
-PASS = SecondPass(margin=0.1, largest=0.5, weight=0.75, sharpness=1.0)
+PASS = SecondPass(margin=0.1, largest=0.5, surest=0.9, weight=0.75, sharpness=1.0)
 COLOURS = {"red hound": (230, 40, 40), "green terrier": (40, 230, 40), "blue spaniel": (40, 40, 230)}
 
 

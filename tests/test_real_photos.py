@@ -4,16 +4,19 @@ Needs the photos of DOGSNAP_TEST_DATA and the versions that `make setup` builds.
 """
 
 import base64
+import io
 import json
 import subprocess
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import requests
+from PIL import Image
 
 ROOT = Path(__file__).parent.parent
 
@@ -24,7 +27,11 @@ def _test_list(data_dir: Path, every: int = 1) -> list[Path]:
 
 
 def _classify(url: str, photo: Path, **fields: object) -> dict:
-    image = base64.b64encode(photo.read_bytes()).decode()
+    return _answer(url, photo.read_bytes(), **fields)
+
+
+def _answer(url: str, photo: bytes, **fields: object) -> dict:
+    image = base64.b64encode(photo).decode()
     response = requests.post(f"{url}/api/classify", json={"image": image, **fields}, timeout=60)
     assert response.status_code == 200, response.text
     return response.json()
@@ -92,3 +99,18 @@ def test_the_command_line_gives_the_servers_answer_without_a_server(app_server, 
     for ours, theirs in zip(local["breeds"], served["breeds"], strict=True):
         assert ours["id"] == theirs["id"]
         assert ours["probability"] == pytest.approx(theirs["probability"], abs=1e-4)
+
+
+def test_of_two_dogs_side_by_side_the_box_mostly_shows_one(app_server, data_dir: Path) -> None:
+    dogs = [Image.open(path).convert("RGB").resize((320, 320)) for path in _test_list(data_dir, every=36)]
+    shares = []
+    for left, right in pairwise(dogs):
+        both = Image.new("RGB", (640, 320))
+        both.paste(left, (0, 0))
+        both.paste(right, (320, 0))
+        file = io.BytesIO()
+        both.save(file, "PNG")
+        begin, _, end, _ = _answer(app_server.url, file.getvalue())["box"]
+        shares.append(max(min(end, 0.5) - begin, end - max(begin, 0.5)) / (end - begin))
+    print(f"pairs whose box is of one dog: {sum(share > 0.8 for share in shares)} of {len(shares)}")
+    assert np.mean([share > 0.8 for share in shares]) >= 0.7

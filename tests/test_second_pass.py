@@ -1,15 +1,17 @@
 """The second pass: a dog that is small in the photo is cut out and classified again, in TensorFlow and in OpenVINO."""
 
 import io
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import spotting
 import tensorflow as tf
-from exported import SIZE, network, png, run_with_tensorflow_alone
+from exported import LABELS, SIZE, network, png, run_with_tensorflow_alone
 from PIL import Image
-from spotting import PASS, photo, place
+from spotting import COLOURS, PASS, photo, place
 
 from backend.export.merge import MergeError, Options, merge
 from backend.export.saved_model import export_classifier
@@ -17,6 +19,9 @@ from backend.serving.photos.base64_text import to_web_safe_base64
 from backend.serving.photos.preprocessing import windows_to_images
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.servable import Servable
+from backend.training import second_pass
+from backend.training.dataset import Example
+from backend.training.second_pass import SecondPass, choose
 
 FAR = photo([("blue spaniel", (200, 150, 240, 180))])
 NEAR = photo([("red hound", (10, 10, 315, 235))])
@@ -61,11 +66,21 @@ def test_a_small_dog_gets_a_second_pass_and_both_answers_count(plain, twice):
 def test_the_combination_is_the_weighted_mean_of_logarithms(plain, twice):
     first = scores(plain, FAR)
     boxes = tf.constant(first["box"])
-    window = windows_to_images(tf.constant([FAR]), PASS.windows(boxes), SIZE)
+    window = tf.reverse(windows_to_images(tf.constant([FAR]), PASS.windows(boxes), SIZE), axis=[2])
     second = plain.run(plain.signature("scores"), {"image": window.numpy()})
     mixed = 0.25 * np.log(first["prediction"]) + 0.75 * np.log(second["prediction"])
     expected = np.exp(mixed) / np.exp(mixed).sum()
     np.testing.assert_allclose(scores(twice, FAR)["prediction"], expected, atol=0.01)
+
+
+def test_a_photo_that_the_first_pass_is_sure_of_gets_one_pass(tmp_path):
+    eager = replace(PASS, largest=1.0, weight=1.0, sharpness=0.1)  # a second pass would make any answer unsure
+    for surest, expected in ((0.99, 1), (1.0, 2)):
+        folder = tmp_path / str(surest)
+        merge(spotting.export(folder / "tiny", replace(eager, surest=surest)), Options(second_pass=True))
+        once, both = (scores(load(folder / "tiny" / number), NEAR)["prediction"].max() for number in "12")
+        assert once > 0.99
+        assert (both < 0.9) == (expected == 2)
 
 
 def test_a_dog_that_fills_the_photo_gets_one_pass(plain, twice):
@@ -148,6 +163,49 @@ def test_a_jpeg_is_scaled_down_only_as_far_as_the_window_allows():
     expected = tf.image.resize(pixels[300:319, 400:425], SIZE, antialias=True) / 255
     np.testing.assert_allclose(small, expected, atol=0.04)
     np.testing.assert_allclose(whole, tf.image.resize(pixels, SIZE, antialias=True) / 255, atol=0.1)
+
+
+def test_the_parameters_that_are_chosen_put_right_what_one_pass_gets_wrong(tmp_path):
+    """Far dogs on a ground whose colour is too weak for the box, but decides what one pass says."""
+    examples = []
+    for number in range(12):
+        breed, is_far = number % 3, number < 4
+        pixels = np.full((240, 320, 3), 120, np.uint8)
+        pixels[..., (breed + 1) % 3] += 20 if is_far else 0
+        left, top, right, bottom = (150, 110, 190, 140) if is_far else (5, 5, 315, 235)
+        pixels[top:bottom, left:right] = COLOURS[LABELS[breed]["name"]]
+        file = tmp_path / f"{number}.png"
+        file.write_bytes(png(pixels))
+        examples.append(
+            Example(file, breed, file, (0.0, 0.0, 1.0, 1.0)) if is_far else Example(file, breed, tmp_path, None)
+        )
+    calibration = {"temperature": 1.0, "dog_threshold": 0.25, "groups": []}
+    chosen = choose(spotting.network(), examples, calibration, LABELS)
+    assert SecondPass.of(chosen).to_json().items() <= chosen.items()
+    assert chosen["decision"]["dog_threshold"] == 0.25
+    measured = chosen["validation"]
+    assert measured["top1_one_pass"] == pytest.approx(8 / 12, abs=1e-3)
+    assert measured["top1"] == 1
+    assert measured["second_passes"] == pytest.approx(4 / 12, abs=1e-3)
+
+
+def test_nothing_gets_a_second_pass_where_too_many_would(tmp_path, monkeypatch):
+    monkeypatch.setattr(second_pass, "MOST_PASSES", -1.0)
+    file = tmp_path / "far.png"
+    file.write_bytes(FAR)
+    calibration = {"temperature": 1.0, "dog_threshold": 0.25, "groups": []}
+    chosen = choose(spotting.network(), [Example(file, place("blue spaniel"))], calibration, LABELS)
+    assert chosen["largest"] == chosen["surest"] == chosen["validation"]["second_passes"] == 0
+
+
+def test_parameters_of_an_earlier_release_are_refused_in_a_sentence(tmp_path):
+    source = spotting.export(tmp_path / "tiny")
+    file = source / "assets.extra" / "dogsnap.json"
+    description = json.loads(file.read_text())
+    del description["scores"]["second_pass"]["surest"]
+    file.write_text(json.dumps(description))
+    with pytest.raises(MergeError, match="lacks 'surest'; export it again"):
+        merge(source, Options(second_pass=True))
 
 
 def test_a_second_pass_needs_a_network_that_gives_a_box(tmp_path):

@@ -26,12 +26,12 @@ from backend.export.freezing import FrozenGraph, freeze, load_signatures
 from backend.export.inspection import input_specs
 from backend.export.quantization import Ranges
 from backend.export.saved_model import INT8_RANGES, write_version
-from backend.serving.photos.preprocessing import decode_base64, windows_to_images
+from backend.serving.photos.preprocessing import decode_base64
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE
 from backend.serving.versions.description import DESCRIPTION_FILE, check
 from backend.serving.versions.labels import WITHOUT_THRESHOLDS
-from backend.serving.versions.runtimes import ROWS, SECOND, IncompatibleNetwork
-from backend.training.second_pass import NEEDED, SecondPass
+from backend.serving.versions.runtimes import ROWS, SECOND, SECOND_PASS_INPUTS, IncompatibleNetwork
+from backend.training.second_pass import NEEDED, SecondPass, second_images
 
 Function = tf.types.experimental.ConcreteFunction
 Tensors = dict[str, tf.Tensor]
@@ -169,7 +169,7 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
         if wanted.size and "input_size" in description:
             description["input_size"] = list(wanted.size)
         if passing:
-            report(f"a second pass where the box with its margin takes at most {passing.largest:.0%} of the photo")
+            report(f"a second pass where the first gives no breed more than {passing.surest:.0%}")
             decision = description["scores"]["second_pass"]["decision"]
             description |= {"decision": decision, "second_pass": passing.to_json()}
     folder, warmup = source.resolve().parent, merger.warmup(merged)
@@ -208,7 +208,12 @@ def _second_pass(options: Options, description: Mapping, outputs: Mapping) -> Se
         raise MergeError(
             "--second-pass needs its parameters in the source's description: expected scores.second_pass, from `dogsnap train`"
         )
-    return SecondPass.of(stated)
+    try:
+        return SecondPass.of(stated)
+    except KeyError as missing:
+        raise MergeError(
+            f"scores.second_pass in the source's description lacks {missing}; export it again from files of `dogsnap train`"
+        ) from None
 
 
 def _label(given: str | Mapping[str, str]) -> dict[str, str]:
@@ -528,25 +533,26 @@ class Merger:
         )
 
     def _again(self, alias: str, decode: Callable) -> Function:
-        """The signature's input and the boxes -> the images of the second pass and the photos' indices."""
+        """The signature's input and the first answers -> the images of the second pass and the photos' indices."""
 
         def again(**inputs: tf.Tensor) -> Tensors:
-            images, rows = self._second_images(decode(inputs[alias]), inputs["box"])
+            images, rows = self._second_images(decode(inputs[alias]), inputs)
             return {self.network_input.name: images, ROWS: rows}
 
-        specs = {alias: tf.TensorSpec((None,), tf.string, alias), "box": tf.TensorSpec((None, 4), tf.float32, "box")}
+        first = {name: tf.TensorSpec(self.outputs[name].shape, tf.float32, name) for name in SECOND_PASS_INPUTS}
+        specs = {alias: tf.TensorSpec((None,), tf.string, alias), **first}
         return tf.function(again, autograph=False).get_concrete_function(**specs)
 
-    def _second_images(self, contents: tf.Tensor, boxes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Photos string (n,) and boxes (n, 4) -> the network's input in the second pass (m, ...), the photos' indices (m,)."""
-        windows = self.second_pass.windows(boxes)
-        rows = self.second_pass.rows(windows)
-        images = windows_to_images(tf.gather(contents, rows), tf.gather(windows, rows), self.wanted.size)
+    def _second_images(self, contents: tf.Tensor, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
+        """Photos string (n,), their first answers -> the network's input in the second pass (m, ...), the photos' indices."""
+        windows = self.second_pass.windows(first["box"])
+        rows = self.second_pass.rows(windows, first["prediction"])
+        images = second_images(tf.gather(contents, rows), tf.gather(windows, rows), self.wanted.size)
         return layers.fit(images, self.wanted), rows
 
     def _after_second_pass(self, first: Tensors, contents: tf.Tensor) -> Tensors:
         """The network's answers after both passes; `first`: to the whole photos `contents`."""
-        images, rows = self._second_images(contents, first["box"])
+        images, rows = self._second_images(contents, first)
         return tf.cond(
             tf.size(rows) > 0,
             lambda: self.second_pass.combined(first, self.network(images), rows),

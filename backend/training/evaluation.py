@@ -10,7 +10,9 @@ from backend.training.boxes import overlap
 
 CALIBRATION_BINS = 15
 CONFIDENT_PRECISION = 0.975  # the app's target is 0.97; the difference is a margin for only 1,200 validation photos
-KEPT_DOGS = 0.99  # share of validation dogs that the dog threshold must keep; the target is 0.98
+KEPT_DOGS = (
+    0.997  # share of validation dogs that the dog threshold must keep; asked is 0.99, and test photos are harder
+)
 REFUSED_OTHERS = 0.97  # share of photos without a dog that it should refuse, if KEPT_DOGS allows it; the target is 0.95
 
 

@@ -21,7 +21,9 @@ NEEDED = ("prediction", "dog", "box")  # outputs that a network needs for a seco
 SMALLEST_SIDE = 0.08  # of a window, as a fraction of the photo
 BATCH = 32
 LEAST = 1e-7  # probabilities below are raised to this before taking logarithms
-MARGINS, WEIGHTS, LARGEST = (0.08, 0.2), (0.4, 0.5, 0.6, 0.7), (0.5, 0.65, 0.8)
+# What `choose` tries.
+MARGINS, WEIGHTS, LARGEST, SUREST = (0.05, 0.2), (0.4, 0.5, 0.6), (0.7, 1.0), (0.85, 0.95, 1.0)
+MOST_PASSES = 0.5  # second passes per photo: more would cost more time than they gain
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,15 @@ class SecondPass:
     """Which part of a photo gets a second pass, and how both answers are combined; chosen on validation photos.
 
     `margin`: added to the box on each side, as a fraction of its width and height. `largest`: area of the window (the box with
-    its margin), as a fraction of the photo, up to which there is a second pass; a larger window shows little more than the
-    whole photo. `weight` in [0, 1] of the second pass's log-probabilities; the first pass has the rest. `sharpness`: factor of
+    its margin), as a fraction of the photo, and `surest`: largest probability in the first pass, up to which there is a second
+    pass; what is more certain than that hardly changes. The window is mirrored, so that its answer errs less often together with
+    the first. `weight` in [0, 1] of the second pass's log-probabilities; the first pass has the rest. `sharpness`: factor of
     the weighted mean of the log-probabilities, an inverse temperature that calibrates the result.
     """
 
     margin: float
     largest: float
+    surest: float
     weight: float
     sharpness: float
 
@@ -54,15 +58,16 @@ class SecondPass:
         middle, half = (corner + end) / 2, tf.maximum((end - corner) * (0.5 + self.margin), SMALLEST_SIDE / 2)
         return tf.clip_by_value(tf.concat([middle - half, middle + half], axis=1), 0.0, 1.0)
 
-    def rows(self, windows: tf.Tensor) -> tf.Tensor:
-        """The indices of the photos that get a second pass, int64 (m,)."""
+    def rows(self, windows: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:
+        """The indices of the photos that get a second pass, int64 (m,); `prediction` (n, classes): of the first pass."""
         areas = (windows[:, 2] - windows[:, 0]) * (windows[:, 3] - windows[:, 1])
-        return tf.where(areas <= self.largest)[:, 0]
+        is_open = tf.reduce_max(prediction, axis=1) <= self.surest
+        return tf.where(tf.logical_and(areas <= self.largest, is_open))[:, 0]
 
     def combined(self, first: Tensors, second: Tensors, rows: tf.Tensor) -> Tensors:
         """The answers of the first pass (n, ...), those at `rows` combined with the second pass (m, ...).
 
-        The logit of "dog" is the mean of both, the box that of the second pass, where the dog has more pixels.
+        The box is that of the second pass, where the dog has more pixels; whether there is a dog, the first pass says.
         """
         both = {name: tf.gather(value, rows) for name, value in first.items()}
         logarithms = (1 - self.weight) * _log(both["prediction"]) + self.weight * _log(second["prediction"])
@@ -70,8 +75,7 @@ class SecondPass:
         corners, sizes = tf.tile(windows[:, :2], [1, 2]), tf.tile(windows[:, 2:] - windows[:, :2], [1, 2])
         mixed = {
             "prediction": tf.nn.softmax(self.sharpness * logarithms),
-            "box": corners + sizes * second["box"],
-            "dog": tf.sigmoid((_logit(both["dog"]) + _logit(second["dog"])) / 2),
+            "box": corners + sizes * mirrored_box(second["box"]),
         }
         places = rows[:, tf.newaxis]
         return {
@@ -80,61 +84,79 @@ class SecondPass:
         }
 
 
+def second_images(contents: tf.Tensor, windows: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+    """What the second pass sees of each photo: as `windows_to_images`, mirrored."""
+    return tf.reverse(windows_to_images(contents, windows, size), axis=[2])
+
+
+def mirrored_box(box: tf.Tensor) -> tf.Tensor:
+    """Boxes (n, 4) of mirrored images in the images themselves."""
+    left, top, right, bottom = tf.unstack(box, axis=1)
+    return tf.stack([1 - right, top, 1 - left, bottom], axis=1)
+
+
 def _log(probabilities: tf.Tensor) -> tf.Tensor:
     return tf.math.log(tf.maximum(probabilities, LEAST))
 
 
-def _logit(probabilities: tf.Tensor) -> tf.Tensor:
-    return _log(probabilities) - _log(1 - probabilities)
-
-
-def choose(
-    model: keras.Model, examples: list[Example], others: np.ndarray, calibration: Mapping, labels: list[dict]
-) -> dict[str, object]:
+def choose(model: keras.Model, examples: list[Example], calibration: Mapping, labels: list[dict]) -> dict[str, object]:
     """The parameters with the highest top-1 on `examples` and, among those, the fewest second passes; as stored in scores.json.
 
-    `others`: dog logits of photos without a dog, which count with one pass. `calibration`: of one pass, as stored.
+    Whole pictures and crops count alike, however many there are of each; at most MOST_PASSES of the photos get a second pass,
+    and none where that gains nothing. `calibration`: of one pass, as stored.
     """
     breeds = np.array([example.breed for example in examples])
     photos = [example.path.read_bytes() for example in examples]
     temperature = calibration["temperature"]
+    whole = np.array([example.is_whole for example in examples])
     first = _answers(model, photos, None)
     before = _logarithms(first["breeds"] / temperature)
-    tried = []
+    confidences = np.exp(before.max(axis=1))
+    none = np.zeros(len(breeds), bool)
+    tried = [(_balanced(before, breeds, whole), 0.0, (0.0, 0.0, 0.0, 0.0), none, before)]
     for margin in MARGINS:
-        windows = SecondPass(margin, 1.0, 0.5, 1.0).windows(tf.constant(first["box"])).numpy()
+        windows = SecondPass(margin, 1.0, 1.0, 0.5, 1.0).windows(tf.constant(first["box"])).numpy()
         second = _answers(model, photos, windows)
         after = _logarithms(second["breeds"] / temperature)
         areas = (windows[:, 2] - windows[:, 0]) * (windows[:, 3] - windows[:, 1])
-        for weight, largest in product(WEIGHTS, LARGEST):
-            twice = areas <= largest
+        for weight, largest, sure in product(WEIGHTS, LARGEST, SUREST):
+            twice = (areas <= largest) & (confidences <= sure)
+            if twice.mean() > MOST_PASSES:
+                continue
             mixed = np.where(twice[:, np.newaxis], (1 - weight) * before + weight * after, before)
-            top1 = round(float((mixed.argmax(-1) == breeds).mean()), 4)
-            tried.append((top1, -twice.mean(), (margin, largest, weight), twice, mixed, second["dog"]))
-    top1, _, (margin, largest, weight), twice, mixed, second_dog = max(tried, key=lambda each: each[:2])
+            score = _balanced(mixed, breeds, whole)
+            tried.append((score, -twice.mean(), (margin, largest, sure, weight), twice, mixed))
+    _, _, (margin, largest, sure, weight), twice, mixed = max(tried, key=lambda each: each[:2])
     sharpness = 1 / evaluation.fit_temperature(mixed[twice], breeds[twice]) if twice.any() else 1.0
     probabilities = evaluation.softmax(np.where(twice[:, np.newaxis], sharpness, 1.0) * mixed)
     places = {label["id"]: place for place, label in enumerate(labels)}
     groups = [[places[member] for member in group] for group in calibration["groups"]]
-    whole = np.array([example.is_whole for example in examples])
-    dogs = np.where(twice, (first["dog"] + second_dog)[:, 0] / 2, first["dog"][:, 0])
-    threshold = evaluation.dog_threshold(evaluation.sigmoid(dogs), evaluation.sigmoid(others))
+    right_once, right = before.argmax(-1) == breeds, mixed.argmax(-1) == breeds
     return {
         "margin": margin,
         "largest": largest,
+        "surest": sure,
         "weight": weight,
         "sharpness": round(sharpness, 4),
         "decision": {
-            "dog_threshold": round(threshold, 4),
+            "dog_threshold": calibration["dog_threshold"],
             **levels.fit_decision(probabilities, breeds, groups, whole),
         },
         "validation": {
             "photos": len(breeds),
-            "top1_one_pass": round(float((before.argmax(-1) == breeds).mean()), 4),
-            "top1": top1,
+            "top1_one_pass": round(float(right_once.mean()), 4),
+            "top1": round(float(right.mean()), 4),
+            "top1_whole_one_pass": round(float(right_once[whole].mean()), 4) if whole.any() else None,
+            "top1_whole": round(float(right[whole].mean()), 4) if whole.any() else None,
             "second_passes": round(float(twice.mean()), 4),
         },
     }
+
+
+def _balanced(logarithms: np.ndarray, breeds: np.ndarray, whole: np.ndarray) -> float:
+    """The mean of the top-1 of whole pictures and of crops, to four digits."""
+    right = logarithms.argmax(-1) == breeds
+    return round(float(np.mean([right[whole == kind].mean() for kind in np.unique(whole)])), 4)
 
 
 def _logarithms(logits: np.ndarray) -> np.ndarray:
@@ -143,13 +165,14 @@ def _logarithms(logits: np.ndarray) -> np.ndarray:
 
 
 def _answers(model: keras.Model, photos: list[bytes], windows: np.ndarray | None) -> dict[str, np.ndarray]:
-    """The model's outputs for the photos, or for a window of each."""
+    """The model's outputs for the photos, or in the second pass for a window of each."""
+    cut = windows_to_images if windows is None else second_images
     whole = np.tile(np.array([[0.0, 0.0, 1.0, 1.0]], np.float32), (len(photos), 1))
     parts = [
-        model.predict_on_batch(windows_to_images(tf.constant(photos[part]), tf.constant(seen), model.input_shape[1:3]))
+        model.predict_on_batch(cut(tf.constant(photos[part]), tf.constant(seen), model.input_shape[1:3]))
         for part, seen in _batches(whole if windows is None else windows, BATCH)
     ]
-    return {name: np.concatenate([part[name] for part in parts]) for name in ("breeds", "dog", "box")}
+    return {name: np.concatenate([part[name] for part in parts]).astype(np.float32) for name in ("breeds", "box")}
 
 
 def _batches(windows: np.ndarray, size: int) -> Iterator[tuple[slice, np.ndarray]]:

@@ -24,6 +24,7 @@ FOLDER = Path("assets.extra") / "runtime"  # ignored by TensorFlow Serving
 MANIFEST, NETWORK, AROUND = "runtime.json", "network.xml", "around"
 BEFORE, AGAIN, AFTER = "before_", "again_", "after_"
 COMBINED, SECOND, ROWS = "combined", "second_", "rows"
+SECOND_PASS_INPUTS = ("box", "prediction")  # outputs that decide which part of which photo gets a second pass
 TENSORFLOW, OPENVINO = "tensorflow", "openvino"
 EXACT, BFLOAT16, INT8 = "f32", "bf16", "int8"  # OpenVINO's names of the precisions
 MOST_STREAMS = 8  # images in the network at the same time, each of which needs memory
@@ -132,7 +133,8 @@ class Accelerated:
 
     def _after_second_pass(self, inputs: Mapping[str, tf.Tensor], first: Arrays, again: Run, combined: Run) -> Arrays:
         """Run the network on the windows that `again` cuts out of the photos, and combine both answers."""
-        windows = dict(again(**inputs, box=tf.constant(first["box"])))
+        chosen_by = {name: tf.constant(first[name]) for name in SECOND_PASS_INPUTS}
+        windows = dict(again(**inputs, **chosen_by))
         rows = windows.pop(ROWS)
         (images,) = windows.values()
         if not len(rows):
