@@ -27,7 +27,7 @@ def framing(phone, photo) -> None:
     phone.snap(photo)
     phone.tap(phone.screen.locator(".frame-button"))
     phone.screen.locator(".frame").wait_for()
-    phone.page.wait_for_function("document.querySelector('.wx-frame:not([hidden]) .stage img').complete")
+    phone.page.wait_for_function("() => document.querySelector('.wx-frame:not([hidden]) .stage img').complete")
     phone.page.wait_for_timeout(200)
 
 
