@@ -132,7 +132,9 @@ def test_an_answer_is_confirmed_by_one_tap_and_corrected_by_a_search(open_phone,
     phone.tap("clear")
     phone.confirm("delete")
     phone.screen.locator(".empty").wait_for()
-    phone.page.wait_for_function("() => (JSON.parse(localStorage.getItem('dogsnap:feedbackToForget')) || []).length === 0")
+    phone.page.wait_for_function(
+        "() => (JSON.parse(localStorage.getItem('dogsnap:feedbackToForget')) || []).length === 0"
+    )
     assert rows(file) == []
 
 
