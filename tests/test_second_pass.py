@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import accelerated
 import numpy as np
 import pytest
 import spotting
@@ -73,7 +74,10 @@ def test_the_combination_is_the_weighted_mean_of_logarithms(plain, twice):
     np.testing.assert_allclose(scores(twice, FAR)["prediction"], expected, atol=0.01)
 
 
-def test_a_photo_that_the_first_pass_is_sure_of_gets_one_pass(tmp_path):
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_a_photo_that_the_first_pass_is_sure_of_gets_one_pass(tmp_path, monkeypatch, runtime):
+    if runtime == "openvino":
+        accelerated.patch(monkeypatch)
     eager = replace(PASS, largest=1.0, weight=1.0, sharpness=0.1)  # a second pass would make any answer unsure
     for surest, expected in ((0.99, 1), (1.0, 2)):
         folder = tmp_path / str(surest)

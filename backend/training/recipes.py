@@ -133,7 +133,7 @@ CALIBRATION = Recipe(
     architecture="inception_v3",
     size=(299, 299),
     stages=(),
-    note="For weights that are trained: fits the dog head, the box layers, thresholds and second pass to the photos, 15 minutes.",
+    note="For weights that are trained: fits the dog head, the box layers, thresholds and second pass to the photos.",
 )
 
 RECIPES = {"inception_v3": INCEPTION_V3, "inception_v3_crops": INCEPTION_V3_CROPS, "calibration": CALIBRATION}
