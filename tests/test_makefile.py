@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 WEB = Path("backend/web")
 INPUTS = (
-    *("pyproject.toml", "backend/requirements.txt", "tests/requirements.txt"),
+    *("pyproject.toml", "backend/requirements.txt", "backend/requirements-uv.txt", "tests/requirements.txt"),
     *(
         WEB / name
         for name in (
@@ -60,7 +60,7 @@ def test_the_mini_program_is_built_by_the_locked_node_whatever_the_machine_has(c
         program(tmp_path / "machine" / name, f"echo an old {name}; exit 1")
     program(checkout / ".venv/bin/node", 'echo "the locked node: $*"')
     program(checkout / ".venv/bin/npm", 'echo "the locked npm: $1"; node script-of-npm')
-    for name in ("bin/python", ".installed-node"):
+    for name in ("bin/python", ".installed-uv", ".installed-node"):
         (checkout / ".venv" / name).touch()
     said = make(checkout, "backend/web/dist/index.html", path=f"{tmp_path / 'machine'}:{os.environ['PATH']}")
     calls = [line for line in said.splitlines() if not line.startswith("dogsnap: ")]
@@ -73,6 +73,35 @@ def test_node_and_what_only_the_tests_need_of_npm_are_no_part_of_what_serves(che
     assert "npm ci --omit dev " in said
     assert not re.search("^(nodejs|matplotlib)", (ROOT / "backend/requirements.txt").read_text(encoding="utf-8"), re.M)
     assert "npm ci --prefix" in make(checkout, "--dry-run", "backend/web/node_modules/.installed-test")
+
+
+@pytest.fixture
+def installers(checkout) -> Path:
+    """The folder of a pip that knows another package index, and of a uv; both note how they were called."""
+    folder = checkout / ".venv/bin"
+    program(
+        folder / "pip", 'case "$*" in *config*) echo https://index.example/simple;; *) echo "pip $*" >> calls;; esac'
+    )
+    program(folder / "uv", 'echo "uv $UV_DEFAULT_INDEX $*" >> calls; test ! -e uv-fails')
+    (folder / "python").touch()
+    return folder
+
+
+LOCKED = "--require-hashes -r backend/requirements.txt"
+
+
+def test_uv_installs_what_is_locked_from_the_index_that_pip_is_configured_for(checkout, installers):
+    make(checkout, ".venv/.installed")
+    calls = (checkout / "calls").read_text().splitlines()
+    assert calls[0].endswith("install --quiet --require-hashes -r backend/requirements-uv.txt")
+    assert calls[1] == f"uv https://index.example/simple pip install --python .venv/bin/python {LOCKED}"
+    assert [call.split()[0] for call in calls] == ["pip", "uv", "uv"]
+
+
+def test_pip_installs_the_same_where_uv_fails(checkout, installers):
+    (checkout / "uv-fails").touch()
+    assert "uv failed, so pip installs" in make(checkout, ".venv/.installed")
+    assert f"install --no-compile {LOCKED}" in (checkout / "calls").read_text()
 
 
 def test_the_dependencies_can_be_locked_in_a_new_checkout(checkout):

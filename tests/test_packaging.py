@@ -17,7 +17,7 @@ from backend.http_server import GUNICORN, arbiter, config, worker
 ROOT = Path(__file__).parent.parent
 LOCKS = [
     ROOT / folder / "requirements.txt" for folder in ("backend", "backend/web", "tests", "backend/bench", "backend/ray")
-]
+] + [ROOT / "backend/requirements-uv.txt"]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
