@@ -14,6 +14,7 @@ So it pays where a run is much cheaper by the photo (an accelerator, many cores)
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -134,12 +135,37 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
     Raises MergeError, InspectionError or FreezingError, and NotFaster if `fast` gains too little; the folder of versions is then
     unchanged.
     """
+    return _merge(Source(source), options, report)
+
+
+class Source:
+    """The version that others are merged from, read and frozen once for all of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._frozen: dict[str, FrozenGraph] = {}
+
+    @cached_property
+    def signatures(self) -> Mapping[str, Function]:
+        """Its signatures, loaded by TensorFlow."""
+        signatures, self._keep_alive = load_signatures(self.folder)
+        return signatures
+
+    def frozen(self, signature: str) -> FrozenGraph:
+        """One signature with constants for variables."""
+        if signature not in self._frozen:
+            self._frozen[signature] = freeze(self.signatures[signature])
+        return self._frozen[signature]
+
+
+def _merge(origin: Source, options: Options, report: Callable[[str], None]) -> Path:
+    source = origin.folder
     if options.fast and options.batch:
         raise MergeError("--fast runs one image after the other; leave --batch away")
     network_input = find_image_input(input_specs(source), options)
     report(f"decoding {options.decode} in front of {network_input}")
     description = {**read_description(source), **options.description}
-    signatures, _keep_alive = load_signatures(source)
+    signatures = origin.signatures
     network_input = with_known_layout(network_input, signatures[network_input.signature], options, description, report)
     wanted = image_input(network_input, options, description)
     if options.encode and not wanted.dtype.is_integer:
@@ -148,9 +174,7 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
     labels = [_label(each) for each in options.labels] or description.get("labels", [])
     names = [label["name"] for label in labels]
     passing = _second_pass(options, description, signatures[richest].structured_outputs)
-    merger = Merger(
-        signatures[network_input.signature], signatures[richest], network_input, wanted, names, options, passing
-    )
+    merger = Merger(origin, richest, network_input, wanted, names, options, passing)
     if options.encode == "png":
         merger.find_output_range(description, report)
     if merger.classes and (options.labels or "labels" in options.description):
@@ -187,13 +211,14 @@ def merge_all(source: Path, report: Callable[[str], None] = lambda _: None) -> l
     Where no precision is fast enough, the second pass runs in float32; without one there is no third version.
     """
     second_pass = "second_pass" in read_description(source).get("scores", {})
-    written = [merge(source, Options(), report)]
+    origin = Source(source)
+    written = [_merge(origin, Options(), report)]
     try:
-        written.append(merge(source, Options(fast=True, second_pass=second_pass), report))
+        written.append(_merge(origin, Options(fast=True, second_pass=second_pass), report))
     except (MergeError, NotFaster) as error:
         report(f"there is no fast version: {error}")
         if second_pass:
-            written.append(merge(source, Options(second_pass=True), report))
+            written.append(_merge(origin, Options(second_pass=True), report))
     return written
 
 
@@ -462,8 +487,8 @@ class Merger:
 
     def __init__(
         self,
-        main: Function,
-        richest: Function,
+        source: Source,
+        richest: str,
         network_input: NetworkInput,
         wanted: layers.ImageInput,
         names: Sequence[str],
@@ -473,14 +498,15 @@ class Merger:
         self.second_pass = second_pass
         self.network_input, self.wanted, self.options = network_input, wanted, options
         self.names = list(names)
-        self.outputs = richest.structured_outputs
-        self.main_outputs = list(main.structured_outputs)
-        self.further_inputs = {name: spec for name, spec in _inputs(richest).items() if name != network_input.name}
+        self.outputs = source.signatures[richest].structured_outputs
+        self.main_outputs = list(source.signatures[network_input.signature].structured_outputs)
+        inputs = _inputs(source.signatures[richest])
+        self.further_inputs = {name: spec for name, spec in inputs.items() if name != network_input.name}
         self.classes = None if options.encode == "detections" else self._class_output()
         self.image_output = self._image_output() if options.encode == "png" else None
         self.renamed = self._renamed()
         self.output_range = (0.0, 1.0)
-        self.graph = self._sized(freeze(richest))
+        self.graph = self._sized(source.frozen(richest))
         self.frozen = self.graph.function()
         self.network = self._network()
 
