@@ -3,18 +3,14 @@
 The arithmetic ones are plain TensorFlow; the one that names breeds is exported and merged by the real code.
 """
 
-import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import keras
 import numpy as np
 import tensorflow as tf
+from changed_version import changed_version
 from tensorflow.core.protobuf import saved_model_pb2
-
-from backend.serving.versions import checksums
-from backend.serving.versions.description import DESCRIPTION_FILE
 
 SIZE = (16, 16)
 COLOURS = (
@@ -74,26 +70,24 @@ def colours(model_folder: Path) -> Path:
 
 def confused(version: Path, number: int) -> Path:
     """A copy of a version that tells colours apart, under another number, which calls red green and green red."""
-    copy = Path(shutil.copytree(version, version.with_name(str(number))))
-    file = copy / DESCRIPTION_FILE
-    description = json.loads(file.read_text(encoding="utf-8"))
-    red, green, blue = description["labels"]
-    file.write_text(json.dumps({**description, "labels": [green, red, blue]}), encoding="utf-8")
-    checksums.write(copy)
-    return copy
+
+    def swap(description: dict) -> None:
+        red, green, blue = description["labels"]
+        description["labels"] = [green, red, blue]
+
+    return changed_version(version, version.with_name(str(number)), swap)
 
 
 def with_levels(version: Path, number: int) -> Path:
     """A copy of a version that tells colours apart, under another number: red and green dogs are a group, and grey is unknown."""
-    copy = Path(shutil.copytree(version, version.with_name(str(number))))
-    file = copy / DESCRIPTION_FILE
-    description = json.loads(file.read_text(encoding="utf-8"))
     thresholds = {"confident_threshold": 0.9, "group_threshold": 0.8, "set_threshold": 0.1, "unknown_threshold": 0.3}
-    description["decision"].update(thresholds)
     group = {"id": "warm", "name": "warm dog", "name_zh": "暖色犬", "members": ["c1", "c2"], "difference": "By hue."}
-    file.write_text(json.dumps({**description, "groups": [group]}), encoding="utf-8")
-    checksums.write(copy)
-    return copy
+
+    def add_levels(description: dict) -> None:
+        description["decision"].update(thresholds)
+        description["groups"] = [group]
+
+    return changed_version(version, version.with_name(str(number)), add_levels)
 
 
 def several(folder: Path) -> Path:

@@ -160,11 +160,11 @@ def test_a_server_that_dies_mid_way_is_told(open_phone, own_server, dog):
 def test_cancel_while_the_server_is_silent_and_the_next_photo_gets_its_own_answer(
     open_phone, narrow_server, dog, photo_that_is
 ):
-    unsure = photo_that_is("unsure")
+    unknown = photo_that_is("unknown")
     phone = open_phone(server=narrow_server, color_scheme="dark")
     phone.button("camera").wait_for()
     with frozen(narrow_server):
-        phone.choose(unsure)
+        phone.choose(unknown)
         phone.screen.get_by_text("正在辨认").wait_for()
         phone.shoot("phone-dark-result-working")
         phone.tap("cancel")

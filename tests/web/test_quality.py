@@ -1,5 +1,6 @@
 """What makes the app pleasant: accessible, legible, quick, and still while the answer arrives."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,39 +18,46 @@ TARGETS = """[...document.querySelectorAll('.wx-frame:not([hidden]) :is([role=bu
 
 
 @pytest.fixture
-def all_pages(dog, photo_that_is):
-    """A function that leads a phone through every page and state, and calls `look` with the name of each."""
+def all_pages(dog, photo_that_is, unsure_server):
+    """A function that leads a phone through every page and state, and calls `check` with the phone and the name of each.
 
-    def all_pages(phone, look) -> None:
+    `open_phone`: opens the app; may be given another server.
+    """
+
+    def all_pages(open_phone, check) -> None:
+        unsure = open_phone(server=unsure_server)
+        assert unsure.snap(photo_that_is("group")) == "unsure"
+        check(unsure, "result-unsure")
+        phone = open_phone()
         phone.button("camera").wait_for()
-        look("home")
+        check(phone, "home")
         for state in ("unknown", "noDog", "set", "group", "shown"):
             assert phone.snap(photo_that_is(state)) == state
-            look(f"result-{state}")
+            check(phone, f"result-{state}")
             if state != "shown":
                 phone.back()
         phone.tap(phone.screen.locator(".frame-button"))
         phone.screen.locator(".frame").wait_for()
-        look("frame")
+        check(phone, "frame")
         phone.back()
         phone.tap(phone.screen.locator(".row").first)
         phone.screen.locator(".facts").wait_for()
-        look("breed")
+        check(phone, "breed")
         phone.back()
         phone.back()
         phone.context.set_offline(True)
         phone.choose(dog)
         assert phone.wait_for_answer() == "failed"
-        look("result-failed")
+        check(phone, "result-failed")
         phone.context.set_offline(False)
         phone.back()
         phone.tap("history")
         phone.screen.locator(".entry").first.wait_for()
-        look("history")
+        check(phone, "history")
         phone.back()
         phone.tap("settings")
         phone.screen.locator(".option.model").nth(1).wait_for()
-        look("settings")
+        check(phone, "settings")
 
     return all_pages
 
@@ -58,45 +66,46 @@ def all_pages(dog, photo_that_is):
 def test_axe_finds_no_serious_violation(open_phone, all_pages, theme):
     found = []
 
-    def look(name: str) -> None:
+    def check(phone, name: str) -> None:
         phone.page.evaluate(AXE.read_text(encoding="utf-8"))
         for violation in phone.page.evaluate("axe.run()")["violations"]:
             if violation["impact"] in SERIOUS:
                 found.append((name, violation["id"], [node["html"][:160] for node in violation["nodes"]]))
         phone.shoot(f"axe-{theme}-{name}")
 
-    phone = open_phone(color_scheme=theme)
-    all_pages(phone, look)
+    all_pages(partial(open_phone, color_scheme=theme), check)
     assert found == []
 
 
 def test_everything_that_can_be_tapped_is_44_pixels_or_more(open_phone, all_pages):
     small = []
 
-    def look(name: str) -> None:
+    def check(phone, name: str) -> None:
         targets = phone.page.evaluate(TARGETS)
         assert targets
         small.extend((name, target) for target in targets if min(target["width"], target["height"]) < TARGET_PIXELS)
 
-    phone = open_phone()
-    all_pages(phone, look)
+    all_pages(open_phone, check)
     assert small == []
 
 
 def test_large_fonts_are_respected_and_nothing_is_cut_off_sideways(open_phone, all_pages):
     sizes = {}
 
-    def look(name: str) -> None:
+    def check(phone, name: str) -> None:
         phone.shoot(f"large-fonts-{name}")
         page = phone.screen.locator("wx-page")
         assert page.evaluate("element => element.scrollWidth <= element.clientWidth"), name
         sizes[name] = page.locator(".page").evaluate("element => parseFloat(getComputedStyle(element).fontSize)")
 
-    phone = open_phone()
-    session = phone.context.new_cdp_session(phone.page)
-    session.send("Page.setFontSizes", {"fontSizes": {"standard": 26}})
-    phone.page.reload()
-    all_pages(phone, look)
+    def open_with_large_fonts(**options: object):
+        phone = open_phone(**options)
+        session = phone.context.new_cdp_session(phone.page)
+        session.send("Page.setFontSizes", {"fontSizes": {"standard": 26}})
+        phone.page.reload()
+        return phone
+
+    all_pages(open_with_large_fonts, check)
     assert set(sizes.values()) == {26}
 
 
