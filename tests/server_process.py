@@ -8,10 +8,14 @@ import requests
 
 def worker_of(server) -> int:
     """The number of the one process that gunicorn started."""
-    pid = server.process.pid
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    assert len(children) == 1, children
-    return int(children[0])
+    started = children(server.process.pid)
+    assert len(started) == 1, started
+    return started[0]
+
+
+def children(pid: int) -> list[int]:
+    """The processes that the main thread of process `pid` started and that it has not reaped."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
 
 
 def memory(pid: int) -> float:

@@ -22,7 +22,7 @@ import tensorflow as tf
 import tiny_models
 from conftest import free_port
 from loading import Load, percentile
-from server_process import held, sample, worker_of
+from server_process import children, held, sample, worker_of
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 from waiting import wait_until
 
@@ -194,6 +194,30 @@ def test_new_settings_with_which_no_worker_can_start_are_given_up_and_the_old_on
     server.process.send_signal(signal.SIGHUP)
     wait_until(lambda: "a worker could not start" in server.log())
     time.sleep(2)
+    assert answer(server) == 2.0
+    assert worker_of(server) == worker
+    os.kill(worker, signal.SIGKILL)  # the next one has the old settings, too
+    assert answer(server) == 2.0
+    assert sample(server, "dogsnap_places") == 28
+
+
+def test_a_reload_whose_models_never_load_is_given_up_and_the_old_worker_goes_on(start_server, models, made, tmp_path):
+    stuck, config, file = tmp_path / "stuck", tmp_path / "models.config", tmp_path / "settings"
+    records = shutil.copytree(made / "sleeper", stuck / "1") / RECORDS_FILE
+    records.parent.mkdir(exist_ok=True)
+    write_warmup_requests(records, "stuck", {"serving_default": {"x": np.array([HOUR], np.float32)}})
+    config.write_text(f'model_config_list {{ config {{ name: "stuck" base_path: "{stuck}" }} }}')
+    file.write_text("DOGSNAP_QUEUE_SIZE=20\n")
+    flags = ("--settings-file", str(file), "--drain-seconds", "1")
+    server = start_server(models, *flags, prefix=(sys.executable, Path(__file__).with_name("short_reload.py"), "4"))
+    worker = worker_of(server)
+    file.write_text(f"DOGSNAP_QUEUE_SIZE=30\nDOGSNAP_MODEL_CONFIG_FILE={config}\n")
+    for reloads in (1, 2):  # the second one while the first one waits
+        server.process.send_signal(signal.SIGHUP)
+        wait_until(lambda count=reloads: server.log().count("settings reloaded") == count)
+    assert answer(server) == 2.0
+    wait_until(lambda: server.log().count("the new worker did not load its models within 4 s") == 2)
+    wait_until(lambda: len(children(server.process.pid)) == 1)
     assert answer(server) == 2.0
     assert worker_of(server) == worker
     os.kill(worker, signal.SIGKILL)  # the next one has the old settings, too

@@ -21,7 +21,7 @@ import tiny_models
 from grpc_client import SECONDS, Client, connected, input_of, predict_request, values
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from server_process import held
+from server_process import children, held
 from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow_serving.apis import (
     classification_pb2,
@@ -807,8 +807,7 @@ def test_grpc_port_0_leaves_the_door_closed(start_server, sleeper):
 
 def listening_ports(parent: int) -> set[int]:
     """The TCP ports on which a process and its children listen."""
-    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    links = [link for pid in (parent, *children) for link in Path(f"/proc/{pid}/fd").iterdir()]
+    links = [link for pid in (parent, *children(parent)) for link in Path(f"/proc/{pid}/fd").iterdir()]
     sockets = {os.readlink(link)[len("socket:[") : -1] for link in links if os.readlink(link).startswith("socket:[")}
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return {int(line[1].split(":")[1], 16) for line in lines if line[3] == "0A" and line[9] in sockets}

@@ -24,6 +24,7 @@ Arbiter.handle_hup                test_sighup_takes_the_settings_as_they_are_now
 Arbiter.__init__, Arbiter.reload,
 Arbiter.manage_workers,
 Arbiter.reap_workers              test_new_settings_with_which_no_worker_can_start_are_given_up_and_the_old_ones_hold
+                                  test_a_reload_whose_models_never_load_is_given_up_and_the_old_worker_goes_on
 Arbiter.stop                      test_when_the_clock_jumps_by_hours_nothing_is_lost_and_nobody_waits
 """
 

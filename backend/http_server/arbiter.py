@@ -15,6 +15,8 @@ from gunicorn.errors import HaltServer
 log = logging.getLogger("dogsnap")
 
 CHECK_SECONDS = 0.1
+# As long as a client may wait for models to be loaded; a first start has no bound, since nothing else could serve.
+RELOAD_SECONDS = 600.0
 
 
 class Flag:
@@ -31,11 +33,12 @@ class Flag:
 
 
 class Arbiter(GunicornArbiter):
-    """Needs workers with `ready`, a Flag, and an application with `reread` and `give_up`."""
+    """Needs workers with `ready`, a Flag, and an application with `reread`, `keep` and `give_up`."""
 
     def __init__(self, app: Any):
         super().__init__(app)
         self._reloading = self._has_served = False
+        self._reload_end = 0.0
 
     def handle_hup(self) -> None:
         """Reload, unless the new settings are wrong."""
@@ -44,17 +47,39 @@ class Arbiter(GunicornArbiter):
 
     def reload(self) -> None:
         self._reloading = True
+        self._reload_end = time.monotonic() + RELOAD_SECONDS
         try:
             super().reload()
         finally:
             self._reloading = False
 
     def manage_workers(self) -> None:
-        """As gunicorn does, but after a reload the old worker answers until the new one can."""
+        """As gunicorn does, but after a reload the old worker answers until the new one can, or is given up."""
         self._has_served = self._has_served or any(worker.ready.is_set() for worker in self.WORKERS.values())
         newest = max(self.WORKERS.values(), key=lambda worker: worker.age, default=None)
-        if newest is None or len(self.WORKERS) <= self.num_workers or newest.ready.is_set():
-            super().manage_workers()
+        if newest is not None and newest.ready.is_set():
+            self.app.keep()
+        elif newest is not None and len(self.WORKERS) > self.num_workers:
+            self._give_up_late(newest)
+            return
+        super().manage_workers()
+
+    def _give_up_late(self, worker: Any) -> None:
+        """Stop a worker that does not load its models in time; the old one still serves."""
+        if worker.aborted or time.monotonic() < self._reload_end:
+            return
+        log.error(
+            "the new worker did not load its models within %g s and is killed; the old worker and its settings stay in use, "
+            "so see which version still loads, and send SIGHUP again",
+            RELOAD_SECONDS,
+        )
+        worker.aborted = True
+        self._give_up_settings()
+        self.kill_worker(worker.pid, signal.SIGKILL)
+
+    def _give_up_settings(self) -> None:
+        self.app.give_up()
+        self.setup(self.app)
 
     def reap_workers(self) -> None:
         """As gunicorn does, but after a first good start a worker that cannot start is tried again in place of exiting."""
@@ -64,8 +89,7 @@ class Arbiter(GunicornArbiter):
             if not self._has_served:
                 raise
             log.error("a worker could not start: %s", error.reason)
-            if self._reloading:
-                self.app.give_up()
+            self._give_up_settings()
             time.sleep(1)  # the cause may last, and gunicorn forks the next one at once
         if self._reloading:
             self.manage_workers()

@@ -78,12 +78,16 @@ class Server(BaseApplication):
         moved = [flag(name) for name in FIXED if getattr(new, name) != fixed[name]]
         if moved:
             log.error("%s cannot change without a restart", ", ".join(moved))
-        self._last_good, self.settings = self.settings, dataclasses.replace(new, **fixed)
+        self.settings = dataclasses.replace(new, **fixed)
         log.info("settings reloaded; a new worker takes over when its models are loaded")
         return True
 
+    def keep(self) -> None:
+        """The current settings are good: a worker serves with them."""
+        self._last_good = self.settings
+
     def give_up(self) -> None:
-        """Go back to the settings before the last `reread`."""
+        """Go back to the last settings with which a worker served."""
         self.settings = self._last_good
         self.do_load_config()
 

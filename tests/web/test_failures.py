@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import requests
 from real_model import built_models
-from server_process import held
+from server_process import children, held
 from waiting import wait_until
 
 # More than the largest body, also after the browser's own attempt to make it smaller: it is no picture.
@@ -195,7 +195,7 @@ def go_on(process: int) -> None:
 def processes(server) -> list[int]:
     """gunicorn's master first, then its worker."""
     master = server.process.pid
-    return [master, *map(int, Path(f"/proc/{master}/task/{master}/children").read_text().split())]
+    return [master, *children(master)]
 
 
 class Crowd:
