@@ -1,14 +1,16 @@
-"""`dogsnap serve` in a process forked from one that has imported TensorFlow already: a start costs 1 s instead of 6.
+"""`dogsnap serve` and other commands in processes forked from one that has imported TensorFlow: a start costs 1 s instead of 6.
 
-The commands, the signals, the doors and the exit status are those of a process of its own; what is measured (times, memory)
+The commands, the signals, the ports and the exit status are those of a process of its own; what is measured (times, memory)
 is measured on such a one, see `Server` in conftest.py.
 """
 
+import importlib
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 FORKS = multiprocessing.get_context("forkserver")
@@ -37,6 +39,22 @@ class ForkedServer:
 
     def send_signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
+
+
+def printed_by(module: str, *arguments: object) -> str:
+    """The standard output of a module's `main` in a fork, as of a command: `arguments` are its sys.argv[1:]. Fails if it does."""
+    with tempfile.NamedTemporaryFile() as output:
+        process = FORKS.Process(target=_print, args=(module, list(map(str, arguments)), output.name))
+        process.start()
+        process.join(300)
+        assert process.exitcode == 0, (module, arguments, process.exitcode)
+        return Path(output.name).read_text(encoding="utf-8")
+
+
+def _print(module: str, arguments: list[str], output: str) -> None:
+    os.dup2(os.open(output, os.O_WRONLY), 1)
+    sys.argv = [module, *arguments]
+    importlib.import_module(module).main()
 
 
 def _serve(arguments: list[str], log_file: str, environ: dict[str, str]) -> None:

@@ -103,7 +103,11 @@ def trained(tmp_path_factory) -> tuple[Path, Result]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cyclegan, "Recipe", lambda **chosen: dataclasses.replace(TINY, **chosen))
         patch.setattr(cyclegan, "_keep", lambda *given, keep=cyclegan._keep: (keep(*given), stop()))
+        tf.config.run_functions_eagerly(
+            True
+        )  # for four steps faster than tracing the graph, as the second training does
         assert isinstance(train(folder).exception, Stopped)
+        tf.config.run_functions_eagerly(False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cyclegan, "Recipe", lambda **chosen: dataclasses.replace(TINY, **chosen))
         return folder, train(folder)

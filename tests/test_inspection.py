@@ -1,14 +1,13 @@
 """Inspection: the signatures as saved_model_cli prints them, the nodes of the graph, and where one would merge."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 from click.testing import CliRunner, Result
 from exported import SIZE, contents_of, export
+from forked import printed_by
 from tiny_models import half_plus_two_of_examples
 
 from backend.cli import main
@@ -40,17 +39,18 @@ def show(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["show", *map(str, arguments)])
 
 
-def by_saved_model_cli(folder: Path) -> str:
-    """What TensorFlow's own tool prints about signatures; then it goes on with operations and functions."""
-    command = [Path(sys.executable).with_name("saved_model_cli"), "show", "--all", "--dir", folder]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-    return done.stdout.split("The MetaGraph with tag set")[0].rstrip("\n")
+def by_saved_model_cli(*flags: object) -> str:
+    """What TensorFlow's own tool prints."""
+    return printed_by("tensorflow.python.tools.saved_model_cli", "show", *flags)
 
 
 @pytest.mark.parametrize("version", ["1", "2", "foreign"])
 def test_signatures_are_printed_letter_by_letter_as_saved_model_cli_does(model, foreign, version) -> None:
     folder = foreign if version == "foreign" else model / version
-    expected = by_saved_model_cli(folder)
+    everything = by_saved_model_cli("--all", "--dir", folder)
+    expected = everything.split("The MetaGraph with tag set")[0].rstrip(
+        "\n"
+    )  # it goes on with operations and functions
     assert "signature_def['serving_default']:" in expected
     assert signatures_text(folder) == expected
     assert show(folder).output == expected + "\n"
@@ -60,9 +60,7 @@ def test_signatures_are_printed_letter_by_letter_as_saved_model_cli_does(model, 
     "flags", [[], ["--tag_set", "serve"], ["--tag_set", "serve", "--signature_def", "regress_x_to_y"]], ids=len
 )
 def test_the_flags_of_saved_model_cli_print_what_it_prints(foreign, flags) -> None:
-    command = [Path(sys.executable).with_name("saved_model_cli"), "show", "--dir", foreign, *flags]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-    assert show("--dir", foreign, *flags).output == done.stdout
+    assert show("--dir", foreign, *flags).output == by_saved_model_cli("--dir", foreign, *flags)
     assert show("--dir", foreign, "--all").output == show(foreign).output
 
 
