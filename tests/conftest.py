@@ -1,4 +1,4 @@
-"""Fixtures for all tests: data folders, tiny real models, and a real server process to come in by the front door."""
+"""Fixtures for all tests: data folders, tiny real models, and a real server process."""
 
 import os
 import random
@@ -74,8 +74,8 @@ class Server:
         self.url = f"http://127.0.0.1:{self.port}"
         self.lasting = lasting
         self._log_file = log_file
-        doors = ["--port", self.port, "--grpc-port", self.grpc_port]
-        arguments = [str(each) for each in ["--models", models, *doors, *flags]]  # the last of a flag counts
+        ports = ["--port", self.port, "--grpc-port", self.grpc_port]
+        arguments = [str(each) for each in ["--models", models, *ports, *flags]]  # the last of a flag counts
         clean = {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
         plain = not prefix and all(name.startswith("DOGSNAP_") for name in environ or ())
         environ = {**clean, **(environ or {})}

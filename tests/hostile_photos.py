@@ -78,7 +78,7 @@ def small_files() -> dict[str, bytes]:
 
 
 def good() -> Iterator[Case]:
-    """Unusual, and right: these have to be answered. The graph does not decode all that the app's door does."""
+    """Unusual, and right: these have to be answered. The graph does not decode all that /api/classify does."""
     for name, contents in {**every_kind(), **every_grey(), **small_files()}.items():
         yield Case(f"good {name}", contents, api=(200,))
     for orientation in range(1, 9):

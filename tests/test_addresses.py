@@ -1,4 +1,4 @@
-"""Where the doors are: addresses as servers take them, and the URL that is shown and asked on this machine."""
+"""Addresses: addresses as servers take them, and the URL that is shown and asked on this machine."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Administration over HTTP, by the front door: switching, its log and its undo, and who is kept out."""
+"""Administration over HTTP: switching, its log and its undo, and who is kept out."""
 
 import shutil
 from datetime import UTC, datetime, timedelta
@@ -124,7 +124,7 @@ def test_a_split_follows_the_request_key(server):
     assert "dogsnap_split_share{" not in requests.get(f"{server.url}/metrics", timeout=60).text
 
 
-def test_a_split_holds_on_the_grpc_door_too(server):
+def test_a_split_holds_by_grpc_too(server):
     admin(server, "models/half/labels/both", {"version": 1})
     admin(server, "models/half/split", {"label": "both", "version": 2, "percent": 50})
     keys = [str(number) for number in range(20)]

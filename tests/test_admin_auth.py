@@ -1,4 +1,4 @@
-"""Who may administer: the rules one by one, and the HTTP door that asks them."""
+"""Who may administer: the rules one by one, and the HTTP API that applies them."""
 
 import pytest
 

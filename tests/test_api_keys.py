@@ -1,4 +1,4 @@
-"""API keys and rate limits, at both doors: who has no key is told so, who asks too often waits, and no key is ever shown."""
+"""API keys and rate limits, by HTTP and gRPC: who has no key is told so, who asks too often waits, and no key is ever shown."""
 
 import json
 import shutil
@@ -112,7 +112,7 @@ def test_the_command_makes_lists_and_removes_keys(tmp_path):
     assert "Error: there is no key 'phone'; there are: tablet" in dogsnap("keys", "remove", "phone", *file).stderr
 
 
-# -- the doors ---------------------------------------------------------------------------------------------------------
+# -- by HTTP and gRPC ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -273,7 +273,7 @@ def limited(start_server, models, key_file, key):
     return start_server(models, *flags, environ={"DOGSNAP_ADMIN_TOKEN": ADMIN_TOKEN})
 
 
-def test_one_request_too_many_is_429_with_a_time_to_try_again_at_both_doors_together(limited, key_file):
+def test_one_request_too_many_is_429_with_a_time_to_try_again_by_http_and_grpc_together(limited, key_file):
     one, other = api_keys.add(key_file, "one"), api_keys.add(key_file, "other")
     assert [predict(limited, **{"X-Api-Key": one}).status_code for _ in range(3)] == [200] * 3
     assert [call(limited, one) for _ in range(4)] == [grpc.StatusCode.OK] * 3 + [grpc.StatusCode.RESOURCE_EXHAUSTED]

@@ -28,8 +28,8 @@ def load(version: Path) -> Servable:
 def test_an_exported_and_a_merged_version_hold_the_checksum_of_each_file(colour_models, number):
     version = colour_models / "inception_v3" / number
     names = {line.partition("  ")[2] for line in (version / checksums.FILE).read_text().splitlines()}
-    there = {file.relative_to(version).as_posix() for file in version.rglob("*") if file.is_file()}
-    assert names == there - {checksums.FILE.as_posix()}
+    files = {file.relative_to(version).as_posix() for file in version.rglob("*") if file.is_file()}
+    assert names == files - {checksums.FILE.as_posix()}
     assert {"saved_model.pb", "assets.extra/dogsnap.json"} <= names
     done = subprocess.run(
         ["sha256sum", "--check", "--strict", checksums.FILE], cwd=version, capture_output=True, check=False

@@ -85,8 +85,8 @@ def ok(*arguments: object) -> str:
 
 
 def train(folder: Path, *more: object) -> Result:
-    there = ("--out", folder / "models" / "cyclegan", "--work", folder / "work")
-    return run("train", "cyclegan", *there, "--ngf", 4, "--size", 16, "--steps", 8, *more)
+    folders = ("--out", folder / "models" / "cyclegan", "--work", folder / "work")
+    return run("train", "cyclegan", *folders, "--ngf", 4, "--size", 16, "--steps", 8, *more)
 
 
 @pytest.fixture(scope="module")

@@ -67,8 +67,8 @@ def test_a_version_is_copied_from_a_url_once_and_whole(bucket, colour_models, tm
         colour_models / "inception_v3" / "2" / "saved_model.pb"
     ).read_bytes()
     fsspec.filesystem("memory").rm("/models/inception_v3/2/saved_model.pb")
-    there = VersionFiles(bucket, "inception_v3", "2", folder.parent.name.rpartition("-")[2])
-    assert there.local(tmp_path) == folder  # asks for nothing any more
+    bucket_files = VersionFiles(bucket, "inception_v3", "2", folder.parent.name.rpartition("-")[2])
+    assert bucket_files.local(tmp_path) == folder  # asks for nothing any more
 
 
 def test_a_copy_that_is_not_as_it_was_exported_is_not_kept(bucket, tmp_path) -> None:

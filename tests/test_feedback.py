@@ -1,4 +1,4 @@
-"""What people say about answers: which feedback is taken, what is kept of it, and for how long, by the front door."""
+"""What people say about answers: which feedback is taken, what is kept of it, and for how long, as HTTP clients see it."""
 
 import csv
 import io

@@ -182,7 +182,7 @@ def test_what_there_is_is_told_as_the_engine_tells_it(engine, gateway):
         (each["version"], each["state"]) for each in theirs["versions"]
     ]
     assert theirs["default_version"] == 2
-    wait_until(lambda: default_of(gateway) == 2)  # at the gateway's next look
+    wait_until(lambda: default_of(gateway) == 2)  # at the gateway's next poll
     (ours,) = requests.get(f"{gateway.url}/api/models", timeout=SECONDS).json()["models"]
     classes = {each["version"]: each["classes"] for each in ours["versions"]}
     assert classes[2] == theirs["versions"][0]["classes"] == 3
@@ -309,7 +309,7 @@ def test_a_photo_is_sent_again_to_an_engine_that_had_no_room_however_large_it_is
 
     def full_at_first(request: bytes, context: grpc.ServicerContext) -> bytes:
         sizes.append(len(request))
-        return stub.fixed if len(sizes) > 1 else context.abort(grpc.StatusCode.UNAVAILABLE, "no room")
+        return stub.fixed if len(sizes) > 1 else context.abort(grpc.StatusCode.UNAVAILABLE, "full")
 
     with answering(stub, full_at_first):
         assert classify(stub_gateway, LARGE_PHOTO).status_code == 200
@@ -347,7 +347,7 @@ def switched_to_3(stub, gateway, outputs=("prediction", "dog")):
     wait_until(lambda: classify(gateway).status_code == 200)
     with answering(stub, lambda request, context: answer.SerializeToString(), tell):
         yield
-    wait_until(lambda: classify(gateway).status_code == 200)  # after the next look
+    wait_until(lambda: classify(gateway).status_code == 200)  # after the next poll
 
 
 def test_a_version_without_names_that_the_engine_has_switched_to_is_told_to_have_none(stub, stub_gateway):

@@ -61,7 +61,7 @@ def every_way(cases: list[Case]) -> Iterator[tuple[Case, Send]]:
 
 
 def taking_turns(cases: list[Case]) -> Iterator[tuple[Case, Send]]:
-    """Each case once to the app's door and once as a tensor, in a form that changes from case to case."""
+    """Each case once to /api/classify and once as a tensor, in a form that changes from case to case."""
     for number, case in enumerate(cases):
         yield case, APP[number % len(APP)]
         yield case, TENSOR[number % len(TENSOR)]
@@ -112,7 +112,7 @@ def test_the_corpus_has_more_than_two_thousand_cases_and_each_has_its_own_name(c
     assert len({case.name for case in cases}) == len(cases)
 
 
-def test_every_hostile_photo_gets_its_answer_by_every_door_in_time_and_memory(colour_server, cases):
+def test_every_hostile_photo_gets_its_answer_by_every_protocol_in_time_and_memory(colour_server, cases):
     server, process = colour_server, worker_of(colour_server)
     special = [*hostile_photos.good(), *hostile_photos.strange()]
     found = faults(server.url, every_way(special)) + faults(server.url, taking_turns(cases[::8]))  # warms up as well

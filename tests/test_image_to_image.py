@@ -410,11 +410,11 @@ def test_folders_and_files_that_do_not_fit_together_are_refused(tmp_path) -> Non
     folder, picture = tmp_path / "in", tmp_path / "picture.png"
     folder.mkdir()
     picture.write_bytes(png(pixels(1)))
-    there = ["--url", "http://127.0.0.1:9"]
-    assert "holds no picture" in predict(folder, "--out", tmp_path / "out", *there).output
+    nowhere = ["--url", "http://127.0.0.1:9"]
+    assert "holds no picture" in predict(folder, "--out", tmp_path / "out", *nowhere).output
     (folder / "1.png").write_bytes(picture.read_bytes())
-    assert "is a file; expected a folder" in predict(folder, "--out", picture, *there).output
-    assert "expected another folder" in predict(folder, "--out", folder, *there).output
-    assert "is a folder; expected the name of a file" in predict(picture, "--out", folder, *there).output
-    assert "is a folder; expected a photo, or --out" in predict(folder, *there).output
-    assert "--out is for the picture" in predict("--json-instances", picture, "--out", tmp_path / "x", *there).output
+    assert "is a file; expected a folder" in predict(folder, "--out", picture, *nowhere).output
+    assert "expected another folder" in predict(folder, "--out", folder, *nowhere).output
+    assert "is a folder; expected the name of a file" in predict(picture, "--out", folder, *nowhere).output
+    assert "is a folder; expected a photo, or --out" in predict(folder, *nowhere).output
+    assert "--out is for the picture" in predict("--json-instances", picture, "--out", tmp_path / "x", *nowhere).output

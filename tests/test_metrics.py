@@ -26,7 +26,7 @@ PHOTO = encode(plain(), "JPEG")
 
 @pytest.fixture(scope="module")
 def page(start_server, colour_models, tmp_path_factory) -> str:
-    """The metrics after a request at every door, one that is refused, and a version that does not load."""
+    """The metrics after a request by every protocol, one that is refused, and a version that does not load."""
     models = tmp_path_factory.mktemp("models")
     shutil.copytree(colour_models / "inception_v3", models / "inception_v3")
     shutil.copytree(models / "inception_v3" / "2", models / "inception_v3" / "3")
@@ -58,12 +58,14 @@ def key_file(tmp_path_factory) -> Path:
     return file
 
 
-@pytest.mark.parametrize("door", ["api", "rest", "simple", "grpc"])
-def test_requests_are_counted_by_model_version_door_and_outcome(page, door):
+@pytest.mark.parametrize("protocol", ["api", "rest", "simple", "grpc"])
+def test_requests_are_counted_by_model_version_protocol_and_outcome(page, protocol):
     assert re.search(
-        rf'dogsnap_requests_total{{door="{door}",model="inception_v3",outcome="OK",version="[12]"}} 1\.0', page
+        rf'dogsnap_requests_total{{door="{protocol}",model="inception_v3",outcome="OK",version="[12]"}} 1\.0', page
     )
-    assert re.search(rf'dogsnap_request_seconds_count{{door="{door}",model="inception_v3",version="[12]"}} 1\.0', page)
+    assert re.search(
+        rf'dogsnap_request_seconds_count{{door="{protocol}",model="inception_v3",version="[12]"}} 1\.0', page
+    )
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_every_route_that_is_described_exists(app):
     assert set(openapi.operations(Settings())) == endpoints - {"tf_serving.handle"}
 
 
-def test_every_path_of_tensorflow_servings_api_is_one_that_its_door_takes(document):
+def test_every_path_of_tensorflow_servings_api_is_one_that_the_rest_api_takes(document):
     found = set()
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
@@ -64,7 +64,7 @@ def test_operations_have_names_of_their_own(document):
     assert len(names) == len(set(names)) > 40
 
 
-def test_the_fields_of_a_photo_are_those_that_the_door_checks(document):
+def test_the_fields_of_a_photo_are_those_that_the_server_checks(document):
     bodies = document["paths"]["/api/classify"]["post"]["requestBody"]["content"]
     for kind in ("application/json", "multipart/form-data"):
         assert set(bodies[kind]["schema"]["properties"]) == {"image", *app_api.FIELDS}

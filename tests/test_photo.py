@@ -1,4 +1,4 @@
-"""The photo room: every kind is read, turned upright and checked by its limits before a pixel is decoded."""
+"""Photos: every kind is read, turned upright and checked by its limits before a pixel is decoded."""
 
 import io
 

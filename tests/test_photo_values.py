@@ -135,7 +135,7 @@ def test_what_a_graph_decodes_is_told_by_its_operations(models):
     assert decoding("merged", 1) == Decoding()
 
 
-# -- by the doors ------------------------------------------------------------------------------------------------------
+# -- by the protocols --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +160,7 @@ def server(start_server, models):
 
 
 # Model, signature, and the key under which REST takes its values.
-DOORS = {
+GRAPHS = {
     "merged, text": ("merged", "serving_default", "instances"),
     "merged, bytes": ("merged", "image_bytes", "instances"),
     "decode_jpeg": ("decoders", "serving_default", "instances"),
@@ -177,19 +177,19 @@ HOSTILE = {
 }
 
 
-def ask(server, door: str, contents: bytes) -> requests.Response:
-    model, signature, key = DOORS[door]
+def ask(server, graph: str, contents: bytes) -> requests.Response:
+    model, signature, key = GRAPHS[graph]
     text = base64.b64encode(contents).decode()
-    value = {"image": {"b64": text}} if key == "examples" else text if door == "merged, text" else {"b64": text}
+    value = {"image": {"b64": text}} if key == "examples" else text if graph == "merged, text" else {"b64": text}
     url = f"{server.url}/v1/models/{model}:{'classify' if key == 'examples' else 'predict'}"
     return requests.post(url, json={"signature_name": signature, key: [value]}, timeout=60)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_hostile_pictures_are_refused_by_every_graph_in_time_and_memory(server, door):
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_hostile_pictures_are_refused_by_every_graph_in_time_and_memory(server, graph):
     process, before = worker_of(server), memory(worker_of(server))
     for name, (contents, status) in HOSTILE.items():
-        response = ask(server, door, contents)
+        response = ask(server, graph, contents)
         assert response.status_code == status, (name, response.text[:200])
         assert response.elapsed.total_seconds() < most_seconds(), name
     assert worker_of(server) == process

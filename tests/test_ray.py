@@ -61,7 +61,7 @@ def contract(cluster, tmp_path_factory) -> Iterator[Client]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_rays_grpc_proxy_answers_as_our_own_doors_do(contract, case) -> None:
+def test_rays_grpc_proxy_answers_as_our_own_servers_do(contract, case) -> None:
     if case.status == 200:
         assert grpc_client.ask(contract, case) == case.answer
         return

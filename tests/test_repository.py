@@ -152,7 +152,7 @@ def test_a_removed_version_is_unloaded_only_after_its_last_request(watched):
     assert 2 not in watched.states()
 
 
-def test_the_last_request_of_a_version_has_it_unloaded_without_waiting_for_the_next_look(watched):
+def test_the_last_request_of_a_version_has_it_unloaded_without_waiting_for_the_next_scan(watched):
     watched.put(1, 2)
     watched.repository.start(poll_seconds=30)
     wait_until(lambda: not watched.repository.not_ready())
@@ -273,7 +273,7 @@ def test_a_damaged_version_is_reported_and_the_old_one_answers_until_it_is_mende
     assert watched.answers() == 2
 
 
-def test_a_version_that_failed_is_tried_again_after_a_while_but_not_at_every_look(made, tmp_path, caplog, monkeypatch):
+def test_a_version_that_failed_is_tried_again_after_a_while_but_not_at_every_scan(made, tmp_path, caplog, monkeypatch):
     watched = WatchedModels(made, tmp_path / "models", retry_seconds=60)
     later, now = 0.0, time.monotonic
     monkeypatch.setattr(time, "monotonic", lambda: now() + later)
@@ -565,12 +565,12 @@ def test_the_policy_latest_is_for_models_that_have_none(tmp_path, made):
     assert model_source(Settings(models=tmp_path / "half"))()[0].name == "half"
 
 
-# -- by the front door -------------------------------------------------------------------------------------------------
+# -- over HTTP ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def served(start_server, made, tmp_path_factory):
-    """A server that looks ten times a second, and its folder of models."""
+    """A server that scans ten times a second, and its folder of models."""
     models = tmp_path_factory.mktemp("served")
     for number in (1, 2):
         shutil.copytree(made, models / "half" / str(number))
@@ -612,7 +612,7 @@ def test_no_request_fails_while_versions_come_and_go_under_load(served, made):
     assert set(answered) == {"2", "3"}
 
 
-def test_a_version_that_fails_is_reported_by_the_status_of_the_rest_door(served, made):
+def test_a_version_that_fails_is_reported_by_the_status_of_the_rest_api(served, made):
     server, models = served
     shutil.copytree(made, models / "half" / "4")
     (models / "half" / "4" / "saved_model.pb").write_bytes(b"no graph")

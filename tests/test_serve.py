@@ -1,4 +1,4 @@
-"""The server as a process: deadlines, a full queue, health at full load, draining, and the room's independence of its doors."""
+"""The server as a process: deadlines, a full queue, health at full load, draining, and that serving depends on no protocol."""
 
 import ast
 import concurrent.futures
@@ -58,7 +58,7 @@ def test_a_full_queue_is_503_with_a_time_to_try_again_and_health_answers_meanwhi
         assert [first.result().status_code, second.result().status_code] == [200, 200]
 
 
-def test_metrics_count_requests_by_model_version_door_and_outcome(narrow_server):
+def test_metrics_count_requests_by_model_version_protocol_and_outcome(narrow_server):
     before = requests.get(f"{narrow_server.url}/metrics", timeout=60)
     assert before.headers["Content-Type"].startswith("text/plain")
     sleep_for(narrow_server, 0)

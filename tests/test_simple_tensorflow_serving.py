@@ -72,7 +72,7 @@ def client(command: str, name: str, *arguments) -> Any:
 
 
 def prediction_of(server, png: Path) -> list[float]:
-    """The network's own answer to the photo, by another door."""
+    """The network's own answer to the photo, by another protocol."""
     url = f"{server.url}/v1/models/inception_v3/versions/2:predict"
     (prediction,) = requests.post(url, json={"instances": [web_safe(png.read_bytes())]}, timeout=60).json()[
         "predictions"

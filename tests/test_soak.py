@@ -17,7 +17,7 @@ from server_process import sample
 pytestmark = pytest.mark.alone
 
 STEP, THREADS, CLIENTS = 0.02, 2, 8  # every thread is busy and six requests wait, all the time
-LOOK_SECONDS = 0.25
+SAMPLE_SECONDS = 0.25
 ALLOWED_GROWTH = 1.05
 
 
@@ -58,7 +58,7 @@ def test_at_full_load_while_versions_come_and_go_nothing_fails_and_memory_stays(
 def watch(server, made: Path, models: Path, seconds: float, change: float) -> tuple[list[tuple[float, float]], int]:
     """Put a new version beside the old one and take the old one away, again and again.
 
-    Returns (seconds since the start, resident MiB) for each look, and how many versions came.
+    Returns (seconds since the start, resident MiB) for each sample, and how many versions came.
     """
     begun, samples, newest, changed = time.monotonic(), [], 1, 0.0
     while (now := time.monotonic() - begun) < seconds:
@@ -69,7 +69,7 @@ def watch(server, made: Path, models: Path, seconds: float, change: float) -> tu
         elif available(server) == [newest, newest - 1]:
             shutil.rmtree(models / str(newest - 1))
         samples.append((now, sample(server, "process_resident_memory_bytes") / 2**20))
-        time.sleep(LOOK_SECONDS)
+        time.sleep(SAMPLE_SECONDS)
     return samples, newest - 1
 
 

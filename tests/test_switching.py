@@ -41,7 +41,7 @@ class Answer:
 
 @dataclass
 class Load:
-    """Clients of every door, asking for a label and for the default until enough was asked and the switching is over."""
+    """Clients of every protocol, asking for a label and for the default until enough was asked and the switching is over."""
 
     server: object
     wanted: int

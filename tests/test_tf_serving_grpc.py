@@ -1,4 +1,4 @@
-"""The gRPC door, asked by the unmodified stubs of tensorflow-serving-api, against a real server process."""
+"""The gRPC server, asked by the unmodified stubs of tensorflow-serving-api, against a real server process."""
 
 import os
 import subprocess
@@ -64,7 +64,7 @@ def refused(call, *arguments) -> tuple[str, str]:
     return raised.value.code().name, raised.value.details()
 
 
-# -- the contract of the REST door -------------------------------------------------------------------------------------
+# -- the contract of the REST API --------------------------------------------------------------------------------------
 
 
 def test_most_of_the_contract_is_about_models_and_so_runs_here_too():
@@ -73,7 +73,7 @@ def test_most_of_the_contract_is_about_models_and_so_runs_here_too():
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_grpc_door_answers_as_the_rest_door_does(client, case):
+def test_grpc_answers_as_rest_does(client, case):
     if case.status == 200:
         assert grpc_client.ask(client, case) == case.answer
     else:
@@ -512,7 +512,7 @@ def test_a_stopped_server_finishes_its_calls_refuses_new_ones_and_does_not_wait_
         stopped = pool.submit(server.stop)
         assert next(watch).status == NOT_SERVING
         with connected(server.grpc_port) as other:
-            # Until it is told, it answers; who comes in the instant the door shuts is cancelled by grpcio, and not run.
+            # Until it is told, it answers; who comes in the instant that it stops to listen is cancelled by grpcio, and not run.
             while (code := sleep(other, 0.0).code()) in (grpc.StatusCode.OK, grpc.StatusCode.CANCELLED):
                 assert not running.done()
             assert code == grpc.StatusCode.UNAVAILABLE
@@ -565,7 +565,7 @@ WAITING_FOR_THEIR_CLIENT = {  # on the wire a stream of one message is what a un
 def test_calls_whose_clients_send_nothing_make_room_for_those_who_do(narrow, silent, begin):
     with connected(narrow.grpc_port) as client, connected(narrow.grpc_port) as other:
         calls = []
-        while not any(call.done() for call in calls):  # one was refused, or made room: the door is full
+        while not any(call.done() for call in calls):  # one was refused, or made room: the server is full
             calls.append(begin(other.channel, silent()))
             time.sleep(0.02)
         assert len(calls) > 10
@@ -656,7 +656,7 @@ def test_a_new_configuration_replaces_the_old_one(reloading, configured, halves)
     assert answer.status.error_code == 0
     assert values(configured.predict("other", x=[2.0]).outputs) == {"y": [5.0]}
     assert refused(configured.predict, "half")[0] == "NOT_FOUND"
-    time.sleep(1)  # several looks at the folders
+    time.sleep(1)  # several scans of the folders
     assert refused(configured.predict, "half")[0] == "NOT_FOUND"
     assert requests.get(f"{reloading.url}/readyz", timeout=SECONDS).status_code == 200
     names = requests.get(f"{reloading.url}/api/models", timeout=SECONDS).json()["models"]
@@ -798,7 +798,7 @@ def test_configuring_a_server_for_everybody_without_a_token_is_not_permitted(sta
 # -- the port ----------------------------------------------------------------------------------------------------------
 
 
-def test_grpc_port_0_leaves_the_door_closed(start_server, sleeper):
+def test_grpc_port_0_opens_no_port(start_server, sleeper):
     server = start_server(sleeper, "--grpc-port", "0")
     assert requests.get(f"{server.url}/readyz", timeout=SECONDS).status_code == 200
     assert listening_ports(server.process.pid) == {server.port}

@@ -36,7 +36,7 @@ def ask(server: Any, case: Case) -> requests.Response:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_rest_door_answers_as_tensorflow_serving_does(server, case):
+def test_the_rest_api_answers_as_tensorflow_serving_does(server, case):
     response = ask(server, case)
     assert response.headers["Content-Type"] == "application/json"
     assert response.status_code == case.status, response.text
@@ -196,8 +196,8 @@ def test_a_head_request_is_malformed(server):
 
 
 def test_a_client_that_stops_while_sending_is_told_so_and_one_that_says_nothing_is_let_go_without_a_word(server):
-    there = ("127.0.0.1", server.port)
-    with socket.create_connection(there, timeout=60) as silent, socket.create_connection(there, timeout=60) as slow:
+    address = ("127.0.0.1", server.port)
+    with socket.create_connection(address, timeout=60) as silent, socket.create_connection(address, timeout=60) as slow:
         slow.sendall(b"POST /v1/models/half_plus_two:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
         assert requests.get(f"{server.url}/healthz", timeout=30).status_code == 200
         answer = b"".join(iter(lambda: slow.recv(4096), b""))
@@ -258,7 +258,7 @@ VALUES = st.recursive(
     fields=st.dictionaries(st.sampled_from(["instances", "inputs", "signature_name", "examples", "context"]), VALUES),
     signature=st.sampled_from([None, "int32", "string", "shape", "not_finite", "regress_x_to_y", "classify_x_to_y"]),
 )
-def test_no_json_makes_the_rest_door_fail(server, path, method, fields, signature):
+def test_no_json_makes_the_rest_api_fail(server, path, method, fields, signature):
     body = json.dumps({**fields, "signature_name": signature} if signature else fields).encode()
     response = raw(server, "POST", f"/v1/models/{path}:{method}", body)
     assert response.status_code in (200, 400, 501), (body, response.text)

@@ -1,4 +1,4 @@
-"""What the network sees: TLS at both doors, security headers, no way to a file, and logs that tell nothing of anybody."""
+"""What the network sees: TLS for HTTP and gRPC, security headers, no way to a file, and logs that tell nothing of anybody."""
 
 import base64
 import http.client
@@ -289,7 +289,7 @@ def test_a_client_at_another_address_reaches_the_app_and_the_models_and_nothing_
     assert (near, far) == ("PERMISSION_DENIED", "PERMISSION_DENIED")  # to all the network without a token: to nobody
 
 
-def test_by_default_no_door_is_open_but_at_this_machines_own_address(colour_server):
+def test_by_default_no_port_is_open_but_at_this_machines_own_address(colour_server):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # sends nothing, but tells by which address it would

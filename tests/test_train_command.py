@@ -108,20 +108,20 @@ def test_a_class_folder_too_many_is_named_when_its_photos_are_listed_nowhere(dat
 def test_a_full_disk_is_one_sentence_and_leaves_the_artefacts_and_checkpoints_of_before(data: Path) -> None:
     weights = _weights(data.parent)
     with small_disk(data.parent / "disk", "8m") as disk:
-        there = ["--weights", weights, "--out", str(disk / "out"), "--work", str(disk / "work")]
-        assert _train(data, *there).exit_code == 0
+        folders = ["--weights", weights, "--out", str(disk / "out"), "--work", str(disk / "work")]
+        assert _train(data, *folders).exit_code == 0
         filler = fill(disk)
         before = {path: path.read_bytes() for path in disk.rglob("*") if path.is_file()}
-        _failed_with_one_sentence(_train(data, *there), "no room below")
+        _failed_with_one_sentence(_train(data, *folders), "no room below")
         finished = disk / "work" / "all.weights.h5"
         kept = finished.read_bytes()
         finished.unlink()
-        _failed_with_one_sentence(_train(data, *there), "no room below")
+        _failed_with_one_sentence(_train(data, *folders), "no room below")
         after = {path: path.read_bytes() for path in disk.rglob("*") if path.is_file()}
         assert {path: before[path] for path in before if path != finished} == after
         filler.unlink()
         finished.write_bytes(kept)
-        assert _train(data, *there).exit_code == 0
+        assert _train(data, *folders).exit_code == 0
 
 
 def test_a_breed_with_photos_for_validation_alone_is_named(data: Path) -> None:

@@ -416,7 +416,7 @@ def standing_still(process: int):
         os.kill(process, signal.SIGCONT)
 
 
-def test_who_knocks_before_a_server_stops_is_let_in_also_behind_one_who_left(start_server, models):
+def test_a_client_that_connects_before_a_server_stops_is_answered_also_behind_one_that_left(start_server, models):
     server = start_server(models)
     worker = worker_of(server)
     with contextlib.ExitStack() as stack:
@@ -437,7 +437,7 @@ def has_signal_waiting(process: int, number: int) -> bool:
     return bool(int(re.search(r"ShdPnd:\s*(\w+)", status)[1], 16) >> (number - 1) & 1)
 
 
-def test_silent_connections_to_the_grpc_door_leave_files_for_this_one(server, many_files):
+def test_silent_grpc_connections_leave_files_for_http_connections(server, many_files):
     with contextlib.ExitStack() as stack:
         clients = [
             stack.enter_context(socket.create_connection(("127.0.0.1", server.grpc_port), timeout=60))

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-LOOK_SECONDS = 0.02
+CHECK_SECONDS = 0.02
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 120.0) -> None:
@@ -11,4 +11,4 @@ def wait_until(condition: Callable[[], object], seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"it did not become so within {seconds:g} s"
-        time.sleep(LOOK_SECONDS)
+        time.sleep(CHECK_SECONDS)

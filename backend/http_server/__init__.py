@@ -12,7 +12,7 @@ ThreadWorker.finish_request       test_requests_sent_one_behind_the_other_are_an
 ThreadWorker.murder_pending       test_a_client_that_drips_its_head_or_its_body_is_told_the_limit
                                   test_more_connections_than_there_is_room_for_make_the_oldest_leave
 ThreadWorker.run                  test_sighup_takes_the_settings_as_they_are_now_without_failing_a_request
-ThreadWorker.set_accept_enabled   test_who_knocks_before_a_server_stops_is_let_in_also_behind_one_who_left
+ThreadWorker.set_accept_enabled   test_a_client_that_connects_before_a_server_stops_is_answered_also_behind_one_that_left
 ThreadWorker.handle_exit          test_a_stopped_server_finishes_its_calls_refuses_new_ones_and_does_not_wait_for_watchers
 TConn: the send buffer            test_clients_that_do_not_read_their_answers_hold_no_thread
 TConn: the TLS handshake          test_a_client_that_begins_no_handshake_delays_nobody
