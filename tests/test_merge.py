@@ -19,7 +19,7 @@ from backend.cli import main
 from backend.export import merge as merging
 from backend.export.freezing import FreezingError
 from backend.export.inspection import InspectionError
-from backend.export.merge import MergeError, Options, find_image_input, merge
+from backend.export.merge import MergeError, Options, merge
 from backend.serving.photos.preprocessing import photos_to_images
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.description import Description
@@ -656,8 +656,3 @@ def test_the_command_says_in_a_sentence_why_it_cannot_merge(tmp_path) -> None:
     done = run(two_images(tmp_path / "m" / "1"))
     assert done.exit_code == 1
     assert done.output.startswith("Error: there are 2 image inputs to merge in front of")
-
-
-def test_the_image_input_is_found_from_the_signatures_alone() -> None:
-    found = find_image_input({"serving_default": {"image": images_spec(None, 3, 8, 9)}})
-    assert (found.layout.height, found.layout.width, found.layout.channels_first) == (8, 9, True)

@@ -13,18 +13,33 @@ So it pays where a run is much cheaper by the photo (an accelerator, many cores)
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from backend.export import detector_outputs, layers, value_ranges
+from backend.export import layers, network_outputs
 from backend.export.acceleration import Acceleration, NotFaster, Steps, takes_images_of_one_size
 from backend.export.freezing import FrozenGraph, freeze, load_signatures
+from backend.export.image_input import (
+    Function,
+    NetworkInput,
+    check_choice,
+    checked_range,
+    find_image_input,
+    has_scale,
+    image_input,
+    inputs_of,
+    kind_of,
+    layout_of,
+    range_origin,
+    range_text,
+    with_known_layout,
+)
 from backend.export.inspection import input_specs
+from backend.export.merge_options import MergeError, Options
 from backend.export.quantization import Ranges
 from backend.export.saved_model import INT8_RANGES, write_version
 from backend.serving.photos.preprocessing import decode_base64
@@ -34,87 +49,15 @@ from backend.serving.versions.labels import WITHOUT_THRESHOLDS
 from backend.serving.versions.runtimes import ROWS, SECOND, SECOND_PASS_INPUTS, IncompatibleNetwork
 from backend.training.second_pass import NEEDED, SecondPass, second_images
 
-Function = tf.types.experimental.ConcreteFunction
 Tensors = dict[str, tf.Tensor]
-Specs = Mapping[str, tf.TensorSpec]
 # A signature: its input, the function from it to image bytes, and the function from the network's outputs to its outputs.
 SignatureParts = tuple[str, Callable[[tf.Tensor], tf.Tensor], Callable[[Tensors], Tensors]]
 
-IMAGE_TYPES = (tf.float32, tf.float16, tf.bfloat16, tf.float64, tf.uint8)
 PNG_CHANNELS = (1, 3, 4)
 TOP_K = 5
 PREDICTION = "prediction"  # the output by which a server names classes
 # The size of test pictures and warm-up requests for a network that takes any size.
 TRIAL_SIZE = (64, 64)
-
-
-class MergeError(ValueError):
-    """The version cannot be merged as requested; the message lists the choices."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to merge. None leaves the choice to `find_image_input`, which refuses when there is more than one.
-
-    `decode`: "base64" or "bytes". `encode`: "png" turns the image output into PNG files, "detections" gives boxes, classes and
-    scores the names in detector_outputs.OPTIONS. `signature`, `input`, `output`, `boxes`, `classes`, `scores`: names in the
-    source. `size`: (height, width), `layout`: "nhwc" or "nchw", where the source leaves them open; a layout of None is found by
-    trying. `mean`, `deviation`: see layers.ImageInput; `input_range`, in their place: the numbers that stand for black and white
-    in the network's input; `output_range`: in its output. `softmax`: the class output holds logits. `labels`: the classes in
-    their order, each a name or {"id", "name", "name_zh"}. `description`: fields for what the version says about itself, beside
-    those of the source. `batch`: at most so many images of waiting requests share a run; 0: none. `first_class`: added to a
-    detector's classes. `fast`: the network multiplies in the precision that is fastest here, and `size` may be another one than
-    the source's. `second_pass`: the network runs again on the part with the dog, with the parameters in the source's description.
-    """
-
-    decode: str = "base64"
-    encode: str | None = None
-    signature: str | None = None
-    input: str | None = None
-    output: str | None = None
-    size: tuple[int, int] | None = None
-    mean: Sequence[float] = (0.0,)
-    deviation: Sequence[float] = (1.0,)
-    output_range: tuple[float, float] | None = None
-    softmax: bool = False
-    labels: Sequence[str | Mapping[str, str]] = ()
-    batch: int = 0
-    input_range: tuple[float, float] | None = None
-    boxes: str | None = None
-    classes: str | None = None
-    scores: str | None = None
-    first_class: int = 0
-    fast: bool = False
-    second_pass: bool = False
-    layout: str | None = None
-    description: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The layout of an image in a tensor. `batch`: "many", "one" for (1, h, w, c), "none" for (h, w, c).
-
-    `channels_first`: None if neither the tensor nor the options say.
-    """
-
-    batch: str
-    height: int | None
-    width: int | None
-    channels: int
-    channels_first: bool | None
-
-
-@dataclass(frozen=True)
-class NetworkInput:
-    """Where decoding is inserted: an image input of a signature of the source."""
-
-    signature: str
-    name: str
-    spec: tf.TensorSpec
-    layout: Layout
-
-    def __str__(self) -> str:
-        return f'input "{self.name}" ({_kind(self.spec)}) of signature "{self.signature}"'
 
 
 def merge(source: Path, options: Options, report: Callable[[str], None] = lambda _: None) -> Path:
@@ -169,7 +112,7 @@ def _merge(origin: Source, options: Options, report: Callable[[str], None]) -> P
     network_input = with_known_layout(network_input, signatures[network_input.signature], options, description, report)
     wanted = image_input(network_input, options, description)
     if options.encode and not wanted.dtype.is_integer:
-        report(f"images go in as numbers from {_ends(wanted)}{_origin_of_input(options, description)}")
+        report(f"images go in as numbers from {range_text(wanted)}{range_origin(options, description)}")
     richest = richest_signature(signatures, network_input, wanted)
     labels = [_label(each) for each in options.labels] or description.get("labels", [])
     names = [label["name"] for label in labels]
@@ -270,185 +213,6 @@ def _ranges(description: Mapping) -> Ranges | None:
         ) from error
 
 
-def find_image_input(inputs: Mapping[str, Specs], options: Options | None = None) -> NetworkInput:
-    """The one image input that decoding can be merged in front of.
-
-    `inputs`: of each signature. Searches `options.signature`, else serving_default, else the only signature with an
-    image input. Raises MergeError, with the candidates and the option that chooses, when there is none or more than one.
-    """
-    options = options or Options()
-    found = [each for name, specs in inputs.items() for each in _image_inputs(name, specs, options)]
-    if options.signature is not None:
-        _check_choice("signature", options.signature, inputs)
-        found = [each for each in found if each.signature == options.signature]
-    elif any(each.signature == DEFAULT_SIGNATURE for each in found):
-        found = [each for each in found if each.signature == DEFAULT_SIGNATURE]
-    if options.input is not None:
-        found = [each for each in found if each.name == options.input]
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise MergeError(_nothing_found(inputs, options))
-    option = "--signature" if len({each.signature for each in found}) > 1 else "--input"
-    listed = "; ".join(str(each) for each in found)
-    raise MergeError(f"there are {len(found)} image inputs to merge in front of: {listed}; choose one with {option}")
-
-
-def _check_choice(option: str, chosen: str, available: Mapping | Sequence[str]) -> None:
-    if chosen not in available:
-        raise MergeError(f'--{option} names "{chosen}"; available: {", ".join(available)}')
-
-
-def _image_inputs(name: str, specs: Specs, options: Options) -> list[NetworkInput]:
-    found = {alias: layout_of(spec, named=alias == options.input) for alias, spec in specs.items()}
-    if not any(found.values()):
-        found = {alias: _open_layout(spec, options) for alias, spec in specs.items()}
-    return [NetworkInput(name, alias, specs[alias], layout) for alias, layout in found.items() if layout]
-
-
-def _open_layout(spec: tf.TensorSpec, options: Options) -> Layout | None:
-    """Of a tensor of four dimensions that says of none of them that it is the channels."""
-    if spec.dtype not in IMAGE_TYPES or spec.shape.rank != 4 or spec.shape[1] is not None or spec.shape[3] is not None:
-        return None
-    if spec.shape[0] not in (None, 1):
-        return None
-    batch = "one" if spec.shape[0] else "many"
-    return Layout(batch, None, None, 3, None if options.layout is None else options.layout == "nchw")
-
-
-def with_known_layout(
-    network_input: NetworkInput,
-    signature: Function,
-    options: Options,
-    description: Mapping,
-    report: Callable[[str], None],
-) -> NetworkInput:
-    """The input with the position of its channels known, by a trial if nothing states it. Raises MergeError."""
-    if network_input.layout.channels_first is not None:
-        return network_input
-    size = options.size or description.get("input_size")
-    if size is None:
-        raise MergeError(f"{network_input} leaves the size of the image open; give it with --size HEIGHT WIDTH")
-    shapes = {"nhwc": (1, *size, 3), "nchw": (1, 3, *size)}
-    fitting = [name for name, shape in shapes.items() if _takes(signature, network_input, shape)]
-    if len(fitting) != 1:
-        raise MergeError(
-            f"{network_input} does not say where the channels are, and the network takes {' and '.join(fitting) or 'neither'} of "
-            "nhwc and nchw in a trial; give it with --layout"
-        )
-    report(f"channels {'first' if fitting == ['nchw'] else 'last'}: in a trial the network takes {fitting[0]} alone")
-    return replace(network_input, layout=replace(network_input.layout, channels_first=fitting == ["nchw"]))
-
-
-def _takes(signature: Function, network_input: NetworkInput, shape: Sequence[int]) -> bool:
-    try:
-        signature(**{network_input.name: tf.zeros(shape, network_input.spec.dtype)})
-    except (tf.errors.OpError, TypeError, ValueError):
-        return False
-    return True
-
-
-def _inputs(signature: Function) -> Specs:
-    return signature.structured_input_signature[1]
-
-
-def _nothing_found(inputs: Mapping[str, Specs], options: Options) -> str:
-    wish = f'"{options.input}" is no image input' if options.input else "there is no image input"
-    found = [
-        f'"{alias}" ({_kind(spec)}) of "{name}"' for name, specs in inputs.items() for alias, spec in specs.items()
-    ]
-    text = any(spec.dtype == tf.string for specs in inputs.values() for spec in specs.values())
-    return (
-        f"{wish}: expected numbers (n, height, width, 1 or 3) or (n, 1 or 3, height, width), found: "
-        f"{'; '.join(found) or 'no inputs'}" + ("; decoding may be merged in already" if text else "")
-    )
-
-
-def _kind(spec: tf.TensorSpec) -> str:
-    if spec.shape.rank is None:
-        return f"{spec.dtype.name} of unknown shape"
-    return f"{spec.dtype.name} ({', '.join('-1' if size is None else str(size) for size in spec.shape)})"
-
-
-def layout_of(spec: tf.TensorSpec, channels: Sequence[int] = layers.CHANNELS, named: bool = False) -> Layout | None:
-    """The layout of an image in a tensor of `spec`; None if it cannot be an image.
-
-    `named`: the options name this input, so an unknown shape counts as (n, ?, ?, 3).
-    """
-    if spec.dtype not in IMAGE_TYPES:
-        return None
-    if spec.shape.rank is None:
-        return Layout("many", None, None, 3, False) if named else None
-    sizes = spec.shape.as_list()
-    if len(sizes) == 3 and None not in sizes:
-        batch, image = "none", sizes
-    elif len(sizes) == 4 and sizes[0] in (None, 1):
-        batch, image = "one" if sizes[0] else "many", sizes[1:]
-    else:
-        return None
-    if image[2] in channels:
-        return Layout(batch, image[0], image[1], image[2], False)
-    return Layout(batch, image[1], image[2], image[0], True) if image[0] in channels else None
-
-
-def image_input(network_input: NetworkInput, options: Options, description: Mapping) -> layers.ImageInput:
-    """The image input that the decoding layers produce. Raises MergeError if the size is unknown."""
-    fixed = (network_input.layout.height, network_input.layout.width)
-    size = fixed if None not in fixed else options.size or description.get("input_size")
-    if size is None and not (options.encode and not options.batch):
-        raise MergeError(f"{network_input} leaves the size of the image open; give it with --size HEIGHT WIDTH")
-    if options.fast and options.size:
-        size = options.size
-    if options.size and tuple(options.size) != tuple(size):
-        raise MergeError(
-            f"--size is {options.size[0]} {options.size[1]}; {network_input} takes {size[0]} {size[1]} alone"
-        )
-    mean, deviation = _scale(options, description)
-    return layers.ImageInput(
-        size=tuple(size) if size else None,
-        channels=network_input.layout.channels,
-        channels_first=network_input.layout.channels_first,
-        dtype=network_input.spec.dtype,
-        mean=mean,
-        deviation=deviation,
-    )
-
-
-def _scale(options: Options, description: Mapping) -> tuple[Sequence[float], Sequence[float]]:
-    """Mean and deviation that map [0, 1] to the network's input range."""
-    given = _scaled(options)
-    if given and options.input_range:
-        raise MergeError("--input-range and --mean with --deviation mean the same; give one of them")
-    stated = options.input_range or (None if given else description.get("input_range"))
-    if stated is None:
-        return options.mean, options.deviation
-    low, high = _checked_range("--input-range", stated)
-    return (-low / (high - low),), (1 / (high - low),)
-
-
-def _scaled(options: Options) -> bool:
-    return tuple(options.mean) != (0.0,) or tuple(options.deviation) != (1.0,)
-
-
-def _checked_range(option: str, stated: Sequence[float]) -> tuple[float, float]:
-    low, high = stated
-    if low == high:
-        raise MergeError(f"{option} is {low:g} {high:g}; expected two different numbers: for black and for white")
-    return float(low), float(high)
-
-
-def _ends(wanted: layers.ImageInput) -> str:
-    """The numbers that black and white become, of the first channel if they differ."""
-    low, high = (layers.normalise(tf.fill((1, 1, 1, 3), end), wanted).numpy().flat[0] for end in (0.0, 1.0))
-    return f"{low:g} (black) to {high:g} (white)"
-
-
-def _origin_of_input(options: Options, description: Mapping) -> str:
-    if options.input_range or _scaled(options):
-        return ""
-    return ", as the source says" if "input_range" in description else "; --input-range LOW HIGH says otherwise"
-
-
 def richest_signature(
     signatures: Mapping[str, Function], network_input: NetworkInput, wanted: layers.ImageInput
 ) -> str:
@@ -458,7 +222,7 @@ def richest_signature(
     """
     main = signatures[network_input.signature]
     wider = [name for name in signatures if name != network_input.signature and _contains(signatures[name], main)]
-    if not wider or len(_inputs(main)) != 1:
+    if not wider or len(inputs_of(main)) != 1:
         return network_input.signature
     best = max(wider, key=lambda name: len(signatures[name].structured_outputs))
     own = (network_input.layout.height, network_input.layout.width)
@@ -476,10 +240,10 @@ def _noise_images(count: int, wanted: layers.ImageInput) -> tf.Tensor:
 
 def _contains(signature: Function, other: Function) -> bool:
     outputs, fewer = signature.structured_outputs, other.structured_outputs
-    same_inputs = {name: _kind(spec) for name, spec in _inputs(signature).items()} == {
-        name: _kind(spec) for name, spec in _inputs(other).items()
+    same_inputs = {name: kind_of(spec) for name, spec in inputs_of(signature).items()} == {
+        name: kind_of(spec) for name, spec in inputs_of(other).items()
     }
-    return same_inputs and all(name in outputs and _kind(outputs[name]) == _kind(fewer[name]) for name in fewer)
+    return same_inputs and all(name in outputs and kind_of(outputs[name]) == kind_of(fewer[name]) for name in fewer)
 
 
 class Merger:
@@ -500,7 +264,7 @@ class Merger:
         self.names = list(names)
         self.outputs = source.signatures[richest].structured_outputs
         self.main_outputs = list(source.signatures[network_input.signature].structured_outputs)
-        inputs = _inputs(source.signatures[richest])
+        inputs = inputs_of(source.signatures[richest])
         self.further_inputs = {name: spec for name, spec in inputs.items() if name != network_input.name}
         self.classes = None if options.encode == "detections" else self._class_output()
         self.image_output = self._image_output() if options.encode == "png" else None
@@ -643,7 +407,7 @@ class Merger:
             return np.zeros([size or 1 for size in spec.shape], spec.dtype.as_numpy_dtype)
 
         return {
-            name: {alias: example(alias, spec) for alias, spec in _inputs(signature).items()}
+            name: {alias: example(alias, spec) for alias, spec in inputs_of(signature).items()}
             for name, signature in signatures.items()
         }
 
@@ -722,18 +486,18 @@ class Merger:
         if spec.dtype.is_integer:
             return
         stated = options.output_range or description.get("output_range")
-        bounded_by_last_op = value_ranges.bounded_by_last_op(self.frozen.structured_outputs[self.image_output])
+        bounded_by_last_op = network_outputs.bounded_by_last_op(self.frozen.structured_outputs[self.image_output])
         origin = "" if options.output_range else ", as the source says"
         if stated is None and bounded_by_last_op:
             stated, origin = bounded_by_last_op[1], f", by its last operation, {bounded_by_last_op[0]}"
-            if stated != (0.0, 1.0) and not (options.input_range or _scaled(options) or "input_range" in description):
+            if stated != (0.0, 1.0) and not (options.input_range or has_scale(options) or "input_range" in description):
                 raise MergeError(
                     f'output "{self.image_output}" holds numbers from {stated[0]:g} to {stated[1]:g}{origin}; whether the input '
                     "does as well is not stated: give it with --input-range -1 1 or --input-range 0 1"
                 )
         if stated is None:
             stated, origin = self._tried(), ", as a trial with noise shows; --output-range LOW HIGH says otherwise"
-        self.output_range = _checked_range("--output-range", stated)
+        self.output_range = checked_range("--output-range", stated)
         low, high = self.output_range
         report(f'output "{self.image_output}" holds numbers from {low:g} (black) to {high:g} (white){origin}')
 
@@ -769,16 +533,18 @@ class Merger:
             return {self.image_output: "output_bytes"}
         if self.options.encode != "detections":
             return {}
-        chosen = {name: getattr(self.options, option) for name, option in detector_outputs.OPTIONS.items()}
+        chosen = {name: getattr(self.options, option) for name, option in network_outputs.DETECTION_OPTIONS.items()}
         return {self._detection(name, output): name for name, output in chosen.items()}
 
     def _detection(self, name: str, chosen: str | None) -> str:
-        option, single = detector_outputs.OPTIONS[name], self.network_input.layout.batch == "none"
+        option, single = network_outputs.DETECTION_OPTIONS[name], self.network_input.layout.batch == "none"
         if chosen is not None:
-            _check_choice(option, chosen, self.main_outputs)
+            check_choice(option, chosen, self.main_outputs)
             return chosen
-        fitting = detector_outputs.fitting(name, {each: self.outputs[each] for each in self.main_outputs}, single)
-        return self._only(fitting, detector_outputs.EXPECTED[name], option)
+        fitting = network_outputs.fitting_detections(
+            name, {each: self.outputs[each] for each in self.main_outputs}, single
+        )
+        return self._only(fitting, network_outputs.EXPECTED_DETECTIONS[name], option)
 
     def _prediction(self, answers: Tensors) -> Tensors:
         return {PREDICTION: self._all(answers)[self.classes]}
@@ -806,10 +572,10 @@ class Merger:
 
     def _only(self, fitting: Sequence[str], what: str, option: str = "output") -> str:
         if option == "output" and self.options.output is not None:
-            _check_choice("output", self.options.output, fitting)
+            check_choice("output", self.options.output, fitting)
             return self.options.output
         if len(fitting) == 1:
             return fitting[0]
-        listed = "; ".join(f'"{name}" ({_kind(self.outputs[name])})' for name in self.main_outputs)
+        listed = "; ".join(f'"{name}" ({kind_of(self.outputs[name])})' for name in self.main_outputs)
         found = "none" if not fitting else ", ".join(fitting)
         raise MergeError(f"expected one output with {what}, found {found} among: {listed}; choose with --{option}")

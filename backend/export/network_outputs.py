@@ -1,20 +1,33 @@
-"""Finds boxes, classes and scores among a detector's outputs, and gives them the names that clients expect."""
+"""Recognises a network's outputs: boxes, classes and scores of a detector, and the range of values of an image."""
 
 from collections.abc import Mapping
 
 import tensorflow as tf
 
 # The names of TensorFlow's Object Detection API, and the option that chooses each.
-OPTIONS = {"detection_boxes": "boxes", "detection_classes": "classes", "detection_scores": "scores"}
-EXPECTED = {
+DETECTION_OPTIONS = {"detection_boxes": "boxes", "detection_classes": "classes", "detection_scores": "scores"}
+EXPECTED_DETECTIONS = {
     "detection_boxes": "boxes (n, k, 4)",
     "detection_classes": "a class per box (n, k)",
     "detection_scores": "a score per box (n, k)",
 }
 WORDS = {"detection_boxes": "box", "detection_classes": "class", "detection_scores": "score"}
+# Operations that do not change the values.
+PASSING = {
+    "Identity",
+    "Reshape",
+    "Transpose",
+    "Squeeze",
+    "ExpandDims",
+    "EnsureShape",
+    "StopGradient",
+    "Cast",
+    "Snapshot",
+}
+RANGES = {"Tanh": (-1.0, 1.0), "Sigmoid": (0.0, 1.0), "Softmax": (0.0, 1.0)}
 
 
-def fitting(name: str, outputs: Mapping[str, tf.TensorSpec], single: bool = False) -> list[str]:
+def fitting_detections(name: str, outputs: Mapping[str, tf.TensorSpec], single: bool = False) -> list[str]:
     """The outputs that `name` may refer to: the one with that name, else those with fitting shape and name, else shape and
     dtype.
 
@@ -37,3 +50,12 @@ def _has_shape(name: str, spec: tf.TensorSpec, single: bool) -> bool:
         return spec.dtype.is_floating and rank == 3 and spec.shape[-1] == 4
     numbers = spec.dtype.is_floating or (name == "detection_classes" and spec.dtype.is_integer)
     return numbers and rank == 2
+
+
+def bounded_by_last_op(output: tf.Tensor) -> tuple[str, tuple[float, float]] | None:
+    """The operation that bounds `output`, a tensor of a graph without function calls, and its bounds; None if none does."""
+    operation = output.op
+    while operation.type in PASSING:
+        operation = operation.inputs[0].op
+    bounds = RANGES.get(operation.type)
+    return (operation.type.lower(), bounds) if bounds else None

@@ -1,0 +1,48 @@
+"""What `dogsnap merge` can be told: the options, and the error of those that do not fit the version."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class MergeError(ValueError):
+    """The version cannot be merged as requested; the message lists the choices."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to merge. None leaves the choice to `find_image_input`, which refuses when there is more than one.
+
+    `decode`: "base64" or "bytes". `encode`: "png" turns the image output into PNG files, "detections" gives boxes, classes and
+    scores the names in network_outputs.DETECTION_OPTIONS. `signature`, `input`, `output`, `boxes`, `classes`, `scores`: names
+    in the source. `size`: (height, width), `layout`: "nhwc" or "nchw", where the source leaves them open; a layout of None is
+    found by trying. `mean`, `deviation`: see layers.ImageInput; `input_range`, in their place: the numbers that stand for black
+    and white in the network's input; `output_range`: in its output. `softmax`: the class output holds logits. `labels`: the
+    classes in their order, each a name or {"id", "name", "name_zh"}. `description`: fields for what the version says about
+    itself, beside those of the source. `batch`: at most so many images of waiting requests share a run; 0: none. `first_class`:
+    added to a detector's classes. `fast`: the network multiplies in the precision that is fastest here, and `size` may be
+    another one than the source's. `second_pass`: the network runs again on the part with the dog, with the parameters in the
+    source's description.
+    """
+
+    decode: str = "base64"
+    encode: str | None = None
+    signature: str | None = None
+    input: str | None = None
+    output: str | None = None
+    size: tuple[int, int] | None = None
+    mean: Sequence[float] = (0.0,)
+    deviation: Sequence[float] = (1.0,)
+    output_range: tuple[float, float] | None = None
+    softmax: bool = False
+    labels: Sequence[str | Mapping[str, str]] = ()
+    batch: int = 0
+    input_range: tuple[float, float] | None = None
+    boxes: str | None = None
+    classes: str | None = None
+    scores: str | None = None
+    first_class: int = 0
+    fast: bool = False
+    second_pass: bool = False
+    layout: str | None = None
+    description: Mapping[str, Any] = field(default_factory=dict)
