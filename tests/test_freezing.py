@@ -1,11 +1,13 @@
 """Freezing: constants for variables, the same answers, and one copy of them however many signatures there are."""
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.grappler import tf_optimizer
 
 from backend.export import freezing
 from backend.export.freezing import FreezingError, freeze
@@ -105,6 +107,43 @@ def test_a_lookup_table_cannot_become_a_constant_and_is_named(tmp_path) -> None:
 
     with pytest.raises(FreezingError, match="lookup tables"):
         freeze(loaded_signature(tmp_path, network, table))
+
+
+def deep(folder: Path, product: bool) -> tf.types.experimental.ConcreteFunction:
+    """A signature with four scaled convolutions of 147 kB, and a matrix of 77 kB or the product of two."""
+    generator = np.random.default_rng(0)
+    kernels = [tf.Variable(generator.normal(0, 0.05, (3, 3, 64, 64)).astype(np.float32)) for _ in range(4)]
+    scales = [tf.Variable(generator.uniform(0.5, 2, 64).astype(np.float32)) for _ in range(4)]
+    left, right = (tf.Variable(generator.normal(0, 0.1, (64, 300)).astype(np.float32)) for _ in range(2))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 8, 8, 64), tf.float32, "x")])
+    def network(x):
+        for kernel, scale in zip(kernels, scales, strict=True):
+            x = tf.nn.relu(tf.nn.conv2d(x, kernel, 1, "SAME") * (scale / tf.sqrt(scale + 1)))
+        return {"y": x @ (tf.matmul(left, right, transpose_b=True) if product else left)}
+
+    return loaded_signature(folder, network, *kernels, *scales, left, right)
+
+
+@pytest.mark.parametrize("product", [False, True])
+def test_large_constants_are_folded_in_parts_with_the_same_result(tmp_path, monkeypatch, product: bool) -> None:
+    signature, sizes = deep(tmp_path, product), []
+    at_once = freeze(signature).graph_def
+    optimise = tf_optimizer.OptimizeGraph
+
+    def recorded(config, meta_graph):
+        sizes.append(meta_graph.ByteSize())
+        return optimise(config, meta_graph)
+
+    monkeypatch.setattr(freezing, "PART_BYTES", 2**17)
+    monkeypatch.setattr(freezing.tf_optimizer, "OptimizeGraph", recorded)
+    frozen = freeze(signature)
+    assert Counter(node.op for node in frozen.graph_def.node) == Counter(node.op for node in at_once.node)
+    assert Counter(node.op for node in at_once.node)["Mul"] == 0  # the scales are in the convolutions
+    x = tf.random.stateless_uniform((2, 8, 8, 64), (1, 2))
+    np.testing.assert_allclose(frozen.function()(x)["y"], signature(x=x)["y"], rtol=1e-3, atol=1e-5)
+    largest = max(sizes[:-1] if product else sizes)  # matrices that are multiplied need a pass with all constants
+    assert largest < 2**18 < at_once.ByteSize()
 
 
 def test_more_than_a_saved_model_holds_is_refused(wide, monkeypatch) -> None:

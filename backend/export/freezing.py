@@ -1,21 +1,29 @@
 """Freezes one signature of a SavedModel: variables become constants, and what inference does not need is pruned."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
-from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+from tensorflow.python.eager import context
+from tensorflow.python.framework.convert_to_constants import (
+    _FunctionConverterDataInEager,
+    _replace_variables_by_constants,
+)
 from tensorflow.python.grappler import tf_optimizer
 
 from backend.export.inspection import INIT_OP, meta_graphs
 
 # Constants from this size on are shared by reference; smaller ones (axes, shapes, biases) stay in the graph and can be folded.
 SHARED_BYTES = 1024
+# Constants from this size on are folded PART_BYTES at a time: 88 of Inception v3, 88 of its 90 MB.
+LARGE_BYTES = 2**16
+PART_BYTES = 2**24
 # A SavedModel is one protocol buffer of at most 2 GiB; the difference is for the graph around the constants.
 MAX_CONSTANT_BYTES = 1_900_000_000
 REFERENCE_VARIABLES = ("Variable", "VariableV2")
+Node = tf.compat.v1.NodeDef
 
 
 class FreezingError(ValueError):
@@ -69,13 +77,16 @@ def freeze(signature: tf.types.experimental.ConcreteFunction) -> FrozenGraph:
     """
     specs = signature.structured_input_signature[1]
     names, outputs = sorted(specs), sorted(signature.structured_outputs)
-    frozen = _with_constants(signature, specs, names)
-    return FrozenGraph(
-        _folded(frozen),
-        {name: tensor.name for name, tensor in zip(names, frozen.inputs, strict=True)},
-        {name: tensor.name for name, tensor in zip(outputs, frozen.outputs, strict=True)},
-        specs,
-    )
+
+    @tf.function(autograph=False)
+    def by_place(*inputs: tf.Tensor) -> list[tf.Tensor]:
+        answer = signature(**dict(zip(names, inputs, strict=True)))
+        return [answer[output] for output in outputs]
+
+    placed = by_place.get_concrete_function(*[tf.TensorSpec(specs[name].shape, specs[name].dtype) for name in names])
+    fed = {name: tensor.name for name, tensor in zip(names, placed.inputs, strict=False)}  # captured variables follow
+    given = {name: tensor.name for name, tensor in zip(outputs, placed.outputs, strict=True)}
+    return FrozenGraph(_folded(_with_constants(placed), [*fed.values(), *given.values()]), fed, given, specs)
 
 
 def load_signatures(folder: Path) -> tuple[Mapping[str, tf.types.experimental.ConcreteFunction], object]:
@@ -126,38 +137,94 @@ def _imported(
     )
 
 
-def _with_constants(
-    signature: tf.types.experimental.ConcreteFunction, specs: dict[str, tf.TensorSpec], names: list[str]
-) -> tf.types.experimental.ConcreteFunction:
-    """The signature with constants for variables; its inputs in the order of `names`, its outputs by sorted name."""
+def _with_constants(placed: tf.types.experimental.ConcreteFunction) -> tf.compat.v1.GraphDef:
+    """The graph of `placed` with constants for its variables; inputs and outputs keep their names.
 
-    @tf.function(autograph=False)
-    def by_place(*inputs: tf.Tensor) -> list[tf.Tensor]:
-        answer = signature(**dict(zip(names, inputs, strict=True)))
-        return [answer[output] for output in sorted(answer)]
-
-    placed = by_place.get_concrete_function(*[tf.TensorSpec(specs[name].shape, specs[name].dtype) for name in names])
-    frozen = convert_variables_to_constants_v2(placed, lower_control_flow=False)
-    if left := [tensor for tensor in frozen.inputs if tensor.dtype == tf.resource]:
+    What convert_variables_to_constants_v2 does, but without making a function of the graph, for which TensorFlow keeps copies
+    of all constants.
+    """
+    captured = _FunctionConverterDataInEager(placed, lower_control_flow=False, aggressive_inlining=False)
+    graph_def, _ = _replace_variables_by_constants(captured)
+    for function in graph_def.library.function:  # bodies of loops and branches
+        if not context.context().has_function(function.signature.name):
+            context.context().add_function_def(function)
+    fed = [node for node in graph_def.node if node.op == "Placeholder"]
+    if left := sum(node.attr["dtype"].type == tf.resource.as_datatype_enum for node in fed):
         raise FreezingError(
-            f"the signature holds {len(left)} resources other than variables (lookup tables, say), which cannot become "
+            f"the signature holds {left} resources other than variables (lookup tables, say), which cannot become "
             "constants; export it without them"
         )
-    return frozen
+    return graph_def
 
 
-def _folded(frozen: tf.types.experimental.ConcreteFunction) -> tf.compat.v1.GraphDef:
-    """The graph after TensorFlow's constant folding and pruning: what does not depend on the input is precomputed."""
-    meta_graph = tf.compat.v1.train.export_meta_graph(graph_def=frozen.graph.as_graph_def(), graph=frozen.graph)
-    kept = meta_graph_pb2.CollectionDef()
-    kept.node_list.value.extend(tensor.name for tensor in [*frozen.inputs, *frozen.outputs])
-    meta_graph.collection_def["train_op"].CopyFrom(kept)  # the optimizer keeps the nodes of this collection
+def _folded(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.v1.GraphDef:
+    """The graph after TensorFlow's constant folding and pruning: what does not depend on the input is precomputed.
+
+    `kept`: names of its inputs and outputs. TensorFlow copies the constants 14 times on the way, so the large ones take part in
+    turns, PART_BYTES together, while placeholders stand for the others; all at once only if one is computed from others.
+    """
+    constants = _large_constants(graph_def)
+    graph_def = _with_nodes(graph_def, {name: _placeholder(node) for name, node in constants.items()})
+    for part in list(_parts(constants)):
+        graph_def = _optimised(_with_nodes(graph_def, {name: constants.pop(name) for name in part}), kept)
+        changed = _large_constants(graph_def)
+        constants |= changed
+        graph_def = _with_nodes(graph_def, {name: _placeholder(node) for name, node in changed.items()})
+    graph_def = _with_nodes(graph_def, constants)
+    return _optimised(graph_def, kept) if _is_left_to_fold(graph_def) else graph_def
+
+
+def _optimised(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.v1.GraphDef:
+    meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=graph_def)
+    # The optimizer keeps the nodes of this collection.
+    meta_graph.collection_def["train_op"].node_list.value.extend(kept)
     config = config_pb2.ConfigProto()
     rewrites = config.graph_options.rewrite_options
     rewrites.min_graph_nodes = -1  # small graphs too
     rewrites.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.TWO
     rewrites.optimizers.extend(["pruning", "constfold", "dependency"])
     return tf_optimizer.OptimizeGraph(config, meta_graph)
+
+
+def _large_constants(graph_def: tf.compat.v1.GraphDef) -> dict[str, Node]:
+    """Copies of the nodes, by name, without control dependencies, whose nodes folding may remove."""
+    large = [node for node in graph_def.node if node.op == "Const" and node.ByteSize() >= LARGE_BYTES]
+    return {node.name: Node(name=node.name, op=node.op, attr=node.attr) for node in large}
+
+
+def _parts(constants: Mapping[str, Node]) -> Iterator[list[str]]:
+    """Their names, in parts of PART_BYTES or of one constant; at least one part."""
+    part, size = [], 0
+    for name, node in constants.items():
+        if part and size + node.ByteSize() > PART_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(name)
+        size += node.ByteSize()
+    yield part
+
+
+def _placeholder(constant: Node) -> Node:
+    value = constant.attr["value"].tensor
+    placeholder = Node(name=constant.name, op="Placeholder")
+    placeholder.attr["dtype"].type = value.dtype
+    placeholder.attr["shape"].shape.CopyFrom(value.tensor_shape)
+    return placeholder
+
+
+def _is_left_to_fold(graph_def: tf.compat.v1.GraphDef) -> bool:
+    """Whether a node takes nothing but constants: those that were not in one part."""
+    constants = {node.name for node in graph_def.node if node.op == "Const"}
+    sources = [{name.split(":")[0] for name in node.input if name[0] != "^"} for node in graph_def.node]
+    return any(each and each <= constants for each in sources)
+
+
+def _with_nodes(graph_def: tf.compat.v1.GraphDef, nodes: Mapping[str, Node]) -> tf.compat.v1.GraphDef:
+    """A copy of the graph with `nodes` in place of those of the same names."""
+    graph = tf.compat.v1.GraphDef(library=graph_def.library, versions=graph_def.versions)
+    for node in graph_def.node:
+        graph.node.add().CopyFrom(nodes.get(node.name, node))
+    return graph
 
 
 def _without_large_constants(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict[str, tf.Tensor]]:
