@@ -103,8 +103,34 @@ def test_an_offset_ends_where_the_others_would_lose_too_many_validation_photos(s
     assert without < limited.bias < unlimited.bias
     np.testing.assert_array_equal(lost(limited.bias), lost(without))
     np.testing.assert_array_equal(limited.weights, weights)
-    # Where too many are lost without one, there is none.
-    assert statistics.taught(photos, kernel, bias).bias == without
+
+
+def test_a_class_that_takes_too_many_validation_photos_is_scored_lower(statistics: ClassStatistics) -> None:
+    kernel, bias = trained_head(*gaussians(1, 60))
+    photos = new_class_near_a_known_one(statistics, 20, seed=8)
+    taught = statistics.taught(photos, kernel, bias)
+    assert taught.bias < statistics.new_class(photos.mean(axis=(0, 1)), kernel, bias)[1]
+    known, new = statistics.checked @ kernel + bias, statistics.checked @ taught.weights + taught.bias
+    assert not ((known.argmax(1) == statistics.checked_classes) & (new > known.max(1))).any()  # of 60 none is allowed
+
+
+def test_classes_that_are_taught_one_after_the_other_together_take_no_more_than_is_allowed(statistics) -> None:
+    kernel, bias = trained_head(*gaussians(1, 60))
+    # As many as 1,000 validation photos, of which three new classes may take three and a half.
+    copies = 1000 // len(statistics.checked) + 1
+    checked, classes = gaussians(5, 10 * copies)
+    many = dataclasses.replace(statistics, checked=checked, checked_classes=classes)
+    was_right = (checked @ kernel + bias).argmax(1) == classes
+    freely, lost = [], []
+    for seed in (8, 18, 28):
+        photos = new_class_near_a_known_one(statistics, 20, seed)
+        freely.append(statistics.new_class(photos.mean(axis=(0, 1)), kernel, bias))
+        added = many.taught(photos, kernel, bias)
+        kernel, bias = np.column_stack([kernel, added.weights]), np.append(bias, added.bias)
+        lost.append((was_right & ((checked @ kernel + bias).argmax(1) != classes)).sum())
+    assert (was_right & ((checked @ freely[0][0] + freely[0][1]) > (checked @ kernel + bias).max(1))).sum() > 3
+    assert lost[0] <= 2
+    assert lost[2] <= 3
 
 
 def test_a_class_whose_left_out_photos_are_all_recognised_gets_no_offset(statistics: ClassStatistics) -> None:
