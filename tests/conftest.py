@@ -180,6 +180,26 @@ def colour_models(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def half_models(tmp_path_factory) -> Path:
+    """A models folder with half: x / 2 + 1. Not to be changed."""
+    import tiny_models
+
+    models = tmp_path_factory.mktemp("half_models")
+    tiny_models.half_plus(1, models / "half" / "1")
+    return models
+
+
+@pytest.fixture(scope="session")
+def sleeper(tmp_path_factory) -> Path:
+    """A models folder with sleeper, which takes as many seconds as it is told. Not to be changed."""
+    import tiny_models
+
+    models = tmp_path_factory.mktemp("sleeper_models")
+    tiny_models.sleeper(models / "sleeper" / "1")
+    return models
+
+
+@pytest.fixture(scope="session")
 def colour_server(start_server, colour_models) -> Server:
     """A server of `colour_models`, shared by the tests of a session."""
     return start_server(colour_models, lasting=True)

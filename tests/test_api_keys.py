@@ -13,7 +13,6 @@ import grpc
 import pytest
 import requests
 import tensorflow as tf
-import tiny_models
 from click.testing import CliRunner, Result
 from conftest import free_port
 from server_process import most_seconds, sample
@@ -116,13 +115,6 @@ def test_the_command_makes_lists_and_removes_keys(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    tiny_models.half_plus(1, folder / "half" / "1")
-    return folder
-
-
-@pytest.fixture(scope="module")
 def key_file(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("keys") / "keys.json"
 
@@ -133,8 +125,10 @@ def key(key_file) -> str:
 
 
 @pytest.fixture(scope="module")
-def server(start_server, models, key, key_file):
-    return start_server(models, "--api-keys", str(key_file), "--access-log", "--log-format", "json", "--enable-cors")
+def server(start_server, half_models, key, key_file):
+    return start_server(
+        half_models, "--api-keys", str(key_file), "--access-log", "--log-format", "json", "--enable-cors"
+    )
 
 
 def predict(server, **headers: str) -> requests.Response:
@@ -214,10 +208,10 @@ def test_a_removed_key_opens_nothing_from_the_next_request_on(server, key_file):
     assert predict(server, **{"X-Api-Key": key}).status_code == 401
 
 
-def test_deleting_the_file_ends_every_key_at_both_protocols(start_server, models, tmp_path):
+def test_deleting_the_file_ends_every_key_at_both_protocols(start_server, half_models, tmp_path):
     file = tmp_path / "keys.json"
     key = api_keys.add(file, "phone")
-    server = start_server(models, "--api-keys", str(file))
+    server = start_server(half_models, "--api-keys", str(file))
     assert (predict(server, **{"X-Api-Key": key}).status_code, call(server, key)) == (200, grpc.StatusCode.OK)
     file.unlink()
     assert predict(server, **{"X-Api-Key": key}).status_code == 401
@@ -267,10 +261,10 @@ def test_what_cannot_be_used_ends_the_start_with_a_sentence(flags, sentence, tmp
 
 
 @pytest.fixture(scope="module")
-def limited(start_server, models, key_file, key):
+def limited(start_server, half_models, key_file, key):
     """A server with a limit for each key, and another for whoever uses the app without one."""
     flags = ("--api-keys", str(key_file), "--rate-limit-key", "6/hour", "--open-app", "2/hour")
-    return start_server(models, *flags, environ={"DOGSNAP_ADMIN_TOKEN": ADMIN_TOKEN})
+    return start_server(half_models, *flags, environ={"DOGSNAP_ADMIN_TOKEN": ADMIN_TOKEN})
 
 
 def test_one_request_too_many_is_429_with_a_time_to_try_again_by_http_and_grpc_together(limited, key_file):
@@ -304,8 +298,8 @@ def test_an_open_app_needs_no_key_for_what_it_asks_and_only_so_often(limited, ke
     assert requests.get(url, headers=known, timeout=60).status_code == 200
 
 
-def test_an_address_has_its_own_limit_which_probes_do_not_use_up_and_nobody_gets_around(start_server, models):
-    server = start_server(models, "--rate-limit-address", "4/hour")
+def test_an_address_has_its_own_limit_which_probes_do_not_use_up_and_nobody_gets_around(start_server, half_models):
+    server = start_server(half_models, "--rate-limit-address", "4/hour")
     for _ in range(10):
         assert requests.get(f"{server.url}/readyz", timeout=60).status_code == 200
     assert [predict(server).status_code for _ in range(5)] == [200] * 4 + [429]
@@ -313,11 +307,11 @@ def test_an_address_has_its_own_limit_which_probes_do_not_use_up_and_nobody_gets
     assert predict(server, **{"X-Forwarded-For": "10.0.0.9"}).status_code == 429
 
 
-def test_behind_a_trusted_proxy_the_address_is_the_clients(start_server, models):
+def test_behind_a_trusted_proxy_the_address_is_the_clients(start_server, half_models):
     def asked(client: str) -> int:
         return predict(behind, **{"X-Forwarded-For": client}).status_code
 
-    behind = start_server(models, "--rate-limit-address", "1/hour", "--trusted-proxies", "1")
+    behind = start_server(half_models, "--rate-limit-address", "1/hour", "--trusted-proxies", "1")
     assert [asked("10.0.0.1"), asked("10.0.0.2"), asked("6.6.6.6, 10.0.0.1")] == [200, 200, 429]
     admin = requests.get(f"{behind.url}/api/admin/models", headers={"X-Forwarded-For": "127.0.0.1"}, timeout=60)
     assert admin.status_code == 403
@@ -347,11 +341,11 @@ def accepts(port: int) -> bool:
         return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_two_servers_count_together_in_redis_and_each_goes_on_alone_without_it(start_server, models, start_redis):
+def test_two_servers_count_together_in_redis_and_each_goes_on_alone_without_it(start_server, half_models, start_redis):
     port = free_port()
     url, process = f"redis://127.0.0.1:{port}", start_redis(port)
     flags = ("--rate-limit-address", "6/hour", "--rate-limit-storage", url)
-    servers = [start_server(models, *flags), start_server(models, *flags)]
+    servers = [start_server(half_models, *flags), start_server(half_models, *flags)]
     assert [predict(servers[turn % 2]).status_code for turn in range(7)] == [200] * 6 + [429]
     process.send_signal(signal.SIGSTOP)  # it takes connections and says nothing
     begun = time.monotonic()

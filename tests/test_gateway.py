@@ -21,7 +21,6 @@ import numpy as np
 import pytest
 import requests
 import stub_engine
-import tiny_models
 from conftest import free_port
 from contract_table import CASES, make_models
 from forked import FORKS
@@ -452,11 +451,9 @@ def sleep_at(gateway) -> int:
     return requests.post(url, json={"inputs": [0.05]}, timeout=SECONDS).status_code
 
 
-def test_of_two_engines_one_may_be_killed_without_a_request_lost(start_server, tmp_path):
-    models = tmp_path / "models"
-    tiny_models.sleeper(models / "sleeper" / "1")
-    engines = [start_server(models) for _ in range(2)]
-    gateway = start_server(models, "--engine", target_of(*engines))
+def test_of_two_engines_one_may_be_killed_without_a_request_lost(start_server, sleeper):
+    engines = [start_server(sleeper) for _ in range(2)]
+    gateway = start_server(sleeper, "--engine", target_of(*engines))
     answers: list[int] = []
 
     def ask_on(end: threading.Event) -> None:
@@ -483,11 +480,9 @@ def test_of_two_engines_one_may_be_killed_without_a_request_lost(start_server, t
 
 
 @pytest.mark.long
-def test_of_two_engines_one_may_fall_silent_without_a_request_lost(start_server, tmp_path):
-    models = tmp_path / "models"
-    tiny_models.sleeper(models / "sleeper" / "1")
-    engines = [start_server(models) for _ in range(2)]
-    gateway = start_server(models, "--engine", target_of(*engines))
+def test_of_two_engines_one_may_fall_silent_without_a_request_lost(start_server, sleeper):
+    engines = [start_server(sleeper) for _ in range(2)]
+    gateway = start_server(sleeper, "--engine", target_of(*engines))
     silent = worker_of(engines[0])
     os.kill(silent, signal.SIGSTOP)  # its connections stay open, as those of a machine without power do
     try:

@@ -6,13 +6,11 @@ import json
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import grpc
 import pytest
 import requests
 import tensorflow as tf
-import tiny_models
 from colour_photos import encode
 from hostile_photos import textured
 from loading import Load, percentile
@@ -30,13 +28,6 @@ REFUSED_SECONDS = 0.05
 DEADLINE = 2.0
 ATTEMPTS, KEPT = 3, 2
 PATH = "/v1/models/sleeper:predict"
-
-
-@pytest.fixture(scope="module")
-def sleeper(tmp_path_factory) -> Path:
-    models = tmp_path_factory.mktemp("sleeper_models")
-    tiny_models.sleeper(models / "sleeper" / "1")
-    return models
 
 
 @pytest.fixture(scope="module")

@@ -8,20 +8,12 @@ from pathlib import Path
 
 import pytest
 import requests
-import tiny_models
 from server_process import held
 from waiting import wait_until
 
 ROOT = Path(__file__).parent.parent
 SERVING = ROOT / "backend" / "serving"
 OUTSIDE = ("backend.protocols", "backend.middleware", "backend.training", "backend.export", "backend.commands")
-
-
-@pytest.fixture(scope="module")
-def sleeper(tmp_path_factory) -> Path:
-    models = tmp_path_factory.mktemp("sleeper_models")
-    tiny_models.sleeper(models / "sleeper" / "1")
-    return models
 
 
 @pytest.fixture(scope="module")

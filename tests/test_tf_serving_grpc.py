@@ -450,13 +450,6 @@ def test_health_follows_the_models_and_tells_who_watches(start_server, tmp_path)
 
 
 @pytest.fixture(scope="module")
-def sleeper(tmp_path_factory) -> Path:
-    models = tmp_path_factory.mktemp("grpc_sleeper")
-    tiny_models.sleeper(models / "sleeper" / "1")
-    return models
-
-
-@pytest.fixture(scope="module")
 def narrow(start_server, sleeper):
     """Runs one request, lets one wait, and holds 1 MiB of messages; for one it waits 5 seconds."""
     bounds = "--run-threads", "1", "--queue-size", "1", "--max-held-mb", "1", "--receive-seconds", "5"

@@ -15,7 +15,6 @@ import grpc
 import pytest
 import requests
 import tensorflow as tf
-import tiny_models
 from colour_photos import encode, plain
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from PIL import Image
@@ -50,16 +49,9 @@ def certificate(tmp_path_factory) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    tiny_models.half_plus(1, folder / "half" / "1")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def secure(start_server, models, certificate):
+def secure(start_server, half_models, certificate):
     cert, key = certificate
-    server = start_server(models, "--tls-cert", str(cert), "--tls-key", str(key), wait=False)
+    server = start_server(half_models, "--tls-cert", str(cert), "--tls-key", str(key), wait=False)
     with grpc.secure_channel(f"localhost:{server.grpc_port}", credentials(cert)) as channel:
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), 120, wait_for_ready=True)
         next(each for each in watch if each.status == health_pb2.HealthCheckResponse.SERVING)
