@@ -3,10 +3,12 @@
 import colorsys
 import dataclasses
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import keras
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ from tutorials import run_page
 
 from backend.commands.export import export
 from backend.commands.merge import merge
-from backend.commands.teach import teach
+from backend.commands.teach import _write_first, in_own_process, teach
 from backend.commands.train import train
 from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.levels import Levels
@@ -50,6 +52,8 @@ def _tiny_recipe() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(architectures.ARCHITECTURES, "tiny", tiny)
         patch.setitem(recipes.RECIPES, "tiny", TINY)
+        # Another process would not know the tiny architecture; the tutorial's test has one.
+        patch.setattr("backend.commands.teach.in_own_process", lambda work, *arguments: work(*arguments))
         yield
     keras.config.set_dtype_policy("float32")
 
@@ -298,6 +302,12 @@ def test_what_cannot_be_taught_is_refused_in_a_sentence_and_writes_nothing(model
     assert words in result.output
     assert "Traceback" not in result.output
     assert versions(model) == ["1", "2"]
+
+
+def test_teaching_runs_in_a_process_of_its_own_whose_refusals_come_back(tmp_path: Path) -> None:
+    assert in_own_process(os.getpid) != os.getpid()
+    with pytest.raises(click.ClickException, match=r"nothing\.jpg does not exist"):
+        in_own_process(_write_first, tmp_path, (tmp_path / "nothing.jpg",), "Yellow", "", None, False, None, True)
 
 
 def test_a_version_that_names_no_breeds_is_refused(model: Path, tmp_path: Path) -> None:

@@ -1,10 +1,16 @@
 """`dogsnap teach`: a version that knows a breed more, from some photos of it."""
 
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH
+
+Result = TypeVar("Result")
 
 
 @click.command()
@@ -42,9 +48,38 @@ def teach(
 
     PHOTOS are photo files or folders of them. VERSION_DIR, like models/inception_v3/2, stays as it is.
     """
+    first = in_own_process(_write_first, source, photos, name, name_zh, facts_file, replace, artefacts, dry_run)
+    if first is None:
+        return
+    from backend.export.freezing import FreezingError
+    from backend.export.merge import MergeError, merge_all
+
+    try:
+        for folder in [first, *merge_all(first, click.echo)]:
+            click.echo(f"wrote {folder}")
+    except (MergeError, FreezingError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def in_own_process(work: Callable[..., Result], *arguments: object) -> Result:
+    """The result of `work` in a process that then ends: TensorFlow gives the memory of the network back in no other way."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(work, *arguments).result()
+
+
+def _write_first(
+    source: Path,
+    photos: tuple[Path, ...],
+    name: str | None,
+    name_zh: str,
+    facts_file: Path | None,
+    replace: bool,
+    artefacts: Path | None,
+    dry_run: bool,
+) -> Path | None:
+    """Teach, and write the version that takes image tensors; None for a dry run."""
     from backend.export import teaching
     from backend.export.freezing import FreezingError
-    from backend.export.merge import MergeError
     from backend.export.saved_model import ExportError
     from backend.training.class_statistics import StatisticsError
 
@@ -53,12 +88,9 @@ def teach(
         teacher = teaching.Teacher(source, artefacts or source.resolve().parent)
         for breed in breeds:
             click.echo(f"{breed.name}: {teacher.teach(breed, replace, click.echo)}")
-        if dry_run:
-            return
-        for folder in teacher.write(click.echo):
-            click.echo(f"wrote {folder}")
-    except (teaching.TeachingError, StatisticsError, ExportError, MergeError, FreezingError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+        return None if dry_run else teacher.write(click.echo)
+    except (teaching.TeachingError, StatisticsError, ExportError, FreezingError, OSError) as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _breeds(name: str | None, name_zh: str, photos: tuple[Path, ...], facts_file: Path | None) -> list:

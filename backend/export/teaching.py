@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend.errors import DogsnapError
-from backend.export.merge import merge_all, read_description
+from backend.export.merge import read_description
 from backend.export.saved_model import Stored, export_classifier, read_stored
 from backend.serving.photos import photo
 from backend.serving.photos.preprocessing import photos_to_images
@@ -268,14 +268,14 @@ class Teacher:
         right = int((answers == len(head.labels)).sum())
         return Expectation(right, len(left_out), taken_for, float(lost.mean()), losing, names)
 
-    def write(self, report: Report) -> list[Path]:
-        """Write the next versions of the source's model, one of each kind that `make setup` builds, and return their folders."""
-        model, description = self._taught_model(), {**self.stored.description}
+    def write(self, report: Report) -> Path:
+        """Write the next version of the source's model, which `merge_all` makes the other kinds of, and return its folder."""
+        description = {**self.stored.description}
         description["labels"] = [dict(label) for label in self.head.labels]
         description["groups"] = [asdict(group) for group in self.groups]
         description["taught"] = list(self.taught.values())
-        first = export_classifier(model, self.stored.temperature, description, self.source.resolve().parent, report)
-        return [first, *merge_all(first, report)]
+        folder, temperature = self.source.resolve().parent, self.stored.temperature
+        return export_classifier(self._taught_model(), temperature, description, folder, report)
 
     def _taught_model(self) -> keras.Model:
         """The network with all classes, by its own architecture."""
