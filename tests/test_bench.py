@@ -154,6 +154,14 @@ def test_a_server_that_does_not_stop_is_killed_and_its_port_is_free_then(monkeyp
         pass
 
 
+def test_a_version_that_cannot_be_merged_for_one_pass_ends_in_one_sentence(tmp_path):
+    version = tmp_path / "inception_v3" / "1"
+    version.mkdir(parents=True)
+    (version / "saved_model.pb").write_bytes(b"no graph")
+    with servers.Models(tmp_path) as folder, pytest.raises(CannotMeasure, match=r"wrote no version: Error: .*1"):
+        folder.add_one_pass(4)
+
+
 def test_a_round_counts_by_its_median_and_its_failures_by_their_sum():
     quick = Load([(0.0, 0.5, 200), (0.5, 0.5, 200)], 0.0)
     slow = Load([(0.0, 2.0, 200), (0.0, 1.0, 503), (0.0, 1.0, 0)], 0.003)
