@@ -160,29 +160,28 @@ def _exact(acceleration: Acceleration, folder: Path) -> NetworkManifest:
         return replace(known, signatures=_outputs(acceleration))
     outputs = known.outputs if known else convert(acceleration.graph, folder)
     trial = _tried(EXACT, folder, outputs, acceleration)
-    (speedup,) = _speedups([trial.network], acceleration.reference)
-    if speedup < LEAST_SPEEDUP:
+    if trial.speedup < LEAST_SPEEDUP:
         raise IncompatibleNetwork(
-            f"OpenVINO in {EXACT.name} is {speedup:.2f} times as fast, expected at least {LEAST_SPEEDUP:g}"
+            f"OpenVINO in {EXACT.name} is {trial.speedup:.2f} times as fast, expected at least {LEAST_SPEEDUP:g}"
         )
-    return _manifest(trial, acceleration, {EXACT.name: speedup})
+    return _manifest(trial, acceleration, [trial])
 
 
 def _fastest(acceleration: Acceleration, folder: Path, report: Report) -> NetworkManifest:
     """The network in the precision that is fastest here. Raises NotFaster if that gains too little and more is required."""
     known = _linked(acceleration, folder)
     outputs = known.outputs if known else convert(acceleration.graph, folder)
+    exact = known and _known_trial(known, folder)
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
-        trials = _trials(acceleration, folder, Path(temporary), outputs, report)
-        speedups = _speedups([trial.network for trial in trials.values()], acceleration.reference)
-        found = dict(zip(trials, speedups, strict=True))
-        best = max(trials, key=found.__getitem__)
-        gain = found[best] / found[EXACT.name]
+        trials = {EXACT.name: exact or _tried(EXACT, folder, outputs, acceleration)}
+        trials |= _trials(acceleration, folder, Path(temporary), outputs, report)
+        best = max(trials, key=lambda name: trials[name].speedup)
+        gain = trials[best].speedup / trials[EXACT.name].speedup
         if gain < LEAST_GAIN:
             if acceleration.required:
                 raise NotFaster(_too_little(best, gain))
             best = EXACT.name
-        manifest = _manifest(trials[best], acceleration, found)
+        manifest = _manifest(trials[best], acceleration, list(trials.values()))
         for name in _files(folder) if trials[best].folder != folder else ():
             os.replace(trials[best].folder / name, folder / name)
     return manifest
@@ -199,19 +198,31 @@ def _too_little(best: str, gain: float) -> str:
 
 @dataclass(frozen=True)
 class Trial:
-    """A network that gives the right answers in `precision`; its files are in `folder`."""
+    """A network that gives the right answers in `precision`; its files are in `folder`.
+
+    `speedup`: over TensorFlow. `difference`: the largest from TensorFlow's answers. `grey`: its answers to a grey image.
+    """
 
     precision: Precision
     folder: Path
-    network: Network
+    speedup: float
     difference: float
+    grey: Mapping[str, np.ndarray]
+
+
+def _known_trial(known: NetworkManifest, folder: Path) -> Trial | None:
+    """The network in float32 as another version measured it, if that was on this machine."""
+    if known.precision != EXACT.name or known.measured_by != _measured_by():
+        return None
+    grey = {name: np.array(value, np.float32) for name, value in known.grey.items()}
+    return Trial(EXACT, folder, known.speedup, known.largest_difference, grey)
 
 
 def _trials(
     acceleration: Acceleration, folder: Path, temporary: Path, outputs: Sequence[str], report: Report
 ) -> dict[str, Trial]:
-    """Float32 and each faster precision that gives the right answers, by name; a quantised network goes to `temporary`."""
-    trials = {EXACT.name: _tried(EXACT, folder, outputs, acceleration)}
+    """Each faster precision that gives the right answers, by name; a quantised network goes to `temporary`."""
+    trials = {}
     for precision in FASTER:
         try:
             place = folder
@@ -269,24 +280,32 @@ def _outputs(acceleration: Acceleration) -> dict[str, Sequence[str]]:
 
 
 def _tried(precision: Precision, folder: Path, outputs: Sequence[str], acceleration: Acceleration) -> Trial:
-    """Load a network and compare its answers. Raises IncompatibleNetwork if they differ by more than is allowed."""
+    """Load a network, compare its answers and measure it. Raises IncompatibleNetwork if they differ by more than is allowed.
+
+    The network is not kept: those of all precisions at once would take 0.5 GB.
+    """
     network = Network(Weights(folder / NETWORK), precision.name, outputs)
-    return Trial(precision, folder, network, _difference(network, acceleration.reference, precision.tolerance))
+    difference = _difference(network, acceleration.reference, precision.tolerance)
+    grey = network.run(np.full((1, *network.shape), 0.5, np.float32))
+    return Trial(precision, folder, _speedup(network, acceleration.reference), difference, grey)
 
 
-def _manifest(trial: Trial, acceleration: Acceleration, speedups: Mapping[str, float]) -> NetworkManifest:
-    grey = trial.network.run(np.full((1, *trial.network.shape), 0.5, np.float32))
+def _manifest(trial: Trial, acceleration: Acceleration, trials: Sequence[Trial]) -> NetworkManifest:
     return NetworkManifest(
         precision=trial.precision.name,
-        speedup=round(speedups[trial.precision.name], 2),
+        speedup=round(trial.speedup, 2),
         largest_difference=float(f"{trial.difference:.2g}"),
         tolerance=trial.precision.tolerance,
-        measured_by=f"OpenVINO {import_openvino().__version__}, TensorFlow {tf.__version__}, {processor()}",
-        outputs=list(grey),
+        measured_by=_measured_by(),
+        outputs=list(trial.grey),
         signatures=_outputs(acceleration),
-        grey={name: value.tolist() for name, value in grey.items()},
-        compared={name: round(speedup, 2) for name, speedup in speedups.items()},
+        grey={name: value.tolist() for name, value in trial.grey.items()},
+        compared={each.precision.name: round(each.speedup, 2) for each in trials},
     )
+
+
+def _measured_by() -> str:
+    return f"OpenVINO {import_openvino().__version__}, TensorFlow {tf.__version__}, {processor()}"
 
 
 def convert(graph: FrozenGraph, folder: Path) -> list[str]:
@@ -337,18 +356,15 @@ def trial_images(shape: tuple[int, ...], count: int = TRIAL_IMAGES) -> np.ndarra
     return tf.clip_by_value(mixed, 0.0, 1.0).numpy()
 
 
-def _speedups(networks: Sequence[Network], reference: Function) -> list[float]:
-    """TensorFlow's processor time for one image over that of each network: medians of rounds in which all take turns.
+def _speedup(network: Network, reference: Function) -> float:
+    """TensorFlow's processor time for one image over that of the network: the median of rounds in turn.
 
     Processor time, since other programs would distort wall-clock time.
     """
-    image = trial_images(networks[0].shape, 1)
+    image = trial_images(network.shape, 1)
     tensor = tf.constant(image)
-    rounds = []
-    for _ in range(ROUNDS + 1):
-        seconds = _seconds(lambda: reference(tensor))
-        rounds.append([seconds / _seconds(partial(network.run, image)) for network in networks])
-    return [median(ratios) for ratios in zip(*rounds[1:], strict=True)]
+    rounds = [_seconds(lambda: reference(tensor)) / _seconds(partial(network.run, image)) for _ in range(ROUNDS + 1)]
+    return median(rounds[1:])
 
 
 def _seconds(run: Callable[[], object]) -> float:

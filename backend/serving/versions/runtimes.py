@@ -167,7 +167,7 @@ class Network:
 
     def __init__(self, weights: Weights, precision: str, outputs: Sequence[str]):
         self.shape = tuple(weights.model.input(0).get_shape())[1:]
-        self._weights, self._outputs = weights, outputs
+        self.precision, self._weights, self._outputs = precision, weights, outputs
         self._together = _requests(weights, precision, min(cores(), MOST_STREAMS))
         self._alone = _requests(weights, precision, 1) if cores() > 1 else self._together
         self._running, self._lock = 0, threading.Lock()
