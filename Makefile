@@ -43,6 +43,8 @@ $(VENV)/.installed-node: $(WEB)/requirements.txt | $(VENV)/.installed-uv
 $(VENV)/.installed-test: $(VENV)/.installed $(VENV)/.installed-node tests/requirements.txt
 	@echo "dogsnap: installing what the tests need ..."
 	@$(INSTALL) --require-hashes -r tests/requirements.txt
+# The tests start a hundred processes that import TensorFlow, which takes 4 s longer each time where no bytecode may be written.
+	@$(BIN)/python -m compileall -q -j 2 $(VENV)/lib || true # some packages hold files of another Python
 	@touch $@
 
 $(VENV)/.installed-ray: $(VENV)/.installed-test backend/ray/requirements.txt

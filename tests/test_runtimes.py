@@ -14,6 +14,7 @@ import pytest
 import requests
 import tensorflow as tf
 from exported import LABELS, SIZE, photos
+from real_model import built_models
 
 from backend.errors import FailedPrecondition, InvalidArgument
 from backend.export.acceleration import EXACT, FASTER
@@ -196,11 +197,15 @@ def test_a_version_that_brings_no_runtime_is_tensorflows(colour_server):
 
 
 def test_the_server_shows_which_runtime_runs_the_real_network(app_server):
+    """A version has no network for OpenVINO if its export measured that this is hardly faster than TensorFlow."""
     (model,) = requests.get(f"{app_server.url}/api/models", timeout=60).json()["models"]
     for version in model["versions"]:
-        assert version["runtime"]["name"] == "openvino"
-        assert version["runtime"]["speedup"] > 1
-        assert version["runtime"]["largest_difference"] < LARGEST_DIFFERENCE[version["runtime"]["precision"]]
+        brings_network = (built_models() / model["name"] / str(version["version"]) / runtimes.FOLDER).is_dir()
+        runtime = version["runtime"]
+        assert runtime["name"] == ("openvino" if brings_network else "tensorflow")
+        if brings_network:
+            assert runtime["speedup"] > 1
+            assert runtime["largest_difference"] < LARGEST_DIFFERENCE[runtime["precision"]]
 
 
 def test_the_labels_of_the_fast_version_are_the_networks_own(loaded):
