@@ -47,7 +47,7 @@ def network() -> keras.Model:
 
 
 def export(model_folder: Path, model: keras.Model | None = None) -> Path:
-    return export_classifier(model or network(), TEMPERATURE, DESCRIPTION, model_folder)
+    return export_classifier(model or network(), TEMPERATURE, DESCRIPTION, model_folder).folder
 
 
 def photos(count: int = 4) -> list[bytes]:

@@ -51,7 +51,7 @@ def network() -> keras.Model:
 def export(model_folder: Path, second_pass: SecondPass | None = PASS) -> Path:
     decision = {"dog_threshold": 0.1, "confident_threshold": 0.9}
     scores = {"second_pass": {**second_pass.to_json(), "decision": decision}} if second_pass else {}
-    return export_classifier(network(), 1.0, {**DESCRIPTION, "scores": scores}, model_folder)
+    return export_classifier(network(), 1.0, {**DESCRIPTION, "scores": scores}, model_folder).folder
 
 
 def versions(model_folder: Path, **options: bool) -> Path:

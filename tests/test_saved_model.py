@@ -131,7 +131,7 @@ def artefacts(tmp_path, monkeypatch) -> Path:
 
 
 def test_the_stored_artefacts_become_a_version_that_answers_as_the_network_did(artefacts, tmp_path) -> None:
-    version = export_stored("tiny", artefacts, tmp_path / "models")
+    version = export_stored("tiny", artefacts, tmp_path / "models").folder
     assert version == tmp_path / "models" / "tiny" / "1"
     loaded = tf.saved_model.load(str(version))
     expected = network()(IMAGES, training=False)

@@ -214,7 +214,7 @@ def test_parameters_of_an_earlier_release_are_refused_in_a_sentence(tmp_path):
 
 def test_a_second_pass_needs_a_network_that_gives_a_box(tmp_path):
     with pytest.raises(MergeError, match="needs a network that gives prediction, dog, box; missing: box"):
-        merge(export_classifier(network(), 1.0, {}, tmp_path / "tiny"), Options(second_pass=True))
+        merge(export_classifier(network(), 1.0, {}, tmp_path / "tiny").folder, Options(second_pass=True))
 
 
 def test_a_second_pass_needs_its_parameters(tmp_path):

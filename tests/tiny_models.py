@@ -64,7 +64,7 @@ def colours(model_folder: Path) -> Path:
         "input_size": SIZE,
         "decision": {"dog_threshold": 0.5, "confident_threshold": 0.6},
     }
-    merge.merge(export_classifier(network, 1.0, description, model_folder), merge.Options())
+    merge.merge(export_classifier(network, 1.0, description, model_folder).folder, merge.Options())
     return model_folder
 
 

@@ -43,23 +43,23 @@ VIT = "vit"
 )
 def export(model: str, source: str | None, models: Path, labels: Path | None, batch: int | None, merged: bool) -> None:
     """Build the next version of MODEL: from the weights that training stored, or of vit, from any ViT of KerasHub."""
-    from backend.export.freezing import FreezingError
+    from backend.export.freezing import FreezingError, Source
     from backend.export.saved_model import ExportError, export_stored
 
     if model != VIT and (labels or batch is not None):
         raise click.UsageError("--labels and --batch are for `dogsnap export vit` alone")
     try:
         if model == VIT:
-            folder = _export_vit(source, labels, models / model, batch or 0)
+            exported = Source(_export_vit(source, labels, models / model, batch or 0))
         else:
-            folder = export_stored(model, Path(source) if source else models / model, models, click.echo)
+            exported = export_stored(model, Path(source) if source else models / model, models, click.echo)
     except (ExportError, FreezingError, OSError) as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"wrote {folder}")
+    click.echo(f"wrote {exported.folder}")
     if merged:
         from backend.export.merge import merge_all
 
-        for each in merge_all(folder, click.echo):
+        for each in merge_all(exported, click.echo):
             click.echo(f"wrote {each}")
 
 

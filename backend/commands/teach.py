@@ -51,11 +51,11 @@ def teach(
     first = in_own_process(_write_first, source, photos, name, name_zh, facts_file, replace, artefacts, dry_run)
     if first is None:
         return
-    from backend.export.freezing import FreezingError
+    from backend.export.freezing import FreezingError, Source
     from backend.export.merge import MergeError, merge_all
 
     try:
-        for folder in [first, *merge_all(first, click.echo)]:
+        for folder in [first, *merge_all(Source(first), click.echo)]:
             click.echo(f"wrote {folder}")
     except (MergeError, FreezingError, OSError) as error:
         raise click.ClickException(str(error)) from error

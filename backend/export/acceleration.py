@@ -284,7 +284,7 @@ def _tried(precision: Precision, folder: Path, outputs: Sequence[str], accelerat
 
     The network is not kept: those of all precisions at once would take 0.5 GB.
     """
-    network = Network(Weights(folder / NETWORK), precision.name, outputs)
+    network = Network(Weights(folder / NETWORK), precision.name, outputs, one_caller=True)
     difference = _difference(network, acceleration.reference, precision.tolerance)
     grey = network.run(np.full((1, *network.shape), 0.5, np.float32))
     return Trial(precision, folder, _speedup(network, acceleration.reference), difference, grey)

@@ -24,6 +24,7 @@ PART_BYTES = 2**24
 MAX_CONSTANT_BYTES = 1_900_000_000
 REFERENCE_VARIABLES = ("Variable", "VariableV2")
 Node = tf.compat.v1.NodeDef
+Function = tf.types.experimental.ConcreteFunction
 
 
 class FreezingError(ValueError):
@@ -47,7 +48,7 @@ class FrozenGraph:
         }
         return replace(self, specs=specs)
 
-    def function(self) -> tf.types.experimental.ConcreteFunction:
+    def function(self) -> Function:
         """The network as a function: takes the inputs in their order, returns a dict of outputs."""
         graph_def, constants = _without_large_constants(self.graph_def)
 
@@ -64,7 +65,7 @@ class FrozenGraph:
         return network.get_concrete_function(*specs)
 
 
-def freeze(signature: tf.types.experimental.ConcreteFunction) -> FrozenGraph:
+def freeze(signature: Function) -> FrozenGraph:
     """The same network with its variables replaced by constants.
 
     Lab note. Written in the usual way, constants inside the function's graph, a merged Inception v3 takes 3.0 GB once its four
@@ -89,7 +90,35 @@ def freeze(signature: tf.types.experimental.ConcreteFunction) -> FrozenGraph:
     return FrozenGraph(_folded(_with_constants(placed), [*fed.values(), *given.values()]), fed, given, specs)
 
 
-def load_signatures(folder: Path) -> tuple[Mapping[str, tf.types.experimental.ConcreteFunction], object]:
+class Source:
+    """A version and what was made of it, so that several versions come from one reading and freezing of it.
+
+    `signatures`, `frozen`: given by an export that has them already.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        signatures: Mapping[str, Function] | None = None,
+        frozen: Mapping[str, FrozenGraph] | None = None,
+    ) -> None:
+        self.folder, self._signatures, self._frozen = folder, signatures, dict(frozen or {})
+
+    @property
+    def signatures(self) -> Mapping[str, Function]:
+        """Its signatures, loaded by TensorFlow."""
+        if self._signatures is None:
+            self._signatures, self._keep_alive = load_signatures(self.folder)
+        return self._signatures
+
+    def frozen(self, signature: str) -> FrozenGraph:
+        """One signature with constants for variables."""
+        if signature not in self._frozen:
+            self._frozen[signature] = freeze(self.signatures[signature])
+        return self._frozen[signature]
+
+
+def load_signatures(folder: Path) -> tuple[Mapping[str, Function], object]:
     """The signatures of a SavedModel, and an object that must live as long as they are used.
 
     Reference variables, which TensorFlow 1 made and `freeze` cannot read, are constants in them already.
@@ -102,7 +131,7 @@ def load_signatures(folder: Path) -> tuple[Mapping[str, tf.types.experimental.Co
     return loaded.signatures, loaded
 
 
-def _frozen_by_session(folder: Path, tags: list[str]) -> dict[str, tf.types.experimental.ConcreteFunction]:
+def _frozen_by_session(folder: Path, tags: list[str]) -> dict[str, Function]:
     with tf.compat.v1.Session(graph=tf.Graph()) as session:
         definitions = tf.compat.v1.saved_model.load(session, tags, str(folder)).signature_def
         signatures = {name: each for name, each in definitions.items() if name != INIT_OP}
@@ -113,9 +142,7 @@ def _frozen_by_session(folder: Path, tags: list[str]) -> dict[str, tf.types.expe
     return {name: _imported(graph_def, each) for name, each in signatures.items()}
 
 
-def _imported(
-    graph_def: tf.compat.v1.GraphDef, signature: meta_graph_pb2.SignatureDef
-) -> tf.types.experimental.ConcreteFunction:
+def _imported(graph_def: tf.compat.v1.GraphDef, signature: meta_graph_pb2.SignatureDef) -> Function:
     needed = tf.compat.v1.graph_util.extract_sub_graph(
         graph_def, sorted({info.name.split(":")[0] for info in signature.outputs.values()})
     )
@@ -137,7 +164,7 @@ def _imported(
     )
 
 
-def _with_constants(placed: tf.types.experimental.ConcreteFunction) -> tf.compat.v1.GraphDef:
+def _with_constants(placed: Function) -> tf.compat.v1.GraphDef:
     """The graph of `placed` with constants for its variables; inputs and outputs keep their names.
 
     What convert_variables_to_constants_v2 does, but without making a function of the graph, for which TensorFlow keeps copies

@@ -14,7 +14,6 @@ So it pays where a run is much cheaper by the photo (an accelerator, many cores)
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ import tensorflow as tf
 
 from backend.export import layers, network_outputs
 from backend.export.acceleration import Acceleration, NotFaster, Steps, takes_images_of_one_size
-from backend.export.freezing import FrozenGraph, freeze, load_signatures
+from backend.export.freezing import FrozenGraph, Source
 from backend.export.image_input import (
     Function,
     NetworkInput,
@@ -81,34 +80,14 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
     return _merge(Source(source), options, report)
 
 
-class Source:
-    """The version that others are merged from, read and frozen once for all of them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._frozen: dict[str, FrozenGraph] = {}
-
-    @cached_property
-    def signatures(self) -> Mapping[str, Function]:
-        """Its signatures, loaded by TensorFlow."""
-        signatures, self._keep_alive = load_signatures(self.folder)
-        return signatures
-
-    def frozen(self, signature: str) -> FrozenGraph:
-        """One signature with constants for variables."""
-        if signature not in self._frozen:
-            self._frozen[signature] = freeze(self.signatures[signature])
-        return self._frozen[signature]
-
-
-def _merge(origin: Source, options: Options, report: Callable[[str], None]) -> Path:
-    source = origin.folder
+def _merge(source: Source, options: Options, report: Callable[[str], None]) -> Path:
+    folder = source.folder.resolve()
     if options.fast and options.batch:
         raise MergeError("--fast runs one image after the other; leave --batch away")
-    network_input = find_image_input(input_specs(source), options)
+    network_input = find_image_input(input_specs(folder), options)
     report(f"decoding {options.decode} in front of {network_input}")
-    description = {**read_description(source), **options.description}
-    signatures = origin.signatures
+    description = {**read_description(folder), **options.description}
+    signatures = source.signatures
     network_input = with_known_layout(network_input, signatures[network_input.signature], options, description, report)
     wanted = image_input(network_input, options, description)
     if options.encode and not wanted.dtype.is_integer:
@@ -117,51 +96,48 @@ def _merge(origin: Source, options: Options, report: Callable[[str], None]) -> P
     labels = [_label(each) for each in options.labels] or description.get("labels", [])
     names = [label["name"] for label in labels]
     passing = _second_pass(options, description, signatures[richest].structured_outputs)
-    merger = Merger(origin, richest, network_input, wanted, names, options, passing)
+    merger = Merger(source, richest, network_input, wanted, names, options, passing)
     if options.encode == "png":
         merger.find_output_range(description, report)
     if merger.classes and (options.labels or "labels" in options.description):
         merger.check_probabilities()
     if merger.classes and labels:
         own = {"labels": labels, "input_size": list(wanted.size)}
-        description = {"model": source.resolve().parent.name, **description, **own}
+        description = {"model": folder.parent.name, **description, **own}
     if description.get("labels") and "confident_threshold" not in description.get("decision", {}):
         report(f"{WITHOUT_THRESHOLDS}; --description FILE adds them")
     _check_description(description)
-    merged = merger.signatures(richest)
-    acceleration = merger.acceleration(richest, source)
+    merged = merger.signatures()
     if description:
-        origin = f"{source.resolve().parent.name}/{source.resolve().name}"
-        description["source"] = {"merged_from": origin, "decode": options.decode}
+        description["source"] = {"merged_from": f"{folder.parent.name}/{folder.name}", "decode": options.decode}
         if wanted.size and "input_size" in description:
             description["input_size"] = list(wanted.size)
         if passing:
             report(f"a second pass where the first gives no breed more than {passing.surest:.0%}")
             decision = description["scores"]["second_pass"]["decision"]
             description |= {"decision": decision, "second_pass": passing.to_json()}
-    folder, warmup = source.resolve().parent, merger.warmup(merged)
+    warmup, acceleration = merger.warmup(merged), merger.acceleration(folder)
     try:
-        return write_version(folder, tf.Module(), merged, description or None, warmup, acceleration, report)
+        return write_version(folder.parent, tf.Module(), merged, description or None, warmup, acceleration, report)
     except NotFaster:
         raise
     except IncompatibleNetwork as error:
         raise MergeError(f"--fast cannot be used on this machine: {error}") from error
 
 
-def merge_all(source: Path, report: Callable[[str], None] = lambda _: None) -> list[Path]:
+def merge_all(source: Source, report: Callable[[str], None] = lambda _: None) -> list[Path]:
     """The merged version of `source`, and the one that answers the app: in the fastest precision, with the second pass.
 
     Where no precision is fast enough, the second pass runs in float32; without one there is no third version.
     """
-    second_pass = "second_pass" in read_description(source).get("scores", {})
-    origin = Source(source)
-    written = [_merge(origin, Options(), report)]
+    second_pass = "second_pass" in read_description(source.folder).get("scores", {})
+    written = [_merge(source, Options(), report)]
     try:
-        written.append(_merge(origin, Options(fast=True, second_pass=second_pass), report))
+        written.append(_merge(source, Options(fast=True, second_pass=second_pass), report))
     except (MergeError, NotFaster) as error:
         report(f"there is no fast version: {error}")
         if second_pass:
-            written.append(_merge(origin, Options(second_pass=True), report))
+            written.append(_merge(source, Options(second_pass=True), report))
     return written
 
 
@@ -273,10 +249,14 @@ class Merger:
         self.graph = self._sized(source.frozen(richest))
         self.frozen = self.graph.function()
         self.network = self._network()
+        self.parts = self._signature_parts(richest)
+        decoders = {alias: decode for alias, decode, _ in self.parts.values()}
+        self.before = {alias: self._before(alias, decode) for alias, decode in decoders.items() if wanted.size}
+        self.again = {alias: self._again(alias, decode) for alias, decode in decoders.items() if second_pass}
 
-    def signatures(self, richest: str) -> dict[str, Function]:
+    def signatures(self) -> dict[str, Function]:
         """Every signature of the merged version by name; see `merge`."""
-        return {name: self._signature(*each) for name, each in self._signature_parts(richest).items()}
+        return {name: self._signature(*each) for name, each in self.parts.items()}
 
     def _signature_parts(self, richest: str) -> dict[str, SignatureParts]:
         parts = {}
@@ -298,51 +278,42 @@ class Merger:
                 parts.setdefault("scores", (raw, tf.identity, self._prediction))
         return parts
 
-    def acceleration(self, richest: str, source: Path) -> Acceleration | None:
+    def acceleration(self, source: Path) -> Acceleration | None:
         """The network and the steps before and after it, for a faster runtime; None if they cannot be separated."""
         if not takes_images_of_one_size(self.graph) or self.options.batch:
             if self.options.fast:
                 raise MergeError("--fast needs a network that takes float32 images of one size and nothing else")
             return None
-        parts = self._signature_parts(richest)
-        before = {alias: self._before(alias, decode) for alias, decode, _ in parts.values()}
-        again = {alias: self._again(alias, decode) for alias, decode, _ in parts.values()} if self.second_pass else {}
-        steps = {
-            name: replace(self._steps(alias, before[alias], answer), again=again.get(alias))
-            for name, (alias, _, answer) in parts.items()
-        }
+        steps = {name: self._steps(alias, answer) for name, (alias, _, answer) in self.parts.items()}
         return Acceleration(
             self.graph,
             self.frozen,
             steps,
             same_as=source if self._keeps_size() else None,
-            combined=self._combined() if again else None,
+            combined=self._combined() if self.second_pass else None,
             fast=self.options.fast,
             ranges=_ranges(read_description(source)),
             required=self.options.fast and not self.second_pass,
         )
 
     def _again(self, alias: str, decode: Callable) -> Function:
-        """The signature's input and the first answers -> the images of the second pass and the photos' indices."""
+        """A signature's input and the first answers -> the images of the second pass and the photos' indices."""
 
         def again(**inputs: tf.Tensor) -> Tensors:
-            images, rows = self._second_images(decode(inputs[alias]), inputs)
+            windows = self.second_pass.windows(inputs["box"])
+            rows = self.second_pass.rows(windows, inputs["prediction"])
+            photos = tf.gather(decode(inputs[alias]), rows)
+            images = layers.fit(second_images(photos, tf.gather(windows, rows), self.wanted.size), self.wanted)
             return {self.network_input.name: images, ROWS: rows}
 
         first = {name: tf.TensorSpec(self.outputs[name].shape, tf.float32, name) for name in SECOND_PASS_INPUTS}
         specs = {alias: tf.TensorSpec((None,), tf.string, alias), **first}
         return tf.function(again, autograph=False).get_concrete_function(**specs)
 
-    def _second_images(self, contents: tf.Tensor, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
-        """Photos string (n,), their first answers -> the network's input in the second pass (m, ...), the photos' indices."""
-        windows = self.second_pass.windows(first["box"])
-        rows = self.second_pass.rows(windows, first["prediction"])
-        images = second_images(tf.gather(contents, rows), tf.gather(windows, rows), self.wanted.size)
-        return layers.fit(images, self.wanted), rows
-
-    def _after_second_pass(self, first: Tensors, contents: tf.Tensor) -> Tensors:
-        """The network's answers after both passes; `first`: to the whole photos `contents`."""
-        images, rows = self._second_images(contents, first)
+    def _after_second_pass(self, first: Tensors, alias: str, contents: tf.Tensor) -> Tensors:
+        """The network's answers after both passes; `first`: to the whole photos in the input `alias`."""
+        again = self.again[alias](**{alias: contents}, **{name: first[name] for name in SECOND_PASS_INPUTS})
+        images, rows = again[self.network_input.name], again[ROWS]
         return tf.cond(
             tf.size(rows) > 0,
             lambda: self.second_pass.combined(first, self.network(images), rows),
@@ -380,14 +351,15 @@ class Merger:
             self.network_input.layout.width,
         )
 
-    def _steps(self, alias: str, before: Function, answer: Callable[[Tensors], Tensors]) -> Steps:
+    def _steps(self, alias: str, answer: Callable[[Tensors], Tensors]) -> Steps:
         def after(**answers: tf.Tensor) -> Tensors:
             return answer(answers)
 
         given = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in self.outputs.items()}
         made = tf.function(after, autograph=False).get_concrete_function(**given)
         plain = answer in (self._main, self._all) and not (self.options.softmax or self.options.encode)
-        return Steps(alias, list(made.structured_outputs), before, None if plain else made)
+        after_network = None if plain else made
+        return Steps(alias, list(made.structured_outputs), self.before[alias], after_network, self.again.get(alias))
 
     def _before(self, alias: str, decode: Callable) -> Function:
         def before(**inputs: tf.Tensor) -> Tensors:
@@ -439,15 +411,16 @@ class Merger:
     def _signature(self, alias: str, decode: Callable, answer: Callable[[Tensors], Tensors]) -> Function:
         @tf.function(autograph=False)
         def signature(**inputs: tf.Tensor) -> Tensors:
-            contents = decode(inputs.pop(alias))
+            contents = inputs.pop(alias)
             if self.wanted.size is None:
-                return layers.map_ragged(contents, self.wanted, lambda image: answer(self.network(image, **inputs)))
-            images = layers.images_from_bytes(contents, self.wanted)
+                photos = decode(contents)
+                return layers.map_ragged(photos, self.wanted, lambda image: answer(self.network(image, **inputs)))
+            images = self.before[alias](**{alias: contents})[self.network_input.name]
             if inputs:
                 return answer(self.network(images, **inputs))
             answers = layers.never_empty(self.network, images)
             if self.second_pass:
-                answers = self._after_second_pass(answers, contents)
+                answers = self._after_second_pass(answers, alias, contents)
             return answer(answers)
 
         specs = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in self.further_inputs.items()}

@@ -17,7 +17,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from backend.export import layers
 from backend.export.acceleration import Acceleration, Steps, accelerate
-from backend.export.freezing import freeze
+from backend.export.freezing import Source, freeze
 from backend.export.quantization import RANGES
 from backend.serving.versions import checksums
 from backend.serving.versions.description import DESCRIPTION_FILE
@@ -51,16 +51,15 @@ class Stored:
     description: Mapping
 
 
-def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[str], None] = lambda _: None) -> Path:
+def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[str], None] = lambda _: None) -> Source:
     """Build the next version of models/<name> from the files in `artefacts`: float16 weights, labels, recipe, scores.
 
     Groups of look-alikes get their names from groups.json in the parent folder of `artefacts`.
-    Returns the version's folder; `report` is told the runtime. Raises ExportError for missing files, or those of another
-    network.
+    `report` is told the runtime. Raises ExportError for missing files, or those of another network.
     """
     recipe = _read_json(artefacts / "recipe.json")
     if recipe.get("architecture") == CYCLEGAN:
-        return export_generator(name, recipe, artefacts, models)
+        return Source(export_generator(name, recipe, artefacts, models))
     stored = read_stored(name, artefacts)
     return export_classifier(stored.model, stored.temperature, stored.description, models / name, report)
 
@@ -146,19 +145,18 @@ def export_classifier(
     description: Mapping,
     model_folder: Path,
     report: Callable[[str], None] = lambda _: None,
-) -> Path:
+) -> Source:
     """Write a network that gives {"breeds": logits (n, classes), "dog": logits (n, 1)} as the next version of `model_folder`.
 
     Signatures: `serving_default`, image float32 (n, h, w, 3) in [0, 1] -> prediction float32 (n, classes), probabilities
     calibrated by `temperature`; `scores`, the same and dog float32 (n), the probability that the image shows a dog at all, and,
     if the network gives it, box float32 (n, 4), where: left, top, right, bottom, fractions of the picture.
-    Returns the version's folder.
     """
     height, width, channels = model.input_shape[1:]
     image = tf.TensorSpec((None, height, width, channels), tf.float32, name="image")
 
-    @tf.function(input_signature=[image], autograph=False)
-    def scores(image: tf.Tensor) -> dict[str, tf.Tensor]:
+    @tf.function(autograph=False)
+    def all_scores(*, image: tf.Tensor) -> dict[str, tf.Tensor]:
         logits = model(image, training=False)
         answers = {
             "prediction": layers.softmax(logits["breeds"] / temperature),
@@ -166,25 +164,22 @@ def export_classifier(
         }
         return answers | {name: logits[name] for name in ("box",) if name in logits}
 
-    @tf.function(input_signature=[image], autograph=False)
-    def serving_default(image: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"prediction": scores(image)["prediction"]}
+    @tf.function(autograph=False)
+    def prediction(*, image: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"prediction": scores(image=image)["prediction"]}
 
+    scores = all_scores.get_concrete_function(image=image)
+    signatures = {"serving_default": prediction.get_concrete_function(image=image), "scores": scores}
     module = tf.Module()
     module.variables_of_the_network = [variable.value for variable in model.variables]
     example = {"image": np.full((1, height, width, channels), 0.5, np.float32)}
-    signatures = {"serving_default": serving_default, "scores": scores}
-    warmup = dict.fromkeys(signatures, example)
-    acceleration = _acceleration(scores, image)
-    return write_version(model_folder, module, signatures, description, warmup, acceleration, report)
-
-
-def _acceleration(scores: Callable, image: tf.TensorSpec) -> Acceleration:
-    """The network of a classifier, whose signatures have no steps before or after it."""
-    by_name = tf.function(lambda **inputs: scores(inputs["image"]), autograph=False)
-    graph = freeze(by_name.get_concrete_function(image=image))
+    graph = freeze(scores)
+    # No steps before or after the network.
     steps = {"serving_default": Steps("image", ["prediction"]), "scores": Steps("image", list(graph.outputs))}
-    return Acceleration(graph, graph.function(), steps)
+    acceleration = Acceleration(graph, graph.function(), steps)
+    warmup = dict.fromkeys(signatures, example)
+    folder = write_version(model_folder, module, signatures, description, warmup, acceleration, report)
+    return Source(folder, signatures, {"scores": graph})
 
 
 def write_version(

@@ -275,7 +275,7 @@ class Teacher:
         description["groups"] = [asdict(group) for group in self.groups]
         description["taught"] = list(self.taught.values())
         folder, temperature = self.source.resolve().parent, self.stored.temperature
-        return export_classifier(self._taught_model(), temperature, description, folder, report)
+        return export_classifier(self._taught_model(), temperature, description, folder, report).folder
 
     def _taught_model(self) -> keras.Model:
         """The network with all classes, by its own architecture."""
