@@ -201,17 +201,45 @@ def test_new_settings_with_which_no_worker_can_start_are_given_up_and_the_old_on
     assert sample(server, "dogsnap_places") == 28
 
 
-def test_a_reload_whose_models_never_load_is_given_up_and_the_old_worker_goes_on(start_server, models, made, tmp_path):
-    stuck, config, file = tmp_path / "stuck", tmp_path / "models.config", tmp_path / "settings"
+@pytest.fixture
+def settings_that_never_load(made, tmp_path) -> str:
+    """Lines of a settings file whose model loads for an hour."""
+    stuck, config = tmp_path / "stuck", tmp_path / "models.config"
     records = shutil.copytree(made / "sleeper", stuck / "1") / RECORDS_FILE
     records.parent.mkdir(exist_ok=True)
     write_warmup_requests(records, "stuck", {"serving_default": {"x": np.array([HOUR], np.float32)}})
     config.write_text(f'model_config_list {{ config {{ name: "stuck" base_path: "{stuck}" }} }}')
+    return f"DOGSNAP_QUEUE_SIZE=30\nDOGSNAP_MODEL_CONFIG_FILE={config}\n"
+
+
+def test_a_new_worker_that_is_killed_while_it_loads_leaves_the_old_settings_in_use(
+    start_server, models, settings_that_never_load, tmp_path
+):
+    file = tmp_path / "settings"
+    file.write_text("DOGSNAP_QUEUE_SIZE=20\n")
+    server = start_server(models, "--settings-file", str(file), "--drain-seconds", "1")
+    old = worker_of(server)
+    file.write_text(settings_that_never_load)
+    server.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: len(children(server.process.pid)) == 2)
+    new = next(each for each in children(server.process.pid) if each != old)
+    os.kill(new, signal.SIGKILL)  # as the kernel does where memory runs out
+    wait_until(lambda: "the old worker and its settings stay in use" in server.log())
+    assert answer(server) == 2.0
+    os.kill(old, signal.SIGKILL)
+    assert answer(server) == 2.0
+    assert sample(server, "dogsnap_places") == 28
+
+
+def test_a_reload_whose_models_never_load_is_given_up_and_the_old_worker_goes_on(
+    start_server, models, settings_that_never_load, tmp_path
+):
+    file = tmp_path / "settings"
     file.write_text("DOGSNAP_QUEUE_SIZE=20\n")
     flags = ("--settings-file", str(file), "--drain-seconds", "1")
     server = start_server(models, *flags, prefix=(sys.executable, Path(__file__).with_name("short_reload.py"), "4"))
     worker = worker_of(server)
-    file.write_text(f"DOGSNAP_QUEUE_SIZE=30\nDOGSNAP_MODEL_CONFIG_FILE={config}\n")
+    file.write_text(settings_that_never_load)
     for reloads in (1, 2):  # the second one while the first one waits
         server.process.send_signal(signal.SIGHUP)
         wait_until(lambda count=reloads: server.log().count("settings reloaded") == count)

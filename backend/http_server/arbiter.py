@@ -56,7 +56,7 @@ class Arbiter(GunicornArbiter):
     def manage_workers(self) -> None:
         """As gunicorn does, but after a reload the old worker answers until the new one can, or is given up."""
         self._has_served = self._has_served or any(worker.ready.is_set() for worker in self.WORKERS.values())
-        newest = max(self.WORKERS.values(), key=lambda worker: worker.age, default=None)
+        newest = self._newest()
         if newest is not None and newest.ready.is_set():
             self.app.keep()
         elif newest is not None and len(self.WORKERS) > self.num_workers:
@@ -64,33 +64,39 @@ class Arbiter(GunicornArbiter):
             return
         super().manage_workers()
 
+    def _newest(self) -> Any:
+        return max(self.WORKERS.values(), key=lambda worker: worker.age, default=None)
+
     def _give_up_late(self, worker: Any) -> None:
         """Stop a worker that does not load its models in time; the old one still serves."""
         if worker.aborted or time.monotonic() < self._reload_end:
             return
         log.error(
-            "the new worker did not load its models within %g s and is killed; the old worker and its settings stay in use, "
-            "so see which version still loads, and send SIGHUP again",
+            "the new worker did not load its models within %g s and is killed; see which version still loads, and send "
+            "SIGHUP again",
             RELOAD_SECONDS,
         )
         worker.aborted = True
-        self._give_up_settings()
         self.kill_worker(worker.pid, signal.SIGKILL)
 
-    def _give_up_settings(self) -> None:
-        self.app.give_up()
-        self.setup(self.app)
-
     def reap_workers(self) -> None:
-        """As gunicorn does, but after a first good start a worker that cannot start is tried again in place of exiting."""
+        """As gunicorn does, but after a first good start a worker that cannot start is tried again in place of exiting.
+
+        The settings of a worker that ended before it was ready are given up.
+        """
+        newest = self._newest()
         try:
             super().reap_workers()
         except HaltServer as error:
             if not self._has_served:
                 raise
             log.error("a worker could not start: %s", error.reason)
-            self._give_up_settings()
             time.sleep(1)  # the cause may last, and gunicorn forks the next one at once
+        if newest is not None and newest.pid not in self.WORKERS and not newest.ready.is_set():
+            if self.WORKERS:
+                log.error("the new worker ended before it was ready; the old worker and its settings stay in use")
+            self.app.give_up()
+            self.setup(self.app)
         if self._reloading:
             self.manage_workers()
 
