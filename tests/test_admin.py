@@ -66,7 +66,7 @@ def test_a_label_moves_for_the_next_request_and_back_with_one_undo(server):
     assert half(server, "/labels/stable") == (1, 1.0)
 
 
-def test_the_log_says_who_when_from_and_to(server):
+def test_the_log_says_who_switched_when_and_from_what_to_what(server):
     admin(server, "models/half/labels/logged", {"version": 1, "by": "alice"})
     newest = admin(server, "switches").json()["switches"][0]
     assert newest["by"] == {"name": "alice", "address": "127.0.0.1"}

@@ -46,13 +46,13 @@ def test_a_page_of_the_server_itself_may_administer(origin):
         (LOCAL, "127.0.0.1", {**HOST, "Sec-Fetch-Site": "same-site"}, "a page of another site"),
     ],
 )
-def test_without_a_token_nobody_else_may(settings, address, headers, sentence):
+def test_without_a_token_no_other_machine_may_administer(settings, address, headers, sentence):
     with pytest.raises(PermissionDenied, match=sentence):
         check_access(settings, address, headers)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "192.168.1.9", ""])
-def test_whoever_knows_the_token_may_administer_from_anywhere(address):
+def test_a_client_with_the_token_may_administer_from_anywhere(address):
     check_access(WITH_TOKEN, address, {"Authorization": f"Bearer {TOKEN}", "X-Forwarded-For": "1.2.3.4"})
     check_access(WITH_TOKEN, address, {"Authorization": f"bearer  {TOKEN} "})
 
@@ -70,7 +70,7 @@ def test_whoever_knows_the_token_may_administer_from_anywhere(address):
         ("Bearer é\udce9", "the token is not this server's"),
     ],
 )
-def test_with_a_token_nobody_else_may_not_even_this_machine(authorization, sentence):
+def test_with_a_token_even_this_machine_has_to_send_it(authorization, sentence):
     with pytest.raises(Unauthenticated, match=sentence) as caught:
         check_access(WITH_TOKEN, "127.0.0.1", {**HOST, "Authorization": authorization})
     assert TOKEN not in caught.value.message

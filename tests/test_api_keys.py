@@ -298,7 +298,7 @@ def test_an_open_app_needs_no_key_for_what_it_asks_and_only_so_often(limited, ke
     assert requests.get(url, headers=known, timeout=60).status_code == 200
 
 
-def test_an_address_has_its_own_limit_which_probes_do_not_use_up_and_nobody_gets_around(start_server, half_models):
+def test_an_address_has_its_own_limit_which_probes_do_not_use_up_and_no_client_evades(start_server, half_models):
     server = start_server(half_models, "--rate-limit-address", "4/hour")
     for _ in range(10):
         assert requests.get(f"{server.url}/readyz", timeout=60).status_code == 200

@@ -438,7 +438,7 @@ def test_a_port_in_use_ends_the_start_with_a_sentence(flag, protocol, models):
     assert "Traceback" not in done.stderr
 
 
-def test_when_the_clock_jumps_by_hours_nothing_is_lost_and_nobody_waits(start_server, made, models, tmp_path):
+def test_when_the_clock_jumps_by_hours_no_request_is_lost_or_delayed(start_server, made, models, tmp_path):
     shutil.copytree(made / "sleeper", models / "sleeper" / "1")
     clock = tmp_path / "clock"
     clock.write_text("0")

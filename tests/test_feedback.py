@@ -251,7 +251,7 @@ def test_feedback_is_counted_by_version_and_verdict(server):
     assert {result: counted(result) - before[result] for result in before} == {"right": 2, "wrong": 2, "unclear": 1}
 
 
-def test_feedback_can_be_forgotten_by_who_has_its_id(server, file):
+def test_feedback_can_be_deleted_with_its_id(server, file):
     kept, gone = (classify(server).json()["request_id"] for _ in range(2))
     for each in (kept, gone):
         say(server, each, verdict="right")
@@ -435,7 +435,7 @@ def test_a_split_ends_in_a_verdict_that_names_the_better_version(start):
     assert "13 x" not in said.partition("version 3:")[0]
 
 
-def test_answers_to_who_named_a_version_are_no_part_of_a_split(start):
+def test_answers_of_a_version_that_the_client_named_do_not_count_for_a_split(start):
     server = start()
     admin(server, "split", version=2, percent=50)
     keys = [f"person {number}" for number in range(12)]

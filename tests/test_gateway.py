@@ -398,7 +398,7 @@ def test_an_engine_that_is_too_slow_is_504_at_the_deadline(stub, stub_gateway, p
     assert (response.status_code, 3 <= seconds < SECONDS / 2) == (504, True)
 
 
-def test_slow_answers_hold_up_nobody_else(stub, stub_gateway):
+def test_slow_answers_do_not_delay_other_requests(stub, stub_gateway):
     arrived, go_on = [], threading.Event()
 
     def wait(request: bytes, context: grpc.ServicerContext) -> bytes:

@@ -146,7 +146,7 @@ def rerun(servable):
     return servable.run_photos(servable.photo_signature(), [PHOTO])
 
 
-def test_a_slow_shadow_delays_nobody_and_the_photos_it_has_no_time_for_are_dropped(shadowed):
+def test_a_slow_shadow_delays_no_request_and_the_photos_it_has_no_time_for_are_dropped(shadowed):
     go_on, begun = threading.Event(), threading.Event()
 
     def slow(servable):

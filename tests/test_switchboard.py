@@ -85,7 +85,7 @@ def test_a_label_is_set_moved_and_removed(scenario):
         scenario.answers(label="stable")
 
 
-def test_every_switch_is_in_the_log_with_who_when_from_and_to(scenario):
+def test_every_switch_is_logged_with_who_made_it_when_and_from_what_to_what(scenario):
     scenario.board.label("half", "stable", 1, ALICE)
     switch = scenario.board.label("half", "stable", 2, checked_who("bob", "10.0.0.7"))
     assert switch.to_json() == {
@@ -405,7 +405,7 @@ def test_a_split_sends_about_its_share_and_the_same_key_always_to_the_same_side(
     assert all(scenario.answers(label="stable", key=key) == 2 for key in keys[:100])
 
 
-def test_a_split_does_not_touch_who_names_a_version_or_another_label(scenario):
+def test_a_split_does_not_affect_requests_that_name_a_version_or_another_label(scenario):
     scenario.board.label("half", "stable", 1, ALICE)
     scenario.board.split("half", "stable", Split(2, 1.0), ALICE)
     scenario.board.label("half", "other", 1, ALICE)

@@ -433,7 +433,7 @@ def test_reflection_describes_the_services(client):
     assert answer.file_descriptor_response.file_descriptor_proto
 
 
-def test_health_follows_the_models_and_tells_who_watches(start_server, tmp_path):
+def test_health_follows_the_models_and_is_sent_to_watching_clients(start_server, tmp_path):
     server = start_server(tmp_path, "--poll-seconds", "0.2", wait=False).wait_until_ready("/healthz")
     with connected(server.grpc_port) as client:
         assert [health(client.channel, name) for name in HEALTH_NAMES] == [NOT_SERVING] * len(HEALTH_NAMES)
@@ -555,7 +555,7 @@ WAITING_FOR_THEIR_CLIENT = {  # on the wire a stream of one message is what a un
 
 
 @pytest.mark.parametrize("begin", WAITING_FOR_THEIR_CLIENT.values(), ids=WAITING_FOR_THEIR_CLIENT)
-def test_calls_whose_clients_send_nothing_make_room_for_those_who_do(narrow, silent, begin):
+def test_calls_whose_clients_send_nothing_make_room_for_other_calls(narrow, silent, begin):
     with connected(narrow.grpc_port) as client, connected(narrow.grpc_port) as other:
         calls = []
         while not any(call.done() for call in calls):  # one was refused, or made room: the server is full
@@ -669,7 +669,7 @@ def test_a_new_configuration_without_a_policy_has_that_of_the_server(start_serve
     assert {each["version"] for each in states if each["state"] == "AVAILABLE"} == served
 
 
-def test_a_new_configuration_is_in_the_log_with_who_from_and_to_and_is_undone_by_one_command(
+def test_a_new_configuration_is_logged_with_its_author_and_its_changes_and_is_undone_by_one_command(
     reloading, configured, halves
 ):
     by = [("by", "alice")]

@@ -116,7 +116,7 @@ def test_a_body_that_inflates_beyond_the_limit_is_refused_with_413(server):
     assert "DOGSNAP_MAX_TENSOR_BODY_MB" in response.json()["error"]
 
 
-def test_a_long_reply_is_gzipped_for_who_accepts_it(server):
+def test_a_long_reply_is_gzipped_for_clients_that_accept_it(server):
     body = json.dumps({"instances": [float(number) for number in range(1000)]}).encode()
     zipped = raw(server, "POST", "/v1/models/half_plus_two:predict", body, {"Accept-Encoding": "gzip"})
     plain = raw(server, "POST", "/v1/models/half_plus_two:predict", body, {"Accept-Encoding": "identity"})

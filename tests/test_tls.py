@@ -63,7 +63,7 @@ def credentials(cert: Path) -> grpc.ChannelCredentials:
     return grpc.ssl_channel_credentials(cert.read_bytes())
 
 
-def test_https_answers_who_trusts_the_certificate_and_tells_browsers_to_stay_with_it(secure, certificate):
+def test_https_answers_clients_that_trust_the_certificate_and_tells_browsers_to_keep_to_it(secure, certificate):
     url = f"https://localhost:{secure.port}/v1/models/half:predict"
     with requests.Session() as session:
         for _ in range(3):
@@ -82,7 +82,7 @@ def test_grpc_takes_calls_by_the_same_certificate(secure, certificate):
     assert tf.make_ndarray(response.outputs["y"]).tolist() == [2.0]
 
 
-def test_a_client_that_begins_no_handshake_delays_nobody(secure, certificate):
+def test_a_client_that_begins_no_handshake_delays_no_other(secure, certificate):
     with socket.create_connection(("127.0.0.1", secure.port), timeout=60):
         time.sleep(0.5)
         url = f"https://localhost:{secure.port}/healthz"
@@ -93,7 +93,7 @@ def test_the_log_says_https_where_there_is_tls(secure):
     assert f"ready: open https://localhost:{secure.port}/" in secure.log()
 
 
-def test_without_tls_nobody_gets_in(secure):
+def test_without_tls_every_connection_is_refused(secure):
     with pytest.raises(requests.RequestException):
         requests.get(f"http://localhost:{secure.port}/healthz", timeout=10)
     with grpc.insecure_channel(f"127.0.0.1:{secure.grpc_port}") as channel, pytest.raises(grpc.RpcError):
@@ -174,7 +174,7 @@ def test_a_model_name_is_looked_up_and_never_a_folder(colour_server, name):
 TOKEN = "a long random text"
 
 
-def test_the_metrics_are_for_this_machine_or_for_who_has_the_token():
+def test_the_metrics_are_for_this_machine_and_for_clients_with_the_token():
     check_metrics_access(Settings(), "127.0.0.1", {})
     check_metrics_access(Settings(host="0.0.0.0"), "::1", {})
     check_metrics_access(Settings(admin_token=TOKEN), "10.0.0.7", {"Authorization": f"Bearer {TOKEN}"})

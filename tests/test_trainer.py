@@ -254,7 +254,7 @@ def test_an_interrupted_stage_goes_on_from_its_newest_whole_checkpoint(
         assert seen[-1] == 15 * resumes_at * RECIPE.batch
 
 
-def test_who_has_seen_some_photos_goes_on_with_those_that_come_next(run: Run) -> None:
+def test_training_that_has_seen_some_photos_goes_on_with_the_next_ones(run: Run) -> None:
     def breeds(seen: int, batches: int) -> list[int]:
         dataset_ = trainer.training_batches(run.training, RECIPE, seed=3, seen=seen).take(batches)
         return [int(breed) for _, target in dataset_ for breed in target["breeds"]]

@@ -34,7 +34,7 @@ def test_every_file_comes_with_the_strict_policy_and_is_revalidated(client, path
     assert (again.status_code, again.data) == (304, b"")
 
 
-def test_scripts_are_gzipped_for_who_accepts_it_and_pictures_are_not(client):
+def test_scripts_are_gzipped_for_clients_that_accept_it_and_pictures_are_not(client):
     script = client.get("/app.js", headers={"Accept-Encoding": "gzip"}, buffered=True)
     assert script.headers["Content-Encoding"] == "gzip"
     assert len(script.data) < 1000

@@ -242,7 +242,7 @@ def test_a_body_over_the_limit_is_refused_while_it_is_still_being_sent(server):
     assert "DOGSNAP_MAX_TENSOR_BODY_MB" in response.json()["error"]
 
 
-def test_a_client_that_leaves_its_answered_connection_open_delays_nobody(server):
+def test_a_client_that_leaves_its_answered_connection_open_delays_no_other(server):
     clients = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(20)]
     for client in clients:
         client.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")

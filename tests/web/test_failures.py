@@ -80,7 +80,7 @@ def test_a_breed_without_connection_says_so_and_a_retry_works(open_phone, theme)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_breed_that_nobody_knows_is_told_with_a_way_on(open_phone, theme):
+def test_an_unknown_breed_gets_a_page_that_says_so_and_leads_back(open_phone, theme):
     phone = open_phone(color_scheme=theme, path="#/pages/breed/breed?id=n00000000")
     phone.screen.get_by_text("没有这个品种的介绍").wait_for()
     phone.shoot(f"phone-{theme}-breed-unknown")
