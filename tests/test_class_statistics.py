@@ -133,6 +133,14 @@ def test_classes_that_are_taught_one_after_the_other_together_take_no_more_than_
     assert lost[2] <= 3
 
 
+def test_a_class_is_added_to_a_head_that_answers_no_validation_photo_right(statistics: ClassStatistics) -> None:
+    kernel, bias = trained_head(*gaussians(1, 60))
+    checked = gaussians(5, 1000 // CLASSES + 1)[0]
+    wrong = dataclasses.replace(statistics, checked=checked, checked_classes=np.full(len(checked), -1))
+    photos = new_class_near_a_known_one(statistics, 20, seed=8)
+    assert np.isfinite(wrong.taught(photos, kernel, bias).bias)
+
+
 def test_a_class_whose_left_out_photos_are_all_recognised_gets_no_offset(statistics: ClassStatistics) -> None:
     kernel, bias = trained_head(*gaussians(1, 60))
     far = np.random.default_rng(9).normal(6, 0.1, (10, 1, FEATURES)).astype(np.float32)

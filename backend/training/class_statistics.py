@@ -159,17 +159,19 @@ class ClassStatistics:
     def _largest_offsets(
         self, weights: np.ndarray, own: float, kernel: np.ndarray, bias: np.ndarray
     ) -> tuple[float, float]:
-        """Up to which this class takes at most LOSS of the stored validation photos; and it and those taught before theirs."""
+        """Up to which this class takes at most LOSS of the stored validation photos; up to which it and those taught before
+        it together take at most their share.
+        """
         known = self.checked @ kernel + bias
         first, count = len(self.means), len(self.checked)
-        answers = known.argmax(axis=1)
-        right = answers == self.checked_classes
+        right = known.argmax(axis=1) == self.checked_classes
         spare = np.append(np.sort((known.max(axis=1) - self.checked @ weights - own)[right]) - ROUNDING, np.inf)
         before = (known[:, :first].argmax(axis=1) == self.checked_classes).sum() - right.sum()
         allowed = (LOSS_OF_ONE + LOSS_OF_FURTHER * (kernel.shape[1] - first)) * count - before
-        return float(spare[int(LOSS * count)]), float(spare[max(0, int(allowed))])
+        raised, most = spare[np.clip([LOSS * count, allowed], 0, len(spare) - 1).astype(int)]
+        return float(raised), float(most)
 
 
 def _offset(lacking: np.ndarray, raised: float, most: float) -> float:
-    """`lacking` (n,): by how much the logits of left-out photos are too low."""
+    """`lacking` (n,): by how much the logits of left-out photos are too low; `raised`, `most`: see _largest_offsets."""
     return min(max(0.0, min(float(np.quantile(lacking, RECOGNISED)), raised)), most)
