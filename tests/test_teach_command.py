@@ -53,7 +53,7 @@ def _tiny_recipe() -> Iterator[None]:
         patch.setitem(architectures.ARCHITECTURES, "tiny", tiny)
         patch.setitem(recipes.RECIPES, "tiny", TINY)
         # Another process would not know the tiny architecture; the tutorial's test has one.
-        patch.setattr("backend.commands.teach.in_own_process", lambda work, *arguments: work(*arguments))
+        patch.setattr("backend.commands.teach.in_own_process", lambda work, **arguments: work(**arguments))
         yield
     keras.config.set_dtype_policy("float32")
 
@@ -307,7 +307,19 @@ def test_what_cannot_be_taught_is_refused_in_a_sentence_and_writes_nothing(model
 def test_teaching_runs_in_a_process_of_its_own_whose_refusals_come_back(tmp_path: Path) -> None:
     assert in_own_process(os.getpid) != os.getpid()
     with pytest.raises(click.ClickException, match=r"nothing\.jpg does not exist"):
-        in_own_process(_write_first, tmp_path, (tmp_path / "nothing.jpg",), "Yellow", "", None, False, None, True)
+        in_own_process(
+            _write_first,
+            source=tmp_path,
+            photos=(tmp_path / "nothing.jpg",),
+            name="Yellow",
+            name_zh="",
+            facts_file=None,
+            replace=False,
+            artefacts=None,
+            dry_run=True,
+        )
+    with pytest.raises(click.ClickException, match="was killed, perhaps for want of memory"):
+        in_own_process(os.abort)
 
 
 def test_a_version_that_names_no_breeds_is_refused(model: Path, tmp_path: Path) -> None:

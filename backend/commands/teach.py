@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -34,21 +35,12 @@ Result = TypeVar("Result")
     help="folder with the weights of the version  [default: the folder VERSION_DIR is in]",
 )
 @click.option("--dry-run", is_flag=True, help="only say what to expect")
-def teach(
-    source: Path,
-    photos: tuple[Path, ...],
-    name: str | None,
-    name_zh: str,
-    facts_file: Path | None,
-    replace: bool,
-    artefacts: Path | None,
-    dry_run: bool,
-) -> None:
+def teach(**arguments: Any) -> None:
     """Write the next versions of a model, which know one breed more or several, from PHOTOS (at least five; twenty are good).
 
     PHOTOS are photo files or folders of them. VERSION_DIR, like models/inception_v3/2, stays as it is.
     """
-    first = in_own_process(_write_first, source, photos, name, name_zh, facts_file, replace, artefacts, dry_run)
+    first = in_own_process(_write_first, **arguments)
     if first is None:
         return
     from backend.export.freezing import FreezingError, Source
@@ -61,10 +53,15 @@ def teach(
         raise click.ClickException(str(error)) from error
 
 
-def in_own_process(work: Callable[..., Result], *arguments: object) -> Result:
-    """The result of `work` in a process that then ends: TensorFlow gives the memory of the network back in no other way."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        return process.submit(work, *arguments).result()
+def in_own_process(work: Callable[..., Result], **arguments: object) -> Result:
+    """The result of `work` in a process that then ends: TensorFlow frees the memory of the network in no other way."""
+    try:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+            return process.submit(work, **arguments).result()
+    except BrokenProcessPool:
+        raise click.ClickException(
+            "the process that teaches was killed, perhaps for want of memory (it takes about 2 GiB); nothing is written"
+        ) from None
 
 
 def _write_first(
