@@ -120,8 +120,8 @@ class Models:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             written = source.with_name("2")
             if not written.is_dir():
-                said = (done.stderr if done.returncode else done.stdout).strip().splitlines()
-                raise CannotMeasure(f"`dogsnap merge --fast` wrote no version: {said[-1]}")
+                said = (done.stderr if done.returncode else done.stdout).strip().rpartition("\n")[2]
+                raise CannotMeasure(f"`dogsnap merge --fast` wrote no version (exit status {done.returncode}): {said}")
             written.rename(self.path / MODEL / str(number))
 
     def __enter__(self) -> "Models":

@@ -42,7 +42,8 @@ BIG_PHOTOS = 12
 FAST_WITH_INT8, FAST_WITHOUT_INT8 = 3.5, 1.9  # version 3 over version 2
 ONE_PASS = 4  # the number of version 3 without its second pass, where both are measured
 SECOND_PASS = 1.7  # time with the second pass over that without
-TIMED_PHOTOS = 100  # of the test list, for the cost of the second pass
+TIMED_PHOTOS = 100  # at most, of the test list, for the cost of the second pass
+NO_PHOTOS = "photos are missing: --data stanford_dogs (make bench DATA=...)"
 TOP1_LOSS = 0.7  # points of version 3 below version 2
 STARTS = 2.5  # imports of TensorFlow from the command to a server that answers
 DECODED_SIDE = 374  # pixels at least, down to which a photo may be scaled while decoding: 1.25 times the network's
@@ -309,10 +310,11 @@ def _litserve_load(bench: Bench, **job: Any) -> Load:
 def fast(bench: Bench) -> Iterator[PerformanceTarget]:
     """Version 3 against version 2, both in one pass; then what the second pass of version 3 costs."""
     least = FAST_WITH_INT8 if multiplies_int8() else FAST_WITHOUT_INT8
-    what = "version 3 in one pass / version 2, 16 clients"
+    what = f"version 3 in one pass / version 2, {CLIENTS} clients"
     if not bench.folder.has(FAST):
         yield PerformanceTarget("fast", what, least, True, None, "", _no_fast(bench))
         return
+    timed = bench.examples[:: -(-len(bench.examples) // TIMED_PHOTOS) or 1]
     with servers.Models(bench.models) as folder, ExitStack() as stack:
         for version in (PLAIN, FAST):
             folder.add(version)
@@ -320,7 +322,7 @@ def fast(bench: Bench) -> Iterator[PerformanceTarget]:
         server = servers.dogsnap(folder.path)
         stack.callback(server.stop)
         found = _fast_points(server, bench)
-        cost = _second_pass_cost(server, bench) if bench.examples else None
+        cost = _second_pass_cost(server, bench, timed) if timed else None
     for clients in (1, CLIENTS):
         bench.keep("version 3", found[FAST, clients])
     note = (
@@ -331,9 +333,7 @@ def fast(bench: Bench) -> Iterator[PerformanceTarget]:
     ratio = found[PLAIN, 1].p50_ms / found[ONE_PASS, 1].p50_ms
     what = "median of one client, version 2 / version 3 in one pass"
     yield PerformanceTarget("fast", what, least, True, ratio, "", note)
-    note = (
-        f"{TIMED_PHOTOS} photos" if bench.examples else "photos are missing: --data stanford_dogs (make bench DATA=...)"
-    )
+    note = f"{len(timed)} photos" if timed else NO_PHOTOS
     always = found[FAST, 1].p50_ms / found[ONE_PASS, 1].p50_ms
     note += f"; the generated photos, which all get a second pass: {always:.2f}"
     yield PerformanceTarget(
@@ -355,10 +355,9 @@ def _fast_points(server: servers.Process, bench: Bench) -> dict[tuple[int, int],
     return {shape: point(runs[shape], shape[1]) for shape in shapes}
 
 
-def _second_pass_cost(server: servers.Process, bench: Bench) -> float:
-    """The mean time of the photos of --data with a second pass where version 3 asks for it, over that without."""
-    photos = [each.path.read_bytes() for each in bench.examples[:: max(1, len(bench.examples) // TIMED_PHOTOS)]]
-    bodies = [json.dumps({"instances": [base64_text(photo)]}) for photo in photos]
+def _second_pass_cost(server: servers.Process, bench: Bench, examples: "Sequence[Example]") -> float:
+    """The mean time of a photo with a second pass where version 3 is not certain, over that without."""
+    bodies = [json.dumps({"instances": [base64_text(each.path.read_bytes())]}) for each in examples]
 
     def mean(version: int) -> float:
         url = servers.predict_url(server, version)
@@ -372,7 +371,7 @@ def front(bench: Bench) -> Iterator[PerformanceTarget]:
     """Time and accuracy of every version that takes base64 text."""
     what = "top-1 of version 2 less that of version 3"
     if not bench.examples or not bench.folder.has(FAST):
-        why = _no_fast(bench) or "photos are missing: --data stanford_dogs (make bench DATA=...)"
+        why = _no_fast(bench) or NO_PHOTOS
         yield PerformanceTarget("front", what, TOP1_LOSS, False, None, "points", why)
         return
     with servers.Models(bench.models) as folder, ExitStack() as stack:
