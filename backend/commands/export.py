@@ -44,6 +44,7 @@ VIT = "vit"
 def export(model: str, source: str | None, models: Path, labels: Path | None, batch: int | None, merged: bool) -> None:
     """Build the next version of MODEL: from the weights that training stored, or of vit, from any ViT of KerasHub."""
     from backend.export.freezing import FreezingError, Source
+    from backend.export.merge import MergeError, merge_all
     from backend.export.saved_model import ExportError, export_stored
 
     if model != VIT and (labels or batch is not None):
@@ -53,14 +54,11 @@ def export(model: str, source: str | None, models: Path, labels: Path | None, ba
             exported = Source(_export_vit(source, labels, models / model, batch or 0))
         else:
             exported = export_stored(model, Path(source) if source else models / model, models, click.echo)
-    except (ExportError, FreezingError, OSError) as error:
-        raise click.ClickException(str(error)) from error
-    click.echo(f"wrote {exported.folder}")
-    if merged:
-        from backend.export.merge import merge_all
-
-        for each in merge_all(exported, click.echo):
+        click.echo(f"wrote {exported.folder}")
+        for each in merge_all(exported, click.echo) if merged else ():
             click.echo(f"wrote {each}")
+    except (ExportError, FreezingError, MergeError, OSError) as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _export_vit(source: str | None, labels: Path | None, model_folder: Path, batch: int) -> Path:
