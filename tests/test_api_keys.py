@@ -294,7 +294,7 @@ def test_an_open_app_needs_no_key_for_what_it_asks_and_only_so_often(limited, ke
     assert requests.get(url, headers={"X-Api-Key": "dogsnap_guess"}, timeout=60).status_code == 401
     answers = [requests.get(url, timeout=60) for _ in range(3)]
     assert [each.status_code for each in answers] == [200, 200, 429]
-    assert "at most 2 per 1 hour are answered for one visitor" in answers[-1].json()["error"]
+    assert "at most 2 per 1 hour are answered for one client without a key" in answers[-1].json()["error"]
     assert requests.get(url, headers=known, timeout=60).status_code == 200
 
 

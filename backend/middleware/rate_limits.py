@@ -29,6 +29,7 @@ KEY_HEADER = "X-Api-Key"
 FREE_BLUEPRINTS = ("health", "web")
 FREE_PATHS = ("/health",)  # Simple TensorFlow Serving's probe
 APP = "app_api"  # the blueprint that the app uses
+ANONYMOUS = "client without a key"  # of the app; counted per address, apart from all requests of that address
 REDIS_TIMEOUTS = {"socket_timeout": 0.5, "socket_connect_timeout": 0.5}  # seconds that a request waits for a Redis
 RETRY_SECONDS = 2.0  # after which a storage that was away is tried again
 
@@ -83,8 +84,7 @@ class AccessControl:
         self._keys = KeyFile(Path(settings.api_keys)) if settings.api_keys else None
         self._is_administrator = partial(knows_token, settings)
         self._metrics = metrics
-        # Requests of the app without a key ("visitor") are limited per address, but counted separately.
-        rates = {"address": settings.rate_limit_address, "key": settings.rate_limit_key, "visitor": settings.open_app}
+        rates = {"address": settings.rate_limit_address, "key": settings.rate_limit_key, ANONYMOUS: settings.open_app}
         self._limits = {kind: parse_many(rate) for kind, rate in rates.items() if rate}
         self._limiter = RateLimiter(settings.rate_limit_storage) if self._limits else None
 
@@ -104,11 +104,11 @@ class AccessControl:
 
     def check_call(self, address: str, headers: Headers, protocol: str, needs_key: bool = True) -> None:
         """Check a gRPC call. Raises TooManyRequests or Unauthenticated."""
-        self._check_rates(protocol, address=address, key=self.key_of(headers))
+        self._check_rates(protocol, {"address": address, "key": self.key_of(headers)})
         if needs_key:
             self.check_key(headers, protocol)
 
-    def _check_rates(self, protocol: str, **names: str) -> None:
+    def _check_rates(self, protocol: str, names: Mapping[str, str]) -> None:
         """Count a request under each kind of limit for which it has a name. Raises TooManyRequests."""
         for kind, limits in self._limits.items():
             for limit in limits if names.get(kind) else ():
@@ -128,17 +128,17 @@ class AccessControl:
         if self._limits and not is_free:
             protocol = PROTOCOL_OF_BLUEPRINT.get(request.blueprint or "", "other")
             address, key = request.remote_addr or "", self.key_of(request.headers)
-            self._check_rates(protocol, address=address, key=key, visitor=self._visitor())
+            self._check_rates(protocol, {"address": address, "key": key, ANONYMOUS: self._anonymous_address()})
 
-    def _visitor(self) -> str:
+    def _anonymous_address(self) -> str:
         """The address of a client that uses the app without a key, if that is allowed; else ""."""
-        is_allowed = "visitor" in self._limits and request.blueprint == APP and not sent_key(request.headers)
+        is_allowed = ANONYMOUS in self._limits and request.blueprint == APP and not sent_key(request.headers)
         return (request.remote_addr or "") if is_allowed else ""
 
     def _check_request_key(self) -> None:
         if request.blueprint not in PROTOCOL_OF_BLUEPRINT or request.path in FREE_PATHS or request.method == "OPTIONS":
             return
-        if not self._visitor():
+        if not self._anonymous_address():
             self.check_key(request.headers, PROTOCOL_OF_BLUEPRINT[request.blueprint])
 
 
