@@ -18,7 +18,7 @@ START_SECONDS = 120
 
 
 def environment(worker_http: int, worker_grpc: int) -> dict[str, str]:
-    """What every process of the cluster, and who deploys to it, needs to see."""
+    """What every process of the cluster, and a process that deploys to it, needs to see."""
     return {
         "RAY_USAGE_STATS_ENABLED": "0",
         # Ray's way to have all nodes on the loopback address, whatever the system.

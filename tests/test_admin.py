@@ -1,4 +1,4 @@
-"""Administration over HTTP: switching, its log and its undo, and who is kept out."""
+"""Administration over HTTP: switching, its log and its undo, and clients that are refused."""
 
 import shutil
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""API keys and rate limits, by HTTP and gRPC: who has no key is told so, who asks too often waits, and no key is ever shown."""
+"""API keys and rate limits, by HTTP and gRPC: a missing key is reported, too many requests have to wait, no key is ever shown."""
 
 import json
 import shutil

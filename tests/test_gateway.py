@@ -536,7 +536,7 @@ def test_the_command_line_refuses_what_is_no_engine_without_showing_what_goes_al
 PHOTOS_A_SECOND = 500
 PHOTO_BYTES = 30_000
 ROUNDS, ROUND_SECONDS, CLIENTS = 2, 2, 16
-# Of a photo while the engine looks at it: itself, what gRPC sends, and a little for the thread; and when it is answered.
+# Of a photo while the engine runs it: itself, what gRPC sends, and a little for the thread; and when it is answered.
 COPIES, LEFT = 2.3, 0.3
 pinned = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2 or not shutil.which("taskset"),

@@ -505,7 +505,7 @@ def test_a_stopped_server_finishes_its_calls_refuses_new_ones_and_does_not_wait_
         stopped = pool.submit(server.stop)
         assert next(watch).status == NOT_SERVING
         with connected(server.grpc_port) as other:
-            # Until it is told, it answers; who comes in the instant that it stops to listen is cancelled by grpcio, and not run.
+            # Until it is told, it answers; a call in the instant that it stops listening is cancelled by grpcio..
             while (code := sleep(other, 0.0).code()) in (grpc.StatusCode.OK, grpc.StatusCode.CANCELLED):
                 assert not running.done()
             assert code == grpc.StatusCode.UNAVAILABLE

@@ -112,11 +112,11 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_artefacts_and_checkpoints_of
         assert _train(data, *folders).exit_code == 0
         filler = fill(disk)
         before = {path: path.read_bytes() for path in disk.rglob("*") if path.is_file()}
-        _failed_with_one_sentence(_train(data, *folders), "no room below")
+        _failed_with_one_sentence(_train(data, *folders), "not enough disk space below")
         finished = disk / "work" / "all.weights.h5"
         kept = finished.read_bytes()
         finished.unlink()
-        _failed_with_one_sentence(_train(data, *folders), "no room below")
+        _failed_with_one_sentence(_train(data, *folders), "not enough disk space below")
         after = {path: path.read_bytes() for path in disk.rglob("*") if path.is_file()}
         assert {path: before[path] for path in before if path != finished} == after
         filler.unlink()

@@ -1,4 +1,4 @@
-"""Receiving requests: slow clients delay nobody, and what is refused is answered in the one error body."""
+"""Receiving requests: slow clients delay no others, and what is refused is answered in the one error body."""
 
 import contextlib
 import gc

@@ -231,7 +231,7 @@ def save_half_weights(model: keras.Model, build: Callable[[], keras.Model], path
     Kernels and matrices become float16. Vectors (0.3 % of the size) stay float32: some have learned changes below float16's
     resolution.
     """
-    require_room(path.parent, 7 * model.count_params())
+    require_space(path.parent, 7 * model.count_params())
     whole = path.with_name(f"whole.{path.name}")
     try:
         in_precision("float32", model, build).save_weights(whole)
@@ -272,7 +272,7 @@ def load_stored_weights(model: keras.Model, path: Path) -> None:
     _load_weights_file(model, path)
 
 
-def require_room(folder: Path, size: int) -> None:
+def require_space(folder: Path, size: int) -> None:
     """Raises OSError unless `size` bytes, and a megabyte for the file's own structure, fit on the disk below `folder`.
 
     Checked before HDF5 writes: its library ends the process without a message if a write fails.
@@ -280,5 +280,6 @@ def require_room(folder: Path, size: int) -> None:
     size, free = size + 1_000_000, shutil.disk_usage(folder).free
     if free < size:
         raise OSError(
-            f"no room below {folder}: {size / 1e6:.1f} MB are needed, {free / 1e6:.1f} MB are free; free some and go on"
+            f"not enough disk space below {folder}: {size / 1e6:.1f} MB are needed, {free / 1e6:.1f} MB are free; "
+            "free some and train again"
         )

@@ -16,7 +16,7 @@ from backend.training.architectures import (
     cyclegan_discriminator,
     cyclegan_generator,
     in_precision,
-    require_room,
+    require_space,
     save_half_weights,
 )
 from backend.training.artefacts import write_json
@@ -191,7 +191,7 @@ def _keep(checkpoints: tf.train.CheckpointManager, networks: Networks, losses: t
     if not np.isfinite(losses).all():
         raise ValueError(f"the losses at step {int(networks.step)} are no numbers any more; try a lower rate")
     # Each network and two moments of each value, in float32; the last checkpoint is still there while the next is written.
-    require_room(folder, 2 * 12 * (networks.to_wave.count_params() + networks.judge_wave.count_params()))
+    require_space(folder, 2 * 12 * (networks.to_wave.count_params() + networks.judge_wave.count_params()))
     checkpoints.save()
 
 

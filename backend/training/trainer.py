@@ -22,7 +22,7 @@ from backend.training.architectures import (
     in_precision,
     load_imagenet_weights,
     load_trained_weights,
-    require_room,
+    require_space,
     to_backbone_range,
 )
 from backend.training.augmentation import augment, mixing
@@ -154,7 +154,7 @@ def remember(run: dict, folder: Path) -> None:
 
 def _save_weights(model: keras.Model, path: Path) -> None:
     """Replace the file atomically: after a full disk or a kill the old one is left."""
-    require_room(path.parent, 5 * model.count_params())
+    require_space(path.parent, 5 * model.count_params())
     with replacing(path) as temporary:
         model.save_weights(temporary)
 
@@ -410,7 +410,7 @@ def _callbacks(
     callbacks = [
         # It raises: a stage that only stopped would count as finished, and its last good checkpoint would be overwritten.
         keras.callbacks.TerminateOnNaN(raise_error=True),
-        keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: require_room(folder, 16 * model.count_params())),
+        keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: require_space(folder, 16 * model.count_params())),
         # The one before is kept in case of a kill while the newest is written; both stay until the stage's own file is
         # complete.
         keras.callbacks.BackupAndRestore(checkpoint, double_checkpoint=True, delete_checkpoint=False),

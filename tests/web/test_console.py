@@ -1,4 +1,4 @@
-"""The console in Chromium against a real server: what it shows, what its buttons switch, and who is kept out."""
+"""The console in Chromium against a real server: what it shows, what its buttons switch, and users that are refused."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""The app and a server that asks for keys: locked out without one, let in by a link that brings one along."""
+"""The app and a server that asks for keys: refused without one, answered with one that a link contains."""
 
 from pathlib import Path
 

@@ -48,7 +48,7 @@ class Switchboard:
                 raise InvalidArgument(f"label is {label!r}; expected 1 to 64 of the characters A-Z a-z 0-9 _ . -")
             if expected is not ANY and now != expected:
                 was, found = subject.describe_value(expected), subject.describe_value(now)
-                raise Aborted(f"{subject.describe()} was expected at {was}, but it is at {found}; look again")
+                raise Aborted(f"{subject.describe()} was expected at {was}, but it is at {found}; read it again")
             return subject.switch(self._repository, version, by)
 
     def default(self, model: str, version: int | None, by: Who) -> Switch | None:
@@ -84,7 +84,7 @@ class Switchboard:
         switch = self._last_in_force(model) if number is None else self._numbered(number)
         undo = switch.subject.undo(self._repository, switch, by)
         if undo is None:
-            raise Aborted(f"switch {switch.id} ({switch}) was taken back meanwhile; look at the log")
+            raise Aborted(f"switch {switch.id} ({switch}) was taken back meanwhile; see the log of switches")
         return undo
 
     def is_undoable(self, switch: Switch) -> bool:

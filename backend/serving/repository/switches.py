@@ -92,7 +92,7 @@ class Switch:
         return f"{self.subject.describe()}: {shown(self.before)} -> {shown(self.after)}"
 
     def not_in_force(self) -> Aborted:
-        return Aborted(f"switch {self.id} ({self}) is not in force any more; look at the log")
+        return Aborted(f"switch {self.id} ({self}) is not in force any more; see the log of switches")
 
 
 class ModelSubject(Subject):
