@@ -16,14 +16,12 @@ HELD_UPRIGHT = 6  # the EXIF orientation of a phone that is held upright
 COUNT = 16  # photos: enough to defeat caches, few enough for the load generator
 
 
-def from_folder(folder: Path, count: int = COUNT) -> list[bytes]:
-    """At most `count` photo files below a folder, evenly spread over their sorted names. Raises ValueError if there are
-    none.
-    """
+def from_folder(folder: Path) -> list[bytes]:
+    """At most COUNT photo files below a folder, evenly spread over their sorted names. Raises ValueError if there are none."""
     files = sorted(file for file in folder.rglob("*") if is_photo(file))
     if not files:
         raise ValueError(f"{folder} holds no photos; expected files that end in {', '.join(PHOTO_ENDINGS)}")
-    return [file.read_bytes() for file in files[:: max(1, len(files) // count)][:count]]
+    return [file.read_bytes() for file in files[:: max(1, len(files) // COUNT)][:COUNT]]
 
 
 def made(count: int = COUNT, size: tuple[int, int] = (SIDE, SIDE), quality: int = 90) -> list[bytes]:

@@ -1,6 +1,6 @@
 """Runs an exported version over many photos and collects the answers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,8 @@ from backend.errors import DogsnapError
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.servable import Servable
+
+BATCH = 16  # photos that the version is given together
 
 
 @dataclass(frozen=True)
@@ -50,15 +52,12 @@ class ExportedVersion:
         return {**answer, "dog": answer["dog"].reshape(-1)}
 
 
-def answers(version: ExportedVersion, paths: list[Path], batch: int = 16) -> dict[str, np.ndarray]:
+def answers(version: ExportedVersion, paths: list[Path]) -> dict[str, np.ndarray]:
     """The version's answers to photo files, in their order, with a progress bar; see `ExportedVersion.answer`."""
     progress = keras.utils.Progbar(len(paths), unit_name="photo")
     parts = []
-    for part in _batches(paths, batch):
+    for start in range(0, len(paths), BATCH):
+        part = paths[start : start + BATCH]
         parts.append(version.answer([path.read_bytes() for path in part]))
         progress.add(len(part))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def _batches(paths: list[Path], size: int) -> Iterator[list[Path]]:
-    return (paths[start : start + size] for start in range(0, len(paths), size))

@@ -89,18 +89,16 @@ def confident_threshold(probabilities: np.ndarray, breeds: np.ndarray, precision
     return float(top[order][enough[-1]]) if enough.size else 1.0
 
 
-def calibration_error(probabilities: np.ndarray, breeds: np.ndarray, bins: int = CALIBRATION_BINS) -> float:
+def calibration_error(probabilities: np.ndarray, breeds: np.ndarray) -> float:
     """Expected calibration error of the top breed over equally wide bins, in [0, 1] (Naeini et al., 2015)."""
-    return float(sum(weight * abs(hit - said) for weight, hit, said in reliability(probabilities, breeds, bins)))
+    return float(sum(weight * abs(hit - said) for weight, hit, said in reliability(probabilities, breeds)))
 
 
-def reliability(
-    probabilities: np.ndarray, breeds: np.ndarray, bins: int = CALIBRATION_BINS
-) -> list[tuple[float, float, float]]:
-    """For every bin with answers: (share of the answers, share of right ones, mean probability)."""
+def reliability(probabilities: np.ndarray, breeds: np.ndarray) -> list[tuple[float, float, float]]:
+    """For every one of CALIBRATION_BINS with answers: (share of the answers, share of right ones, mean probability)."""
     top, right = probabilities.max(-1), probabilities.argmax(-1) == breeds
-    place = np.minimum((top * bins).astype(int), bins - 1)
-    filled = [place == index for index in range(bins) if (place == index).any()]
+    place = np.minimum((top * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
+    filled = [place == index for index in np.unique(place)]
     return [(float(inside.mean()), float(right[inside].mean()), float(top[inside].mean())) for inside in filled]
 
 
@@ -161,12 +159,12 @@ def _share(condition: np.ndarray) -> float:
     return round(float(np.mean(condition)), 4)
 
 
-def confused_pairs(answered: np.ndarray, breeds: np.ndarray, labels: list[dict], most: int = 20) -> list[dict]:
-    """The breeds most often taken for another: [{"is", "taken_for", "times"}], the most frequent first."""
+def confused_pairs(answered: np.ndarray, breeds: np.ndarray, labels: list[dict]) -> list[dict]:
+    """The 20 most frequent confusions: [{"is", "taken_for", "times"}], the most frequent first."""
     wrong = Counter((int(a), int(b)) for a, b in zip(breeds, answered, strict=True) if a != b)
     return [
         {"is": labels[true]["name"], "taken_for": labels[said]["name"], "times": times}
-        for (true, said), times in wrong.most_common(most)
+        for (true, said), times in wrong.most_common(20)
     ]
 
 
