@@ -1,6 +1,7 @@
 """`dogsnap bench`: what it measures of a real server, what it keeps and compares, and its one-sentence errors."""
 
 import json
+import re
 import signal
 import socket
 import sys
@@ -18,7 +19,7 @@ from backend.bench.pareto_front import ParetoPoint, sample, top1
 from backend.bench.remote import CannotMeasure, find
 from backend.bench.report import Report, draw
 from backend.bench.rounds import Load, load, point
-from backend.bench.targets import PerformanceTarget
+from backend.bench.targets import Bench, PerformanceTarget, fast
 from backend.cli import main
 
 MACHINE = {"processor": "p", "cores": 2, "memory_gb": 1, "system": "s", "python": "3", "packages": {}, "load_before": 0}
@@ -154,12 +155,15 @@ def test_a_server_that_does_not_stop_is_killed_and_its_port_is_free_then(monkeyp
         pass
 
 
-def test_a_version_that_cannot_be_merged_for_one_pass_ends_in_one_sentence(tmp_path):
-    version = tmp_path / "inception_v3" / "1"
-    version.mkdir(parents=True)
-    (version / "saved_model.pb").write_bytes(b"no graph")
-    with servers.Models(tmp_path) as folder, pytest.raises(CannotMeasure, match=r"wrote no version .*: Error: .*1"):
-        folder.add_one_pass(4)
+def test_a_version_that_cannot_be_merged_for_one_pass_is_not_measured_and_the_table_says_why(tmp_path):
+    for number in (1, 2, 3):
+        version = tmp_path / "inception_v3" / str(number)
+        version.mkdir(parents=True)
+        (version / "saved_model.pb").write_bytes(b"no graph")
+    with Bench(tmp_path, seconds=1.0, rounds=1, say=print) as measured:
+        (row,) = fast(measured)
+    assert row.measured is None
+    assert re.search(r"wrote no version .*: Error: .*1", row.note)
 
 
 def test_a_round_counts_by_its_median_and_its_failures_by_their_sum():
