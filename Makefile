@@ -77,7 +77,7 @@ BUILT := $(MODEL)/.built
 # What make built before it noted checksums: 1, 2 and, where that paid, a 3 that multiplies in bfloat16.
 BUILT_BEFORE = $$(cd $(MODEL); ls -d 1 2 2>/dev/null; grep -q bf16 3/assets.extra/runtime/runtime.json 2>/dev/null && echo 3)
 # All versions come from the stored weights; what decides them is the weights and the code that exports, merges and preprocesses.
-$(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL)/*.h5 models/groups.json) $(addprefix backend/,export/acceleration.py training/architectures.py export/saved_model.py export/freezing.py export/image_input.py export/inspection.py export/layers.py export/merge.py export/merge_options.py export/quantization.py training/boxes.py training/second_pass.py serving/versions/checksums.py serving/photos/preprocessing.py serving/versions/runtimes.py serving/versions/warmup.py) | $(if $(EXTRAS),extras)
+$(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL)/*.h5 models/groups.json) $(addprefix backend/,export/acceleration.py training/architectures.py export/saved_model.py export/freezing.py export/merging/image_input.py export/inspection.py export/layers.py export/merging/merge.py export/merging/merger.py export/merging/network_outputs.py export/merging/options.py export/quantization.py training/boxes.py training/second_pass.py serving/versions/checksums.py serving/photos/preprocessing.py serving/versions/runtimes.py serving/versions/warmup.py) | $(if $(EXTRAS),extras)
 	@echo "dogsnap: building the model's versions from the stored weights (half a minute) ..."
 	@rm -rf .setup
 	@$(BIN)/dogsnap export inception_v3 --from $(MODEL) --out .setup --merged

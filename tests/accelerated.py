@@ -6,7 +6,7 @@ import exported
 import pytest
 
 from backend.export import acceleration
-from backend.export.merge import Options, merge
+from backend.export.merging.merge import Options, merge
 
 
 def patch(monkeypatch: pytest.MonkeyPatch, *speedups: float) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from exported import DESCRIPTION, LABELS, SIZE, png
 
-from backend.export.merge import Options, merge
+from backend.export.merging.merge import Options, merge
 from backend.export.saved_model import export_classifier
 from backend.training.second_pass import SecondPass
 

@@ -14,7 +14,7 @@ from backend.cli import main
 from backend.export import acceleration
 from backend.export.acceleration import Acceleration, NotFaster, Steps, accelerate, trial_images
 from backend.export.freezing import freeze, load_signatures
-from backend.export.merge import MergeError, Options, merge
+from backend.export.merging.merge import MergeError, Options, merge
 from backend.export.quantization import Ranges, find_ranges
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.runtimes import FOLDER, NetworkManifest, Weights

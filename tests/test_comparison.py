@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from exported import LABELS, export, network, photos
 
 from backend.cli import main
-from backend.export.merge import Options, merge
+from backend.export.merging.merge import Options, merge
 from backend.scoring.comparison import compare, photo_files
 from backend.scoring.exported_version import ExportedVersion
 

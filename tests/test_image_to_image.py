@@ -18,7 +18,7 @@ from exported import png
 from PIL import Image
 
 from backend.cli import main
-from backend.export.merge import MergeError, Options, merge
+from backend.export.merging.merge import MergeError, Options, merge
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.servable import Servable
 from backend.serving.versions.warmup import warm_up

@@ -19,7 +19,7 @@ from backend.export.inspection import (
     signatures_text,
     version_folder,
 )
-from backend.export.merge import Options, merge
+from backend.export.merging.merge import Options, merge
 
 
 @pytest.fixture(scope="module")

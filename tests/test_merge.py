@@ -16,10 +16,10 @@ from PIL import Image
 from tensorflow.core.protobuf import saved_model_pb2
 
 from backend.cli import main
-from backend.export import merge as merging
 from backend.export.freezing import FreezingError
 from backend.export.inspection import InspectionError
-from backend.export.merge import MergeError, Options, merge
+from backend.export.merging import merge as merging
+from backend.export.merging.merge import MergeError, Options, merge
 from backend.serving.photos.preprocessing import photos_to_images
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.description import Description

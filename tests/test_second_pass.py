@@ -14,7 +14,7 @@ from exported import LABELS, SIZE, network, png, run_with_tensorflow_alone
 from PIL import Image
 from spotting import COLOURS, PASS, photo, place
 
-from backend.export.merge import MergeError, Options, merge
+from backend.export.merging.merge import MergeError, Options, merge
 from backend.export.saved_model import export_classifier
 from backend.serving.photos.base64_text import to_web_safe_base64
 from backend.serving.photos.preprocessing import windows_to_images

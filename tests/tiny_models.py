@@ -48,7 +48,7 @@ def colours(model_folder: Path) -> Path:
 
     A photo whose mean red, green and blue are below 0.25 of white together shows no dog.
     """
-    from backend.export import merge
+    from backend.export.merging import merge
     from backend.export.saved_model import export_classifier
 
     image = keras.Input((*SIZE, 3), name="image")

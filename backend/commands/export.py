@@ -44,7 +44,7 @@ VIT = "vit"
 def export(model: str, source: str | None, models: Path, labels: Path | None, batch: int | None, merged: bool) -> None:
     """Build the next version of MODEL: from the weights that training stored, or of vit, from any ViT of KerasHub."""
     from backend.export.freezing import FreezingError, Source
-    from backend.export.merge import MergeError, merge_all
+    from backend.export.merging.merge import MergeError, merge_all
     from backend.export.saved_model import ExportError, export_stored
 
     if model != VIT and (labels or batch is not None):

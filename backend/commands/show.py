@@ -47,8 +47,8 @@ def show(
 
 def _nodes(folder: Path) -> str:
     from backend.export import inspection
-    from backend.export.image_input import find_image_input
-    from backend.export.merge_options import MergeError
+    from backend.export.merging.image_input import find_image_input
+    from backend.export.merging.options import MergeError
 
     try:
         merging = f"Decoding would be merged in front of {find_image_input(inspection.input_specs(folder))}."

@@ -44,7 +44,7 @@ def teach(**arguments: Any) -> None:
     if first is None:
         return
     from backend.export.freezing import FreezingError, Source
-    from backend.export.merge import MergeError, merge_all
+    from backend.export.merging.merge import MergeError, merge_all
 
     try:
         for folder in [first, *merge_all(Source(first), click.echo)]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from backend.export.acceleration import convert
 from backend.export.freezing import freeze, load_signatures
-from backend.export.merge import read_description
+from backend.export.merging.merge import read_description
 from backend.export.quantization import Ranges, find_ranges, quantised
 from backend.serving.photos.preprocessing import photos_to_images
 from backend.serving.versions.runtimes import INT8, NETWORK, Network, Weights

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend.errors import DogsnapError
-from backend.export.merge import read_description
+from backend.export.merging.merge import read_description
 from backend.export.saved_model import Stored, export_classifier, read_stored
 from backend.serving.photos import photo
 from backend.serving.photos.preprocessing import photos_to_images

@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from backend.export import huggingface_h5, layers
 from backend.export.freezing import check_size
-from backend.export.image_input import layout_of
-from backend.export.merge import TOP_K
+from backend.export.merging.image_input import layout_of
+from backend.export.merging.merger import TOP_K
 from backend.export.saved_model import ExportError, write_version
 from backend.serving.photos.preprocessing import Resizing
 

@@ -1,6 +1,6 @@
 """The second pass: the network's answer to the part of a photo that holds the dog, combined with its answer to the whole photo.
 
-`export/merge.py` puts it into versions.
+`export/merging` puts it into versions.
 """
 
 from collections.abc import Iterator, Mapping

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import tensorflow as tf
 
 from backend.export import layers
-from backend.export.merge_options import MergeError, Options
+from backend.export.merging.options import MergeError, Options
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE
 
 Function = tf.types.experimental.ConcreteFunction

@@ -1,0 +1,200 @@
+"""Merges decoding into a SavedModel: a new version with photos as base64 text or bytes in, frozen network, answers out.
+
+Lab note on batching inside the graph (`dogsnap merge --batch 8`, off by default). Inception v3, two cores, TensorFlow 2.21,
+one photo a request through signature `scores` of the loaded version, no server around it:
+- A request of 8 photos costs 39 ms a photo, one of 1 photo 52 ms: a batch saves a quarter.
+- But requests that run side by side save as much without sharing a run, since each keeps a core busy while another is in a
+  small operation: 8 clients got 25.6 photos/s each on its own and 24.3 in shared runs (23.7 with two batch threads).
+- One client waits 1 to 3 % longer with the batcher, measured in turn; with a dozen programs wanting the same two cores, 32 %.
+- Shared runs then fell to 0.5 to 1.0 of the throughput: one batch thread gets one program's share, eight clients eight.
+So it pays where a run is much cheaper by the photo (an accelerator, many cores), and costs here.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from backend.export import layers
+from backend.export.acceleration import NotFaster
+from backend.export.freezing import Source
+from backend.export.inspection import input_specs
+from backend.export.merging.image_input import (
+    Function,
+    NetworkInput,
+    find_image_input,
+    image_input,
+    inputs_of,
+    kind_of,
+    range_origin,
+    range_text,
+    with_known_layout,
+)
+from backend.export.merging.merger import Merger, noise_images
+from backend.export.merging.options import MergeError, Options
+from backend.export.quantization import Ranges
+from backend.export.saved_model import INT8_RANGES, write_version
+from backend.serving.versions.description import DESCRIPTION_FILE, check
+from backend.serving.versions.labels import WITHOUT_THRESHOLDS
+from backend.serving.versions.runtimes import IncompatibleNetwork
+from backend.training.second_pass import NEEDED, SecondPass
+
+
+def merge(source: Path, options: Options, report: Callable[[str], None] = lambda _: None) -> Path:
+    """Write the version after `source` that takes photos in place of images; returns its folder.
+
+    `source`: a version directory with a SavedModel. Signatures of the new version, where the source's `serving_default` takes
+    `image` and gives `prediction`, a signature `scores` gives more, and the labels are known:
+      decode base64   serving_default  image string (n), base64 text           -> prediction
+                      image_bytes      image_bytes string (n), bytes of files  -> prediction
+                      scores           image_bytes                             -> prediction and what else it gives
+                      labels           image                                   -> labels string (n, k), probabilities (n, k)
+      decode bytes    the same without image_bytes, each of input_bytes string (n)
+    With encode png the image output becomes output_bytes string (n); a network that takes any size then gets each picture in
+    its own size, unless `size` is given. All signatures share one frozen network. The numbers for black and white come from the
+    options, else from the source's description, else from the bounds of its last operation, else they are 0 and 1 if a trial
+    run stays within them; they are reported, and unknown ones are an error.
+    Raises MergeError, InspectionError or FreezingError, and NotFaster if `fast` gains too little; the folder of versions is then
+    unchanged.
+    """
+    return _merge(Source(source), options, report)
+
+
+def _merge(source: Source, options: Options, report: Callable[[str], None]) -> Path:
+    folder = source.folder.resolve()
+    if options.fast and options.batch:
+        raise MergeError("--fast runs one image after the other; leave --batch away")
+    network_input = find_image_input(input_specs(folder), options)
+    report(f"decoding {options.decode} in front of {network_input}")
+    description = {**read_description(folder), **options.description}
+    signatures = source.signatures
+    network_input = with_known_layout(network_input, signatures[network_input.signature], options, description, report)
+    wanted = image_input(network_input, options, description)
+    if options.encode and not wanted.dtype.is_integer:
+        report(f"images go in as numbers from {range_text(wanted)}{range_origin(options, description)}")
+    richest = richest_signature(signatures, network_input, wanted)
+    labels = [_label(each) for each in options.labels] or description.get("labels", [])
+    names = [label["name"] for label in labels]
+    passing = _second_pass(options, description, signatures[richest].structured_outputs)
+    merger = Merger(source, richest, network_input, wanted, names, options, passing)
+    if options.encode == "png":
+        merger.find_output_range(description, report)
+    if merger.classes and (options.labels or "labels" in options.description):
+        merger.check_probabilities()
+    if merger.classes and labels:
+        own = {"labels": labels, "input_size": list(wanted.size)}
+        description = {"model": folder.parent.name, **description, **own}
+    if description.get("labels") and "confident_threshold" not in description.get("decision", {}):
+        report(f"{WITHOUT_THRESHOLDS}; --description FILE adds them")
+    _check_description(description)
+    merged = merger.signatures()
+    if description:
+        description["source"] = {"merged_from": f"{folder.parent.name}/{folder.name}", "decode": options.decode}
+        if wanted.size and "input_size" in description:
+            description["input_size"] = list(wanted.size)
+        if passing:
+            report(f"a second pass where the first gives no breed more than {passing.surest:.0%}")
+            decision = description["scores"]["second_pass"]["decision"]
+            description |= {"decision": decision, "second_pass": passing.to_json()}
+    warmup, acceleration = merger.warmup(merged), merger.acceleration(folder, _ranges(description))
+    try:
+        return write_version(folder.parent, tf.Module(), merged, description or None, warmup, acceleration, report)
+    except NotFaster:
+        raise
+    except IncompatibleNetwork as error:
+        raise MergeError(f"--fast cannot be used on this machine: {error}") from error
+
+
+def merge_all(source: Source, report: Callable[[str], None] = lambda _: None) -> list[Path]:
+    """The merged version of `source`, and the one that answers the app: in the fastest precision, with the second pass.
+
+    Where no precision is fast enough, the second pass runs in float32; without one there is no third version.
+    """
+    second_pass = "second_pass" in read_description(source.folder).get("scores", {})
+    written = [_merge(source, Options(), report)]
+    try:
+        written.append(_merge(source, Options(fast=True, second_pass=second_pass), report))
+    except (MergeError, NotFaster) as error:
+        report(f"there is no fast version: {error}")
+        if second_pass:
+            written.append(_merge(source, Options(second_pass=True), report))
+    return written
+
+
+def _second_pass(options: Options, description: Mapping, outputs: Mapping) -> SecondPass | None:
+    """The parameters of the second pass from the source's description, if asked for. Raises MergeError if there are none."""
+    if not options.second_pass:
+        return None
+    if missing := [name for name in NEEDED if name not in outputs]:
+        raise MergeError(f"--second-pass needs a network that gives {', '.join(NEEDED)}; missing: {', '.join(missing)}")
+    stated = description.get("scores", {}).get("second_pass")
+    if stated is None:
+        raise MergeError(
+            "--second-pass needs its parameters in the source's description: expected scores.second_pass, from `dogsnap train`"
+        )
+    try:
+        return SecondPass.of(stated)
+    except KeyError as missing:
+        raise MergeError(
+            f"scores.second_pass in the source's description lacks {missing}; export it again from files of `dogsnap train`"
+        ) from None
+
+
+def _label(given: str | Mapping[str, str]) -> dict[str, str]:
+    """A class as a version's description has it; one without an id has its name as id."""
+    return {"id": given, "name": given} if isinstance(given, str) else {"id": given["name"], **given}
+
+
+def _check_description(fields: Mapping) -> None:
+    try:
+        check(fields, "the description")
+    except ValueError as error:
+        raise MergeError(str(error)) from error
+
+
+def read_description(source: Path) -> dict:
+    """The description in a version; {} if it has none."""
+    file = source / DESCRIPTION_FILE
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def _ranges(description: Mapping) -> Ranges | None:
+    """What the source says about the ranges of an int8 network. Raises MergeError if that is not understood."""
+    stated = description.get(INT8_RANGES)
+    try:
+        return Ranges(**stated) if stated else None
+    except TypeError as error:
+        raise MergeError(
+            f"{INT8_RANGES} in {DESCRIPTION_FILE} is not as `dogsnap quantize` writes it: {error}"
+        ) from error
+
+
+def richest_signature(
+    signatures: Mapping[str, Function], network_input: NetworkInput, wanted: layers.ImageInput
+) -> str:
+    """The signature with the most outputs, among those with the same input and at least the outputs of the chosen one.
+
+    One network then serves both. That they compute the same is tested with a random image.
+    """
+    main = signatures[network_input.signature]
+    wider = [name for name in signatures if name != network_input.signature and _contains(signatures[name], main)]
+    if not wider or len(inputs_of(main)) != 1:
+        return network_input.signature
+    best = max(wider, key=lambda name: len(signatures[name].structured_outputs))
+    own = (network_input.layout.height, network_input.layout.width)
+    image = noise_images(1, wanted if None in own else replace(wanted, size=own))
+    fed = {network_input.name: image[0] if network_input.layout.batch == "none" else image}
+    one, other = main(**fed), signatures[best](**fed)
+    same = all(np.allclose(value, other[name], atol=1e-5) for name, value in one.items() if value.dtype != tf.string)
+    return best if same else network_input.signature
+
+
+def _contains(signature: Function, other: Function) -> bool:
+    outputs, fewer = signature.structured_outputs, other.structured_outputs
+    same_inputs = {name: kind_of(spec) for name, spec in inputs_of(signature).items()} == {
+        name: kind_of(spec) for name, spec in inputs_of(other).items()
+    }
+    return same_inputs and all(name in outputs and kind_of(outputs[name]) == kind_of(fewer[name]) for name in fewer)
