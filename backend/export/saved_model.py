@@ -229,7 +229,7 @@ def _full_disk_as_os_error() -> Iterator[None]:
     try:
         yield
     except tf.errors.ResourceExhaustedError as error:
-        raise OSError(f"{error.message}; nothing was exported, free some room and try again") from error
+        raise OSError(f"{error.message}; nothing was exported, free some disk space and try again") from error
 
 
 def _publish(folder: Path, model_folder: Path) -> Path:
