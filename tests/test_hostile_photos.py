@@ -17,8 +17,6 @@ from server_process import memory, most_seconds, worker_of
 
 from backend.serving.photos import photo_files
 
-pytestmark = pytest.mark.alone
-
 CLIENTS = 4
 MOST_GROWTH = 50  # MiB
 MOST_WRITTEN = 2**20  # bytes; its log is less, the photos are many times more
@@ -112,6 +110,7 @@ def test_the_corpus_has_more_than_two_thousand_cases_and_each_has_its_own_name(c
     assert len({case.name for case in cases}) == len(cases)
 
 
+@pytest.mark.alone
 def test_every_hostile_photo_gets_its_answer_by_every_protocol_in_time_and_memory(colour_server, cases):
     server, process = colour_server, worker_of(colour_server)
     special = [*hostile_photos.good(), *hostile_photos.strange()]

@@ -25,8 +25,6 @@ from waiting import wait_until
 from backend.http_server.worker import CHUNK_FRAMES, MAX_LINGERING, IncomingRequest
 from backend.protocols.tf_serving_grpc import MAX_CONNECTIONS
 
-pytestmark = pytest.mark.alone
-
 SLOW_CLIENTS = 200  # the server has 80 threads
 PREDICT = "/v1/models/half_plus_two:predict"
 BODY = b'{"instances": [1.0]}'
@@ -148,6 +146,7 @@ def predict_seconds(server) -> float:
     return time.monotonic() - begun
 
 
+@pytest.mark.alone
 def test_two_hundred_slow_clients_do_not_delay_the_others(server):
     head, body = post("X-Long: " + "a" * 500), post("Content-Length: 500", body=b" " * 500)
     with Slow(server, head, SLOW_CLIENTS // 2), Slow(server, body, SLOW_CLIENTS // 2):
@@ -242,6 +241,7 @@ def test_a_body_over_the_limit_is_refused_while_it_is_still_being_sent(server):
     assert "DOGSNAP_MAX_TENSOR_BODY_MB" in response.json()["error"]
 
 
+@pytest.mark.alone
 def test_a_client_that_leaves_its_answered_connection_open_delays_no_other(server):
     clients = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(20)]
     for client in clients:
@@ -356,6 +356,7 @@ def many_files():
 
 
 @pytest.mark.parametrize("sent", [b"", b"P"])
+@pytest.mark.alone
 def test_more_connections_than_there_is_room_for_make_the_oldest_leave(server, many_files, sent):
     with contextlib.ExitStack() as stack:
         clients = [
@@ -369,6 +370,7 @@ def test_more_connections_than_there_is_room_for_make_the_oldest_leave(server, m
     assert "no connection left" in body["error"]
 
 
+@pytest.mark.alone
 def test_connections_that_stay_open_behind_their_answers_make_room_for_others(server, many_files):
     request = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
     with contextlib.ExitStack() as stack:
@@ -390,6 +392,7 @@ def test_answered_clients_that_do_not_close_take_a_bounded_number_of_files(serve
         assert len(list(files.iterdir())) < before + MAX_LINGERING + 50
 
 
+@pytest.mark.alone
 def test_clients_that_do_not_read_their_answers_hold_no_thread(server):
     """They have the segment size of a slow network, for which Linux buffers little by itself."""
     runtime = requests.get(f"http://127.0.0.1:{server.port}/runtime.js", timeout=60)
@@ -416,6 +419,7 @@ def standing_still(process: int):
         os.kill(process, signal.SIGCONT)
 
 
+@pytest.mark.alone
 def test_a_client_that_connects_before_a_server_stops_is_answered_also_behind_one_that_left(start_server, models):
     server = start_server(models)
     worker = worker_of(server)
@@ -437,6 +441,7 @@ def has_signal_waiting(process: int, number: int) -> bool:
     return bool(int(re.search(r"ShdPnd:\s*(\w+)", status)[1], 16) >> (number - 1) & 1)
 
 
+@pytest.mark.alone
 def test_silent_grpc_connections_leave_files_for_http_connections(server, many_files):
     with contextlib.ExitStack() as stack:
         clients = [

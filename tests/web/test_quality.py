@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.alone
-
 AXE = Path(__file__).parents[2] / "backend/web/node_modules/axe-core/axe.min.js"
 SERIOUS = ("serious", "critical")
 TARGET_PIXELS = 44
@@ -149,6 +147,7 @@ def test_keyboard_alone_is_enough(open_phone, dog):
     assert phone.focused() == best
 
 
+@pytest.mark.alone
 def test_the_first_screen_is_usable_within_a_second(open_phone):
     times = []
     for _ in range(5):
