@@ -54,7 +54,7 @@ def real(tmp_path_factory) -> Ran:
     return Ran(built_models() / "inception_v3", tmp_path_factory.mktemp("empty"), "session")
 
 
-@pytest.fixture(params=["tiny", "real"])
+@pytest.fixture(params=["tiny", pytest.param("real", marks=pytest.mark.long)])
 def ran(request) -> Ran:
     return request.getfixturevalue(request.param)
 
@@ -112,6 +112,7 @@ def test_the_answers_are_those_of_our_server(tiny) -> None:
                 np.testing.assert_allclose(theirs[alias], ours[alias], atol=1e-5)
 
 
+@pytest.mark.long
 def test_the_merged_version_of_the_real_network_names_breeds_there(real) -> None:
     labels = json.loads((ROOT / "models" / "inception_v3" / "labels.json").read_text(encoding="utf-8"))
     numbers = [number for number, run in enumerate(real.runs["2"]) if run["signature"] == "labels"]

@@ -5,6 +5,7 @@ It knows the app's words and a few class names; it asserts nothing.
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator
 
 DEVICES = {
@@ -17,6 +18,8 @@ DEVICES = {
     },
     "desktop": {"viewport": {"width": 1280, "height": 800}, "locale": "en-US"},
 }
+# Each device with a theme of its own: the theme changes colours alone, and tests of quality and failures see the other pairs.
+LOOKS = pytest.mark.parametrize(("device", "theme"), [("phone", "light"), ("desktop", "dark")])
 WORDS = {
     "zh": {
         "camera": "拍照", "album": "从相册选择", "history": "识别记录", "settings": "设置", "again": "再拍一张", "share": "分享",

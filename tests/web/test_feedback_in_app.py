@@ -13,6 +13,7 @@ import pytest
 import requests
 import tiny_models
 from click.testing import CliRunner
+from phone import LOOKS
 from playwright.sync_api import expect
 from real_model import built_models
 
@@ -99,8 +100,7 @@ def correct(phone, words: str, name: str) -> None:
     phone.screen.locator(".feedback .hint").wait_for()
 
 
-@pytest.mark.parametrize("device", ["phone", "desktop"])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@LOOKS
 def test_an_answer_is_confirmed_by_one_tap_and_corrected_by_a_search(open_phone, server, photos, file, device, theme):
     phone = open_phone(device, server=server, color_scheme=theme)
     phone.snap(photos["c3"])

@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+from phone import LOOKS
 from PIL import Image
 
 PICTURE = ".photo"
@@ -70,8 +71,7 @@ def asked(phone) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(json.loads(request.value.post_data)["image"])))
 
 
-@pytest.mark.parametrize("device", ["phone", "desktop"])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@LOOKS
 def test_a_dragged_frame_is_asked_about_in_the_photos_own_resolution(open_phone, two_dogs, device, theme):
     phone = open_phone(device, color_scheme=theme)
     framing(phone, two_dogs)

@@ -3,15 +3,13 @@
 import re
 
 import pytest
+from phone import LOOKS
 from real_model import built_models
 
-DEVICES = pytest.mark.parametrize("device", ["phone", "desktop"])
-THEMES = pytest.mark.parametrize("theme", ["light", "dark"])
 SPOKEN_LANGUAGE = "document.documentElement.lang"
 
 
-@DEVICES
-@THEMES
+@LOOKS
 def test_snap_result_breed_history_reload_and_delete(open_phone, dog, device, theme):
     phone = open_phone(device, color_scheme=theme)
     shoot = lambda name: phone.shoot(f"{device}-{theme}-{name}")  # noqa: E731
@@ -75,8 +73,7 @@ HEADLINES = {
 }
 
 
-@DEVICES
-@THEMES
+@LOOKS
 @pytest.mark.parametrize("state", HEADLINES)
 def test_an_answer_that_is_not_sure_says_so_and_what_to_do(open_phone, photo_that_is, device, theme, state):
     phone = open_phone(device, color_scheme=theme)
@@ -87,8 +84,7 @@ def test_an_answer_that_is_not_sure_says_so_and_what_to_do(open_phone, photo_tha
     phone.shoot(f"{device}-{theme}-result-{state}")
 
 
-@DEVICES
-@THEMES
+@LOOKS
 def test_an_unsure_answer_says_so_shows_the_likeliest_breeds_and_what_to_do(
     open_phone, photo_that_is, unsure_server, device, theme
 ):
@@ -107,8 +103,7 @@ def check_that_another_photo_is_advised(phone) -> None:
     assert phone.screen.get_by_role("button", name=phone.words["share"], exact=True).count() == 0
 
 
-@DEVICES
-@THEMES
+@LOOKS
 def test_a_group_is_named_with_its_members_and_how_to_tell_them_apart(open_phone, photo_that_is, device, theme):
     phone = open_phone(device, color_scheme=theme)
     with phone.page.expect_response("**/api/classify") as response:
@@ -126,8 +121,7 @@ def test_a_group_is_named_with_its_members_and_how_to_tell_them_apart(open_phone
     phone.shoot(f"{device}-{theme}-result-group")
 
 
-@DEVICES
-@THEMES
+@LOOKS
 def test_a_set_shows_its_breeds_and_what_tells_them_apart(open_phone, photo_that_is, device, theme):
     phone = open_phone(device, color_scheme=theme)
     with phone.page.expect_response("**/api/classify") as response:
