@@ -1,5 +1,6 @@
 """Fixtures for all tests: data folders, tiny real models, and a real server process."""
 
+import gc
 import os
 import random
 import signal
@@ -24,6 +25,12 @@ PORTS = range(12_000, 32_000)
 PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 OWN_PORTS = PORTS[1000 * PROCESS : 1000 * (PROCESS + 1)]
 UNUSED_PORTS = random.SystemRandom().sample(OWN_PORTS, len(OWN_PORTS))
+
+
+def pytest_collection_finish() -> None:
+    """What the imports made stays, so that the garbage collector need not visit it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -801,7 +802,10 @@ def test_grpc_port_0_opens_no_port(start_server, sleeper):
 def listening_ports(parent: int) -> set[int]:
     """The TCP ports on which a process and its children listen."""
     links = [link for pid in (parent, *children(parent)) for link in Path(f"/proc/{pid}/fd").iterdir()]
-    sockets = {os.readlink(link)[len("socket:[") : -1] for link in links if os.readlink(link).startswith("socket:[")}
+    sockets = set()
+    for link in links:
+        with suppress(FileNotFoundError):  # closed meanwhile
+            sockets.add(os.readlink(link).removeprefix("socket:[").removesuffix("]"))
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return {int(line[1].split(":")[1], 16) for line in lines if line[3] == "0A" and line[9] in sockets}
 

@@ -412,7 +412,10 @@ def test_clients_that_do_not_read_their_answers_hold_no_thread(server):
 
 @contextlib.contextmanager
 def standing_still(process: int):
+    """Stops it, and waits for that: a thread that still runs could take a signal that comes after SIGSTOP before it."""
     os.kill(process, signal.SIGSTOP)
+    threads = Path(f"/proc/{process}/task")
+    wait_until(lambda: all("State:\tT" in (each / "status").read_text(encoding="ascii") for each in threads.iterdir()))
     try:
         yield
     finally:
