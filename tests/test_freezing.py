@@ -1,5 +1,6 @@
 """Freezing: constants for variables, the same answers, and one copy of them however many signatures there are."""
 
+import gc
 from collections import Counter
 from pathlib import Path
 
@@ -93,6 +94,7 @@ def test_branches_and_loops_survive(tmp_path) -> None:
         return {"y": tf.cond(tf.reduce_sum(x) > 0, lambda: looped, lambda: -looped)}
 
     frozen = freeze(loaded_signature(tmp_path, network, steps, weights)).function()
+    gc.collect()  # what was frozen is gone, and with it its functions
     for x in (tf.ones((2, 32)), -tf.ones((2, 32))):
         np.testing.assert_allclose(frozen(x)["y"], network(x)["y"], rtol=1e-5)
 

@@ -173,8 +173,8 @@ def _with_constants(placed: Function) -> tf.compat.v1.GraphDef:
     captured = _FunctionConverterDataInEager(placed, lower_control_flow=False, aggressive_inlining=False)
     graph_def, _ = _replace_variables_by_constants(captured)
     for function in graph_def.library.function:  # bodies of loops and branches
-        if not context.context().has_function(function.signature.name):
-            context.context().add_function_def(function)
+        # A reference of its own: without it, one that is known goes with the signature.
+        context.context().add_function_def(function)
     fed = [node for node in graph_def.node if node.op == "Placeholder"]
     if left := sum(node.attr["dtype"].type == tf.resource.as_datatype_enum for node in fed):
         raise FreezingError(
