@@ -21,7 +21,7 @@ help: ## list the targets
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v[:2] < (3, 14) else f"dogsnap needs Python 3.11 to 3.13, this is {v.major}.{v.minor}: make PYTHON=python3.11 ...")'
-	@$(PYTHON) -m pip --python $(PYTHON) --version >/dev/null 2>&1 && $(PYTHON) -m venv --without-pip $(VENV) || $(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import pip, sys; sys.exit(tuple(map(int, pip.__version__.split(".")[:2])) < (22, 3))' 2>/dev/null && $(PYTHON) -m venv --without-pip $(VENV) || $(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed-uv: backend/requirements-uv.txt | $(BIN)/python
 	@$(PIP) install --quiet --require-hashes -r $<
