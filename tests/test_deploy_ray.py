@@ -1,17 +1,24 @@
 """What `dogsnap deploy ray` knows without Ray: where versions are, how a node gets them, and which answers a request."""
 
+import asyncio
 import shutil
 from pathlib import Path
 
 import fsspec
 import pytest
+import tiny_models
+from google.protobuf import text_format
 from ray_cluster import RayCluster
 
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from backend.ray.call import Call
 from backend.ray.model_files import VersionFiles, versions_below
+from backend.ray.replica import Replica
 from backend.ray.routes import Routes
+from backend.ray.services import PREDICTION, request_class
 from backend.serving.repository.model import ModelSpec
 from backend.serving.versions import checksums
+from backend.settings import Settings
 
 
 @pytest.fixture
@@ -95,6 +102,42 @@ def test_a_version_without_checksums_is_told_by_its_files(tmp_path) -> None:
     before = version(str(tmp_path), 1).digest
     (folder / "saved_model.pb").write_bytes(b"another graph")
     assert version(str(tmp_path), 1).digest != before
+
+
+# -- a replica, called as Ray would ------------------------------------------------------------------------------------
+
+SPEC = 'model_spec { name: "half_plus_two" signature_name: "%s" }'
+EXAMPLE = """input { example_list { examples {
+  features { feature { key: "x" value { float_list { value: 2 } } } } } } }"""
+REQUESTS = {
+    "Predict": SPEC % "" + 'inputs { key: "x" value { dtype: DT_FLOAT float_val: 2 } }',
+    "Classify": SPEC % "classify_x_to_y" + EXAMPLE,
+    "Regress": SPEC % "regress_x_to_y" + EXAMPLE,
+    "MultiInference": f'tasks {{ {SPEC % "regress_x_to_y"} method_name: "tensorflow/serving/regress" }} {EXAMPLE}',
+    "GetModelMetadata": SPEC % "" + 'metadata_field: "signature_def"',
+}
+
+
+@pytest.fixture(scope="module")
+def replica(tmp_path_factory) -> Replica:
+    models = tmp_path_factory.mktemp("replica")
+    tiny_models.half_plus_two_of_examples(models / "half_plus_two" / "123")
+    (files,) = versions_below(str(models))
+    return Replica("half_plus_two", files, Settings(), models / "cache")
+
+
+@pytest.mark.parametrize("method", [each.name for each in PREDICTION.methods])
+def test_a_replica_answers_every_method_of_the_prediction_service(replica, method) -> None:
+    request = text_format.Parse(REQUESTS[method], request_class(method)())
+    answer = asyncio.run(replica.answer(Call(method, request.SerializeToString())))
+    assert (answer.code, answer.message) == ("OK", "")
+    assert b"half_plus_two" in answer.response
+
+
+def test_a_replica_refuses_a_call_with_a_status_code_and_a_sentence(replica) -> None:
+    request = text_format.Parse(SPEC % "no_signature", request_class("Predict")())
+    answer = asyncio.run(replica.answer(Call("Predict", request.SerializeToString())))
+    assert (answer.code, "no_signature" in answer.message) == ("FAILED_PRECONDITION", True)
 
 
 # -- routes ------------------------------------------------------------------------------------------------------------

@@ -139,9 +139,7 @@ def _with_predictor(settings: Settings, which: dict[str, Any], run: Any) -> Any:
 
     try:
         spec = ModelSpec(which["model"], which["version"], which["label"])
-        predictor = create_predictor(settings, only=spec)
-        predictor.repository.scan(skip_settling=True)
-        return run(predictor, spec)
+        return run(create_predictor(settings, only=spec), spec)
     except DogsnapError as error:
         raise click.ClickException(error.message) from error
 

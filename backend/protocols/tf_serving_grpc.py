@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import grpc
@@ -133,6 +133,16 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
     ]
 
 
+class CallWrapper(Protocol):
+    """What the servicers need around a call."""
+
+    def answer(self, work: Callable[[], Any], context: grpc.ServicerContext, name: str) -> Any:
+        """Run `work`, the call of the method `name`, and return its response."""
+
+    def keyed(self, spec: ModelSpec, context: grpc.ServicerContext) -> ModelSpec:
+        """The spec with the client's sticky key."""
+
+
 class Calls:
     """Wraps every call: access control, tracing, access log, errors as status codes, and the count of running calls."""
 
@@ -175,7 +185,6 @@ class Calls:
         self._access_control.check_call(address, headers, PROTOCOL, needs_key=name not in ADMINISTRATION)
 
     def keyed(self, spec: ModelSpec, context: grpc.ServicerContext) -> ModelSpec:
-        """The spec with the client's sticky key."""
         headers = headers_of(context.invocation_metadata())
         return dataclasses.replace(spec, sticky_key=sticky_key(headers, self._address(context, headers)))
 
@@ -211,7 +220,7 @@ def rpc(method: Callable) -> Callable:
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     """tensorflow.serving.PredictionService over a predictor."""
 
-    def __init__(self, predictor: Predictor, calls: Calls, max_bytes: int):
+    def __init__(self, predictor: Predictor, calls: CallWrapper, max_bytes: int):
         self.predictor = predictor
         self.calls = calls
         self.max_bytes = max_bytes

@@ -1,5 +1,7 @@
 """The gRPC services of Ray's proxy: TensorFlow Serving's unmodified stubs and the standard health service."""
 
+from typing import Any
+
 from google.protobuf import message_factory
 from tensorflow_serving.apis import prediction_service_pb2
 
@@ -11,6 +13,6 @@ SERVICERS = (
 PREDICTION = prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"]
 
 
-def request_class(method: str) -> type:
+def request_class(method: str) -> type[Any]:
     """The request class of a method of PredictionService."""
     return message_factory.GetMessageClass(PREDICTION.methods_by_name[method].input_type)

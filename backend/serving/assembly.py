@@ -27,7 +27,10 @@ def check_configuration(settings: Settings) -> None:
 
 
 def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predictor:
-    """A predictor for the configured models, none of which is loaded yet; `only` restricts it to the models for one spec."""
+    """A predictor for the configured models, which load when its repository is started.
+
+    With `only`, it has nothing but the versions for that spec, and they are loaded now.
+    """
     metrics = Metrics()
     configs = model_source(settings)
     repository = Repository(
@@ -38,6 +41,8 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
         prepare=_batching(settings),
         switches=SwitchLog(Path(settings.switch_log) if settings.switch_log and only is None else None),
     )
+    if only is not None:
+        repository.scan(skip_settling=True)
     return predictor_over(repository, BoundedExecutor(settings.run_threads, settings.queue_size), metrics, settings)
 
 
