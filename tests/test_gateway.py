@@ -13,6 +13,7 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import colour_photos
@@ -533,9 +534,10 @@ def test_the_command_line_refuses_what_is_no_engine_without_showing_what_goes_al
 
 # -- how fast, and how much memory -------------------------------------------------------------------------------------
 
-PHOTOS_A_SECOND = 500
+# Limits, checks, metrics, a span and the app's words for an answer cost about as much as the bare minimum does.
+OF_THE_PLAIN_RATE = 0.4
 PHOTO_BYTES = 30_000
-ROUNDS, ROUND_SECONDS, CLIENTS = 2, 2, 16
+ROUNDS, ROUND_SECONDS, CLIENTS = 3, 1.5, 16
 # Of a photo while the engine runs it: itself, what gRPC sends, and a little for the thread; and when it is answered.
 COPIES, LEFT = 2.3, 0.3
 pinned = pytest.mark.skipif(
@@ -546,35 +548,78 @@ pinned = pytest.mark.skipif(
 
 @pytest.fixture
 def instant_engine(colour_models):
-    """The address of an engine that answers at once, on the second core."""
+    """The port of an engine that answers at once, on the second core."""
     _, second = sorted(os.sched_getaffinity(0))[:2]
     port = free_port()
     model = colour_models / "inception_v3" / "2"
     engine = FORKS.Process(target=stub_engine.serve, args=(port, model, second), daemon=True)
     engine.start()
-    yield f"grpc://127.0.0.1:{port}"
+    yield port
     engine.kill()
     engine.join()
 
 
+@pytest.fixture
+def plain_gateway(instant_engine):
+    """The URL of `plain_gateway` in front of that engine, on the first core."""
+    first, url = min(os.sched_getaffinity(0)), f"127.0.0.1:{free_port()}"
+    gunicorn = (
+        sys.executable,
+        "-m",
+        "gunicorn",
+        "--bind",
+        url,
+        "--threads",
+        "64",
+        "--no-control-socket",
+        "--log-level",
+        "warning",
+    )
+    gateway = subprocess.Popen(
+        ["taskset", "-c", str(first), *gunicorn, "plain_gateway:app"],
+        cwd=Path(__file__).parent,
+        env={**os.environ, "ENGINE": f"127.0.0.1:{instant_engine}"},
+    )
+    wait_until(lambda: answers_at(f"http://{url}"))
+    yield SimpleNamespace(url=f"http://{url}")
+    gateway.terminate()
+    gateway.wait(SECONDS)
+
+
+def answers_at(url: str) -> bool:
+    try:
+        return requests.get(url, timeout=SECONDS).status_code == 405
+    except requests.ConnectionError:
+        return False
+
+
 @pytest.mark.alone
 @pinned
-def test_a_gateway_on_one_core_forwards_500_photos_a_second(start_server, colour_models, instant_engine):
+def test_a_gateway_forwards_photos_at_least_two_fifths_as_fast_as_one_without_limits_and_checks(
+    start_server, colour_models, instant_engine, plain_gateway
+):
     first, second = [("taskset", "-c", str(core)) for core in sorted(os.sched_getaffinity(0))[:2]]
     photo = noisy((640, 480), 8, 22)
     assert PHOTO_BYTES <= len(photo) < 1.1 * PHOTO_BYTES
     text = base64.b64encode(photo).decode()
+    gateway = start_server(colour_models, "--engine", f"grpc://127.0.0.1:{instant_engine}", prefix=first)
     asked = {
-        "/api/classify": {"image": text},
-        "/v1/models/inception_v3:predict": {"signature_name": "scores", "instances": [{"b64": text}]},
+        "plain": (plain_gateway, "/", {"image": text}),
+        "app": (gateway, "/api/classify", {"image": text}),
+        "REST": (
+            gateway,
+            "/v1/models/inception_v3:predict",
+            {"signature_name": "scores", "instances": [{"b64": text}]},
+        ),
     }
-    gateway = start_server(colour_models, "--engine", instant_engine, prefix=first)
-    for path, body in asked.items():
-        loads = [Load(gateway, path, body, ROUND_SECONDS, second, clients=CLIENTS).answers() for _ in range(ROUNDS)]
-        rates = [len(answers) / span(answers) for answers in loads]
-        print(f"\n{path}: {[round(rate) for rate in rates]} photos of {len(photo)} bytes a second on one core")
-        assert {each.status for answers in loads for each in answers} == {200}
-        assert max(rates) >= PHOTOS_A_SECOND
+    rates = dict.fromkeys(asked, 0.0)
+    for _ in range(ROUNDS):  # one after the other: a processor that others use as well changes its speed within seconds
+        for name, (server, path, body) in asked.items():
+            answers = Load(server, path, body, ROUND_SECONDS, second, clients=CLIENTS).answers()
+            assert {each.status for each in answers} == {200}
+            rates[name] = max(rates[name], len(answers) / span(answers))
+    print(f"\nphotos of {len(photo)} bytes a second on one core: { ({name: round(rates[name]) for name in rates}) }")
+    assert min(rates.values()) >= OF_THE_PLAIN_RATE * rates["plain"]
 
 
 def asked_as_tensor(server, photo: bytes) -> requests.Response:
