@@ -20,7 +20,9 @@ from real_model import built_models
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "backend" / "web"
 SCREENSHOTS = ROOT / "build" / "screenshots"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+# The first is Chromium without windows, menus and the processes that draw them: the tests take two thirds of the time.
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 CHROMIUM_FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --host-resolver-rules=MAP\tphone.test\t127.0.0.1"
@@ -70,7 +72,7 @@ def own_server(start_server, colour_models):
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
-        pytest.skip("chromium is missing: install Debian's packages chromium and fonts-wqy-microhei")
+        pytest.skip("chromium is missing: install Debian's packages chromium-headless-shell and fonts-wqy-microhei")
     flags = [flag.replace("\t", " ") for flag in CHROMIUM_FLAGS.split(" ")]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
