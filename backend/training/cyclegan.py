@@ -1,7 +1,6 @@
 """Trains a CycleGAN between two generated sets of pictures: Gaussian noise, and noise with a sinusoid in it."""
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -173,10 +172,11 @@ def train(recipe: Recipe, folder: Path, report: Report) -> keras.Model:
     noise = gaussian_noise(recipe.pictures, recipe, recipe.seed)
     wave = sinusoidal_noise(recipe.pictures, recipe, recipe.seed + 1)
     report(f"{recipe.steps} steps of {recipe.batch} pictures of each set; the first takes the longest")
-    clock = Clock(recipe.steps, report)
-    for step in range(int(networks.step), recipe.steps):
+    first = int(networks.step)
+    progress = keras.utils.Progbar(recipe.steps - first, interval=10.0, stateful_metrics=LOSSES)
+    for step in range(first, recipe.steps):
         losses = networks.train(_drawn(noise, recipe, step, 0), _drawn(wave, recipe, step, 1))
-        clock.tick(step + 1, losses)
+        progress.add(1, list(zip(LOSSES, map(float, losses), strict=True)))
         if (step + 1) % recipe.checkpoint_every == 0 or step + 1 == recipe.steps:
             _keep(checkpoints, networks, losses, folder)
     return in_precision("float32", networks.to_wave, recipe.generator)
@@ -193,34 +193,6 @@ def _keep(checkpoints: tf.train.CheckpointManager, networks: Networks, losses: t
     # Each network and two moments of each value, in float32; the last checkpoint is still there while the next is written.
     require_space(folder, 2 * 12 * (networks.to_wave.count_params() + networks.judge_wave.count_params()))
     checkpoints.save()
-
-
-class Clock:
-    """Reports the progress and the remaining time, every `SECONDS` and at the end."""
-
-    SECONDS = 10.0
-
-    def __init__(self, steps: int, report: Report):
-        self._steps, self._report = steps, report
-        self._started: tuple[float, int] | None = None
-        self._said = time.monotonic()
-
-    def tick(self, step: int, losses: tuple) -> None:
-        """Report after `step`. The first step, which includes tracing, does not count for the remaining time."""
-        now = time.monotonic()
-        self._started = self._started or (now, step)
-        if now - self._said < self.SECONDS and step < self._steps:
-            return
-        self._said = now
-        said = ", ".join(f"{name} {float(value):.3f}" for name, value in zip(LOSSES, losses, strict=True))
-        self._report(f"step {step} of {self._steps}, {self._left(now, step)}: {said}")
-
-    def _left(self, now: float, step: int) -> str:
-        since, first = self._started
-        if step == first:
-            return "time left not known yet"
-        seconds = (now - since) / (step - first) * (self._steps - step)
-        return f"{seconds:.0f} s left" if seconds < 100 else f"{seconds / 60:.0f} min left"
 
 
 # -- what is left behind -----------------------------------------------------------------------------------------------
