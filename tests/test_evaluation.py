@@ -42,14 +42,6 @@ def test_calibration_error_of_one_bin_is_the_gap_between_said_and_right() -> Non
     assert evaluation.calibration_error(probabilities, breeds) == pytest.approx(0.3)
 
 
-def test_the_confident_threshold_is_the_lowest_with_the_asked_precision() -> None:
-    probabilities = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
-    breeds = np.array([0, 0, 0, 1])
-    assert evaluation.confident_threshold(probabilities, breeds, 1.0) == 0.7
-    assert evaluation.confident_threshold(probabilities, breeds, 0.75) == 0.6
-    assert evaluation.confident_threshold(probabilities, np.array([1, 1, 1, 1]), 0.9) == 1.0
-
-
 def test_the_dog_threshold_refuses_the_asked_share_of_others_when_the_dogs_allow_it() -> None:
     dogs, others = np.linspace(0.5, 1, 1000), np.linspace(0, 0.6, 1001)
     chosen = evaluation.dog_threshold(dogs, others * 0.5)

@@ -231,6 +231,12 @@ def test_the_conformal_quantile_is_that_of_the_theorem():
     assert fitting.set_threshold(answers[:18], np.zeros(18, int)) == 0.0
 
 
+def test_a_threshold_is_the_lowest_with_the_asked_precision():
+    scores, right, one_kind = np.array([0.9, 0.8, 0.7, 0.6]), np.array([True, True, True, False]), np.zeros(4, bool)
+    assert fitting.threshold_for(scores, right, 1.0, one_kind) == 0.7
+    assert fitting.threshold_for(scores, right, 0.75, one_kind) == 0.6
+
+
 def test_a_precision_is_reached_by_each_kind_of_photo():
     scores = np.linspace(1, 0.5, 100)
     right = np.ones(200, bool)

@@ -59,7 +59,7 @@ def finish(
     report(f"calibrating on {len(validation)} validation photos")
     breeds, logits, dog = raw_answers(model, validation, recipe)
     calibration = evaluation.calibrate(logits, breeds, dog, others)
-    probabilities = evaluation.softmax(logits / calibration.temperature)
+    probabilities = evaluation.softmax(logits / calibration["temperature"])
     whole = np.array([example.is_whole for example in validation])
     claims = levels.fit(probabilities, breeds, whole, labels)
     validated = evaluation.report(probabilities, breeds, labels, claims["confident_threshold"])
@@ -67,9 +67,9 @@ def finish(
     # Weights and their thresholds are replaced together, after everything is measured.
     with replacing(out / STORED_WEIGHTS) as weights:
         save_stored_weights(model, recipe.architecture, weights)
-        stored = evaluation.softmax(stored_answers(model, recipe, validation, weights) / calibration.temperature)
+        stored = evaluation.softmax(stored_answers(model, recipe, validation, weights) / calibration["temperature"])
         scores = {
-            "calibration": {**evaluation.as_json(calibration), **claims},
+            "calibration": {**calibration, **claims},
             "validation": validated,
             "float16": evaluation.cost_of_storing(probabilities, stored, breeds),
         }

@@ -2,31 +2,16 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from backend.training.boxes import overlap
 
 CALIBRATION_BINS = 15
-CONFIDENT_PRECISION = 0.975  # the app's target is 0.97; the difference is a margin for only 1,200 validation photos
 KEPT_DOGS = (
     0.997  # share of validation dogs that the dog threshold must keep; asked is 0.99, and test photos are harder
 )
 REFUSED_OTHERS = 0.97  # share of photos without a dog that it should refuse, if KEPT_DOGS allows it; the target is 0.95
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Temperature and thresholds that turn logits into answers; fitted on validation photos, stored with the model.
-
-    `temperature` divides the breed logits; `dog_threshold`: at least this probability of "dog", else "no dog";
-    `confident_threshold`: at least this probability of the top breed, else "not sure".
-    """
-
-    temperature: float
-    dog_threshold: float
-    confident_threshold: float
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -56,18 +41,18 @@ def _nll(probabilities: np.ndarray, breeds: np.ndarray) -> float:
     return float(-np.log(np.maximum(probabilities[np.arange(len(breeds)), breeds], 1e-12)).mean())
 
 
-def calibrate(logits: np.ndarray, breeds: np.ndarray, dog_logits: np.ndarray, other_logits: np.ndarray) -> Calibration:
-    """Choose temperature and both thresholds on validation photos, all of them dogs, and on photos without one.
+def calibrate(
+    logits: np.ndarray, breeds: np.ndarray, dog_logits: np.ndarray, other_logits: np.ndarray
+) -> dict[str, float]:
+    """What turns logits into answers, as scores.json has it; fitted on validation photos, all of them dogs, and others.
 
+    `temperature` divides the breed logits; `dog_threshold`: at least this probability of "dog", else "no dog".
     `logits` (n, classes), `breeds` int (n,), `dog_logits` (n,); `other_logits` (m,), may be empty: all stay dogs then.
     """
-    temperature = fit_temperature(logits, breeds)
-    probabilities = softmax(logits / temperature)
-    return Calibration(
-        temperature=round(temperature, 4),
-        dog_threshold=round(dog_threshold(sigmoid(dog_logits), sigmoid(other_logits)), 4),
-        confident_threshold=round(confident_threshold(probabilities, breeds), 4),
-    )
+    return {
+        "temperature": round(fit_temperature(logits, breeds), 4),
+        "dog_threshold": round(dog_threshold(sigmoid(dog_logits), sigmoid(other_logits)), 4),
+    }
 
 
 def dog_threshold(dogs: np.ndarray, others: np.ndarray) -> float:
@@ -77,16 +62,6 @@ def dog_threshold(dogs: np.ndarray, others: np.ndarray) -> float:
     if not others.size:
         return 0.0
     return float(min(np.quantile(others, REFUSED_OTHERS), np.quantile(dogs, 1 - KEPT_DOGS)))
-
-
-def confident_threshold(probabilities: np.ndarray, breeds: np.ndarray, precision: float = CONFIDENT_PRECISION) -> float:
-    """The smallest top probability above which at least `precision` of the answers are right; 1.0 when there is none."""
-    top = probabilities.max(-1)
-    order = np.argsort(-top)
-    right = (probabilities.argmax(-1) == breeds)[order]
-    share = np.cumsum(right) / np.arange(1, len(right) + 1)
-    enough = np.flatnonzero(share >= precision)
-    return float(top[order][enough[-1]]) if enough.size else 1.0
 
 
 def calibration_error(probabilities: np.ndarray, breeds: np.ndarray) -> float:
@@ -109,14 +84,14 @@ def report(probabilities: np.ndarray, breeds: np.ndarray, labels: list[dict], co
     sure = probabilities.max(-1) >= confident
     return {
         "photos": len(breeds),
-        "top1": _share(right),
-        "top5": _share((ranked[:, :5] == breeds[:, None]).any(-1)),
+        "top1": share(right),
+        "top5": share((ranked[:, :5] == breeds[:, None]).any(-1)),
         "expected_calibration_error": round(calibration_error(probabilities, breeds), 4),
         "negative_log_likelihood": round(_nll(probabilities, breeds), 4),
-        "confident_share": _share(sure),
-        "confident_precision": _share(right[sure]) if sure.any() else None,
+        "confident_share": share(sure),
+        "confident_precision": share(right[sure]),
         "recall": {
-            label["id"]: _share(right[breeds == index]) for index, label in enumerate(labels) if (breeds == index).any()
+            label["id"]: share(right[breeds == index]) for index, label in enumerate(labels) if (breeds == index).any()
         },
         "confused": confused_pairs(ranked[:, 0], breeds, labels),
     }
@@ -127,16 +102,16 @@ def cost_of_storing(whole: np.ndarray, stored: np.ndarray, breeds: np.ndarray) -
     before, after = whole.argmax(-1), stored.argmax(-1)
     return {
         "photos": len(breeds),
-        "top1_float32": _share(before == breeds),
-        "top1_float16": _share(after == breeds),
-        "same_top1": _share(before == after),
+        "top1_float32": share(before == breeds),
+        "top1_float16": share(after == breeds),
+        "same_top1": share(before == after),
         "largest_difference": round(float(np.abs(whole - stored).max()), 6),
     }
 
 
 def dog_report(dog: np.ndarray, threshold: float, shows_dog: bool) -> dict:
     """How many of these photos are taken for a dog: `dog` probability (n,); all of them show one, or none does."""
-    kept = _share(dog >= threshold)
+    kept = share(dog >= threshold)
     return (
         {"photos": len(dog), "called_dog": kept}
         if shows_dog
@@ -151,12 +126,13 @@ def box_report(found: np.ndarray, true: Sequence[Sequence[float] | None]) -> dic
     return {
         "photos": int(known.sum()),
         "mean_overlap": round(float(overlaps.mean()), 4),
-        "over_half": _share(overlaps > 0.5),
+        "over_half": share(overlaps > 0.5),
     }
 
 
-def _share(condition: np.ndarray) -> float:
-    return round(float(np.mean(condition)), 4)
+def share(hits: np.ndarray) -> float | None:
+    """The share of true ones, to four digits; None of no photos."""
+    return round(float(hits.mean()), 4) if len(hits) else None
 
 
 def confused_pairs(answered: np.ndarray, breeds: np.ndarray, labels: list[dict]) -> list[dict]:
@@ -183,8 +159,3 @@ def as_text(scores: dict) -> str:
         + "; ".join(f"{pair['is']} taken for {pair['taken_for']} ({pair['times']})" for pair in scores["confused"][:8]),
     ]
     return "\n".join(lines)
-
-
-def as_json(calibration: Calibration) -> dict:
-    """The calibration as it is stored in scores.json."""
-    return asdict(calibration)

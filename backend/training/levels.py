@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from backend.serving.versions.levels import Group, Level, Levels, top_z_score
+from backend.training.evaluation import share
 
 CONFUSED = 0.015  # mean probability that goes to the other of two breeds, from which on they are grouped
 LARGEST_GROUP = 4  # more breeds are no answer to "which breed is it"
@@ -185,15 +186,15 @@ def report(levels: Levels, probabilities: np.ndarray, breeds: np.ndarray, is_dog
     right = np.where(told == Level.SET, held, _right(levels, claims, probabilities, breeds))
     sure = np.isin(told, (Level.BREED, Level.GROUP))
     shares = {
-        level.value: {"share": _share(told == level), "right": _share(right[told == level])}
+        level.value: {"share": share(told == level), "right": share(right[told == level])}
         for level in (Level.BREED, Level.GROUP, Level.SET)
     }
-    others = {level.value: {"share": _share(told == level)} for level in (Level.UNSURE, Level.UNKNOWN, Level.NO_DOG)}
+    others = {level.value: {"share": share(told == level)} for level in (Level.UNSURE, Level.UNKNOWN, Level.NO_DOG)}
     return {
         **shares,
         **others,
-        "sure": {"share": _share(sure), "right": _share(right[sure])},
-        "coverage": _share(held[is_dog]),
+        "sure": {"share": share(sure), "right": share(right[sure])},
+        "coverage": share(held[is_dog]),
         "mean_set_size": round(float(np.mean([len(claim.held) for claim in claims])), 3),
     }
 
@@ -234,7 +235,7 @@ def report_unknown(levels: Levels, probabilities: np.ndarray, true: Sequence[str
     )
     return {
         "photos": len(claims),
-        **{level.value: _share(np.array([claim.level == level for claim in claims])) for level in Level},
+        **{level.value: share(np.array([claim.level == level for claim in claims])) for level in Level},
         "taken_for": [
             {"is": breed, "level": level, "taken_for": name, "times": times}
             for (breed, level, name), times in sure.most_common()
@@ -251,7 +252,3 @@ def unknown_as_text(scores: Mapping) -> str:
 
 def _precision(level: Mapping) -> str:
     return f", right {level['right']:.1%}" if level.get("right") is not None else ""
-
-
-def _share(hits: np.ndarray) -> float | None:
-    return round(float(hits.mean()), 4) if len(hits) else None
