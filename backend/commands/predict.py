@@ -2,6 +2,8 @@
 
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import click
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, key_headers, key_option, refuse_missing_models
 from backend.commands.helpers.json_instances import Instances, read_instances
 from backend.commands.helpers.picture_files import translate
+from backend.errors import DogsnapError
 from backend.logs import prepare_logging
 from backend.settings import Settings, given, options
 
@@ -51,18 +54,15 @@ def predict(
     _checked(photo, json_instances, out)
     which = {"model": model, "version": flags.pop("version"), "label": flags.pop("label")}
     settings = Settings.from_environment(**given(flags))
-    server = Server(url, key) if url else None
-    named = {**which, "model": model or _default_model(settings)}
+    instances = None if json_instances is None else read_instances(json_instances)
+    name = model or _default_model(settings)
+    answering = Server(url, which, name, key) if url else Here(settings, {**which, "model": name})
     if out is not None:
-        _translate(settings, server, named, photo, out, signature_name)
-        return
-    if json_instances is not None:
-        answer = _predict(settings, server, named, read_instances(json_instances), signature_name)
-    elif server is not None:
-        answer = server.classify({**which, "top_k": top_k}, photo.read_bytes())
+        translate(photo, out, signature_name, answering.predict)
+    elif instances is not None:
+        click.echo(_shown(_predicted(answering, instances, signature_name)))
     else:
-        answer = _classify_here(settings, named, top_k, photo.read_bytes())
-    click.echo(_shown(answer))
+        click.echo(_shown(answering.classify(photo.read_bytes(), top_k)))
 
 
 def _default_model(settings: Settings) -> str:
@@ -82,24 +82,10 @@ def _checked(photo: Path | None, json_instances: Path | None, out: Path | None) 
         raise click.UsageError(f"{photo} is a folder; expected a photo, or --out FOLDER for an image-to-image model")
 
 
-def _translate(
-    settings: Settings, server: "Server | None", which: dict[str, Any], photo: Path, out: Path, signature_name: str
-) -> None:
-    if server is not None:
-        translate(photo, out, signature_name, lambda body: server.predict(which, body))
-        return
-    _with_predictor(
-        settings, which, lambda here, spec: translate(photo, out, signature_name, lambda body: _rows(here, spec, body))
-    )
-
-
-def _predict(
-    settings: Settings, server: "Server | None", which: dict[str, Any], instances: Instances, signature_name: str
-) -> dict[str, Any]:
+def _predicted(answering: "Here | Server", instances: Instances, signature_name: str) -> dict[str, Any]:
     """Raises click.ClickException, naming the line of a wrong instance."""
-    body = {"instances": instances.values, "signature_name": signature_name}
     try:
-        return _predict_here(settings, which, body) if server is None else server.predict(which, body)
+        return answering.predict({"instances": instances.values, "signature_name": signature_name})
     except click.ClickException as error:
         raise click.ClickException(instances.named(error.message)) from error
 
@@ -107,39 +93,41 @@ def _predict(
 # -- here --------------------------------------------------------------------------------------------------------------
 
 
-def _classify_here(settings: Settings, which: dict[str, Any], top_k: int | None, contents: bytes) -> dict[str, Any]:
-    result = _with_predictor(settings, which, lambda here, spec: here.classify(contents, spec, top_k, "command"))
-    return result.to_json()
+class Here:
+    """A predictor in this process with only the requested version. Its methods are those of `Server`.
+
+    They raise click.ClickException with the predictor's message.
+    """
+
+    def __init__(self, settings: Settings, which: dict[str, Any]):
+        """Load the version."""
+        refuse_missing_models(settings)
+        prepare_logging(level=logging.WARNING)  # only the answer and warnings are printed
+        from backend.serving.assembly import create_predictor
+        from backend.serving.repository.model import ModelSpec
+
+        with _errors_of_predictor():
+            self._spec = ModelSpec(which["model"], which["version"], which["label"])
+            self._predictor = create_predictor(settings, only=self._spec)
+
+    def classify(self, contents: bytes, top_k: int | None) -> dict[str, Any]:
+        with _errors_of_predictor():
+            return self._predictor.classify(contents, self._spec, top_k, "command").to_json()
+
+    def predict(self, body: dict[str, Any]) -> dict[str, Any]:
+        from backend.serving.inference.work import Values
+        from backend.serving.tensors import tensors
+
+        with _errors_of_predictor():
+            work = Values(lambda signature: tensors.from_body(body, signature), body["signature_name"])
+            (prediction,) = self._predictor.answer(self._spec, [work], "command")
+            return {"predictions": tensors.to_rows(prediction.outputs)}
 
 
-def _predict_here(settings: Settings, which: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
-    return _with_predictor(settings, which, lambda here, spec: _rows(here, spec, body))
-
-
-def _rows(predictor: Any, spec: Any, body: dict[str, Any]) -> dict[str, Any]:
-    from backend.errors import DogsnapError
-    from backend.serving.inference.work import Values
-    from backend.serving.tensors import tensors
-
+@contextmanager
+def _errors_of_predictor() -> Iterator[None]:
     try:
-        work = Values(lambda signature: tensors.from_body(body, signature), body["signature_name"])
-        (prediction,) = predictor.answer(spec, [work], "command")
-        return {"predictions": tensors.to_rows(prediction.outputs)}
-    except DogsnapError as error:
-        raise click.ClickException(error.message) from error
-
-
-def _with_predictor(settings: Settings, which: dict[str, Any], run: Any) -> Any:
-    """Run with a predictor that loads only the requested version. Raises click.ClickException with the predictor's message."""
-    refuse_missing_models(settings)
-    prepare_logging(level=logging.WARNING)  # only the answer and warnings are printed
-    from backend.errors import DogsnapError
-    from backend.serving.assembly import create_predictor
-    from backend.serving.repository.model import ModelSpec
-
-    try:
-        spec = ModelSpec(which["model"], which["version"], which["label"])
-        return run(create_predictor(settings, only=spec), spec)
+        yield
     except DogsnapError as error:
         raise click.ClickException(error.message) from error
 
@@ -151,23 +139,28 @@ def _with_predictor(settings: Settings, which: dict[str, Any], run: Any) -> Any:
 class Server:
     """A client of a server that predicts in place of a model loaded here; `key` is an API key or "".
 
+    `which`: model, version and label as given; `model`: the model's name in the path of TensorFlow Serving's REST API.
     Its methods raise click.ClickException with the server's message, or if there is no answer.
     """
 
     url: str
+    which: dict[str, Any]
+    model: str
     key: str = field(default="", repr=False)
 
-    def classify(self, fields: dict[str, Any], contents: bytes) -> dict[str, Any]:
+    def classify(self, contents: bytes, top_k: int | None) -> dict[str, Any]:
         """The answer of `POST /api/classify` for a photo; without a model name, by the server's default model."""
+        fields = {**self.which, "top_k": top_k}
         query = {name: value for name, value in fields.items() if value not in (None, "")}
         answer = self._post("/api/classify", "application/octet-stream", contents, params=query)
         return {name: value for name, value in answer.items() if name not in ("request_id", "feedback_id")}
 
-    def predict(self, which: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    def predict(self, body: dict[str, Any]) -> dict[str, Any]:
         """The answer of TensorFlow Serving's REST API for instances."""
-        part = f"/versions/{which['version']}" if which["version"] is not None else ""
-        part = f"/labels/{quote(which['label'], safe='')}" if which["label"] is not None else part
-        path = f"/v1/models/{quote(which['model'], safe='')}{part}:predict"
+        version, label = self.which["version"], self.which["label"]
+        part = f"/versions/{version}" if version is not None else ""
+        part = f"/labels/{quote(label, safe='')}" if label is not None else part
+        path = f"/v1/models/{quote(self.model, safe='')}{part}:predict"
         return self._post(path, "application/json", json.dumps(body))
 
     def _post(self, path: str, kind: str, data: bytes | str, **sent: Any) -> dict[str, Any]:
