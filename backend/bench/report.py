@@ -51,10 +51,7 @@ class Report:
 
     def save(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        bars = [{**asdict(bar), "met": bar.met()} for bar in self.bars]
-        points = {name: [asdict(point) for point in each] for name, each in self.points.items()}
-        places = [asdict(place) for place in self.places]
-        saved = {"machine": self.machine, "points": points, "bars": bars, "places": places}
+        saved = {**asdict(self), "bars": [{**asdict(bar), "met": bar.met()} for bar in self.bars]}
         file.write_text(json.dumps(saved, indent=1) + "\n", encoding="utf-8")
 
 

@@ -29,7 +29,7 @@ def free_port() -> int:
 
 
 class Process:
-    """A server in its own process group; `ready_seconds` from its start until `ready_path` returned 200."""
+    """A server in its own process group, a context manager; `ready_seconds` from its start until `ready_path` returned 200."""
 
     def __init__(self, command: Sequence[str], url: str, ready_path: str, environ: Mapping[str, str] | None = None):
         self.url = url
@@ -59,6 +59,12 @@ class Process:
         """The process id of the worker."""
         return processes.last_descendant(self._process.pid)
 
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     def stop(self) -> None:
         self._end()
         self._log.close()
@@ -87,13 +93,15 @@ def _clean() -> dict[str, str]:
 
 
 class Models:
-    """A folder with links to some versions of the real model; a context manager."""
+    """A folder with links to these versions of the real model, as far as they exist; a context manager."""
 
-    def __init__(self, models: Path):
+    def __init__(self, models: Path, *versions: int):
         self._real = (models / MODEL).resolve()
         self._folder = tempfile.TemporaryDirectory()
         self.path = Path(self._folder.name)
         (self.path / MODEL).mkdir()
+        for number in versions:
+            self.add(number)
 
     def version(self, number: int) -> Path:
         return self._real / str(number)
@@ -128,9 +136,6 @@ class Models:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         self._folder.cleanup()
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -89,8 +89,7 @@ class Bench:
 
     def __enter__(self) -> "Bench":
         self._stack = ExitStack()
-        self.folder = servers.Models(self.models)
-        self._stack.callback(self.folder.close)
+        self.folder = self._stack.enter_context(servers.Models(self.models, 1, PLAIN, FAST))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -119,17 +118,15 @@ class Bench:
     @cached_property
     def server(self) -> servers.Process:
         """The server for most parts, with all versions."""
-        for version in (1, PLAIN, FAST):
-            self.folder.add(version)
-        return self._started(servers.dogsnap(self.folder.path))
+        return self._stack.enter_context(servers.dogsnap(self.folder.path))
 
     @cached_property
     def lit_serve(self) -> servers.Process:
-        return self._started(servers.lit_serve(self.folder.version(PLAIN)))
+        return self._stack.enter_context(servers.lit_serve(self.folder.version(PLAIN)))
 
     @cached_property
     def session(self) -> servers.Process:
-        return self._started(servers.session(self.folder.version(PLAIN)))
+        return self._stack.enter_context(servers.session(self.folder.version(PLAIN)))
 
     @cached_property
     def raw_tensorflow(self) -> "Raw":
@@ -143,10 +140,6 @@ class Bench:
         raw = Raw(runtime, self.folder.version(PLAIN), self.texts)
         self._stack.callback(raw.close)
         return raw
-
-    def _started(self, server: servers.Process) -> servers.Process:
-        self._stack.callback(server.stop)
-        return server
 
     def load(self, version: int = PLAIN, clients: int = CLIENTS, **job: Any) -> Load:
         """Load on a version of the server for one round."""
@@ -200,12 +193,12 @@ def start(bench: Bench) -> Iterator[PerformanceTarget]:
     imports, readies, firsts, residents, added = [], [], [], [], []
     for _ in range(2):
         imports.append(_import_seconds())
-        with _fresh_server(bench) as (server, _):
+        with servers.Models(bench.models, 1, PLAIN) as folder, servers.dogsnap(folder.path) as server:
             readies.append(server.ready_seconds)
             firsts.append(_first_to_median(server, bench))
             residents.append(processes.resident_mb(server.worker()))
     if bench.folder.has(FAST):
-        with _fresh_server(bench) as (server, folder):
+        with servers.Models(bench.models, 1, PLAIN) as folder, servers.dogsnap(folder.path) as server:
             added.append(_added_by_fast(bench, server, folder))
     ready, imported = statistics.median(readies), statistics.median(imports)
     note = f"{ready:.1f} and {imported:.1f} s"
@@ -223,19 +216,6 @@ def _import_seconds() -> float:
     begun = time.monotonic()
     subprocess.run([sys.executable, "-c", "import tensorflow"], stderr=subprocess.DEVNULL, check=True)
     return time.monotonic() - begun
-
-
-@contextmanager
-def _fresh_server(bench: Bench) -> Iterator[tuple[servers.Process, servers.Models]]:
-    """A server with only versions 1 and 2."""
-    with servers.Models(bench.models) as folder:
-        folder.add(1)
-        folder.add(PLAIN)
-        server = servers.dogsnap(folder.path)
-        try:
-            yield server, folder
-        finally:
-            server.stop()
 
 
 def _first_to_median(server: servers.Process, bench: Bench) -> float:
@@ -260,35 +240,24 @@ def _wait_for(server: servers.Process, version: int) -> None:
 
 def throughput(bench: Bench) -> Iterator[PerformanceTarget]:
     """Version 2 with 16 clients against the bare runtime and other servers, alternating."""
-    rest = {"raw": lambda: bench.raw_tensorflow.best(bench.seconds), "session": lambda: _session_load(bench)}
-    litserve = {"litserve": lambda: _litserve_load(bench)} if importlib.util.find_spec("litserve") else {}
-    _warm(bench, litserve)
-    runs = interleaved({"ours": bench.load, **rest, **litserve}, bench.rounds)
-    ours = bench.keep("version 2", point(runs["ours"], CLIENTS)).throughput
-    bench.say(f"version 2: {ours:.1f} photos a second; TensorFlow's own call: {statistics.median(runs['raw']):.1f}")
-    yield PerformanceTarget(
-        "throughput", "version 2, 16 clients / TensorFlow's own call", 0.97, True, _ratio(runs, "raw", ours)
-    )
+    loads: dict[str, Callable[..., Load]] = {"ours": bench.load, "session": partial(_session_load, bench)}
+    if importlib.util.find_spec("litserve"):
+        loads["litserve"] = partial(_litserve_load, bench)
+    for each in loads.values():
+        each(seconds=2.0)  # warm
+    runs = interleaved({"raw": lambda: bench.raw_tensorflow.best(bench.seconds), **loads}, bench.rounds)
+    ours, raw = bench.keep("version 2", point(runs["ours"], CLIENTS)).throughput, statistics.median(runs["raw"])
+    bench.say(f"version 2: {ours:.1f} photos a second; TensorFlow's own call: {raw:.1f}")
+    yield PerformanceTarget("throughput", "version 2, 16 clients / TensorFlow's own call", 0.97, True, ours / raw)
     session = bench.keep("Simple TensorFlow Serving's steps", point(runs["session"], CLIENTS))
     note = "a stand-in with its steps; the package itself starts with no Flask since 2.3"
     yield _against("Simple TensorFlow Serving", ours, session, note)
-    if not litserve:
+    if "litserve" not in runs:
         yield PerformanceTarget(
             "throughput", "version 2 / LitServe", 1.25, True, None, "", "LitServe is missing: `make bench` installs it"
         )
         return
     yield _against("LitServe", ours, bench.keep("LitServe", point(runs["litserve"], CLIENTS)))
-
-
-def _warm(bench: Bench, litserve: dict) -> None:
-    bench.load(seconds=2.0)
-    _session_load(bench, seconds=2.0)
-    if litserve:
-        _litserve_load(bench, seconds=2.0)
-
-
-def _ratio(runs: dict[str, list], raw: str, ours: float) -> float:
-    return ours / statistics.median(runs[raw])
 
 
 def _against(name: str, ours: float, other: Point, note: str = "") -> PerformanceTarget:
@@ -315,18 +284,15 @@ def fast(bench: Bench) -> Iterator[PerformanceTarget]:
         yield PerformanceTarget("fast", what, least, True, None, "", _no_fast(bench))
         return
     timed = bench.examples[:: -(-len(bench.examples) // TIMED_PHOTOS) or 1]
-    with servers.Models(bench.models) as folder, ExitStack() as stack:
-        for version in (PLAIN, FAST):
-            folder.add(version)
+    with servers.Models(bench.models, PLAIN, FAST) as folder:
         try:
             folder.add_one_pass(ONE_PASS)
         except CannotMeasure as error:  # no precision is faster here: version 3 is float32 with a second pass
             yield PerformanceTarget("fast", what, least, True, None, "", str(error))
             return
-        server = servers.dogsnap(folder.path)
-        stack.callback(server.stop)
-        found = _fast_points(server, bench)
-        cost = _second_pass_cost(server, bench, timed) if timed else None
+        with servers.dogsnap(folder.path) as server:
+            found = _fast_points(server, bench)
+            cost = _second_pass_cost(server, bench, timed) if timed else None
     for clients in (1, CLIENTS):
         bench.keep("version 3", found[FAST, clients])
     note = (
@@ -378,12 +344,9 @@ def front(bench: Bench) -> Iterator[PerformanceTarget]:
         why = _no_fast(bench) or NO_PHOTOS
         yield PerformanceTarget("front", what, TOP1_LOSS, False, None, "points", why)
         return
-    with servers.Models(bench.models) as folder, ExitStack() as stack:
-        for version in folder.numbers():
-            folder.add(version)
-        server = servers.dogsnap(folder.path)
-        stack.callback(server.stop)
-        bench.places += _pareto_points(bench, dict(_text_targets(bench, server, folder.numbers())))
+    versions = bench.folder.numbers()
+    with servers.Models(bench.models, *versions) as folder, servers.dogsnap(folder.path) as server:
+        bench.places += _pareto_points(bench, dict(_text_targets(bench, server, versions)))
     right = {each.version: each.top1 for each in bench.places}
     note = f"{len(bench.examples)} photos of the test list"
     yield PerformanceTarget("front", what, TOP1_LOSS, False, 100 * (right[PLAIN] - right[FAST]), "points", note)
@@ -504,11 +467,9 @@ def _against_one(bench: Bench, what: str, shapes: Sequence[Shape], bare: str) ->
 def overload(bench: Bench) -> Iterator[PerformanceTarget]:
     """An open loop of more requests than can be answered, from a load generator on another core than the server's."""
     *servers_cores, senders_core = sorted(os.sched_getaffinity(0))
-    with servers.Models(bench.models) as folder, ExitStack() as stack:
-        folder.add(PLAIN)
+    with servers.Models(bench.models, PLAIN) as folder, ExitStack() as stack:
         with processes.on_cores(servers_cores or [senders_core]):
-            server = servers.dogsnap(folder.path)
-        stack.callback(server.stop)
+            server = stack.enter_context(servers.dogsnap(folder.path))
         stack.enter_context(processes.on_cores([senders_core]))
         rounds = [_flooded(servers.predict_url(server, PLAIN), bench) for _ in range(bench.rounds)]
     goodputs, floods = zip(*rounds, strict=True)
@@ -550,15 +511,7 @@ def endurance(bench: Bench) -> Iterator[PerformanceTarget]:
 
 
 PARTS: dict[str, Callable[[Bench], Iterator[PerformanceTarget]]] = {
-    "start": start,
-    "throughput": throughput,
-    "fast": fast,
-    "front": front,
-    "latency": latency,
-    "photo": photo,
-    "growth": growth,
-    "overload": overload,
-    "endurance": endurance,
+    part.__name__: part for part in (start, throughput, fast, front, latency, photo, growth, overload, endurance)
 }
 
 
