@@ -118,7 +118,7 @@ def accelerate(version: Path, acceleration: Acceleration, report: Report = lambd
 
     Raises IncompatibleNetwork if it is not and that is required: NotFaster if it only is too slow.
     """
-    if not acceleration.fast and not _is_worth_trying(acceleration.graph):
+    if not acceleration.fast and acceleration.graph.graph_def.ByteSize() < SMALLEST_BYTES:
         return False
     folder = version / FOLDER
     folder.mkdir(parents=True)
@@ -147,10 +147,6 @@ def takes_images_of_one_size(graph: FrozenGraph) -> bool:
     specs = list(graph.specs.values())
     takes_images = len(specs) == 1 and specs[0].dtype == tf.float32 and specs[0].shape.rank == 4
     return takes_images and specs[0].shape[0] is None and None not in specs[0].shape[1:]
-
-
-def _is_worth_trying(graph: FrozenGraph) -> bool:
-    return graph.graph_def.ByteSize() >= SMALLEST_BYTES
 
 
 def _exact(acceleration: Acceleration, folder: Path) -> NetworkManifest:

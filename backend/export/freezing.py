@@ -13,7 +13,7 @@ from tensorflow.python.framework.convert_to_constants import (
 )
 from tensorflow.python.grappler import tf_optimizer
 
-from backend.export.inspection import INIT_OP, meta_graphs
+from backend.export.inspection import INIT_OP, meta_graphs, specs_of
 
 # Constants from this size on are shared by reference; smaller ones (axes, shapes, biases) stay in the graph and can be folded.
 SHARED_BYTES = 1024
@@ -156,12 +156,7 @@ def _imported(graph_def: tf.compat.v1.GraphDef, signature: meta_graph_pb2.Signat
         results = tf.graph_util.import_graph_def(needed, input_map=fed, return_elements=names, name="")
         return dict(zip(signature.outputs, results, strict=True))
 
-    return function.get_concrete_function(
-        **{
-            alias: tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), alias)
-            for alias, info in signature.inputs.items()
-        }
-    )
+    return function.get_concrete_function(**specs_of(signature))
 
 
 def _with_constants(placed: Function) -> tf.compat.v1.GraphDef:

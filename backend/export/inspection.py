@@ -106,13 +106,15 @@ def _shape(shape: tensor_shape_pb2.TensorShapeProto) -> str:
 
 def input_specs(folder: Path) -> dict[str, dict[str, tf.TensorSpec]]:
     """The inputs of every signature of the first graph: signature -> alias -> shape and type."""
+    signatures = sorted(meta_graphs(folder)[0].signature_def.items())
+    return {name: specs_of(signature) for name, signature in signatures if name != INIT_OP}
+
+
+def specs_of(signature: meta_graph_pb2.SignatureDef) -> dict[str, tf.TensorSpec]:
+    """Shape and type of a signature's inputs, by alias."""
     return {
-        name: {
-            alias: tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), alias)
-            for alias, info in sorted(signature.inputs.items())
-        }
-        for name, signature in sorted(meta_graphs(folder)[0].signature_def.items())
-        if name != INIT_OP
+        alias: tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), alias)
+        for alias, info in sorted(signature.inputs.items())
     }
 
 

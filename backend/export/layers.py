@@ -128,20 +128,23 @@ def _image_of_own_size(content: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
 
 
 def one_by_one(
-    network: Callable[[tf.Tensor], dict[str, tf.Tensor]], outputs: Mapping[str, tf.TensorSpec], batch_of_one: bool
-) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
+    network: Callable[..., dict[str, tf.Tensor]], outputs: Mapping[str, tf.TensorSpec], batch_of_one: bool
+) -> Callable[..., dict[str, tf.Tensor]]:
     """Run a network that takes a single image, (h, w, c) or (1, h, w, c), on a batch.
 
-    `outputs`: its outputs for a single image.
+    `outputs`: its outputs for a single image. Further inputs are the same for all images.
     """
     start = 1 if batch_of_one else 0
-
-    def each(image: tf.Tensor) -> dict[str, tf.Tensor]:
-        answer = network(image[tf.newaxis] if batch_of_one else image)
-        return {name: value[0] if batch_of_one else value for name, value in answer.items()}
-
     kinds = {name: tf.TensorSpec(spec.shape[start:], spec.dtype) for name, spec in outputs.items()}
-    return lambda images: tf.map_fn(each, images, fn_output_signature=kinds)
+
+    def every(images: tf.Tensor, **further: tf.Tensor) -> dict[str, tf.Tensor]:
+        def each(image: tf.Tensor) -> dict[str, tf.Tensor]:
+            answer = network(image[tf.newaxis] if batch_of_one else image, **further)
+            return {name: value[0] if batch_of_one else value for name, value in answer.items()}
+
+        return tf.map_fn(each, images, fn_output_signature=kinds)
+
+    return every
 
 
 def never_empty(network: Callable[[tf.Tensor], dict[str, tf.Tensor]], images: tf.Tensor) -> dict[str, tf.Tensor]:

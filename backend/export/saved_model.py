@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -57,7 +58,7 @@ def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[st
     Groups of look-alikes get their names from groups.json in the parent folder of `artefacts`.
     `report` is told the runtime. Raises ExportError for missing files, or those of another network.
     """
-    recipe = _read_json(artefacts / "recipe.json")
+    recipe = read_json(artefacts / "recipe.json")
     if recipe.get("architecture") == CYCLEGAN:
         return Source(export_generator(name, recipe, artefacts, models))
     stored = read_stored(name, artefacts)
@@ -66,7 +67,7 @@ def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[st
 
 def read_stored(name: str, artefacts: Path) -> Stored:
     """The classifier that training stored in `artefacts`. Raises ExportError for missing or foreign artefacts."""
-    recipe, labels, scores = (_read_json(artefacts / f"{part}.json") for part in ("recipe", "labels", "scores"))
+    recipe, labels, scores = (read_json(artefacts / f"{part}.json") for part in ("recipe", "labels", "scores"))
     architecture = ARCHITECTURES.get(recipe.get("architecture", name))
     if architecture is None:
         raise ExportError(
@@ -88,12 +89,12 @@ def read_stored(name: str, artefacts: Path) -> Stored:
         "source": {"weights": STORED_WEIGHTS, "exported_by": "dogsnap export"},
     }
     if (artefacts / RANGES).is_file():
-        description[INT8_RANGES] = _read_json(artefacts / RANGES)
+        description[INT8_RANGES] = read_json(artefacts / RANGES)
     return Stored(model, lambda classes: architecture(classes, size), calibration["temperature"], description)
 
 
 def _groups(groups: Sequence[Sequence[str]], file: Path, labels: Sequence[Mapping]) -> list[dict]:
-    written = _read_json(file) if file.is_file() else []
+    written = read_json(file) if file.is_file() else []
     return [asdict(group) for group in named_groups(groups, written, labels)]
 
 
@@ -108,7 +109,7 @@ def export_generator(name: str, recipe: Mapping, artefacts: Path, models: Path) 
         "input_range": [-1.0, 1.0],
         "output_range": [-1.0, 1.0],
         "recipe": recipe,
-        "scores": _read_json(artefacts / "scores.json"),
+        "scores": read_json(artefacts / "scores.json"),
         "source": {"weights": STORED_WEIGHTS, "exported_by": "dogsnap export"},
     }
     image = tf.TensorSpec((None, *size, 3), tf.float32, name="image")
@@ -130,11 +131,12 @@ def _load(model: keras.Model, artefacts: Path) -> None:
         raise ExportError(str(error)) from error
 
 
-def _read_json(path: Path) -> dict | list:
+def read_json(path: Path, missing: str = "does not exist; `dogsnap train` writes it") -> Any:
+    """Raises ExportError; `missing` is what it says of a file that does not exist."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise ExportError(f"{path} does not exist; `dogsnap train` writes it") from error
+        raise ExportError(f"{path} {missing}") from error
     except ValueError as error:
         raise ExportError(f"{path} is no JSON: {error}") from error
 

@@ -1,6 +1,5 @@
 """Exports ViT image classifiers of KerasHub as versions that take photos and answer with a label."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -15,8 +14,8 @@ import tensorflow as tf
 from backend.export import huggingface_h5, layers
 from backend.export.freezing import check_size
 from backend.export.merging.image_input import layout_of
-from backend.export.merging.merger import TOP_K
-from backend.export.saved_model import ExportError, write_version
+from backend.export.merging.merger import TOP_K, warmup_requests
+from backend.export.saved_model import ExportError, read_json, write_version
 from backend.serving.photos.preprocessing import Resizing
 
 Function = tf.types.experimental.ConcreteFunction
@@ -24,6 +23,7 @@ Scores = Callable[[tf.Tensor], tf.Tensor]
 
 DEFAULT_PRESET = "hf://google/vit-base-patch16-224"
 HUB = "hf://"
+MISSING = "is missing; expected the files of a KerasHub preset or of a Hugging Face checkpoint"
 # What a Hugging Face repository may hold of a network for Keras, or in safetensors; other forms of the weights stay there.
 HUB_FILES = ("*.json", "*.safetensors", "*.weights.h5")
 # Hugging Face's names of resizing methods: Pillow's numbers. Pillow filters as it shrinks, as antialiasing does.
@@ -54,10 +54,28 @@ def export_vit(
 ) -> Path:
     """Write the ViT image classifier `preset` as the next version of `model_folder`; returns the version's folder.
 
-    `preset`, `names`, `report`: see `load_classifier`. `batch`: see `write_classifier`. Raises ExportError or FreezingError in a
-    sentence.
+    Signatures, which share one frozen network; photos are JPEG, PNG, GIF, BMP or WebP:
+      serving_default  string_input string (n), base64 text           -> label string (n), confidence float32 (n) in [0, 1]
+      image_bytes      image_bytes string (n), bytes of the files     -> the same
+      labels           string_input                                   -> labels string (n, k), probabilities (n, k), falling
+    `preset`, `names`, `report`: see `load_classifier`. `batch`: at most so many photos of waiting requests share a run of the
+    network; 0: none. Raises ExportError or FreezingError in a sentence.
     """
-    return write_classifier(load_classifier(preset, names, report), model_folder, batch)
+    classifier = load_classifier(preset, names, report)
+    scores = _scores(classifier, batch)
+    text, raw = layers.images_from_base64, layers.images_from_bytes
+
+    def label(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        best = _best(scores(images), classifier, 1)
+        return {"label": best["labels"][:, 0], "confidence": best["probabilities"][:, 0]}
+
+    made = {
+        "serving_default": _signature("string_input", text, classifier, label),
+        "image_bytes": _signature("image_bytes", raw, classifier, label),
+        "labels": _signature("string_input", text, classifier, lambda images: _best(scores(images), classifier, TOP_K)),
+    }
+    warmup = warmup_requests(made, classifier.wanted.size)
+    return write_version(model_folder, tf.Module(), made, _description(classifier, model_folder), warmup)
 
 
 def load_classifier(
@@ -84,7 +102,7 @@ def load_classifier(
 
 
 def _loaded(source: str, preset: str, names: Sequence[str], keras_hub: ModuleType) -> Classifier:
-    config = _read_json(Path(source) / "config.json") if Path(source).is_dir() else {}
+    config = read_json(Path(source) / "config.json", MISSING) if Path(source).is_dir() else {}
     task = _task(source, config, preset, keras_hub)
     size = _image_size(task, preset)
     if "model_type" in config:
@@ -133,17 +151,6 @@ def _fetched(preset: str) -> str:
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0].rstrip(' .')}" if lines else type(error).__name__
-
-
-def _read_json(path: Path) -> dict:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ExportError(
-            f"{path} is missing; expected the files of a KerasHub preset or of a Hugging Face checkpoint"
-        ) from error
-    except ValueError as error:
-        raise ExportError(f"{path} is no JSON: {error}") from error
 
 
 def _task(source: str, config: Mapping, preset: str, keras_hub: ModuleType) -> keras.Model:
@@ -196,7 +203,7 @@ def _input_of_hugging_face(file: Path, size: tuple[int, int]) -> layers.ImageInp
     """The preprocessing of Hugging Face's ViTImageProcessor from `preprocessor_config.json`: (pixels * factor - mean) /
     deviation.
     """
-    config = _read_json(file)
+    config = read_json(file, MISSING)
     method = RESAMPLE.get(config.get("resample", 2))
     if method is None or config.get("do_center_crop") or "shortest_edge" in _as_dict(config.get("size")):
         raise ExportError(
@@ -260,27 +267,6 @@ def _normalised(task: keras.Model, preset: str) -> bool:
     return activation is keras.activations.softmax
 
 
-def write_classifier(classifier: Classifier, model_folder: Path, batch: int = 0) -> Path:
-    """Write a classifier as the next version of `model_folder`; returns the version's folder.
-
-    Signatures, which share one frozen network; photos are JPEG, PNG, GIF, BMP or WebP:
-      serving_default  string_input string (n), base64 text           -> label string (n), confidence float32 (n) in [0, 1]
-      image_bytes      image_bytes string (n), bytes of the files     -> the same
-      labels           string_input                                   -> labels string (n, k), probabilities (n, k), falling
-    `batch`: at most so many photos of waiting requests share a run of the network; 0: none.
-    """
-    scores = _scores(classifier, batch)
-    text, raw = layers.images_from_base64, layers.images_from_bytes
-    made = {
-        "serving_default": _signature(
-            "string_input", text, classifier, lambda images: _label(scores(images), classifier)
-        ),
-        "image_bytes": _signature("image_bytes", raw, classifier, lambda images: _label(scores(images), classifier)),
-        "labels": _signature("string_input", text, classifier, lambda images: _best(scores(images), classifier, TOP_K)),
-    }
-    return write_version(model_folder, tf.Module(), made, _description(classifier, model_folder), _warmup(classifier))
-
-
 def _scores(classifier: Classifier, batch: int) -> Scores:
     """Images -> probabilities (n, classes), by the network with constants for variables."""
     network = _frozen(classifier)
@@ -324,11 +310,6 @@ def _best(scores: tf.Tensor, classifier: Classifier, k: int) -> dict[str, tf.Ten
     return layers.top_k(scores, classifier.names, min(k, len(classifier.names)))
 
 
-def _label(scores: tf.Tensor, classifier: Classifier) -> dict[str, tf.Tensor]:
-    best = _best(scores, classifier, 1)
-    return {"label": best["labels"][:, 0], "confidence": best["probabilities"][:, 0]}
-
-
 def _description(classifier: Classifier, model_folder: Path) -> dict:
     """Without `labels`: with them the app would present the classes as breeds."""
     wanted = classifier.wanted
@@ -343,15 +324,4 @@ def _description(classifier: Classifier, model_folder: Path) -> dict:
             "resizing": asdict(wanted.resizing),
         },
         "source": {"preset": classifier.preset, "exported_by": "dogsnap export vit"},
-    }
-
-
-def _warmup(classifier: Classifier) -> dict[str, dict[str, np.ndarray]]:
-    """One request a signature: a grey photo of the network's size."""
-    photo = tf.io.encode_jpeg(tf.fill((*classifier.wanted.size, 3), tf.constant(128, tf.uint8)))
-    text, raw = np.array([tf.io.encode_base64(photo).numpy()]), np.array([photo.numpy()])
-    return {
-        "serving_default": {"string_input": text},
-        "image_bytes": {"image_bytes": raw},
-        "labels": {"string_input": text},
     }

@@ -33,7 +33,7 @@ from backend.export.merging.image_input import (
     range_text,
     with_known_layout,
 )
-from backend.export.merging.merger import Merger, noise_images
+from backend.export.merging.merger import Merger, noise_images, warmup_requests
 from backend.export.merging.options import MergeError, Options
 from backend.export.quantization import Ranges
 from backend.export.saved_model import INT8_RANGES, write_version
@@ -99,7 +99,7 @@ def _merge(source: Source, options: Options, report: Callable[[str], None]) -> P
             report(f"a second pass where the first gives no breed more than {passing.surest:.0%}")
             decision = description["scores"]["second_pass"]["decision"]
             description |= {"decision": decision, "second_pass": passing.to_json()}
-    warmup, acceleration = merger.warmup(merged), merger.acceleration(folder, _ranges(description))
+    warmup, acceleration = warmup_requests(merged, wanted.size), merger.acceleration(folder, _ranges(description))
     try:
         return write_version(folder.parent, tf.Module(), merged, description or None, warmup, acceleration, report)
     except NotFaster:

@@ -43,6 +43,24 @@ def noise_images(count: int, wanted: layers.ImageInput) -> tf.Tensor:
     return layers.fit(tf.random.stateless_uniform((count, *(wanted.size or TRIAL_SIZE), 3), (1, 2)), wanted)
 
 
+def warmup_requests(
+    signatures: Mapping[str, Function], size: tuple[int, int] | None
+) -> dict[str, dict[str, np.ndarray]]:
+    """One request per signature: a grey photo of `size`, as bytes or base64 text, and zeros for further inputs."""
+    photo = tf.io.encode_jpeg(tf.fill((*(size or TRIAL_SIZE), 3), tf.constant(128, tf.uint8)))
+    strings = {True: photo, False: tf.io.encode_base64(photo)}
+
+    def example(alias: str, spec: tf.TensorSpec) -> np.ndarray:
+        if spec.dtype == tf.string:
+            return np.array([strings[alias.endswith("_bytes")].numpy()])
+        return np.zeros([size or 1 for size in spec.shape], spec.dtype.as_numpy_dtype)
+
+    return {
+        name: {alias: example(alias, spec) for alias, spec in inputs_of(signature).items()}
+        for name, signature in signatures.items()
+    }
+
+
 class Merger:
     """The signatures of a merged version, made of layers around one frozen network."""
 
@@ -192,21 +210,6 @@ class Merger:
         contents = {alias: tf.TensorSpec((None,), tf.string, alias)}
         return tf.function(before, autograph=False).get_concrete_function(**contents)
 
-    def warmup(self, signatures: Mapping[str, Function]) -> dict[str, dict[str, np.ndarray]]:
-        """One request per signature: a grey photo of the network's size, and zeros for further inputs."""
-        photo = tf.io.encode_jpeg(tf.fill((*(self.wanted.size or TRIAL_SIZE), 3), tf.constant(128, tf.uint8)))
-        strings = {True: photo, False: tf.io.encode_base64(photo)}
-
-        def example(alias: str, spec: tf.TensorSpec) -> np.ndarray:
-            if spec.dtype == tf.string:
-                return np.array([strings[alias.endswith("_bytes")].numpy()])
-            return np.zeros([size or 1 for size in spec.shape], spec.dtype.as_numpy_dtype)
-
-        return {
-            name: {alias: example(alias, spec) for alias, spec in inputs_of(signature).items()}
-            for name, signature in signatures.items()
-        }
-
     def _network(self) -> Callable[..., Tensors]:
         order = sorted([self.network_input.name, *self.further_inputs])
 
@@ -215,7 +218,7 @@ class Merger:
             return self.frozen(*[fed[name] for name in order])
 
         if self.network_input.layout.batch != "many":
-            return self._each(run)
+            return layers.one_by_one(run, self.outputs, self.network_input.layout.batch == "one")
         if self.options.batch:
             if self.further_inputs:
                 raise MergeError(
@@ -223,14 +226,6 @@ class Merger:
                 )
             return layers.batched(self.frozen, self.options.batch)
         return run
-
-    def _each(self, run: Callable[..., Tensors]) -> Callable[..., Tensors]:
-        batch_of_one = self.network_input.layout.batch == "one"
-
-        def every(images: tf.Tensor, **further: tf.Tensor) -> Tensors:
-            return layers.one_by_one(lambda image: run(image, **further), self.outputs, batch_of_one)(images)
-
-        return every
 
     def _signature(self, alias: str, decode: Callable, answer: Callable[[Tensors], Tensors]) -> Function:
         @tf.function(autograph=False)
@@ -257,7 +252,7 @@ class Merger:
         if self.image_output:
             answers[self.image_output] = self._as_png(answers[self.image_output])
         if self.options.encode == "detections":
-            classes = self.renamed_from("detection_classes")
+            classes = next(old for old, new in self.renamed.items() if new == "detection_classes")
             names, first = self.names, self.options.first_class
             answers |= layers.detected_classes(answers[classes], classes, names, first)
         rest = {name: value for name, value in answers.items() if name not in self.renamed}
@@ -272,10 +267,6 @@ class Merger:
         answers = self._all(answers)
         kept = [self.renamed.get(name, name) for name in self.main_outputs]
         return {name: answers[name] for name in [*kept, layers.DETECTED_NAMES] if name in answers}
-
-    def renamed_from(self, name: str) -> str:
-        """The source's name for the output `name` of this version."""
-        return next(old for old, new in self.renamed.items() if new == name)
 
     def find_output_range(self, description: Mapping, report: Callable[[str], None]) -> None:
         """Find out which numbers become black and white in the PNG files. Raises MergeError if that is unknown."""
