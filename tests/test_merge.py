@@ -453,6 +453,8 @@ def test_a_merged_version_describes_itself_by_the_labels_and_fields_it_was_given
     assert "thresholds" not in said[-1]
     with pytest.raises(MergeError, match=r"decision.confident_threshold: 7 is greater than the maximum of 1"):
         merge(source, Options(softmax=True, description={**fields, "decision": {"confident_threshold": 7}}))
+    with pytest.raises(MergeError, match=r"int8_ranges in .* is not as `dogsnap quantize` writes it"):
+        merge(source, Options(softmax=True, description={**fields, "int8_ranges": {"colour": "red"}}))
 
 
 def open_sides(folder: Path, channels_first: bool) -> Path:

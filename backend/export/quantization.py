@@ -39,14 +39,6 @@ class Ranges:
     inputs: Sequence[Sequence[float]]
     images: int
 
-    @classmethod
-    def read(cls, file: Path) -> "Ranges":
-        """Raises IncompatibleNetwork for a file that `write` has not written."""
-        try:
-            return cls(**json.loads(file.read_text(encoding="utf-8")))
-        except (OSError, TypeError, ValueError) as error:
-            raise IncompatibleNetwork(f"{file} cannot be read: {error}") from error
-
     def write(self, file: Path) -> None:
         """Write the ranges as JSON, a few kB, in one step."""
         with replacing(file) as temporary:

@@ -112,15 +112,11 @@ def _compared(
         mean_difference=float(difference.mean()),
         largest_difference=float(difference.max()),
         labelled=int(labelled.sum()),
-        accuracy=None if right is None else (float(right[0]), float(right[1])),
-        milliseconds=_both(np.median(seconds, axis=-1) * 1000),
-        slowest=_both(np.percentile(seconds, 95, axis=-1) * 1000),
+        accuracy=None if right is None else tuple(right.tolist()),
+        milliseconds=tuple((1000 * np.median(seconds, axis=-1)).tolist()),
+        slowest=tuple((1000 * np.percentile(seconds, 95, axis=-1)).tolist()),
         differing=tuple(_differing(probabilities, classes, photos, [label["name"] for label in labels])),
     )
-
-
-def _both(values: np.ndarray) -> tuple[float, float]:
-    return float(values[0]), float(values[1])
 
 
 def _differing(
@@ -132,7 +128,7 @@ def _differing(
         Disagreement(
             photo=photos[place],
             names=(names[best[0, place]], names[best[1, place]]),
-            probabilities=_both(surest[:, place]),
+            probabilities=tuple(surest[:, place].tolist()),
             right=names[classes[place]] if classes[place] >= 0 else "",
         )
         for place in sorted(places, key=lambda place: -surest[:, place].sum())

@@ -196,7 +196,7 @@ def load_trained_weights(model: keras.Model, path: Path) -> None:
 
     The layers that it lacks stay as they are. Raises OSError or ValueError, in one sentence.
     """
-    _load_weights_file(model, path, lacking=_lacks_boxes(path))
+    load_stored_weights(model, path, lacking=_lacks_boxes(path))
 
 
 def _lacks_boxes(path: Path) -> bool:
@@ -206,7 +206,11 @@ def _lacks_boxes(path: Path) -> bool:
         return "global_average_pooling2d" in file.get("layers", ())
 
 
-def _load_weights_file(model: keras.Model, path: Path, lacking: bool = False) -> None:
+def load_stored_weights(model: keras.Model, path: Path, lacking: bool = False) -> None:
+    """Read a file of `save_stored_weights` into a float32 model; `lacking`: layers may be missing in it, and stay as they are.
+
+    Raises FileNotFoundError, or ValueError in one sentence when it does not fit.
+    """
     if not path.is_file():
         raise FileNotFoundError(f"weights file {path} does not exist; give a .weights.h5 file, or `imagenet`")
     try:
@@ -265,11 +269,6 @@ def in_precision(precision: str, model: keras.Model, build: Callable[[], keras.M
         keras.config.set_dtype_policy(policy)
     same.set_weights(model.get_weights())
     return same
-
-
-def load_stored_weights(model: keras.Model, path: Path) -> None:
-    """Read a file of `save_stored_weights` into a float32 model. Raises ValueError in one sentence when it does not fit."""
-    _load_weights_file(model, path)
 
 
 def require_space(folder: Path, size: int) -> None:

@@ -27,7 +27,14 @@ from backend.training.boxes import BoxLoss
 from backend.training.class_statistics import STATISTICS_FILE, ClassStatistics
 from backend.training.dataset import Example
 from backend.training.recipes import Recipe
-from backend.training.trainer import BOX_LAYERS, photo_files, plain_batches, training_batches, with_whole_pictures
+from backend.training.trainer import (
+    BOX_LAYERS,
+    features_of,
+    photo_files,
+    plain_batches,
+    training_batches,
+    with_whole_pictures,
+)
 
 # Views per photo, to balance 12,000 photos of dogs against some hundred others.
 PAIR_SHARE = 0.3  # of the views for the box that show two dogs side by side
@@ -106,7 +113,7 @@ def write_class_statistics(
     report(f"class statistics of {len(training)} training photos")
     extractor = feature_extractor(model)
     parts = [
-        _features(extractor, plain_batches(part, recipe.size, recipe.batch)) for part in (training, validation[::2])
+        features_of(extractor, plain_batches(part, recipe.size, recipe.batch)) for part in (training, validation[::2])
     ]
     ClassStatistics.of(*parts[0], *parts[1]).save(out / STATISTICS_FILE)
 
@@ -134,10 +141,10 @@ def fit_dog_head(
     report(f"dog head: {len(dogs)} photos of dogs, {len(no_dogs)} of none")
     extractor = feature_extractor(views)
     others = [Example(path, place) for place, path in enumerate(no_dogs)]
-    near = _features(extractor, _views(dogs, DOG_VIEWS, recipe))[0]
-    pasted, scenes = _features(extractor, _pasted(dogs, others, PASTED_VIEWS, recipe))
-    negative, places = _features(extractor, _views(others, NO_DOG_VIEWS, recipe))
-    plain, plain_places = _features(extractor, plain_batches(others, recipe.size, recipe.batch))
+    near = features_of(extractor, _views(dogs, DOG_VIEWS, recipe))[0]
+    pasted, scenes = features_of(extractor, _pasted(dogs, others, PASTED_VIEWS, recipe))
+    negative, places = features_of(extractor, _views(others, NO_DOG_VIEWS, recipe))
+    plain, plain_places = features_of(extractor, plain_batches(others, recipe.size, recipe.batch))
     unseen = np.zeros((len(others), 1))
     for fold in (0, 1):
         # A held-out scene must not occur behind a dog in training either.
@@ -232,12 +239,6 @@ def _pasted(dogs: list[Example], scenes: list[Example], views: float, recipe: Re
 
 def _read(path: tf.Tensor) -> tf.Tensor:
     return decode(tf.io.read_file(path))
-
-
-def _features(extractor: keras.Model, batches: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Pooled features float32 (n, 2048) of a data set's images, and the numbers int (n,) of their examples."""
-    parts = [(extractor.predict_on_batch(image), target["breeds"].numpy()) for image, target in batches]
-    return np.concatenate([features for features, _ in parts]), np.concatenate([places for _, places in parts])
 
 
 def raw_answers(

@@ -3,7 +3,7 @@
 `export/merging` puts it into versions.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import product
 
@@ -167,15 +167,11 @@ def _logarithms(logits: np.ndarray) -> np.ndarray:
 def _answers(model: keras.Model, photos: list[bytes], windows: np.ndarray | None) -> dict[str, np.ndarray]:
     """The model's outputs for the photos, or in the second pass for a window of each."""
     cut = windows_to_images if windows is None else second_images
-    whole = np.tile(np.array([[0.0, 0.0, 1.0, 1.0]], np.float32), (len(photos), 1))
+    if windows is None:
+        windows = np.tile(np.array([[0.0, 0.0, 1.0, 1.0]], np.float32), (len(photos), 1))
+    batches = [slice(start, start + BATCH) for start in range(0, len(photos), BATCH)]
     parts = [
-        model.predict_on_batch(cut(tf.constant(photos[part]), tf.constant(seen), model.input_shape[1:3]))
-        for part, seen in _batches(whole if windows is None else windows, BATCH)
+        model.predict_on_batch(cut(tf.constant(photos[batch]), tf.constant(windows[batch]), model.input_shape[1:3]))
+        for batch in batches
     ]
     return {name: np.concatenate([part[name] for part in parts]).astype(np.float32) for name in ("breeds", "box")}
-
-
-def _batches(windows: np.ndarray, size: int) -> Iterator[tuple[slice, np.ndarray]]:
-    for start in range(0, len(windows), size):
-        part = slice(start, start + size)
-        yield part, windows[part]

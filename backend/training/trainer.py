@@ -211,10 +211,9 @@ def fit_head(
     steps = max(1, recipe.head_views * len(training) // recipe.batch)
     report(f"head: features of {steps * recipe.batch} views")
     extractor = feature_extractor(model)
-    features, breeds = _features(
-        extractor, training_batches(training, recipe, recipe.seed, recipe.head_strength).take(steps), steps
-    )
-    held_out = _features(extractor, plain_batches(validation, recipe.size, recipe.batch), None)
+    views = training_batches(training, recipe, recipe.seed, recipe.head_strength).take(steps)
+    features, breeds = features_of(extractor, views)
+    held_out = features_of(extractor, plain_batches(validation, recipe.size, recipe.batch))
     head = keras.Sequential([keras.Input(features.shape[1:]), keras.layers.Dense(model.get_layer("breeds").units)])
     head.compile(keras.optimizers.AdamW(1e-3, weight_decay=1e-2), _loss(recipe), metrics=["accuracy"])
     history = head.fit(
@@ -225,19 +224,14 @@ def fit_head(
     report(f"head: validation top-1 {history.history['val_accuracy'][-1]:.4f}")
 
 
-def _features(extractor: keras.Model, batches: tf.data.Dataset, steps: int | None) -> tuple[np.ndarray, np.ndarray]:
-    breeds = []
-
-    def images(image, target):
-        breeds.append(target["breeds"])
-        return image
-
-    progress = keras.utils.Progbar(steps)
-    parts = []
+def features_of(extractor: keras.Model, batches: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """Pooled features float32 (n, f) of a data set's images, and their "breeds" int32 (n,); with a progress bar."""
+    progress, features, breeds = keras.utils.Progbar(int(batches.cardinality())), [], []
     for image, target in batches:
-        parts.append(np.asarray(extractor.predict_on_batch(images(image, target))))
+        features.append(extractor.predict_on_batch(image))
+        breeds.append(target["breeds"])
         progress.add(1)
-    return np.concatenate(parts), np.concatenate(breeds)
+    return np.concatenate(features), np.concatenate(breeds)
 
 
 def _one_hot(breeds: np.ndarray, model: keras.Model) -> np.ndarray:
