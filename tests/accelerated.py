@@ -14,8 +14,7 @@ def patch(monkeypatch: pytest.MonkeyPatch, *speedups: float) -> None:
 
     `speedups`: of float32, bfloat16 and int8 over TensorFlow.
     """
-    names = [each.name for each in (acceleration.EXACT, *acceleration.FASTER)]
-    measured = dict(zip(names, speedups or (2.0, 4.0, 6.0), strict=False))
+    measured = dict(zip(acceleration.TOLERANCES, speedups or (2.0, 4.0, 6.0), strict=False))
     monkeypatch.setattr(acceleration, "SMALLEST_BYTES", 0)
     monkeypatch.setattr(acceleration, "_speedup", lambda network, _: measured[network.precision])
 

@@ -17,7 +17,7 @@ from exported import LABELS, SIZE, photos
 from real_model import built_models
 
 from backend.errors import FailedPrecondition, InvalidArgument
-from backend.export.acceleration import EXACT, FASTER
+from backend.export.acceleration import TOLERANCES
 from backend.serving.photos.base64_text import to_web_safe_base64
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions import checksums, runtimes
@@ -28,7 +28,6 @@ TEXTS = [to_web_safe_base64(photo) for photo in PHOTOS]
 IMAGES = np.random.default_rng(5).random((4, *SIZE, 3), np.float32)
 TOLERANCE = {1: 1e-5, 2: 1e-5, 3: 0.05}
 # How far outputs may be from TensorFlow's, by precision: what the export requires of each.
-LARGEST_DIFFERENCE = {each.name: each.tolerance for each in (EXACT, *FASTER)}
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +204,7 @@ def test_the_server_shows_which_runtime_runs_the_real_network(app_server):
         assert runtime["name"] == ("openvino" if brings_network else "tensorflow")
         if brings_network:
             assert runtime["speedup"] > 1
-            assert runtime["largest_difference"] < LARGEST_DIFFERENCE[runtime["precision"]]
+            assert runtime["largest_difference"] < TOLERANCES[runtime["precision"]]
 
 
 def test_the_labels_of_the_fast_version_are_the_networks_own(loaded):

@@ -32,14 +32,16 @@ import tensorflow as tf
 
 from backend.export.freezing import FrozenGraph
 from backend.export.quantization import Ranges, quantised
-from backend.serving.versions import runtimes
 from backend.serving.versions.runtimes import (
     AFTER,
     AGAIN,
     AROUND,
     BEFORE,
+    BFLOAT16,
     COMBINED,
+    EXACT,
     FOLDER,
+    INT8,
     MANIFEST,
     NETWORK,
     IncompatibleNetwork,
@@ -58,17 +60,9 @@ ROUNDS, RUNS = 5, 3
 TRIAL_IMAGES = 4
 
 
-@dataclass(frozen=True)
-class Precision:
-    """A precision of the network, and the largest difference allowed from TensorFlow's float32 outputs (probabilities)."""
-
-    name: str
-    tolerance: float
-
-
-EXACT = Precision(runtimes.EXACT, 1e-3)
+# The largest difference allowed from TensorFlow's float32 outputs (probabilities), by precision.
 # In int8 the box moves most, on images without a dog as the trial images are: up to 0.21 on eight of them, 0.08 on photos.
-FASTER = (Precision(runtimes.BFLOAT16, 0.1), Precision(runtimes.INT8, 0.3))
+TOLERANCES = {EXACT: 1e-3, BFLOAT16: 0.1, INT8: 0.3}
 # Less would not justify a second copy of the weights on disk (over TensorFlow), or another version (over float32).
 LEAST_SPEEDUP, LEAST_GAIN = 1.05, 1.5
 # Processors with one of these add the four products of an int8 multiplication in 32 bits.
@@ -152,13 +146,13 @@ def takes_images_of_one_size(graph: FrozenGraph) -> bool:
 def _exact(acceleration: Acceleration, folder: Path) -> NetworkManifest:
     """The network in float32: another version's, or measured. Raises IncompatibleNetwork if TensorFlow is fast enough."""
     known = _linked(acceleration, folder)
-    if known and known.precision == EXACT.name:
+    if known and known.precision == EXACT:
         return replace(known, signatures=_outputs(acceleration))
     outputs = known.outputs if known else convert(acceleration.graph, folder)
     trial = _tried(EXACT, folder, outputs, acceleration)
     if trial.speedup < LEAST_SPEEDUP:
         raise IncompatibleNetwork(
-            f"OpenVINO in {EXACT.name} is {trial.speedup:.2f} times as fast, expected at least {LEAST_SPEEDUP:g}"
+            f"OpenVINO in {EXACT} is {trial.speedup:.2f} times as fast, expected at least {LEAST_SPEEDUP:g}"
         )
     return _manifest(trial, acceleration, [trial])
 
@@ -169,14 +163,14 @@ def _fastest(acceleration: Acceleration, folder: Path, report: Report) -> Networ
     outputs = known.outputs if known else convert(acceleration.graph, folder)
     exact = known and _known_trial(known, folder)
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
-        trials = {EXACT.name: exact or _tried(EXACT, folder, outputs, acceleration)}
+        trials = {EXACT: exact or _tried(EXACT, folder, outputs, acceleration)}
         trials |= _trials(acceleration, folder, Path(temporary), outputs, report)
         best = max(trials, key=lambda name: trials[name].speedup)
-        gain = trials[best].speedup / trials[EXACT.name].speedup
+        gain = trials[best].speedup / trials[EXACT].speedup
         if gain < LEAST_GAIN:
             if acceleration.required:
                 raise NotFaster(_too_little(best, gain))
-            best = EXACT.name
+            best = EXACT
         manifest = _manifest(trials[best], acceleration, list(trials.values()))
         for name in _files(folder) if trials[best].folder != folder else ():
             os.replace(trials[best].folder / name, folder / name)
@@ -184,10 +178,10 @@ def _fastest(acceleration: Acceleration, folder: Path, report: Report) -> Networ
 
 
 def _too_little(best: str, gain: float) -> str:
-    if best == EXACT.name:
-        return f"no precision is faster than {EXACT.name} on this processor ({processor()})"
+    if best == EXACT:
+        return f"no precision is faster than {EXACT} on this processor ({processor()})"
     return (
-        f"{best} is {gain:.2g} times as fast as {EXACT.name} on this processor ({processor()}), "
+        f"{best} is {gain:.2g} times as fast as {EXACT} on this processor ({processor()}), "
         f"expected at least {LEAST_GAIN:g}"
     )
 
@@ -199,7 +193,7 @@ class Trial:
     `speedup`: over TensorFlow. `difference`: the largest from TensorFlow's answers. `grey`: its answers to a grey image.
     """
 
-    precision: Precision
+    precision: str
     folder: Path
     speedup: float
     difference: float
@@ -208,7 +202,7 @@ class Trial:
 
 def _known_trial(known: NetworkManifest, folder: Path) -> Trial | None:
     """The network in float32 as another version measured it, if that was on this machine."""
-    if known.precision != EXACT.name or known.measured_by != _measured_by():
+    if known.precision != EXACT or known.measured_by != _measured_by():
         return None
     grey = {name: np.array(value, np.float32) for name, value in known.grey.items()}
     return Trial(EXACT, folder, known.speedup, known.largest_difference, grey)
@@ -219,16 +213,16 @@ def _trials(
 ) -> dict[str, Trial]:
     """Each faster precision that gives the right answers, by name; a quantised network goes to `temporary`."""
     trials = {}
-    for precision in FASTER:
+    for precision in (BFLOAT16, INT8):
         try:
             place = folder
-            if precision.name == runtimes.INT8:
+            if precision == INT8:
                 if acceleration.ranges is None:
                     continue
                 place = _save_quantised(folder, acceleration.ranges, temporary)
-            trials[precision.name] = _tried(precision, place, outputs, acceleration)
+            trials[precision] = _tried(precision, place, outputs, acceleration)
         except (IncompatibleNetwork, RuntimeError) as error:
-            report(f"{precision.name} is not used: {str(error).strip().splitlines()[0]}")
+            report(f"{precision} is not used: {str(error).strip().splitlines()[0]}")
     return trials
 
 
@@ -252,7 +246,7 @@ def _linked(acceleration: Acceleration, folder: Path) -> NetworkManifest | None:
     if not same or not (same / MANIFEST).is_file():
         return None
     manifest = NetworkManifest.read(same)
-    if manifest.precision == runtimes.INT8:
+    if manifest.precision == INT8:
         return None
     for name in _files(folder):
         _link(same / name, folder / name)
@@ -275,28 +269,28 @@ def _outputs(acceleration: Acceleration) -> dict[str, Sequence[str]]:
     return {name: list(steps.outputs) for name, steps in acceleration.steps.items()}
 
 
-def _tried(precision: Precision, folder: Path, outputs: Sequence[str], acceleration: Acceleration) -> Trial:
+def _tried(precision: str, folder: Path, outputs: Sequence[str], acceleration: Acceleration) -> Trial:
     """Load a network, compare its answers and measure it. Raises IncompatibleNetwork if they differ by more than is allowed.
 
     The network is not kept: those of all precisions at once would take 0.5 GB.
     """
-    network = Network(Weights(folder / NETWORK), precision.name, outputs, one_caller=True)
-    difference = _difference(network, acceleration.reference, precision.tolerance)
+    network = Network(Weights(folder / NETWORK), precision, outputs, one_caller=True)
+    difference = _difference(network, acceleration.reference, TOLERANCES[precision])
     grey = network.run(np.full((1, *network.shape), 0.5, np.float32))
     return Trial(precision, folder, _speedup(network, acceleration.reference), difference, grey)
 
 
 def _manifest(trial: Trial, acceleration: Acceleration, trials: Sequence[Trial]) -> NetworkManifest:
     return NetworkManifest(
-        precision=trial.precision.name,
+        precision=trial.precision,
         speedup=round(trial.speedup, 2),
         largest_difference=float(f"{trial.difference:.2g}"),
-        tolerance=trial.precision.tolerance,
+        tolerance=TOLERANCES[trial.precision],
         measured_by=_measured_by(),
         outputs=list(trial.grey),
         signatures=_outputs(acceleration),
         grey={name: value.tolist() for name, value in trial.grey.items()},
-        compared={each.precision.name: round(each.speedup, 2) for each in trials},
+        compared={each.precision: round(each.speedup, 2) for each in trials},
     )
 
 
