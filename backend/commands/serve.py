@@ -69,7 +69,7 @@ def checked_settings(**flags: Any) -> Settings:
     """The settings from flags, environment and settings file, checked. Raises click.ClickException."""
     settings = Settings.from_environment(**flags)
     refuse_unknown_log_format(settings)
-    refuse_guessable_token(settings)
+    refuse_guessable_secrets(settings)
     refuse_unwritable_log(settings)
     refuse_unusable_keys(settings)
     refuse_unusable_rates(settings)
@@ -185,13 +185,15 @@ def _refuse_taken_port(host: str, port: int, protocol: str, hint: str) -> None:
         raise click.ClickException(f"cannot listen for {protocol} on {host} port {port}: {reason}; {hint}") from error
 
 
-def refuse_guessable_token(settings: Settings) -> None:
-    """Raises click.ClickException for a short token, since attempts to guess it are not limited."""
-    if 0 < len(settings.admin_token) < LEAST_TOKEN:
-        raise click.ClickException(
-            f"--admin-token has {len(settings.admin_token)} characters and can be guessed; expected at least {LEAST_TOKEN}, "
-            "e.g. what `openssl rand -hex 16` prints"
-        )
+def refuse_guessable_secrets(settings: Settings) -> None:
+    """Raises click.ClickException for a short token or secret, since attempts to guess it are not limited."""
+    for name in ("admin_token", "feedback_secret"):
+        secret = getattr(settings, name)
+        if 0 < len(secret) < LEAST_TOKEN:
+            raise click.ClickException(
+                f"{flag(name)} has {len(secret)} characters and can be guessed; expected at least {LEAST_TOKEN}, "
+                "e.g. what `openssl rand -hex 16` prints"
+            )
 
 
 def refuse_unwritable_log(settings: Settings) -> None:
@@ -206,12 +208,7 @@ def refuse_unwritable_log(settings: Settings) -> None:
 
 
 def refuse_unusable_feedback(settings: Settings) -> None:
-    """Raises click.ClickException for a file that SQLite cannot write, or a secret that can be guessed."""
-    if 0 < len(settings.feedback_secret) < LEAST_TOKEN:
-        raise click.ClickException(
-            f"--feedback-secret has {len(settings.feedback_secret)} characters and can be guessed; expected at least "
-            f"{LEAST_TOKEN}, e.g. what `openssl rand -hex 16` prints"
-        )
+    """Raises click.ClickException for a file that SQLite cannot write."""
     try:
         if settings.feedback:
             with closing(sqlite3.connect(settings.feedback)) as connection:
