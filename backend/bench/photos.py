@@ -10,6 +10,7 @@ from PIL import ExifTags, Image
 from backend.files import PHOTO_ENDINGS, is_photo
 
 SIDE = 299  # pixels: the size of the network's input
+QUALITY = 90
 PHONE_SIZE = (4032, 3024)  # 12 megapixels
 PHONE_QUALITY = 87  # gives 5 MB with the noise below; phones write 4 to 6 MB
 HELD_UPRIGHT = 6  # the EXIF orientation of a phone that is held upright
@@ -24,9 +25,9 @@ def from_folder(folder: Path) -> list[bytes]:
     return [file.read_bytes() for file in files[:: max(1, len(files) // COUNT)][:COUNT]]
 
 
-def made(count: int = COUNT, size: tuple[int, int] = (SIDE, SIDE), quality: int = 90) -> list[bytes]:
-    """Different JPEGs of `size` (width, height) with soft shapes and camera noise."""
-    return [_jpeg(_picture(np.random.default_rng(number), size), quality) for number in range(count)]
+def made() -> list[bytes]:
+    """COUNT different JPEGs of the network's size with soft shapes and camera noise."""
+    return [_jpeg(_picture(np.random.default_rng(number), (SIDE, SIDE)), QUALITY) for number in range(COUNT)]
 
 
 def from_phone() -> bytes:
