@@ -9,7 +9,7 @@ import click
 
 from backend.addresses import local_url
 from backend.commands.helpers.admin_client import Remote
-from backend.commands.helpers.verdict_text import lines_of
+from backend.commands.helpers.verdict_text import lines_of, table
 from backend.settings import Settings, given, options
 
 POLL_SECONDS = 0.3
@@ -228,10 +228,8 @@ def table_of(model: dict[str, Any]) -> str:
     """A table of a model's versions."""
     rows = [("version", "state", "used by", "requests", "refused", "failed", "median", "95 %")]
     rows += [_row(version) for version in model["versions"]]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    lines += [f"label {label} waits for version {number}" for label, number in model["pending_labels"].items()]
-    return "\n".join([model["name"], *(f"  {line}" for line in lines)])
+    waiting = [f"  label {label} waits for version {number}" for label, number in model["pending_labels"].items()]
+    return "\n".join([model["name"], *table(rows), *waiting])
 
 
 def _row(version: dict[str, Any]) -> Sequence[str]:

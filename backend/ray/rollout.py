@@ -23,11 +23,10 @@ from backend.ray.scale import Scale
 from backend.ray.services import SERVICERS
 from backend.serving.versions.model_configs import ModelConfig
 from backend.serving.versions.version_folders import aspired_versions
-from backend.settings import Settings
+from backend.settings import MEBIBYTE, Settings
 
 ROUTER = "dogsnap"  # the only application with a route, so that clients need not name it
 PREFIX = f"{ROUTER}-"  # of the names of the versions' applications
-MEBIBYTE = 2**20
 ROUTER_CPUS = 0.1  # it mostly waits
 # By this Ray Serve notices that a node is gone; its default period of 10 s would be a third of the targeted recovery time.
 HEALTH = {"health_check_period_s": 2, "health_check_timeout_s": 10}

@@ -29,7 +29,7 @@ def _versions(versions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         limits = (percent(share["value"]), between(share)) if share else ("-", "-")
         rows.append((str(each["version"]), str(each["right"]), str(each["counted"]), *limits))
     if versions:
-        yield from _table(rows)
+        yield from table(rows)
     for each in versions:
         if each["corrections"]:
             yield f"  what people correct most in version {each['version']}:"
@@ -58,13 +58,14 @@ def _levels(levels: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             rows.append((str(each["version"]), day["day"], str(day["answers"]), *shares))
     if len(rows) > 1:
         yield "what the versions answered, since the server started (at most two weeks):"
-        yield from _table(rows)
+        yield from table(rows)
     for each in levels:
         for sentence in each["drift"]:
             yield f"  version {each['version']}: {sentence}"
 
 
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Lines of columns as wide as their longest cell, indented by two spaces."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
