@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -19,7 +19,8 @@ LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5
 STEP_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
 LOAD_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-WHICH = ("model", "version", "door")
+VERSION = ("model", "version")
+WHICH = (*VERSION, "door")
 SHADOW_PROTOCOL = "shadow"  # the protocol label of runs on shadows
 
 
@@ -62,85 +63,58 @@ class Metrics:
         self.on_step: Callable[[str, float, ServableId | None], None] = lambda step, seconds, servable: None
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        self._requests = Counter(
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        self._requests = counter(
             "dogsnap_requests",
             "requests by outcome: OK or a canonical error code (the label door is the protocol)",
             (*WHICH, "outcome"),
-            registry=self.registry,
         )
-        self._seconds = Histogram(
-            "dogsnap_request_seconds",
-            "time from a parsed request to its answer",
-            WHICH,
-            buckets=LATENCY_BUCKETS,
-            registry=self.registry,
+        self._seconds = histogram(
+            "dogsnap_request_seconds", "time from a parsed request to its answer", WHICH, buckets=LATENCY_BUCKETS
         )
-        self._available = Gauge(
-            "dogsnap_version_available",
-            "1 while the version is available",
-            ("model", "version"),
-            registry=self.registry,
+        self._available = gauge("dogsnap_version_available", "1 while the version is available", VERSION)
+        self._load_seconds = gauge(
+            "dogsnap_load_seconds", "duration of the last load and warm-up of the version", VERSION
         )
-        self._load_seconds = Gauge(
-            "dogsnap_load_seconds",
-            "duration of the last load and warm-up of the version",
-            ("model", "version"),
-            registry=self.registry,
+        self._load_times = histogram(
+            "dogsnap_load_duration_seconds", "duration of each load and warm-up", ("model",), buckets=LOAD_BUCKETS
         )
-
-        self._load_times = Histogram(
-            "dogsnap_load_duration_seconds",
-            "duration of each load and warm-up",
-            ("model",),
-            buckets=LOAD_BUCKETS,
-            registry=self.registry,
-        )
-        self._failed_loads = Counter(
-            "dogsnap_failed_loads", "failed loads of the version", ("model", "version"), registry=self.registry
-        )
-        self._step_seconds = Histogram(
+        self._failed_loads = counter("dogsnap_failed_loads", "failed loads of the version", VERSION)
+        self._step_seconds = histogram(
             "dogsnap_step_seconds",
             "time of one step of a request: check (the photo), queue (wait for a run thread), run (the network), name",
-            ("model", "version", "step"),
+            (*VERSION, "step"),
             buckets=STEP_BUCKETS,
-            registry=self.registry,
         )
-        self._sizes = Histogram(
-            "dogsnap_batch_size",
-            "photos or rows in one run of the network",
-            ("model", "version"),
-            buckets=SIZE_BUCKETS,
-            registry=self.registry,
+        self._sizes = histogram(
+            "dogsnap_batch_size", "photos or rows in one run of the network", VERSION, buckets=SIZE_BUCKETS
         )
-        self._refused = Counter(
+        self._refused = counter(
             "dogsnap_refused_requests",
             "requests refused before any work: full (no place in the queue), key (none or a wrong one), rate (over a limit)",
             ("door", "reason"),
-            registry=self.registry,
         )
-        self._routed = Counter(
+        self._routed = counter(
             "dogsnap_routed_requests",
             "requests without a version number, by label ('' for the default) and the version that answered",
             ("model", "label", "version"),
-            registry=self.registry,
         )
-        self._answered = Counter(
+        self._answered = counter(
             "dogsnap_answers",
             "answers of /api/classify by level: breed, group, set, unsure, unknown or no_dog",
-            ("model", "version", "level"),
-            registry=self.registry,
+            (*VERSION, "level"),
         )
-        self._feedback = Counter(
+        self._feedback = counter(
             "dogsnap_feedback",
             "answers that got feedback: right, wrong, or unclear (e.g. a mix)",
-            ("model", "version", "verdict"),
-            registry=self.registry,
+            (*VERSION, "verdict"),
         )
-        self._shadowed = Counter(
+        self._shadowed = counter(
             "dogsnap_shadowed_photos",
             "photos sent to a shadow: agree or differ (in the best answer), dropped (the server was busy), failed",
-            ("model", "version", "shadow", "result"),
-            registry=self.registry,
+            (*VERSION, "shadow", "result"),
         )
 
     @contextmanager
@@ -222,11 +196,8 @@ class Metrics:
 
     def watch_readiness(self, not_ready: Callable[[], str]) -> None:
         """Add the gauge of readiness, evaluated at each scrape."""
-        gauge = Gauge(
-            "dogsnap_ready",
-            "1 while every configured model has an available version, as /readyz",
-            registry=self.registry,
-        )
+        text = "1 while every configured model has an available version, as /readyz"
+        gauge = Gauge("dogsnap_ready", text, registry=self.registry)
         gauge.set_function(lambda: not not_ready())
 
     def watch_splits(self, splits: Callable[[], Iterable[tuple[str, str, int, float]]]) -> None:
