@@ -80,9 +80,7 @@ def is_base64_of_photo(value: bytes) -> bool:
 
 def _each(values: np.ndarray, change: Callable[[bytes], bytes]) -> np.ndarray:
     values = np.asarray(values, dtype=object)
-    changed = np.empty(values.size, dtype=object)
-    changed[:] = [change(value) for value in values.flat]
-    return changed.reshape(values.shape)
+    return np.fromiter(map(change, values.flat), object, values.size).reshape(values.shape)
 
 
 def _safe_value(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:

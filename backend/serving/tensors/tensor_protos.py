@@ -1,7 +1,8 @@
 """Converts between TensorProto messages and arrays, without trusting the sizes that a message claims."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from itertools import accumulate, pairwise
 
 import numpy as np
 import tensorflow as tf
@@ -124,7 +125,7 @@ def _shape(shape: tensor_shape_pb2.TensorShapeProto) -> tuple[int, ...]:
 def _from_field(proto: tensor_pb2.TensorProto, dtype: tf.DType) -> np.ndarray:
     field = getattr(proto, FIELDS[dtype])
     if dtype == tf.string:
-        return _objects(field)
+        return np.fromiter(field, object, len(field))
     received = np.array(field)
     if dtype.is_complex:
         return received[: len(received) // 2 * 2].view(dtype.as_numpy_dtype)
@@ -136,7 +137,7 @@ def _from_field(proto: tensor_pb2.TensorProto, dtype: tf.DType) -> np.ndarray:
 
 def _from_content(content: bytes, dtype: tf.DType, count: int) -> np.ndarray:
     if dtype == tf.string:
-        return _objects(_split(content, count))
+        return np.fromiter(_split(content, count), object, count)
     numpy_dtype = np.dtype(dtype.as_numpy_dtype)
     if len(content) % numpy_dtype.itemsize:
         raise InvalidArgument(f"{len(content)} bytes of tensor_content are no whole number of {dtype.name} values")
@@ -152,13 +153,10 @@ def _split(content: bytes, count: int) -> list[bytes]:
     while len(lengths) < count:
         length, position = _varint(content, position)
         lengths.append(length)
-    if position + sum(lengths) != len(content):
+    ends = list(accumulate(lengths, initial=position))
+    if ends[-1] != len(content):
         raise InvalidArgument(f"tensor_content does not hold {count} strings")
-    strings = []
-    for length in lengths:
-        strings.append(content[position : position + length])
-        position += length
-    return strings
+    return [content[start:end] for start, end in pairwise(ends)]
 
 
 def _varint(content: bytes, position: int) -> tuple[int, int]:
@@ -171,9 +169,3 @@ def _varint(content: bytes, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return number, position
     raise InvalidArgument("tensor_content ends within the lengths of its strings")
-
-
-def _objects(strings: Sequence[bytes]) -> np.ndarray:
-    array = np.empty(len(strings), dtype=object)
-    array[:] = list(strings)
-    return array

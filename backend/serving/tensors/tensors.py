@@ -131,9 +131,7 @@ def _decoded(column: np.ndarray) -> np.ndarray:
     """The bytes that strings stand for as base64 text; numbers as they are."""
     if column.dtype != object:
         return column
-    decoded = np.empty(column.size, dtype=object)
-    decoded[:] = [decode_base64(text) for text in column.flat]
-    return decoded.reshape(column.shape)
+    return np.fromiter(map(decode_base64, column.flat), object, column.size).reshape(column.shape)
 
 
 def _batched(column: np.ndarray, spec: tf.TensorSpec) -> np.ndarray:
@@ -249,9 +247,7 @@ def _explain(value: Any, shape: tuple[int, ...], level: int, dtype: tf.DType) ->
 def _flat_array(leaves: list[Any], dtype: tf.DType) -> np.ndarray:
     if dtype != tf.string:
         return np.array(leaves, dtype=dtype.as_numpy_dtype)
-    array = np.empty(len(leaves), dtype=object)
-    array[:] = [to_bytes(leaf) for leaf in leaves]
-    return array
+    return np.fromiter(map(to_bytes, leaves), object, len(leaves))
 
 
 def to_bytes(value: str | Mapping[str, Any]) -> bytes:
@@ -342,9 +338,8 @@ def to_json(alias: str, value: np.ndarray) -> Any:
 
 
 def _strings(value: np.ndarray, as_bytes: bool) -> Any:
-    texts = np.empty(value.shape, dtype=object)
-    texts.flat[:] = [_string(each, as_bytes) for each in value.flat]
-    return texts.tolist()
+    texts = (_string(each, as_bytes) for each in value.flat)
+    return np.fromiter(texts, object, value.size).reshape(value.shape).tolist()
 
 
 def _string(value: bytes, as_bytes: bool) -> str | dict[str, str]:
