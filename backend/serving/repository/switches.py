@@ -32,11 +32,12 @@ class Subject(ABC):
     model: str
     name: str = ""
     kind: ClassVar[str]
+    title: ClassVar[str] = ""  # of `describe`, with {model} and {name}
     unchosen: ClassVar[str] = "none"  # how None is described
 
-    @abstractmethod
     def describe(self) -> str:
         """E.g. "label stable of dogs"."""
+        return self.title.format(model=self.model, name=self.name)
 
     def describe_value(self, value: Any) -> str:
         """A value for a reader."""
@@ -151,9 +152,7 @@ class Label(ModelSubject):
     """The version of a label, which waits for it if it is not available yet. None: no such label."""
 
     kind = "label"
-
-    def describe(self) -> str:
-        return f"label {self.name} of {self.model}"
+    title = "label {name} of {model}"
 
     def read(self, model: Model) -> int | None:
         return model.assigned(self.name)
@@ -181,10 +180,8 @@ class Default(ModelSubject):
     """The default version; None: the largest available one."""
 
     kind = "default"
+    title = "default of {model}"
     unchosen = "the largest"
-
-    def describe(self) -> str:
-        return f"default of {self.model}"
 
     def read(self, model: Model) -> int | None:
         return model.choices.default
@@ -240,9 +237,7 @@ class Shadow(ModelSubject):
     """The shadow version, which gets copies of the photos; None: no shadow."""
 
     kind = "shadow"
-
-    def describe(self) -> str:
-        return f"shadow of {self.model}"
+    title = "shadow of {model}"
 
     def read(self, model: Model) -> int | None:
         return model.choices.shadow
@@ -255,10 +250,8 @@ class Load(ModelSubject):
     """Whether a version is kept loaded or unloaded; None: by the version policy."""
 
     kind = "load"
+    title = "version {name} of {model}"
     unchosen = "as the policy says"
-
-    def describe(self) -> str:
-        return f"version {self.name} of {self.model}"
 
     def describe_value(self, value: bool | None) -> str:
         return self.unchosen if value is None else "loaded" if value else "unloaded"
@@ -309,11 +302,8 @@ class Load(ModelSubject):
 class Configuration(Subject):
     """The configuration of all models that was sent to the running server; None: that of its start."""
 
-    kind = "configuration"
+    kind = title = "configuration"
     unchosen = "as at the start"
-
-    def describe(self) -> str:
-        return "configuration"
 
     def describe_value(self, value: list[dict[str, Any]] | None) -> str:
         return self.unchosen if value is None else "; ".join(map(_describe_model, value)) or "no model"
