@@ -66,31 +66,20 @@ class Photo:
         BMP because encoding and decoding it costs only a memory copy. Raises UnsupportedPhoto for damaged pixels.
         """
         image = self.opened or _open(self.contents)
-        orientation = _orientation(image)
-        if _is_ready(image) and orientation not in UPRIGHT:
+        if _is_ready(image) and _orientation(image) not in UPRIGHT:
             return self.contents
         self.opened = None
-        try:
-            return _to_bmp(_turned(_to_rgb(_reduced(_loaded(image, least), least)), orientation))
-        except Exception as error:  # decoders raise many types for damaged bytes
-            raise _damaged(error) from error
+        return _encoded(_upright(image, least), "BMP")
 
     def small_jpeg(self, longest: int, quality: int) -> bytes:
         """A JPEG of the upright photo without EXIF and comments, longest side at most `longest` pixels.
 
         `quality`: 1 to 95. Raises UnsupportedPhoto for damaged pixels.
         """
-        image = _open(self.contents)
-        orientation = _orientation(image)
-        try:
-            upright = _turned(_to_rgb(_reduced(_loaded(image, longest), longest)), orientation)
-            upright.thumbnail((longest, longest))
-            upright.info.clear()  # a comment would be written again
-            small = io.BytesIO()
-            upright.save(small, "JPEG", quality=quality)
-        except Exception as error:  # decoders raise many types for damaged bytes
-            raise _damaged(error) from error
-        return small.getvalue()
+        small = _upright(_open(self.contents), longest)
+        small.thumbnail((longest, longest))
+        small.info.clear()  # a comment would be written again
+        return _encoded(small, "JPEG", quality=quality)
 
 
 def check(contents: bytes, limits: PhotoLimits) -> Photo:
@@ -158,10 +147,6 @@ def _describe(contents: bytes) -> str:
     return f"{len(contents)} bytes that are none of these or damaged at the start"
 
 
-def _damaged(error: Exception) -> UnsupportedPhoto:
-    return UnsupportedPhoto(f"the photo is damaged or cut off: {EXPECTED}, decoding it failed with: {error}")
-
-
 def _orientation(image: Image.Image) -> int:
     """The EXIF orientation; 1 (upright) without EXIF, or if it cannot be read: the picture itself may be fine."""
     try:
@@ -204,11 +189,19 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _turned(image: Image.Image, orientation: int) -> Image.Image:
-    return image.transpose(UPRIGHT[orientation]) if orientation in UPRIGHT else image
+def _upright(image: Image.Image, least: int) -> Image.Image:
+    """Decoded, scaled down, as RGB and turned. Raises UnsupportedPhoto for damaged pixels."""
+    orientation = _orientation(image)
+    try:
+        seen = _to_rgb(_reduced(_loaded(image, least), least))
+        return seen.transpose(UPRIGHT[orientation]) if orientation in UPRIGHT else seen
+    except Exception as error:  # decoders raise many types for damaged bytes
+        raise UnsupportedPhoto(
+            f"the photo is damaged or cut off: {EXPECTED}, decoding it failed with: {error}"
+        ) from error
 
 
-def _to_bmp(image: Image.Image) -> bytes:
+def _encoded(image: Image.Image, kind: str, **options: int) -> bytes:
     buffer = io.BytesIO()
-    image.save(buffer, "BMP")
+    image.save(buffer, kind, **options)
     return buffer.getvalue()
