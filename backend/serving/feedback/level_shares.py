@@ -40,10 +40,6 @@ class LevelShares:
                     del hours[old]
             hours[hour][level] += 1
 
-    def forget(self, servable: ServableId) -> None:
-        with self._lock:
-            self._hours.pop(servable, None)
-
     def report(self, model: str) -> list[dict[str, Any]]:
         """Each version with its days, each with `answers` and the `shares` of levels, and sentences about its `drift`."""
         now = int(self._clock()) // HOUR

@@ -5,11 +5,12 @@ Two versions are compared if a traffic split assigned requests to them at random
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from itertools import combinations
 from typing import Any
 
 from backend.serving.feedback.claims import BREED
-from backend.serving.feedback.intervals import Finding, Interval, Outcome, answers_needed, find, wilson
+from backend.serving.feedback.intervals import Finding, Outcome, answers_needed, find, wilson
 from backend.serving.feedback.store import Row
 
 SHOWN = 10  # corrections of a version, and breeds of a comparison
@@ -34,7 +35,7 @@ def _version(number: int, rows: Sequence[Row], names: Mapping[str, str]) -> dict
         "said": dict(Counter(row.verdict for row in rows)),
         "right": sum(judged),
         "counted": len(judged),
-        "share": _interval(wilson(sum(judged), len(judged))) if judged else None,
+        "share": asdict(wilson(sum(judged), len(judged))) if judged else None,
         "corrections": [
             {"answered": _named(answered, names), "said": _named(said, names), "times": times}
             for (answered, said), times in corrected.most_common(SHOWN)
@@ -81,9 +82,9 @@ def _comparison(
         "answers": len(rows),
         "right": [sum(side) for side in answers],
         "counted": [len(side) for side in answers],
-        "shares": [_interval(wilson(sum(side), len(side))) if side else None for side in answers],
+        "shares": [asdict(wilson(sum(side), len(side))) if side else None for side in answers],
         "decided_at": finding and finding.answers,
-        "difference": finding and _interval(finding.difference),
+        "difference": finding and asdict(finding.difference),
         "confidence": finding and finding.confidence,
         "better": None if better is None else pair[better],
         "more": more,
@@ -149,10 +150,6 @@ def _said(row: Row) -> str:
 def _named(ids: str, names: Mapping[str, str]) -> str:
     """Names for ids with spaces between them; what is no id stays as it is."""
     return " / ".join(names.get(each, each.replace("_", " ")) for each in ids.split())
-
-
-def _interval(interval: Interval) -> dict[str, float]:
-    return {"value": interval.value, "low": interval.low, "high": interval.high}
 
 
 def _by(rows: Sequence[Row], key: Callable[[Row], Any]) -> list[tuple[Any, list[Row]]]:
