@@ -4,7 +4,6 @@ Off unless `--content-check URL` is set. A small upright JPEG of the photo, with
 no address, no key, no request id.
 """
 
-import io
 import logging
 
 import requests
@@ -21,28 +20,25 @@ PASSED, RISKY = 0, 87014  # WeChat's errcode
 log = logging.getLogger("dogsnap.content_check")
 
 
-class ContentCheck:
-    """A service at `url` that takes the form field `media` and answers {"errcode": 0} or {"errcode": 87014}. Thread-safe."""
+def require_passed(photo: Photo, url: str) -> None:
+    """Ask the service at `url`, which takes the form field `media` and answers {"errcode": 0} or {"errcode": 87014}.
 
-    def __init__(self, url: str):
-        self._url = url
+    Raises PhotoRefused for a photo that did not pass, Unavailable without an answer, UnsupportedPhoto if damaged.
+    """
+    errcode = _errcode(photo.small_jpeg(LONGEST_SIDE, QUALITY), url)
+    if errcode == RISKY:
+        raise PhotoRefused("the photo did not pass the content check; choose another one")
+    if errcode != PASSED:
+        log.error("the content check answers errcode %s; expected %d or %d", errcode, PASSED, RISKY)
+        raise Unavailable("the content check is not available; try again later")
 
-    def require_passed(self, photo: Photo) -> None:
-        """Raises PhotoRefused for a photo that did not pass, Unavailable without an answer, UnsupportedPhoto if damaged."""
-        errcode = self._errcode(photo.small_jpeg(LONGEST_SIDE, QUALITY))
-        if errcode == RISKY:
-            raise PhotoRefused("the photo did not pass the content check; choose another one")
-        if errcode != PASSED:
-            log.error("the content check answers errcode %s; expected %d or %d", errcode, PASSED, RISKY)
-            raise Unavailable("the content check is not available; try again later")
 
-    def _errcode(self, jpeg: bytes) -> object:
-        """What the service answers; its URL can carry an access token, so that no message shows it."""
-        files = {"media": ("photo.jpg", io.BytesIO(jpeg), "image/jpeg")}
-        try:
-            response = requests.post(self._url, files=files, timeout=TIMEOUT_SECONDS)
-            response.raise_for_status()
-            return response.json()["errcode"]
-        except (requests.RequestException, ValueError, KeyError, TypeError) as error:
-            log.error("the content check gives no answer: %s", type(error).__name__)
-            return None
+def _errcode(jpeg: bytes, url: str) -> object:
+    """What the service answers; its URL can carry an access token, so that no message shows it."""
+    try:
+        response = requests.post(url, files={"media": ("photo.jpg", jpeg, "image/jpeg")}, timeout=TIMEOUT_SECONDS)
+        response.raise_for_status()
+        return response.json()["errcode"]
+    except (requests.RequestException, ValueError, KeyError, TypeError) as error:
+        log.error("the content check gives no answer: %s", type(error).__name__)
+        return None

@@ -7,7 +7,7 @@ from flask import Blueprint, Response, g, request
 
 from backend.errors import InvalidArgument, NotFound, Unavailable
 from backend.middleware.client_identity import new_number
-from backend.middleware.content_check import ContentCheck
+from backend.middleware.content_check import require_passed
 from backend.middleware.disconnects import disconnect_callback
 from backend.middleware.http_messages import (
     check_form_size,
@@ -39,15 +39,14 @@ BODIES = {
 
 
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
-    content_check = ContentCheck(settings.content_check) if settings.content_check else None
     routes = Blueprint("app_api", __name__, url_prefix="/api")
 
     @routes.post("/classify")
     def classify() -> Response:
         photo, received = _photo_and_fields(settings)
         fields = {name: kind.check(name, received.get(name)) for name, kind in FIELDS.items()}
-        if content_check is not None:
-            content_check.require_passed(check(photo, predictor.photo_limits))
+        if settings.content_check:
+            require_passed(check(photo, predictor.photo_limits), settings.content_check)
         spec = _spec(fields, predictor)
         if feedback is None:
             answer = predictor.classify(
