@@ -178,7 +178,11 @@ def flag(name: str) -> str:
 def parse(name: str, value: Any) -> Any:
     """Convert a text to the setting's type; a value of that type passes. Raises click.BadParameter naming the setting."""
     kind = next(row.type for row in table() if row.name == name)
-    return click.types.convert_type(_click_type(kind)).convert(value, param=_Named(name), ctx=None)
+    try:
+        return click.types.convert_type(_click_type(kind)).convert(value, param=None, ctx=None)
+    except click.BadParameter as error:
+        error.param_hint = f"{flag(name)} ({variable(name)})"
+        raise
 
 
 def refuse_unknown_variables(environ: Mapping[str, str]) -> None:
@@ -220,13 +224,3 @@ def _option(row: dataclasses.Field) -> Callable[[Callable], Callable]:
 
 def _click_type(kind: type) -> Any:
     return click.Path(path_type=Path) if kind is Path else kind
-
-
-class _Named(click.Option):
-    """Makes click's conversion errors name the flag and the variable."""
-
-    def __init__(self, name: str):
-        super().__init__([flag(name)])
-
-    def get_error_hint(self, ctx: click.Context | None) -> str:
-        return f"{self.opts[0]} ({variable(self.name)})"
