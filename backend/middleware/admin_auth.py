@@ -21,7 +21,7 @@ def check_access(settings: Settings, address: str, headers: Mapping[str, str]) -
     address, and the request must come from this machine and not from a page of another site in its browser.
     """
     if settings.admin_token:
-        _check_token(settings.admin_token, headers.get("Authorization", ""))
+        _check_token(settings.admin_token, headers)
     else:
         _check_local(settings, address, headers)
         _check_own_page(headers)
@@ -39,16 +39,16 @@ def check_metrics_access(settings: Settings, address: str, headers: Mapping[str,
         return
     if not settings.admin_token:
         raise PermissionDenied(f"only this machine may read the metrics, the request came from {address}; set {TOKEN}")
-    _check_token(settings.admin_token, headers.get("Authorization", ""))
+    _check_token(settings.admin_token, headers)
 
 
 def knows_token(settings: Settings, headers: Mapping[str, str]) -> bool:
     """Whether `headers` contain the token; False if none is set."""
-    return bool(settings.admin_token) and _is_same(_bearer(headers.get("Authorization", "")), settings.admin_token)
+    return bool(settings.admin_token) and _is_same(bearer(headers), settings.admin_token)
 
 
-def _check_token(token: str, authorization: str) -> None:
-    received = _bearer(authorization)
+def _check_token(token: str, headers: Mapping[str, str]) -> None:
+    received = bearer(headers)
     if not received:
         raise Unauthenticated(
             "administering this server takes its token: expected the header Authorization: Bearer <token>"
@@ -57,8 +57,9 @@ def _check_token(token: str, authorization: str) -> None:
         raise Unauthenticated("the token is not this server's; expected the one it was started with by " + TOKEN)
 
 
-def _bearer(authorization: str) -> str:
-    scheme, _, received = authorization.partition(" ")
+def bearer(headers: Mapping[str, str]) -> str:
+    """The token or API key in the header Authorization: Bearer; "" for none."""
+    scheme, _, received = headers.get("Authorization", "").partition(" ")
     return received.strip() if scheme.lower() == "bearer" else ""
 
 

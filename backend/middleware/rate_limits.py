@@ -17,7 +17,7 @@ from limits.strategies import FixedWindowRateLimiter
 
 from backend.api_keys import KeyFile
 from backend.errors import TooManyRequests, Unauthenticated
-from backend.middleware.admin_auth import knows_token
+from backend.middleware.admin_auth import bearer, knows_token
 from backend.middleware.overload import PROTOCOL_OF_BLUEPRINT
 from backend.serving.metrics import Metrics
 from backend.settings import Settings
@@ -144,5 +144,4 @@ class AccessControl:
 
 def sent_key(headers: Headers) -> str:
     """The API key that a request contains; "" for none."""
-    scheme, _, bearer = headers.get("Authorization", "").partition(" ")
-    return headers.get(KEY_HEADER) or (bearer.strip() if scheme.lower() == "bearer" else "")
+    return headers.get(KEY_HEADER) or bearer(headers)
