@@ -127,11 +127,6 @@ class EngineRepository:
         """The names of the configured models; engines do not list theirs."""
         return sorted(self._models)
 
-    def only_model(self) -> str:
-        """The only configured model; "" if there are none or several."""
-        names = list(self._models)
-        return names[0] if len(names) == 1 else ""
-
     def available(self, name: str) -> list[int]:
         """The numbers of a model's available versions, largest first, as of the last poll."""
         states = self._states.get(name) or self.status(ModelSpec(name))
@@ -186,17 +181,13 @@ class EngineRepository:
 
     # -- administration ------------------------------------------------------------------------------------------------
 
-    def list_versions(self, name: str) -> NoReturn:
+    def follow(self, *_: Any) -> NoReturn:
         raise Unimplemented(ASK_ENGINE)
 
-    def switching(self, name: str) -> NoReturn:
-        raise Unimplemented(ASK_ENGINE)
+    list_versions = switching = follow
 
     def sent_configuration(self) -> None:
         """None: the engine has the configuration."""
-
-    def follow(self, *_: Any) -> NoReturn:
-        raise Unimplemented(ASK_ENGINE)
 
     # -- watching ------------------------------------------------------------------------------------------------------
 

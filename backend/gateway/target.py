@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import parse_qsl
 
+from backend.addresses import address
 from backend.errors import InvalidArgument, Unavailable
 
 SCHEME = "grpc://"
@@ -50,7 +51,7 @@ class Target:
         several hosts are resolved here, once. Raises Unavailable for a name without an address.
         """
         if len(self.hosts) == 1 and not _is_address(self.hosts[0][0]):
-            return f"dns:///{_place(*self.hosts[0])}"
+            return f"dns:///{address(*self.hosts[0])}"
         places = [place for host, port in self.hosts for place in _places(host, port)]
         family = 6 if any(place.startswith("[") for place in places) else 4
         if family == 6:
@@ -58,7 +59,7 @@ class Target:
         return f"ipv{family}:{','.join(dict.fromkeys(places))}"
 
     def __str__(self) -> str:
-        return ", ".join(_place(*host) for host in self.hosts)
+        return ", ".join(address(*host) for host in self.hosts)
 
 
 def _is_address(host: str) -> bool:
@@ -67,14 +68,10 @@ def _is_address(host: str) -> bool:
     return False
 
 
-def _place(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def _places(host: str, port: int) -> Iterator[str]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise Unavailable(f"the engine {host} has no address: {error}") from error
-    for _, _, _, _, address in found:
-        yield _place(str(address[0]), port)
+    for *_, socket_address in found:
+        yield address(str(socket_address[0]), port)

@@ -47,7 +47,8 @@ class Predictor:
 
     def default_model(self) -> str:
         """The model for requests that name none: the configured one, or the only one."""
-        return self.repository.only_model() or self._default_model
+        names = self.repository.models()
+        return names[0] if len(names) == 1 else self._default_model
 
     def answer(
         self,

@@ -108,11 +108,6 @@ class Repository:
         with self._lock:
             return sorted(name for name, model in self._models.items() if not model.removed)
 
-    def only_model(self) -> str:
-        """The only configured model; "" if there are none or several."""
-        names = [name for name, model in list(self._models.items()) if not model.removed]
-        return names[0] if len(names) == 1 else ""
-
     def available(self, name: str) -> list[int]:
         """The numbers of a model's available versions, largest first. Raises NotFound."""
         with self._lock:
