@@ -16,6 +16,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import pytest
 import requests
 from forked import ForkedServer
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 START_SECONDS = 600  # importing TensorFlow on a busy machine takes its time
 STOP_SECONDS = 120
@@ -25,6 +27,17 @@ PORTS = range(12_000, 32_000)
 PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 OWN_PORTS = PORTS[1000 * PROCESS : 1000 * (PROCESS + 1)]
 UNUSED_PORTS = random.SystemRandom().sample(OWN_PORTS, len(OWN_PORTS))
+
+
+class Together(LoadFileScheduling):
+    """The tests of a file run in the same process, and all that share a browser and the servers of the real model do."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "tests/web" if nodeid.startswith("tests/web/") else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
+    return Together(config, log)
 
 
 def pytest_collection_finish() -> None:

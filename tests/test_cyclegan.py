@@ -21,7 +21,7 @@ from backend.training.architectures import cyclegan_discriminator, cyclegan_gene
 from backend.training.cyclegan import Recipe, gaussian_noise, sinusoid_share, sinusoidal_noise
 
 RECIPE = Recipe()
-TINY = dataclasses.replace(RECIPE, width=4, size=(16, 16), steps=8, checkpoint_every=4)
+TINY = dataclasses.replace(RECIPE, width=4, size=(16, 16), steps=4, checkpoint_every=2)
 
 
 def test_gaussian_noise_has_no_frequency_of_its_own_and_sinusoidal_noise_has_one() -> None:
@@ -86,7 +86,7 @@ def ok(*arguments: object) -> str:
 
 def train(folder: Path, *more: object) -> Result:
     folders = ("--out", folder / "models" / "cyclegan", "--work", folder / "work")
-    return run("train", "cyclegan", *folders, "--ngf", 4, "--size", 16, "--steps", 8, *more)
+    return run("train", "cyclegan", *folders, "--ngf", 4, "--size", 16, "--steps", 4, *more)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def trained(tmp_path_factory) -> tuple[Path, Result]:
         patch.setattr(cyclegan, "_keep", lambda *given, keep=cyclegan._keep: (keep(*given), stop()))
         tf.config.run_functions_eagerly(
             True
-        )  # for four steps faster than tracing the graph, as the second training does
+        )  # for two steps faster than tracing the graph, as the second training does
         assert isinstance(train(folder).exception, Stopped)
         tf.config.run_functions_eagerly(False)
     with pytest.MonkeyPatch.context() as patch:
@@ -116,7 +116,7 @@ def trained(tmp_path_factory) -> tuple[Path, Result]:
 def test_an_interrupted_training_goes_on_from_its_checkpoint_and_says_how_far_it_is(trained) -> None:
     _, done = trained
     assert done.exit_code == 0, done.output
-    assert "going on behind step 4, from " in done.output
+    assert "going on behind step 2, from " in done.output
     assert re.search(r"generators: \d\.\d+ - discriminators: \d\.\d+ - cycle: \d\.\d+", done.output)
     assert re.search(r"share of the spectrum: \d+\.\d% before, \d+\.\d% after", done.output)
 

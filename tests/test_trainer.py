@@ -1,5 +1,6 @@
 """Training, whole and small: a tiny network learns three breeds by the real code, resumes, and is stored."""
 
+import contextlib
 import dataclasses
 import json
 import shutil
@@ -214,36 +215,54 @@ def test_kernels_are_stored_in_half_the_size_and_vectors_as_they_are(run: Run, t
     assert [each.name for each in tmp_path.iterdir()] == [STORED_WEIGHTS]
 
 
+class Stopped(Exception):
+    pass
+
+
+class Starts(keras.callbacks.Callback):
+    """Notes epoch and step where an epoch starts, and stops the training at the start of epoch `stop`."""
+
+    def __init__(self, stop: int | None):
+        super().__init__()
+        self.stop, self.noted = stop, []
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        self.noted.append((epoch, int(self.model.optimizer.iterations)))
+        if epoch == self.stop:
+            raise Stopped
+
+
+def _train_in_chunks(run: Run, work: Path, stop: int | None = None) -> tuple[list[tuple[int, int]], list[int]]:
+    """Where the epochs started, and how many photos were counted as seen by each call of `training_batches`."""
+    recipe = dataclasses.replace(RECIPE, stages=(dataclasses.replace(RECIPE.stages[0], drift_every=0),), chunk=15)
+    starts, seen = Starts(stop), []
+    callbacks, batches = trainer._callbacks, trainer.training_batches
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(Stopped):
+        patch.setattr(trainer, "_callbacks", lambda *given: [*callbacks(*given), starts])
+        patch.setattr(trainer, "training_batches", lambda *given: seen.append(given[4]) or batches(*given))
+        trainer.train(recipe, run.training, run.validation, 3, str(run.starting), work, print)
+    return starts.noted, seen
+
+
+@pytest.fixture(scope="module")
+def interrupted(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a training leaves that was stopped at the start of its third epoch."""
+    work = tmp_path_factory.mktemp("interrupted") / "work"
+    begun, _ = _train_in_chunks(run, work, stop=2)
+    assert begun == [(0, 0), (1, 15), (2, 30)]
+    return work
+
+
 @pytest.mark.parametrize(("torn", "resumes_at"), [(None, 2), ("latest.weights.h5", 1), ("training_metadata.json", 1)])
 def test_an_interrupted_stage_goes_on_from_its_newest_whole_checkpoint(
-    run: Run, tmp_path: Path, torn: str | None, resumes_at: int
+    run: Run, interrupted: Path, tmp_path: Path, torn: str | None, resumes_at: int
 ) -> None:
-    class Stopped(Exception):
-        pass
-
-    class StopAfter(keras.callbacks.Callback):
-        def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-            begun.append((epoch, int(self.model.optimizer.iterations)))
-            if epoch == 2 and len(begun) == 3:
-                raise Stopped
-
-    begun: list[tuple[int, int]] = []
-    seen: list[int] = []
-    callbacks, batches = trainer._callbacks, trainer.training_batches
-    recipe = dataclasses.replace(RECIPE, stages=(dataclasses.replace(RECIPE.stages[0], drift_every=0),), chunk=15)
-    work = tmp_path / "work"
-    arguments = (recipe, run.training, run.validation, 3, str(run.starting), work, print)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trainer, "_callbacks", lambda *given: [*callbacks(*given), StopAfter()])
-        patch.setattr(trainer, "training_batches", lambda *given: seen.append(given[4]) or batches(*given))
-        with pytest.raises(Stopped):
-            trainer.train(*arguments)
-        if torn:
-            file = work / "all-checkpoint" / torn
-            file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-        trainer.train(*arguments)
-    assert begun[:3] == [(0, 0), (1, 15), (2, 30)]
-    assert begun[3] == (resumes_at, 15 * resumes_at), f"went on at {begun[3]}, not where it stopped: {begun}"
+    work = shutil.copytree(interrupted, tmp_path / "work")
+    if torn:
+        file = work / "all-checkpoint" / torn
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    begun, seen = _train_in_chunks(run, work)
+    assert begun[0] == (resumes_at, 15 * resumes_at), f"went on at {begun[0]}, not where it stopped: {begun}"
     assert sorted(path.name for path in work.iterdir()) == [
         "all.weights.h5",
         "head.weights.h5",

@@ -270,6 +270,7 @@ def _photos_to_images(size: tuple[int, int]) -> Any:
         _IMAGE_FUNCTIONS[size] = tf.function(
             lambda contents: preprocessing.photos_to_images(contents, size),
             input_signature=[tf.TensorSpec([None], tf.string)],
+            autograph=False,
         )
     return _IMAGE_FUNCTIONS[size]
 
