@@ -99,7 +99,7 @@ def test_a_model_or_version_that_is_not_there_is_not_found_naming_what_is(watche
     with pytest.raises(NotFound, match=r"Servable not found for request: Specific\(half, 4\); available versions: 1"):
         watched.answers(4)
     with pytest.raises(NotFound, match=r"Servable not found for request: Latest\(whole\); models served here: half"):
-        watched.repository._hold(ModelSpec("whole"))
+        watched.repository.acquire(ModelSpec("whole")).__enter__()
 
 
 def test_before_the_first_look_a_model_is_unavailable_and_not_unknown(watched):
@@ -202,7 +202,7 @@ def test_a_model_folder_that_appears_or_goes_is_followed(watched):
     watched.scan()
     assert watched.repository.models() == ["half"]
     with pytest.raises(NotFound):
-        watched.repository._hold(ModelSpec("other"))
+        watched.repository.acquire(ModelSpec("other")).__enter__()
 
 
 # -- folders that are not right ----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from backend.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
@@ -57,7 +58,7 @@ class Switchboard:
 
     def split(self, model: str, label: str, split: Split | None, by: Who) -> Switch | None:
         """Send a share of the requests for a label ("" for the default) to another version; None ends it."""
-        return SplitOf(model, label).switch(self._repository, split and split.to_json(), by)
+        return SplitOf(model, label).switch(self._repository, split and asdict(split), by)
 
     def shadow(self, model: str, version: int | None, by: Who) -> Switch | None:
         """Send a version copies of the photos that other versions answer; None ends it."""

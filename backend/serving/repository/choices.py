@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 BUCKETS = 2**32
 
@@ -22,9 +21,6 @@ class Split:
         """
         digest = hashlib.blake2b(f"{model}/{self.version}/{key}".encode(), digest_size=4).digest()
         return int.from_bytes(digest) < self.share * BUCKETS
-
-    def to_json(self) -> dict[str, Any]:
-        return {"version": self.version, "share": self.share}
 
 
 @dataclass
@@ -45,8 +41,5 @@ class Choices:
 
         Explicit loads and unloads take precedence.
         """
-        told = {number for number, wanted in self.loads.items() if wanted}
-        kept_out = {number for number, wanted in self.loads.items() if not wanted}
-        chosen = {self.default, self.shadow, *(split.version for split in self.splits.values())}
-        wanted = {*by_policy, *told, *chosen}
-        return {number for number in existing if number in wanted} - kept_out
+        used = {*by_policy, self.default, self.shadow, *(split.version for split in self.splits.values())}
+        return {number for number in existing if self.loads.get(number, number in used)}

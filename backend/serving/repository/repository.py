@@ -79,24 +79,17 @@ class Repository:
 
         Raises NotFound or InvalidArgument (no such model, version, label) and Unavailable while it is still loading.
         """
-        version = self._hold(spec)
+        with self._lock:
+            version = resolve(self._model(spec.name), spec, self._started)
+            version.in_use += 1
         try:
             assert version.servable is not None  # while it is in use
             yield version.servable
         finally:
-            self._release(version)
-
-    def _hold(self, spec: ModelSpec) -> Version:
-        with self._lock:
-            version = resolve(self._model(spec.name), spec, self._started)
-            version.in_use += 1
-            return version
-
-    def _release(self, version: Version) -> None:
-        with self._lock:
-            version.in_use -= 1
-            if version.in_use == 0 and version.state == State.UNLOADING:
-                self._watcher.wake()
+            with self._lock:
+                version.in_use -= 1
+                if version.in_use == 0 and version.state == State.UNLOADING:
+                    self._watcher.wake()
 
     def _model(self, name: str) -> Model:
         return find_model(self._models, name, self._started)

@@ -75,9 +75,10 @@ class SwitchLog:
     def configured_labels(self, model: str) -> dict[str, int]:
         """The labels as last set by the configuration, without later switches."""
         with self._lock:
-            of_model = {each: value for each, value in self._configured.items() if each.model == model}
             return {
-                each.name: value for each, value in of_model.items() if isinstance(each, Label) and value is not None
+                subject.name: value
+                for subject, value in self._configured.items()
+                if isinstance(subject, Label) and subject.model == model and value is not None
             }
 
     def _remember(self, switch: Switch) -> None:

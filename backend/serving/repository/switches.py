@@ -215,7 +215,7 @@ class SplitOf(ModelSubject):
 
     def read(self, model: Model) -> dict[str, Any] | None:
         split = model.choices.splits.get(self.name)
-        return split.to_json() if split else None
+        return asdict(split) if split else None
 
     def put(self, model: Model, value: dict[str, Any] | None) -> None:
         if value is None:
