@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -261,18 +261,14 @@ class Servable(BaseServable):
         return ""
 
 
-_IMAGE_FUNCTIONS: dict[tuple[int, int], Any] = {}
-
-
+@cache
 def _photos_to_images(size: tuple[int, int]) -> Any:
     """The shared preprocessing as one graph: eagerly, it would take Python's lock between the operations."""
-    if size not in _IMAGE_FUNCTIONS:
-        _IMAGE_FUNCTIONS[size] = tf.function(
-            lambda contents: preprocessing.photos_to_images(contents, size),
-            input_signature=[tf.TensorSpec([None], tf.string)],
-            autograph=False,
-        )
-    return _IMAGE_FUNCTIONS[size]
+    return tf.function(
+        lambda contents: preprocessing.photos_to_images(contents, size),
+        input_signature=[tf.TensorSpec([None], tf.string)],
+        autograph=False,
+    )
 
 
 def _graphs(path: Path) -> Sequence[meta_graph_pb2.MetaGraphDef]:
