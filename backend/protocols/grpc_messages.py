@@ -131,7 +131,7 @@ def predict_response(prediction: Prediction) -> predict_pb2.PredictResponse:
     )
 
 
-def classifications(result: ClassifyResult) -> classification_pb2.ClassificationResult:
+def _classifications(result: ClassifyResult) -> classification_pb2.ClassificationResult:
     return classification_pb2.ClassificationResult(
         classifications=[
             classification_pb2.Classifications(
@@ -142,7 +142,7 @@ def classifications(result: ClassifyResult) -> classification_pb2.Classification
     )
 
 
-def regressions(result: RegressResult) -> regression_pb2.RegressionResult:
+def _regressions(result: RegressResult) -> regression_pb2.RegressionResult:
     return regression_pb2.RegressionResult(
         regressions=[regression_pb2.Regression(value=value) for value in result.rows()]
     )
@@ -151,8 +151,8 @@ def regressions(result: RegressResult) -> regression_pb2.RegressionResult:
 def inference_result(task: Task, result: ClassifyResult | RegressResult) -> inference_pb2.InferenceResult:
     spec = answered_by(result.servable, task.signature_name)
     if isinstance(result, ClassifyResult):
-        return inference_pb2.InferenceResult(model_spec=spec, classification_result=classifications(result))
-    return inference_pb2.InferenceResult(model_spec=spec, regression_result=regressions(result))
+        return inference_pb2.InferenceResult(model_spec=spec, classification_result=_classifications(result))
+    return inference_pb2.InferenceResult(model_spec=spec, regression_result=_regressions(result))
 
 
 def metadata_response(servable: Servable) -> get_model_metadata_pb2.GetModelMetadataResponse:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
 
@@ -34,7 +35,6 @@ from tensorflow_serving.apis import (
 from backend import addresses
 from backend.errors import DogsnapError, Internal, InvalidArgument
 from backend.logs import REQUEST_ID
-from backend.middleware import tls
 from backend.middleware.admin_auth import check_access
 from backend.middleware.client_identity import client_address, request_id, sticky_key
 from backend.middleware.rate_limits import AccessControl
@@ -44,7 +44,6 @@ from backend.serving.administration.switchboard import Switchboard, checked_who
 from backend.serving.inference.predictor import Predictor
 from backend.serving.inference.work import Examples, Task, Values, Work
 from backend.serving.repository.model import ModelSpec
-from backend.serving.tensors.examples import ClassifyResult, RegressResult
 from backend.serving.tensors.signatures import UnknownSignature
 from backend.serving.tensors.tensor_protos import to_arrays
 from backend.serving.versions.model_configs import with_default_policy
@@ -99,7 +98,7 @@ class GrpcServer:
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
-        tls.open_port(self._server, addresses.address(settings.host, settings.grpc_port), settings)
+        _open_port(self._server, settings)
 
     def start(self) -> None:
         self._server.start()
@@ -131,6 +130,16 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
         ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
         ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
     ]
+
+
+def _open_port(server: grpc.Server, settings: Settings) -> None:
+    """Bind the port, with the TLS certificate if there is one. Raises RuntimeError if it cannot be bound."""
+    address = addresses.address(settings.host, settings.grpc_port)
+    if settings.tls_cert:
+        pair = (Path(settings.tls_key).read_bytes(), Path(settings.tls_cert).read_bytes())
+        server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+    else:
+        server.add_insecure_port(address)
 
 
 class CallWrapper(Protocol):
@@ -238,36 +247,32 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     @rpc
     def Classify(self, request: classification_pb2.ClassificationRequest, context: grpc.ServicerContext) -> Any:
-        result = self._one(request, "classify", context)
-        spec = translate.answered_by(result.servable, translate.signature_name(request.model_spec))
-        return classification_pb2.ClassificationResponse(model_spec=spec, result=translate.classifications(result))
+        one = self._one(request, "classify", context)
+        return classification_pb2.ClassificationResponse(model_spec=one.model_spec, result=one.classification_result)
 
     @rpc
     def Regress(self, request: regression_pb2.RegressionRequest, context: grpc.ServicerContext) -> Any:
-        result = self._one(request, "regress", context)
-        spec = translate.answered_by(result.servable, translate.signature_name(request.model_spec))
-        return regression_pb2.RegressionResponse(model_spec=spec, result=translate.regressions(result))
+        one = self._one(request, "regress", context)
+        return regression_pb2.RegressionResponse(model_spec=one.model_spec, result=one.regression_result)
 
-    def _one(self, request: Any, method: str, context: grpc.ServicerContext) -> ClassifyResult | RegressResult:
-        tasks = [Task(method, translate.signature_name(request.model_spec))]
-        return self._infer(translate.spec_of(request), tasks, request.input, context)[0]
+    def _one(self, request: Any, method: str, context: grpc.ServicerContext) -> inference_pb2.InferenceResult:
+        task = Task(method, translate.signature_name(request.model_spec))
+        return self._infer(translate.spec_of(request), [task], request.input, context)[0]
 
     @rpc
     def MultiInference(self, request: inference_pb2.MultiInferenceRequest, context: grpc.ServicerContext) -> Any:
         spec, tasks = translate.tasks_of(request)
-        results = self._infer(spec, tasks, request.input, context)
-        return inference_pb2.MultiInferenceResponse(
-            results=[translate.inference_result(task, result) for task, result in zip(tasks, results, strict=True)]
-        )
+        return inference_pb2.MultiInferenceResponse(results=self._infer(spec, tasks, request.input, context))
 
     def _infer(
         self, spec: Any, tasks: list[Task], examples: Any, context: grpc.ServicerContext
-    ) -> list[ClassifyResult | RegressResult]:
+    ) -> list[inference_pb2.InferenceResult]:
         serialized, spec = translate.examples_of(examples), self.calls.keyed(spec, context)
         try:
-            return self._answer(spec, [Examples(task, serialized) for task in tasks], context)
+            results = self._answer(spec, [Examples(task, serialized) for task in tasks], context)
         except UnknownSignature as error:  # a different code than for Predict, as in TensorFlow Serving
             raise InvalidArgument(f"No signature was found with the name: {error.name}. {error.message}") from error
+        return [translate.inference_result(task, result) for task, result in zip(tasks, results, strict=True)]
 
     def _answer(self, spec: ModelSpec, works: list[Work], context: grpc.ServicerContext) -> list[Any]:
         return self.predictor.answer(spec, works, PROTOCOL, context.time_remaining(), context.add_callback)
