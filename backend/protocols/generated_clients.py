@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from string import Template
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from backend.errors import InvalidArgument
@@ -157,13 +158,8 @@ def _filled(language: Language, spec: tf.TensorSpec) -> str:
 
 def example_data(signature: Signature) -> dict[str, Any]:
     """Example data for every input, as POST / takes it."""
-    return {alias: _nested(*_example(spec)) for alias, spec in signature.inputs.items()}
-
-
-def _nested(value: Any, sizes: list[int]) -> Any:
-    for size in reversed(sizes):
-        value = [value] * size
-    return value
+    examples = {alias: _example(spec) for alias, spec in signature.inputs.items()}
+    return {alias: np.full(sizes, value, dtype=object).tolist() for alias, (value, sizes) in examples.items()}
 
 
 def _example(spec: tf.TensorSpec) -> tuple[Any, list[int]]:

@@ -30,7 +30,6 @@ from backend.serving.inference.work import Photos, Prediction, Values
 from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors import tensors
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
-from backend.serving.versions.servable import Servable
 from backend.settings import Settings
 
 PROTOCOL = PROTOCOL_OF_BLUEPRINT["simple"]
@@ -162,26 +161,24 @@ def _detail(predictor: Predictor, name: str) -> dict[str, Any]:
 
 
 def _default_signature(predictor: Predictor, name: str) -> dict[str, list[dict[str, Any]]]:
-    """Empty for a model that is not available now, so that the others are listed all the same."""
+    """The signature serving_default, or the first there is.
+
+    Empty without any, and for a model that is not available now, so that the others are listed all the same.
+    """
     try:
         with predictor.repository.acquire(ModelSpec(name)) as servable:
-            return _signature(servable)
+            names = [DEFAULT_SIGNATURE, *servable.signatures]
+            signature = servable.signature(next((each for each in names if each in servable.signatures), ""))
     except DogsnapError:
         return {"inputs": [], "outputs": []}
-
-
-def _signature(servable: Servable) -> dict[str, list[dict[str, Any]]]:
-    """The signature serving_default, or the first there is. Raises UnknownSignature for a version without any."""
-    name = "" if DEFAULT_SIGNATURE in servable.signatures else next(iter(servable.signatures), "")
-    signature = servable.signature(name)
     return {
         side: [
-            {"name": alias, "dtype": spec.dtype.as_datatype_enum, "shape": _shape(spec)}
+            {
+                "name": alias,
+                "dtype": spec.dtype.as_datatype_enum,
+                "shape": [dim.size for dim in spec.shape.as_proto().dim],  # -1: any size
+            }
             for alias, spec in specs.items()
         ]
         for side, specs in (("inputs", signature.inputs), ("outputs", signature.outputs))
     }
-
-
-def _shape(spec: Any) -> list[int]:
-    return [] if spec.shape.rank is None else [-1 if size is None else size for size in spec.shape]
