@@ -5,6 +5,7 @@ Damaged files are left to the decoders.
 
 import re
 import struct
+from contextlib import suppress
 
 from backend.errors import UnsupportedPhoto
 
@@ -25,15 +26,13 @@ class _CutOff(Exception):
 
 def check_structure(contents: bytes) -> None:
     """Raises UnsupportedPhoto for a file with far more parts than a photo has."""
-    try:
+    with suppress(_CutOff):
         if contents.startswith(JPEG):
             _check_jpeg(contents)
         elif contents.startswith(PNG):
             _check_png(contents)
         elif contents.startswith(GIF):
             _first_frame_end(contents)
-    except _CutOff:
-        return
 
 
 def first_frame(contents: bytes) -> bytes:
@@ -56,7 +55,7 @@ def gif_pixels(contents: bytes, most: int) -> int:
     Counting ends above `most`. Raises UnsupportedPhoto for more blocks in all frames together than one may have.
     """
     pixels = blocks = 0
-    try:
+    with suppress(_CutOff):
         picture = _number("<H", contents, 6) * _number("<H", contents, 8)
         place = 13 + _colours(_byte(contents, 10))
         while pixels <= most and contents[place : place + 1] in (b"!", b","):
@@ -69,8 +68,6 @@ def gif_pixels(contents: bytes, most: int) -> int:
                 if blocks > MAX_BLOCKS:
                     raise _too_many("a GIF of", MAX_BLOCKS, "blocks")
             place, blocks = place + 1, blocks + 1
-    except _CutOff:
-        pass
     return pixels
 
 

@@ -5,7 +5,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -99,15 +99,11 @@ def _one_large() -> Iterator[None]:
 
 
 def _parse(body: bytes, max_depth: int) -> Any:
-    try:
+    with suppress(orjson.JSONDecodeError):  # it is strict and shallow; the slower parser decides
         return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        pass  # it is strict and shallow; the slower parser decides
     text = _with_long_infinities(_text(body))
-    try:
+    with suppress(RecursionError):
         return _decode(text)
-    except RecursionError:
-        pass
     try:
         return _decode(without_deep_values(text, max_depth))
     except RecursionError:  # deeply nested and never closed: no complete value
