@@ -29,7 +29,7 @@ def write_json_error(sock: socket.socket, status: int, reason: str, message: str
     """The error body, for requests that are not valid HTTP and so never reach the application."""
     if status == 501:  # unknown transfer coding: the client's fault
         status, reason = 400, "Bad Request"
-    util.write_nonblock(sock, json_error(status, reason, f"{message or reason}; expected an HTTP/1.1 request"))
+    util.write_nonblock(sock, json_error(status, f"{message or reason}; expected an HTTP/1.1 request"))
 
 
 util.write_error = write_json_error  # gunicorn has no setting for it and would send HTML

@@ -155,11 +155,6 @@ class Server(BaseApplication):
             self.grpc.drain()
 
     def close(self) -> None:
-        if self.grpc is not None:
-            self.grpc.close()
-        if self.predictor is not None:
-            self.predictor.close()
-        if self.feedback is not None:
-            self.feedback.close()
-        if self.tracing is not None:
-            self.tracing.close()
+        for part in (self.grpc, self.predictor, self.feedback, self.tracing):
+            if part is not None:
+                part.close()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 import orjson
@@ -48,13 +49,13 @@ SECURITY = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-def json_error(status: int, reason: str, sentence: str, connection: str = "close") -> bytes:
+def json_error(status: int, sentence: str, connection: str = "close") -> bytes:
     """A whole HTTP response with the error body, for requests that never reach the application."""
     request_id = f"{random.getrandbits(128):032x}"  # not secret; uuid4 would need a system call
     body = orjson.dumps({"error": sentence, "request_id": request_id})
     retry = "Retry-After: 1\r\n" if status == 503 else ""
     head = (
-        f"HTTP/1.1 {status} {reason}\r\nConnection: {connection}\r\nContent-Type: application/json\r\n"
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nConnection: {connection}\r\nContent-Type: application/json\r\n"
         f"X-Request-Id: {request_id}\r\n{SECURITY}{retry}Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode("latin-1", "replace") + body
@@ -282,7 +283,7 @@ class WholeRequestWorker(ThreadWorker):
         pause = PAUSE_SECONDS if self.alive or incoming.data else STOP_KEEPALIVE_LINGER
         if now - incoming.begun > self.receive_seconds and incoming.data:
             limit = f"did not arrive in {self.receive_seconds} seconds (DOGSNAP_RECEIVE_SECONDS)"
-            self._refuse(conn, 408, "Request Timeout", _slow(limit))
+            self._refuse(conn, 408, _slow(limit))
         elif now - incoming.last > pause:
             self._receive(conn, conn.sock)  # this process may have been suspended, not the client
             if self.arriving.get(conn) is incoming and incoming.last <= now:
@@ -290,7 +291,7 @@ class WholeRequestWorker(ThreadWorker):
 
     def _close_idle(self, conn: Connection, incoming: IncomingRequest) -> None:
         if incoming.data:
-            self._refuse(conn, 408, "Request Timeout", _slow(f"paused for {PAUSE_SECONDS:g} seconds"))
+            self._refuse(conn, 408, _slow(f"paused for {PAUSE_SECONDS:g} seconds"))
         else:
             self._drop(conn)
 
@@ -304,7 +305,7 @@ class WholeRequestWorker(ThreadWorker):
             conn.close(graceful=True)
         elif oldest is not None:
             sentence = "the server has no connection left and this one has been sending longest; try again later"
-            self._refuse(oldest, 503, "Service Unavailable", sentence)
+            self._refuse(oldest, 503, sentence)
 
     def _receive(self, conn: Connection, _socket: Any) -> None:
         try:
@@ -334,12 +335,10 @@ class WholeRequestWorker(ThreadWorker):
             self._hand_over(conn)
         elif incoming.has_endless_head():
             sentence = f"the request's head is longer than {MAX_HEAD} bytes; send a shorter path and fewer headers"
-            self._refuse(conn, 431, "Request Header Fields Too Large", sentence)
+            self._refuse(conn, 431, sentence)
         elif self.held > self.most_held:
             most = f"{self.most_held // MEBIBYTE} MiB (DOGSNAP_MAX_HELD_MB)"
-            self._refuse(
-                conn, 503, "Service Unavailable", f"the server holds {most} of requests already; try again later"
-            )
+            self._refuse(conn, 503, f"the server holds {most} of requests already; try again later")
         elif incoming.expects_continue:
             incoming.expects_continue = False
             _send(conn, CONTINUE)
@@ -352,23 +351,23 @@ class WholeRequestWorker(ThreadWorker):
     def _refuse_full(self, conn: Connection, sentence: str) -> None:
         """Refuse without a thread; keep the connection if the request is complete."""
         if not self.arriving[conn].may_be_followed():
-            self._refuse(conn, 503, "Service Unavailable", sentence)
+            self._refuse(conn, 503, sentence)
             return
         del self.arriving[conn]
         self.arriving[conn] = IncomingRequest(self.most_bytes)  # now the newest of all
         self.held -= conn.held
         conn.held = 0
-        _send(conn, json_error(503, "Service Unavailable", sentence, "keep-alive"))
+        _send(conn, json_error(503, sentence, "keep-alive"))
 
     def _hand_over(self, conn: Connection) -> None:
         incoming = self._stop_receiving(conn)
         conn.parser.unreader.fill(incoming.request())
         super().enqueue_req(conn)
 
-    def _refuse(self, conn: Connection, status: int, reason: str, sentence: str) -> None:
+    def _refuse(self, conn: Connection, status: int, sentence: str) -> None:
         self._stop_receiving(conn)
         self._forget(conn)
-        _send(conn, json_error(status, reason, sentence))
+        _send(conn, json_error(status, sentence))
         conn.close(graceful=True)
 
     def _drop(self, conn: Connection) -> None:
