@@ -1,11 +1,11 @@
 """Authorization of administration: the admin token, or without one a request from this machine."""
 
-import hashlib
 import hmac
 import ipaddress
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from backend.api_keys import digest
 from backend.errors import PermissionDenied, Unauthenticated
 from backend.settings import Settings
 
@@ -65,11 +65,7 @@ def bearer(headers: Mapping[str, str]) -> str:
 
 def _is_same(received: str, token: str) -> bool:
     # Digests have one length, so that the time of the comparison reveals neither the length nor the content of the token.
-    return hmac.compare_digest(_digest(received), _digest(token))
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+    return hmac.compare_digest(digest(received), digest(token))
 
 
 def _check_local(settings: Settings, address: str, headers: Mapping[str, str]) -> None:

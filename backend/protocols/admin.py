@@ -6,7 +6,7 @@ from flask import Blueprint, Response, request
 
 from backend.errors import InvalidArgument, NotFound, UnsupportedMediaType
 from backend.middleware.admin_auth import check_access
-from backend.middleware.http_messages import json_response, parse_json, read_body
+from backend.middleware.http_messages import json_response
 from backend.protocols.fields import PERCENT, TEXT, VERSION, Body
 from backend.serving.administration.overview import overview
 from backend.serving.administration.switchboard import ANY, Switchboard, checked_who
@@ -134,8 +134,7 @@ def _fields() -> tuple[dict[str, Any], Who]:
     """The fields of the body by BODIES, and the author. Raises InvalidArgument for a missing or unknown field."""
     if request.mimetype != "application/json":
         raise UnsupportedMediaType(f"expected Content-Type: application/json, received {request.mimetype or 'none'}")
-    body = BODIES[request.endpoint.rpartition(".")[2]]
-    fields = body.checked(parse_json(read_body(1, "a fixed limit")))
+    fields = BODIES[request.endpoint.rpartition(".")[2]].received()
     return fields, checked_who(fields.get("by", ""), request.remote_addr or "")
 
 

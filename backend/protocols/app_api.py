@@ -58,13 +58,13 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.post("/feedback")
     def give_feedback() -> Response:
-        fields = _feedback_fields()
+        fields = BODIES["give_feedback"].received()
         _taken(feedback).give(fields["request_id"], fields.get("verdict", ""), fields.get("breed", ""))
         return json_response({"kept": True, "request_id": g.request_id})
 
     @routes.post("/feedback/forget")
     def forget_feedback() -> Response:
-        fields = _feedback_fields()
+        fields = BODIES["forget_feedback"].received()
         return json_response({"forgotten": _taken(feedback).forget(fields["request_ids"]), "request_id": g.request_id})
 
     @routes.get("/breeds")
@@ -139,11 +139,6 @@ def _taken(feedback: Feedback | None) -> Feedback:
     if feedback is None:
         raise NotFound("this server accepts no feedback; start it with --feedback FILE")
     return feedback
-
-
-def _feedback_fields() -> dict[str, Any]:
-    body = BODIES[request.endpoint.rpartition(".")[2]]
-    return body.checked(parse_json(read_body(1, "a fixed limit")))
 
 
 def _with_taught(breeds: bytes, repository: Repository) -> bytes:

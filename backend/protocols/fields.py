@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backend.errors import InvalidArgument
-from backend.middleware.http_messages import text_field, whole_number
+from backend.middleware.http_messages import parse_json, read_body, text_field, whole_number
 from backend.serving.versions.version_folders import MAX_INT64
 
 MOST_TEXTS = 1000
@@ -36,6 +36,10 @@ class Body:
                 f"missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'}"
             )
         return {name: kinds[name].check(name, value) for name, value in fields.items()}
+
+    def received(self) -> dict[str, Any]:
+        """The checked fields of this request's body. Raises InvalidArgument, TooLarge."""
+        return self.checked(parse_json(read_body(1, "a fixed limit")))
 
     def schema(self) -> dict[str, Any]:
         properties = {name: dict(kind.schema) for name, kind in {**self.required, **self.optional}.items()}
