@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from flask import Flask, current_app, has_request_context, request
+from flask import Flask, current_app, request
 
 from backend.serving.inference.executor import OnDisconnect
 
@@ -76,7 +76,7 @@ def init_app(app: Flask) -> None:
 
 def disconnect_callback() -> OnDisconnect | None:
     """What registers a callback for the disconnect of this request's client; None without an HTTP connection."""
-    connection = request.environ.get("gunicorn.socket") if has_request_context() else None
+    connection = request.environ.get("gunicorn.socket")
     if connection is None:
         return None
     watcher = current_app.extensions[EXTENSION]
