@@ -169,7 +169,6 @@ def batched(
     No request waits for others to arrive. TensorFlow refuses a single request of more than 1024 images. The batcher has a
     unique name, since TensorFlow shares batchers with the same name among all models of a process.
     """
-    names = sorted(network.structured_outputs)
     name = f"dogsnap-{uuid.uuid4().hex}"
 
     def shared(images: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -188,7 +187,7 @@ def batched(
         )
         return {
             each: tf.ensure_shape(answer, tensor.shape)
-            for each, answer, tensor in zip(names, answers, network.outputs, strict=True)
+            for each, answer, tensor in zip(sorted(network.structured_outputs), answers, network.outputs, strict=True)
         }
 
     return shared

@@ -144,18 +144,16 @@ def fit_dog_head(
     near = features_of(extractor, _views(dogs, DOG_VIEWS, recipe))[0]
     pasted, scenes = features_of(extractor, _pasted(dogs, others, PASTED_VIEWS, recipe))
     negative, places = features_of(extractor, _views(others, NO_DOG_VIEWS, recipe))
-    plain, plain_places = features_of(extractor, plain_batches(others, recipe.size, recipe.batch))
+    plain = features_of(extractor, plain_batches(others, recipe.size, recipe.batch))[0]
     unseen = np.zeros((len(others), 1))
     for fold in (0, 1):
         # A held-out scene must not occur behind a dog in training either.
         positive = np.concatenate([near, pasted[scenes % 2 != fold]])
         weights, bias = _fit_logistic(positive, negative[places % 2 != fold])
-        unseen[plain_places[plain_places % 2 == fold]] = plain[plain_places % 2 == fold] @ weights + bias
+        unseen[fold::2] = plain[fold::2] @ weights + bias
     model.get_layer("dog").set_weights(_fit_logistic(np.concatenate([near, pasted]), negative))
     weights, bias = model.get_layer("breeds").get_weights()
-    breeds = np.zeros((len(others), len(bias)))
-    breeds[plain_places] = plain @ weights + bias
-    return np.asarray(dog_logit(unseen, breeds))[:, 0]
+    return np.asarray(dog_logit(unseen, plain @ weights + bias))[:, 0]
 
 
 def fit_box_head(

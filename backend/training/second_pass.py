@@ -14,6 +14,7 @@ import tensorflow as tf
 from backend.serving.photos.preprocessing import windows_to_images
 from backend.training import evaluation, levels
 from backend.training.dataset import Example
+from backend.training.evaluation import share
 
 Tensors = dict[str, tf.Tensor]
 
@@ -106,27 +107,9 @@ def choose(model: keras.Model, examples: list[Example], calibration: Mapping, la
     and none where that gains nothing. `calibration`: of one pass, as stored.
     """
     breeds = np.array([example.breed for example in examples])
-    photos = [example.path.read_bytes() for example in examples]
-    temperature = calibration["temperature"]
     whole = np.array([example.is_whole for example in examples])
-    first = _answers(model, photos, None)
-    before = _logarithms(first["breeds"] / temperature)
-    confidences = np.exp(before.max(axis=1))
-    none = np.zeros(len(breeds), bool)
-    tried = [(_balanced(before, breeds, whole), 0.0, (0.0, 0.0, 0.0, 0.0), none, before)]
-    for margin in MARGINS:
-        windows = SecondPass(margin, 1.0, 1.0, 0.5, 1.0).windows(tf.constant(first["box"])).numpy()
-        second = _answers(model, photos, windows)
-        after = _logarithms(second["breeds"] / temperature)
-        areas = (windows[:, 2] - windows[:, 0]) * (windows[:, 3] - windows[:, 1])
-        for weight, largest, sure in product(WEIGHTS, LARGEST, SUREST):
-            twice = (areas <= largest) & (confidences <= sure)
-            if twice.mean() > MOST_PASSES:
-                continue
-            mixed = np.where(twice[:, np.newaxis], (1 - weight) * before + weight * after, before)
-            score = _balanced(mixed, breeds, whole)
-            tried.append((score, -twice.mean(), (margin, largest, sure, weight), twice, mixed))
-    _, _, (margin, largest, sure, weight), twice, mixed = max(tried, key=lambda each: each[:2])
+    before, best = _best(model, examples, calibration["temperature"], breeds, whole)
+    _, _, (margin, largest, sure, weight), twice, mixed = best
     sharpness = 1 / evaluation.fit_temperature(mixed[twice], breeds[twice]) if twice.any() else 1.0
     probabilities = evaluation.softmax(np.where(twice[:, np.newaxis], sharpness, 1.0) * mixed)
     places = {label["id"]: place for place, label in enumerate(labels)}
@@ -144,13 +127,40 @@ def choose(model: keras.Model, examples: list[Example], calibration: Mapping, la
         },
         "validation": {
             "photos": len(breeds),
-            "top1_one_pass": round(float(right_once.mean()), 4),
-            "top1": round(float(right.mean()), 4),
-            "top1_whole_one_pass": round(float(right_once[whole].mean()), 4) if whole.any() else None,
-            "top1_whole": round(float(right[whole].mean()), 4) if whole.any() else None,
-            "second_passes": round(float(twice.mean()), 4),
+            "top1_one_pass": share(right_once),
+            "top1": share(right),
+            "top1_whole_one_pass": share(right_once[whole]),
+            "top1_whole": share(right[whole]),
+            "second_passes": share(twice),
         },
     }
+
+
+def _best(
+    model: keras.Model, examples: list[Example], temperature: float, breeds: np.ndarray, whole: np.ndarray
+) -> tuple[np.ndarray, tuple]:
+    """The logarithms of one pass, and of the parameters that were tried the best: score, minus the share of second passes,
+    the parameters (margin, largest, surest, weight), which photos get a second pass, and the logarithms after it.
+    """
+    photos = [example.path.read_bytes() for example in examples]
+    first = _answers(model, photos, None)
+    before = _logarithms(first["breeds"] / temperature)
+    confidences = np.exp(before.max(axis=1))
+    none = np.zeros(len(breeds), bool)
+    tried = [(_balanced(before, breeds, whole), 0.0, (0.0, 0.0, 0.0, 0.0), none, before)]
+    for margin in MARGINS:
+        windows = SecondPass(margin, 1.0, 1.0, 0.5, 1.0).windows(tf.constant(first["box"])).numpy()
+        second = _answers(model, photos, windows)
+        after = _logarithms(second["breeds"] / temperature)
+        areas = (windows[:, 2] - windows[:, 0]) * (windows[:, 3] - windows[:, 1])
+        for weight, largest, sure in product(WEIGHTS, LARGEST, SUREST):
+            twice = (areas <= largest) & (confidences <= sure)
+            if twice.mean() > MOST_PASSES:
+                continue
+            mixed = np.where(twice[:, np.newaxis], (1 - weight) * before + weight * after, before)
+            score = _balanced(mixed, breeds, whole)
+            tried.append((score, -twice.mean(), (margin, largest, sure, weight), twice, mixed))
+    return before, max(tried, key=lambda each: each[:2])
 
 
 def _balanced(logarithms: np.ndarray, breeds: np.ndarray, whole: np.ndarray) -> float:
