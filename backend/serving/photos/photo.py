@@ -4,7 +4,8 @@ No photo is stored or logged, and its EXIF data is dropped.
 """
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -69,17 +70,20 @@ class Photo:
         if _is_ready(image) and _orientation(image) not in UPRIGHT:
             return self.contents
         self.opened = None
-        return _encoded(_upright(image, least), "BMP")
+        with _damage_refused():
+            return _encoded(_upright(image, least), "BMP")
 
     def small_jpeg(self, longest: int, quality: int) -> bytes:
         """A JPEG of the upright photo without EXIF and comments, longest side at most `longest` pixels.
 
         `quality`: 1 to 95. Raises UnsupportedPhoto for damaged pixels.
         """
-        small = _upright(_open(self.contents), longest)
-        small.thumbnail((longest, longest))
-        small.info.clear()  # a comment would be written again
-        return _encoded(small, "JPEG", quality=quality)
+        image = _open(self.contents)
+        with _damage_refused():
+            small = _upright(image, longest)
+            small.thumbnail((longest, longest))
+            small.info.clear()  # a comment would be written again
+            return _encoded(small, "JPEG", quality=quality)
 
 
 def check(contents: bytes, limits: PhotoLimits) -> Photo:
@@ -147,6 +151,17 @@ def _describe(contents: bytes) -> str:
     return f"{len(contents)} bytes that are none of these or damaged at the start"
 
 
+@contextmanager
+def _damage_refused() -> Iterator[None]:
+    """Raises UnsupportedPhoto for whatever decoding raises: many types for damaged bytes."""
+    try:
+        yield
+    except Exception as error:
+        raise UnsupportedPhoto(
+            f"the photo is damaged or cut off: {EXPECTED}, decoding it failed with: {error}"
+        ) from error
+
+
 def _orientation(image: Image.Image) -> int:
     """The EXIF orientation; 1 (upright) without EXIF, or if it cannot be read: the picture itself may be fine."""
     try:
@@ -190,15 +205,10 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 
 def _upright(image: Image.Image, least: int) -> Image.Image:
-    """Decoded, scaled down, as RGB and turned. Raises UnsupportedPhoto for damaged pixels."""
+    """Decoded, scaled down, as RGB and turned."""
     orientation = _orientation(image)
-    try:
-        seen = _to_rgb(_reduced(_loaded(image, least), least))
-        return seen.transpose(UPRIGHT[orientation]) if orientation in UPRIGHT else seen
-    except Exception as error:  # decoders raise many types for damaged bytes
-        raise UnsupportedPhoto(
-            f"the photo is damaged or cut off: {EXPECTED}, decoding it failed with: {error}"
-        ) from error
+    seen = _to_rgb(_reduced(_loaded(image, least), least))
+    return seen.transpose(UPRIGHT[orientation]) if orientation in UPRIGHT else seen
 
 
 def _encoded(image: Image.Image, kind: str, **options: int) -> bytes:
