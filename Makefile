@@ -103,8 +103,8 @@ run: setup ## set up, then serve on http://localhost:8501
 	@$(BIN)/dogsnap serve
 
 test: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test lint ## set up, then run the tests
-# Four at once, also on two cores, since tests wait for servers and browsers. It saves a minute of 14.
-	@$(BIN)/python -m pytest -n 4 --dist loadfile -m "not long and not soak and not ray and not alone"
+# Four at once, also on two cores, since tests wait for servers and browsers.
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not long and not soak and not ray and not alone"
 	@$(BIN)/python -m pytest -m "alone and not long and not soak and not ray"
 
 test-long: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test ## the tests that take minutes

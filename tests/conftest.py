@@ -29,6 +29,22 @@ OWN_PORTS = PORTS[1000 * PROCESS : 1000 * (PROCESS + 1)]
 UNUSED_PORTS = random.SystemRandom().sample(OWN_PORTS, len(OWN_PORTS))
 
 
+# What takes longest begins first, so that no process is left with one of these at the end while the others wait.
+LONGEST = (
+    "web", "merge", "vit", "faults", "tutorials", "feedback", "teach_command", "tf_serving_grpc", "trainer", "second_pass",
+    "real_photos", "runtimes", "gateway", "app_api", "cyclegan", "hostile_requests", "image_to_image", "boxes", "serve",
+    "tf_serving_rest", "train_command", "tensorflow_import", "worker", "shadow", "tls", "bench", "predict",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        name = "web" if item.path.parent.name == "web" else item.path.stem.removeprefix("test_")
+        return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+
+    items.sort(key=place)
+
+
 class Together(LoadFileScheduling):
     """The tests of a file run in the same process, and all that share a browser and the servers of the real model do."""
 

@@ -2,16 +2,18 @@
 
 import asyncio
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import fsspec
 import pytest
 import tiny_models
 from google.protobuf import text_format
+from google.protobuf.message import Message
 from ray_cluster import RayCluster
 
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
-from backend.ray.call import Call
+from backend.ray.call import Answer, Call
 from backend.ray.model_files import VersionFiles, versions_below
 from backend.ray.replica import Replica
 from backend.ray.routes import Routes
@@ -126,18 +128,25 @@ def replica(tmp_path_factory) -> Replica:
     return Replica("half_plus_two", files, Settings(), models / "cache")
 
 
+def answer(replica: Replica, method: str, request: Message) -> Answer:
+    """In a thread of its own: this one may have an event loop already, of the browser that other tests share."""
+    call = replica.answer(Call(method, request.SerializeToString()))
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, call).result()
+
+
 @pytest.mark.parametrize("method", [each.name for each in PREDICTION.methods])
 def test_a_replica_answers_every_method_of_the_prediction_service(replica, method) -> None:
     request = text_format.Parse(REQUESTS[method], request_class(method)())
-    answer = asyncio.run(replica.answer(Call(method, request.SerializeToString())))
-    assert (answer.code, answer.message) == ("OK", "")
-    assert b"half_plus_two" in answer.response
+    found = answer(replica, method, request)
+    assert (found.code, found.message) == ("OK", "")
+    assert b"half_plus_two" in found.response
 
 
 def test_a_replica_refuses_a_call_with_a_status_code_and_a_sentence(replica) -> None:
     request = text_format.Parse(SPEC % "no_signature", request_class("Predict")())
-    answer = asyncio.run(replica.answer(Call("Predict", request.SerializeToString())))
-    assert (answer.code, "no_signature" in answer.message) == ("FAILED_PRECONDITION", True)
+    found = answer(replica, "Predict", request)
+    assert (found.code, "no_signature" in found.message) == ("FAILED_PRECONDITION", True)
 
 
 # -- routes ------------------------------------------------------------------------------------------------------------

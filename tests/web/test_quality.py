@@ -153,7 +153,8 @@ def test_the_first_screen_is_usable_within_a_second(open_phone):
     for _ in range(5):
         phone = open_phone()
         phone.button("camera").wait_for()
-        times.append(phone.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+        painted = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+        times.append(phone.page.wait_for_function(painted).json_value())  # a button is there before it is painted
     print(f"first screen: {[round(time) for time in times]} ms")
     assert min(times) < FIRST_SCREEN_MS  # what else runs on the machine can only make it slower
 
