@@ -92,7 +92,9 @@ def test_after_kill_9_under_load_only_the_requests_in_flight_fail_and_the_rest_a
     )
     assert len(failed) <= CLIENTS
     assert all(each.sent <= killed <= each.sent + each.seconds + 1 for each in failed)
-    assert [each.code() for each in calls.failed] in ([], [grpc.StatusCode.UNAVAILABLE]), calls.failed
+    # The call in flight, and one that the client may send before it notices that its connection is broken.
+    assert len(calls.failed) <= 2, calls.failed
+    assert {each.code() for each in calls.failed} <= {grpc.StatusCode.UNAVAILABLE}, calls.failed
     assert worker_of(server) != worker
     assert back <= BACK_SECONDS
     assert called <= BACK_SECONDS
