@@ -92,9 +92,11 @@ def test_after_kill_9_under_load_only_the_requests_in_flight_fail_and_the_rest_a
     )
     assert len(failed) <= CLIENTS
     assert all(each.sent <= killed <= each.sent + each.seconds + 1 for each in failed)
-    # The call in flight, and one that the client may send before it notices that its connection is broken.
-    assert len(calls.failed) <= 2, calls.failed
-    assert {each.code() for each in calls.failed} <= {grpc.StatusCode.UNAVAILABLE}, calls.failed
+    # Beside the call in flight one may never have left the client: it was to be sent on the connection that broke.
+    unsent = [each for each in calls.failed if "sendmsg" in each.details()]
+    lost = [each for each in calls.failed if each not in unsent]
+    assert [each.code() for each in lost] in ([], [grpc.StatusCode.UNAVAILABLE]), calls.failed
+    assert [each.code() for each in unsent] in ([], [grpc.StatusCode.UNAVAILABLE]), calls.failed
     assert worker_of(server) != worker
     assert back <= BACK_SECONDS
     assert called <= BACK_SECONDS

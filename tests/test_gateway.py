@@ -561,7 +561,7 @@ def instant_engine(colour_models):
 
 @pytest.fixture
 def plain_gateway(instant_engine):
-    """The URL of `plain_gateway` in front of that engine, on the first core."""
+    """`plain_gateway` in front of that engine, on the first core; its `url`, as a server has it."""
     first, url = min(os.sched_getaffinity(0)), f"127.0.0.1:{free_port()}"
     gunicorn = (
         sys.executable,

@@ -98,8 +98,9 @@ def test_a_model_or_version_that_is_not_there_is_not_found_naming_what_is(watche
     watched.scan()
     with pytest.raises(NotFound, match=r"Servable not found for request: Specific\(half, 4\); available versions: 1"):
         watched.answers(4)
-    with pytest.raises(NotFound, match=r"Servable not found for request: Latest\(whole\); models served here: half"):
-        watched.repository.acquire(ModelSpec("whole")).__enter__()
+    said = r"Servable not found for request: Latest\(whole\); models served here: half"
+    with pytest.raises(NotFound, match=said), watched.repository.acquire(ModelSpec("whole")):
+        pass
 
 
 def test_before_the_first_look_a_model_is_unavailable_and_not_unknown(watched):
@@ -201,8 +202,8 @@ def test_a_model_folder_that_appears_or_goes_is_followed(watched):
     shutil.rmtree(watched.models / "other")
     watched.scan()
     assert watched.repository.models() == ["half"]
-    with pytest.raises(NotFound):
-        watched.repository.acquire(ModelSpec("other")).__enter__()
+    with pytest.raises(NotFound), watched.repository.acquire(ModelSpec("other")):
+        pass
 
 
 # -- folders that are not right ----------------------------------------------------------------------------------------

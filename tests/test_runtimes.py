@@ -27,7 +27,6 @@ PHOTOS = photos(4)
 TEXTS = [to_web_safe_base64(photo) for photo in PHOTOS]
 IMAGES = np.random.default_rng(5).random((4, *SIZE, 3), np.float32)
 TOLERANCE = {1: 1e-5, 2: 1e-5, 3: 0.05}
-# How far outputs may be from TensorFlow's, by precision: what the export requires of each.
 
 
 @pytest.fixture(scope="module")

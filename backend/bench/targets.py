@@ -241,12 +241,13 @@ def _wait_for(server: servers.Process, version: int) -> None:
 
 def throughput(bench: Bench) -> Iterator[PerformanceTarget]:
     """Version 2 with 16 clients against the bare runtime and other servers, alternating."""
-    loads: dict[str, Callable[..., Load]] = {"ours": bench.load, "session": partial(_session_load, bench)}
+    others: dict[str, Callable[..., Load]] = {"session": partial(_session_load, bench)}
     if importlib.util.find_spec("litserve"):
-        loads["litserve"] = partial(_litserve_load, bench)
-    for each in loads.values():
+        others["litserve"] = partial(_litserve_load, bench)
+    for each in (bench.load, *others.values()):
         each(seconds=2.0)  # warm
-    runs = interleaved({"raw": lambda: bench.raw_tensorflow.best(bench.seconds), **loads}, bench.rounds)
+    bare = partial(bench.raw_tensorflow.best, bench.seconds)
+    runs = interleaved({"ours": bench.load, "raw": bare, **others}, bench.rounds)
     ours, raw = bench.keep("version 2", point(runs["ours"], CLIENTS)).throughput, statistics.median(runs["raw"])
     bench.say(f"version 2: {ours:.1f} photos a second; TensorFlow's own call: {raw:.1f}")
     yield PerformanceTarget("throughput", "version 2, 16 clients / TensorFlow's own call", 0.97, True, ours / raw)
