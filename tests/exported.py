@@ -12,6 +12,7 @@ from tiny_network import tiny
 
 from backend.export.saved_model import export_classifier
 from backend.training.architectures import backbone_of
+from backend.training.evaluation import Calibration
 
 SIZE = (16, 16)
 LABELS = [
@@ -26,7 +27,8 @@ DESCRIPTION = {
     "decision": {"dog_threshold": 0.4, "confident_threshold": 0.6},
     "source": {"weights": "random"},
 }
-TEMPERATURE = 1.5
+TEMPERATURE, LOG_PRIOR = 1.5, [0.4, -0.1, -0.3]
+CALIBRATION = Calibration(TEMPERATURE, np.array(LOG_PRIOR, np.float32))
 
 
 def network() -> keras.Model:
@@ -47,7 +49,7 @@ def network() -> keras.Model:
 
 
 def export(model_folder: Path, model: keras.Model | None = None) -> Path:
-    return export_classifier(model or network(), TEMPERATURE, DESCRIPTION, model_folder).folder
+    return export_classifier(model or network(), CALIBRATION, DESCRIPTION, model_folder).folder
 
 
 def photos(count: int = 4) -> list[bytes]:

@@ -10,6 +10,7 @@ from exported import DESCRIPTION, LABELS, SIZE, png
 
 from backend.export.merging.merge import Options, merge
 from backend.export.saved_model import export_classifier
+from backend.training.evaluation import Calibration
 from backend.training.second_pass import SecondPass
 
 PASS = SecondPass(margin=0.1, largest=0.5, surest=0.9, weight=0.75, sharpness=1.0)
@@ -51,7 +52,7 @@ def network() -> keras.Model:
 def export(model_folder: Path, second_pass: SecondPass | None = PASS) -> Path:
     decision = {"dog_threshold": 0.1, "confident_threshold": 0.9}
     scores = {"second_pass": {**second_pass.to_json(), "decision": decision}} if second_pass else {}
-    return export_classifier(network(), 1.0, {**DESCRIPTION, "scores": scores}, model_folder).folder
+    return export_classifier(network(), Calibration(1.0), {**DESCRIPTION, "scores": scores}, model_folder).folder
 
 
 def versions(model_folder: Path, **options: bool) -> Path:

@@ -36,6 +36,21 @@ def test_calibration_lowers_the_calibration_error_of_bold_logits() -> None:
     assert after < 0.03
 
 
+def test_the_temperature_fits_to_answers_with_the_prior() -> None:
+    logits, _ = _logits(4000, strength=2.5)
+    log_prior = np.array([0.8, 0.2, 0.0, -0.2, -0.3, -0.5])
+    generator = np.random.default_rng(4)
+    calibration = evaluation.Calibration(2.5, log_prior)
+    asked = evaluation.softmax(calibration.scaled(logits))
+    breeds = np.array([generator.choice(len(LABELS), p=row) for row in asked])
+    assert evaluation.fit_temperature(logits, breeds, log_prior) == pytest.approx(2.5, rel=0.07)
+
+
+def test_without_a_stated_prior_all_breeds_are_equally_common() -> None:
+    logits, _ = _logits(5, strength=1.0)
+    np.testing.assert_allclose(evaluation.Calibration.of({"temperature": 2.0}, 6).scaled(logits), logits / 2)
+
+
 def test_calibration_error_of_one_bin_is_the_gap_between_said_and_right() -> None:
     probabilities = np.array([[0.8, 0.2]] * 10)
     breeds = np.array([0] * 5 + [1] * 5)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from click.testing import CliRunner
-from exported import DESCRIPTION, LABELS, SIZE, TEMPERATURE, contents_of, export, network
+from exported import DESCRIPTION, LABELS, LOG_PRIOR, SIZE, TEMPERATURE, contents_of, export, network
 from small_disk import fill, small_disk
 from tiny_network import tiny
 
@@ -58,8 +58,8 @@ def test_serving_default_takes_images_and_gives_one_probability_a_class(version)
     }
 
 
-def test_the_probabilities_are_the_softmax_of_the_keras_models_logits_by_the_temperature(signatures) -> None:
-    logits = network()(IMAGES, training=False)["breeds"].numpy().astype(np.float64) / TEMPERATURE
+def test_the_probabilities_are_the_softmax_of_the_logits_by_the_temperature_and_the_prior(signatures) -> None:
+    logits = network()(IMAGES, training=False)["breeds"].numpy().astype(np.float64) / TEMPERATURE + LOG_PRIOR
     expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     prediction = signatures["serving_default"](image=IMAGES)["prediction"]
     np.testing.assert_allclose(prediction, expected, atol=1e-6)
@@ -120,7 +120,12 @@ def artefacts(tmp_path, monkeypatch) -> Path:
     monkeypatch.setitem(architectures.ARCHITECTURES, "tiny", tiny)
     recipe = replace(RECIPES["inception_v3"], architecture="tiny", size=SIZE)
     scores = {
-        "calibration": {"temperature": TEMPERATURE, "dog_threshold": 0.4, "confident_threshold": 0.6},
+        "calibration": {
+            "temperature": TEMPERATURE,
+            "log_prior": LOG_PRIOR,
+            "dog_threshold": 0.4,
+            "confident_threshold": 0.6,
+        },
         "validation": {"top1": 0.9},
     }
     folder = tmp_path / "stored"
@@ -136,7 +141,9 @@ def test_the_stored_artefacts_become_a_version_that_answers_as_the_network_did(a
     loaded = tf.saved_model.load(str(version))
     expected = network()(IMAGES, training=False)
     answer = loaded.signatures["scores"](image=IMAGES)
-    np.testing.assert_allclose(answer["prediction"], tf.nn.softmax(expected["breeds"] / TEMPERATURE), atol=2e-3)
+    np.testing.assert_allclose(
+        answer["prediction"], tf.nn.softmax(expected["breeds"] / TEMPERATURE + LOG_PRIOR), atol=2e-3
+    )
     np.testing.assert_allclose(answer["dog"], tf.sigmoid(expected["dog"][:, 0]), atol=2e-3)
     description = json.loads((version / "assets.extra" / "dogsnap.json").read_text(encoding="utf-8"))
     assert description["decision"] == {"dog_threshold": 0.4, "confident_threshold": 0.6}

@@ -22,6 +22,7 @@ from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.servable import Servable
 from backend.training import second_pass
 from backend.training.dataset import Example
+from backend.training.evaluation import Calibration
 from backend.training.second_pass import SecondPass, choose
 
 FAR = photo([("blue spaniel", (200, 150, 240, 180))])
@@ -214,7 +215,7 @@ def test_parameters_of_an_earlier_release_are_refused_in_a_sentence(tmp_path):
 
 def test_a_second_pass_needs_a_network_that_gives_a_box(tmp_path):
     with pytest.raises(MergeError, match="needs a network that gives prediction, dog, box; missing: box"):
-        merge(export_classifier(network(), 1.0, {}, tmp_path / "tiny").folder, Options(second_pass=True))
+        merge(export_classifier(network(), Calibration(1.0), {}, tmp_path / "tiny").folder, Options(second_pass=True))
 
 
 def test_a_second_pass_needs_its_parameters(tmp_path):

@@ -100,7 +100,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fit_head(start, examples)
     start.save_weights(folder / "start.weights.h5")
     out = folder / "models" / "colours"
+    (folder / "popularity.json").write_text('{"ranks": {"n00000001": 1, "n00000002": 30}}')
     arguments = ["--data", data, "--recipe", "tiny", "--weights", folder / "start.weights.h5"]
+    arguments += ["--popularity", folder / "popularity.json"]
     for result in (
         called(train, *arguments, "--out", out, "--work", folder / "work"),
         called(export, "colours", "--out", folder / "models"),
@@ -157,6 +159,16 @@ def test_the_photos_known_breeds_get_the_logits_that_they_had(model: Path, tmp_p
         for each in ("2", "4")
     )
     np.testing.assert_allclose(np.diff(after[:3]), np.diff(before), atol=1e-3)
+    assert np.ptp(description(model / "4")["scores"]["calibration"]["log_prior"]) > 0.1
+
+
+def test_whether_there_is_a_dog_is_answered_as_before(model: Path, tmp_path: Path) -> None:
+    assert called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "Yellow").exit_code == 0
+    contents = tf.constant([path.read_bytes() for path in sorted(dogs(tmp_path / "blue", (60, 80, 210), 4).iterdir())])
+    before, after = (
+        tf.saved_model.load(str(model / each)).signatures["scores"](image_bytes=contents)["dog"] for each in ("2", "4")
+    )
+    np.testing.assert_allclose(after, before, atol=1e-3)
 
 
 def test_a_taught_version_is_taught_another_breed_and_keeps_the_first(model: Path, tmp_path: Path) -> None:

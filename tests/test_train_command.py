@@ -81,6 +81,7 @@ def test_photos_become_artefacts_and_those_that_tensorflow_does_not_read_are_nam
     scores = json.loads((data.parent / "out" / "scores.json").read_text())
     assert scores["validation"]["photos"] == 8  # of the nine that are cut off, one is the bad one
     assert set(scores["calibration"]) >= {"temperature", "dog_threshold", "confident_threshold", "groups"}
+    assert scores["calibration"]["log_prior"] == [0, 0, 0]  # none of these breeds has a rank
 
 
 def test_an_unknown_recipe_lists_the_known_ones(data: Path) -> None:

@@ -187,9 +187,8 @@ def test_what_is_stored_loads_again_with_the_same_answers_and_describes_itself(r
     labels = dataset.labels_of(dataset.breed_folders(run.folder / "dogs"), None)
     no_dogs = [example.path for example in run.training if example.breed == 2]
     dogs = [example for example in run.training if example.breed != 2]
-    scores = artefacts.finish(
-        run.model, RECIPE, labels, dogs, run.validation, no_dogs, tmp_path / "out", lambda text: None
-    )
+    photos = artefacts.Photos(dogs, run.validation, no_dogs)
+    scores = artefacts.finish(run.model, RECIPE, labels, np.zeros(3), photos, tmp_path / "out", lambda text: None)
     assert json.loads((tmp_path / "out" / "labels.json").read_text()) == labels
     assert json.loads((tmp_path / "out" / "scores.json").read_text()) == scores
     assert scores["validation"]["photos"] == scores["float16"]["photos"] == 12

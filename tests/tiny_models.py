@@ -50,6 +50,7 @@ def colours(model_folder: Path) -> Path:
     """
     from backend.export.merging import merge
     from backend.export.saved_model import export_classifier
+    from backend.training.evaluation import Calibration
 
     image = keras.Input((*SIZE, 3), name="image")
     mean = keras.layers.GlobalAveragePooling2D()(image)
@@ -64,7 +65,7 @@ def colours(model_folder: Path) -> Path:
         "input_size": SIZE,
         "decision": {"dog_threshold": 0.5, "confident_threshold": 0.6},
     }
-    merge.merge(export_classifier(network, 1.0, description, model_folder).folder, merge.Options())
+    merge.merge(export_classifier(network, Calibration(1.0), description, model_folder).folder, merge.Options())
     return model_folder
 
 

@@ -54,6 +54,14 @@ def work_option(name: str) -> Callable:
     type=PATH,
     help="names for the labels",
 )
+@click.option(
+    "--popularity",
+    default=Path("models/popularity.json"),
+    show_default=True,
+    type=PATH,
+    help="ranks of the breeds: of two that look alike, the more common one is the more probable; without the file all are "
+    "equally common",
+)
 @precision_option
 def train(
     data: Path | None,
@@ -75,7 +83,7 @@ def train(
         raise click.UsageError(
             "Missing option '--data', the folder of photos (or the command 'cyclegan', which needs none)."
         )
-    from backend.training import artefacts, dataset, trainer
+    from backend.training import artefacts, dataset, popularity, trainer
     from backend.training.recipes import RECIPES
 
     if recipe_name not in RECIPES:
@@ -84,6 +92,7 @@ def train(
     try:
         folders = dataset.breed_folders(data)
         labels = dataset.labels_of(folders, named["breeds"])
+        log_prior = popularity.log_prior(labels, named["popularity"])
         listed = dataset.read_list(data, "train_list")
         # Cut before the unreadable ones go: a photo lost or repaired between two sittings moves no other one across the cut.
         parts = dataset.split_validation(listed, recipe.validation_per_breed, recipe.seed)
@@ -94,7 +103,8 @@ def train(
         work = work or WORK / recipe_name
         no_dogs = dataset.readable_photos(dataset.every_second_photo(not_dogs, 0), click.echo) if not_dogs else []
         model = trainer.train(recipe, fitted, validation, len(labels), weights, work, click.echo)
-        scores = artefacts.finish(model, recipe, labels, fitted, validation, no_dogs, out, click.echo)
+        photos = artefacts.Photos(fitted, validation, no_dogs)
+        scores = artefacts.finish(model, recipe, labels, log_prior, photos, out, click.echo)
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error).splitlines()[0]) from error
     click.echo(

@@ -31,6 +31,7 @@ from backend.training.architectures import (
     cyclegan_generator,
     load_stored_weights,
 )
+from backend.training.evaluation import Calibration
 from backend.training.levels import named_groups
 
 GROUPS_FILE = "groups.json"
@@ -44,11 +45,11 @@ class ExportError(ValueError):
 
 @dataclass(frozen=True)
 class Stored:
-    """What training stored: the classifier in float32, what it is built by, its temperature, and its versions' description."""
+    """What training stored: the classifier in float32, what it is built by, its calibration, and its versions' description."""
 
     model: keras.Model
     build: Callable[[int], keras.Model]
-    temperature: float
+    calibration: Calibration
     description: Mapping
 
 
@@ -62,7 +63,7 @@ def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[st
     if recipe.get("architecture") == CYCLEGAN:
         return Source(export_generator(name, recipe, artefacts, models))
     stored = read_stored(name, artefacts)
-    return export_classifier(stored.model, stored.temperature, stored.description, models / name, report)
+    return export_classifier(stored.model, stored.calibration, stored.description, models / name, report)
 
 
 def read_stored(name: str, artefacts: Path) -> Stored:
@@ -90,7 +91,8 @@ def read_stored(name: str, artefacts: Path) -> Stored:
     }
     if (artefacts / RANGES).is_file():
         description[INT8_RANGES] = read_json(artefacts / RANGES)
-    return Stored(model, lambda classes: architecture(classes, size), calibration["temperature"], description)
+    scaling = Calibration.of(calibration, len(labels))
+    return Stored(model, lambda classes: architecture(classes, size), scaling, description)
 
 
 def _groups(groups: Sequence[Sequence[str]], file: Path, labels: Sequence[Mapping]) -> list[dict]:
@@ -143,7 +145,7 @@ def read_json(path: Path, missing: str = "does not exist; `dogsnap train` writes
 
 def export_classifier(
     model: keras.Model,
-    temperature: float,
+    calibration: Calibration,
     description: Mapping,
     model_folder: Path,
     report: Callable[[str], None] = lambda _: None,
@@ -151,7 +153,7 @@ def export_classifier(
     """Write a network that gives {"breeds": logits (n, classes), "dog": logits (n, 1)} as the next version of `model_folder`.
 
     Signatures: `serving_default`, image float32 (n, h, w, 3) in [0, 1] -> prediction float32 (n, classes), probabilities
-    calibrated by `temperature`; `scores`, the same and dog float32 (n), the probability that the image shows a dog at all, and,
+    by `calibration`; `scores`, the same and dog float32 (n), the probability that the image shows a dog at all, and,
     if the network gives it, box float32 (n, 4), where: left, top, right, bottom, fractions of the picture.
     """
     height, width, channels = model.input_shape[1:]
@@ -161,7 +163,7 @@ def export_classifier(
     def all_scores(*, image: tf.Tensor) -> dict[str, tf.Tensor]:
         logits = model(image, training=False)
         answers = {
-            "prediction": layers.softmax(logits["breeds"] / temperature),
+            "prediction": layers.softmax(calibration.scaled(logits["breeds"])),
             "dog": tf.sigmoid(tf.cast(logits["dog"][:, 0], tf.float32)),
         }
         return answers | {name: logits[name] for name in ("box",) if name in logits}

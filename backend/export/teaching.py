@@ -5,7 +5,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import keras
@@ -141,7 +141,9 @@ class Teacher:
         groups = read_description(source).get("groups", ()) if self.taught else self.stored.description["groups"]
         self.groups = [Group(**{**each, "members": tuple(each["members"])}) for each in groups]
         self.statistics = ClassStatistics.load(artefacts / STATISTICS_FILE, len(known), len(kernel))
-        self.head = Head(kernel, bias, tuple(known))
+        # Logits with the prior in them: breeds are taught so that they take little from the others' answers, which have it.
+        self._prior = self.stored.calibration.temperature * self.stored.calibration.log_prior
+        self.head = Head(kernel, bias + self._prior, tuple(known))
         for label in read_description(self.source)["labels"][len(known) :]:
             each = self.taught[label["id"]]
             self.head = self.head.with_class(label, _array(each["weights"]), each["bias"])
@@ -204,7 +206,7 @@ class Teacher:
         logits = np.concatenate([self.head.logits(self.statistics.checked), left_out])
         classes = np.append(self.statistics.checked_classes, np.full(len(left_out), len(ids) - 1))
         places = [[ids.index(member) for member in group.members] for group in self.groups]
-        found = look_alikes(softmax(logits / self.stored.temperature), classes, places, len(ids) - 1)
+        found = look_alikes(softmax(logits / self.stored.calibration.temperature), classes, places, len(ids) - 1)
         others = [ids[place] for place in found]
         if found in places:
             number = places.index(found)
@@ -274,8 +276,11 @@ class Teacher:
         description["labels"] = [dict(label) for label in self.head.labels]
         description["groups"] = [asdict(group) for group in self.groups]
         description["taught"] = list(self.taught.values())
-        folder, temperature = self.source.resolve().parent, self.stored.temperature
-        return export_classifier(self._taught_model(), temperature, description, folder, report).folder
+        # A taught breed is as common as breeds are on average.
+        log_prior = np.pad(self.stored.calibration.log_prior, (0, len(self.taught)))
+        calibration = replace(self.stored.calibration, log_prior=log_prior)
+        folder = self.source.resolve().parent
+        return export_classifier(self._taught_model(), calibration, description, folder, report).folder
 
     def _taught_model(self) -> keras.Model:
         """The network with all classes, by its own architecture."""
@@ -283,7 +288,8 @@ class Teacher:
         for layer, known in zip(model.layers, self.stored.model.layers, strict=True):
             if layer.name != "breeds":
                 layer.set_weights(known.get_weights())
-        model.get_layer("breeds").set_weights([self.head.kernel, self.head.bias])
+        bias = self.head.bias - np.pad(self._prior, (0, len(self.taught)))
+        model.get_layer("breeds").set_weights([self.head.kernel, bias])
         return model
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -42,31 +42,41 @@ BOX_VIEWS, BOX_EPOCHS, BOX_BATCH, BOX_RATE = 8000, 6, 64, 7e-4
 DOG_VIEWS, PASTED_VIEWS, NO_DOG_VIEWS = 0.12, 0.1, 6.0
 
 
+@dataclass(frozen=True)
+class Photos:
+    """What a network is finished with. `no_dogs`: photos that show no dog, for the dog head alone; without, all stay dogs."""
+
+    training: list[Example]
+    validation: list[Example]
+    no_dogs: list[Path]
+
+
 def finish(
     model: keras.Model,
     recipe: Recipe,
     labels: list[dict],
-    training: list[Example],
-    validation: list[Example],
-    no_dogs: list[Path],
+    log_prior: np.ndarray,
+    photos: Photos,
     out: Path,
     report: Callable[[str], None],
 ) -> dict:
-    """Fit the dog head, calibrate on `validation`, write everything below `out`, and return the scores.
+    """Fit the dog head, calibrate on the validation photos, write everything below `out`, and return the scores.
 
-    `model` float32, as it is served; features to fit on are computed in Keras' dtype policy. `no_dogs`: photos that show no
-    dog, for the dog head alone (empty: everything stays a dog).
+    `model` float32, as it is served; features to fit on are computed in Keras' dtype policy. `log_prior` (classes,): see
+    `popularity`.
     Raises OSError when the disk is full; files of an earlier training stay whole until the new ones are.
     """
+    training, no_dogs = photos.training, photos.no_dogs
     views = _like(model, recipe, keras.config.dtype_policy().name)
     others = fit_dog_head(model, views, recipe, training, no_dogs, report) if no_dogs else np.zeros(0)
     if any(example.box for example in training) and "cells" in model.output:
         fit_box_head(model, views, recipe, training, report)
-    validation = with_whole_pictures(validation)
+    validation = with_whole_pictures(photos.validation)
     report(f"calibrating on {len(validation)} validation photos")
     breeds, logits, dog = raw_answers(model, validation, recipe)
-    calibration = evaluation.calibrate(logits, breeds, dog, others)
-    probabilities = evaluation.softmax(logits / calibration["temperature"])
+    calibration = evaluation.calibrate(logits, breeds, dog, others, log_prior)
+    scaled = evaluation.Calibration.of(calibration, len(labels)).scaled
+    probabilities = evaluation.softmax(scaled(logits))
     whole = np.array([example.is_whole for example in validation])
     claims = levels.fit(probabilities, breeds, whole, labels)
     validated = evaluation.report(probabilities, breeds, labels, claims["confident_threshold"])
@@ -74,7 +84,7 @@ def finish(
     # Weights and their thresholds are replaced together, after everything is measured.
     with replacing(out / STORED_WEIGHTS) as weights:
         save_stored_weights(model, recipe.architecture, weights)
-        stored = evaluation.softmax(stored_answers(model, recipe, validation, weights) / calibration["temperature"])
+        stored = evaluation.softmax(scaled(stored_answers(model, recipe, validation, weights)))
         scores = {
             "calibration": {**calibration, **claims},
             "validation": validated,

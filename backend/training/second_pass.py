@@ -108,7 +108,7 @@ def choose(model: keras.Model, examples: list[Example], calibration: Mapping, la
     """
     breeds = np.array([example.breed for example in examples])
     whole = np.array([example.is_whole for example in examples])
-    before, best = _best(model, examples, calibration["temperature"], breeds, whole)
+    before, best = _best(model, examples, evaluation.Calibration.of(calibration, len(labels)), breeds, whole)
     _, _, (margin, largest, sure, weight), twice, mixed = best
     sharpness = 1 / evaluation.fit_temperature(mixed[twice], breeds[twice]) if twice.any() else 1.0
     probabilities = evaluation.softmax(np.where(twice[:, np.newaxis], sharpness, 1.0) * mixed)
@@ -137,21 +137,25 @@ def choose(model: keras.Model, examples: list[Example], calibration: Mapping, la
 
 
 def _best(
-    model: keras.Model, examples: list[Example], temperature: float, breeds: np.ndarray, whole: np.ndarray
+    model: keras.Model,
+    examples: list[Example],
+    calibration: evaluation.Calibration,
+    breeds: np.ndarray,
+    whole: np.ndarray,
 ) -> tuple[np.ndarray, tuple]:
     """The logarithms of one pass, and of the parameters that were tried the best: score, minus the share of second passes,
     the parameters (margin, largest, surest, weight), which photos get a second pass, and the logarithms after it.
     """
     photos = [example.path.read_bytes() for example in examples]
     first = _answers(model, photos, None)
-    before = _logarithms(first["breeds"] / temperature)
+    before = _logarithms(calibration.scaled(first["breeds"]))
     confidences = np.exp(before.max(axis=1))
     none = np.zeros(len(breeds), bool)
     tried = [(_balanced(before, breeds, whole), 0.0, (0.0, 0.0, 0.0, 0.0), none, before)]
     for margin in MARGINS:
         windows = SecondPass(margin, 1.0, 1.0, 0.5, 1.0).windows(tf.constant(first["box"])).numpy()
         second = _answers(model, photos, windows)
-        after = _logarithms(second["breeds"] / temperature)
+        after = _logarithms(calibration.scaled(second["breeds"]))
         areas = (windows[:, 2] - windows[:, 0]) * (windows[:, 3] - windows[:, 1])
         for weight, largest, sure in product(WEIGHTS, LARGEST, SUREST):
             twice = (areas <= largest) & (confidences <= sure)

@@ -1,0 +1,66 @@
+"""Of two breeds that look alike, the more common one is the more probable."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from backend.training.evaluation import softmax
+from backend.training.popularity import STRENGTH, log_prior
+
+MODELS = Path(__file__).parents[1] / "models"
+LABELS = [{"id": "foxhound"}, {"id": "beagle"}, {"id": "dhole"}]
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> Path:
+    file = tmp_path / "popularity.json"
+    file.write_text(json.dumps({"ranks": {"beagle": 7, "foxhound": 194, "poodle": 6}}))
+    return file
+
+
+def test_the_log_probability_falls_evenly_with_the_rank_and_a_breed_without_one_comes_last(ranks: Path) -> None:
+    foxhound, beagle, dhole = log_prior(LABELS, ranks)
+    assert beagle - foxhound == pytest.approx(STRENGTH * (194 - 7), rel=1e-5)
+    assert foxhound - dhole == pytest.approx(STRENGTH, rel=1e-3)
+
+
+def test_it_is_zero_on_average_so_that_a_breed_taught_later_is_as_common_as_the_others(ranks: Path) -> None:
+    assert log_prior(LABELS, ranks).mean() == pytest.approx(0, abs=1e-6)
+
+
+def test_a_common_dog_that_looks_a_little_more_like_a_rare_breed_is_answered_with_the_common_one(ranks: Path) -> None:
+    logits = np.array([[2.4, 2.0, -5.0]])
+    assert softmax(logits + log_prior(LABELS, ranks)).argmax() == 1
+    clear = logits + np.array([[3, 0, 0]])
+    assert softmax(clear + log_prior(LABELS, ranks)).argmax() == 0
+
+
+@pytest.mark.parametrize("file", [None, Path("none.json")])
+def test_without_ranks_all_breeds_are_equally_common(file: Path | None) -> None:
+    np.testing.assert_array_equal(log_prior(LABELS, file), np.zeros(3))
+
+
+def test_breeds_none_of_which_has_a_rank_are_equally_common(ranks: Path) -> None:
+    np.testing.assert_array_equal(log_prior([{"id": "red"}, {"id": "green"}], ranks), np.zeros(2))
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"ranks": [1, 2]}', '{"ranks": {"beagle": "first"}}', "no JSON"])
+def test_a_file_of_another_kind_is_refused_in_a_sentence(tmp_path: Path, text: str) -> None:
+    (tmp_path / "popularity.json").write_text(text)
+    with pytest.raises(ValueError, match=r"popularity\.json: expected"):
+        log_prior(LABELS, tmp_path / "popularity.json")
+
+
+def test_the_shipped_ranks_are_of_the_breeds_of_the_shipped_network() -> None:
+    labels = json.loads((MODELS / "inception_v3" / "labels.json").read_text(encoding="utf-8"))
+    ranks = json.loads((MODELS / "popularity.json").read_text(encoding="utf-8"))["ranks"]
+    assert set(ranks) <= {label["id"] for label in labels}
+    wild = {"n02115641", "n02115913", "n02116738"}
+    assert not wild & set(ranks)
+    by_name = {
+        label["name"]: prior for label, prior in zip(labels, log_prior(labels, MODELS / "popularity.json"), strict=True)
+    }
+    assert by_name["beagle"] > by_name["English foxhound"]
+    assert by_name["Siberian husky"] > by_name["Alaskan malamute"] > by_name["Eskimo dog"]
