@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backend.training import evaluation, plots
+from backend.scoring import plots
+from backend.training import evaluation
 
 LABELS = [
     {"id": f"n{i}", "name": name, "name_zh": name}

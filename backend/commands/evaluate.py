@@ -90,7 +90,7 @@ def _evaluate(
     if json_file:
         json_file.write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if picture:
-        from backend.training import plots
+        from backend.scoring import plots
 
         plots.draw(probabilities, breeds, labels, picture)
 

@@ -1,1 +1,1 @@
-"""Runs exported versions on photos, to score them and to compare two."""
+"""Runs exported versions on photos, to score them, draw the scores and compare two versions."""
