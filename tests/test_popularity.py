@@ -37,9 +37,8 @@ def test_a_common_dog_that_looks_a_little_more_like_a_rare_breed_is_answered_wit
     assert softmax(clear + log_prior(LABELS, ranks)).argmax() == 0
 
 
-@pytest.mark.parametrize("file", [None, Path("none.json")])
-def test_without_ranks_all_breeds_are_equally_common(file: Path | None) -> None:
-    np.testing.assert_array_equal(log_prior(LABELS, file), np.zeros(3))
+def test_without_ranks_all_breeds_are_equally_common(tmp_path: Path) -> None:
+    np.testing.assert_array_equal(log_prior(LABELS, tmp_path / "none.json"), np.zeros(3))
 
 
 def test_breeds_none_of_which_has_a_rank_are_equally_common(ranks: Path) -> None:
@@ -50,6 +49,13 @@ def test_breeds_none_of_which_has_a_rank_are_equally_common(ranks: Path) -> None
 def test_a_file_of_another_kind_is_refused_in_a_sentence(tmp_path: Path, text: str) -> None:
     (tmp_path / "popularity.json").write_text(text)
     with pytest.raises(ValueError, match=r"popularity\.json: expected"):
+        log_prior(LABELS, tmp_path / "popularity.json")
+
+
+@pytest.mark.parametrize("rank", ["NaN", "0", "-3", "Infinity"])
+def test_a_rank_that_is_none_is_refused_by_the_breed(tmp_path: Path, rank: str) -> None:
+    (tmp_path / "popularity.json").write_text(f'{{"ranks": {{"poodle": 6, "beagle": {rank}}}}}')
+    with pytest.raises(ValueError, match=r"expected ranks from 1 on, received .* for beagle"):
         log_prior(LABELS, tmp_path / "popularity.json")
 
 

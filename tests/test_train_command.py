@@ -94,6 +94,15 @@ def test_a_folder_that_is_no_data_set_is_one_sentence(tmp_path: Path) -> None:
     _failed_with_one_sentence(_train(tmp_path / "dogs"), "expected the Stanford Dogs layout")
 
 
+def test_ranks_that_are_not_there_or_not_ranks_are_refused(data: Path) -> None:
+    missing = _train(data, "--popularity", "none.json")
+    assert missing.exit_code == 2
+    assert "File 'none.json' does not exist" in missing.output
+    wrong = data.parent / "ranks.json"
+    wrong.write_text('{"n00000001": 1}')
+    _failed_with_one_sentence(_train(data, "--popularity", str(wrong)), f"{wrong}: expected")
+
+
 def test_wrong_weights_are_one_sentence(data: Path) -> None:
     wrong = data.parent / "wrong.weights.h5"
     wrong.write_bytes(b"no weights")

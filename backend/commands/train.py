@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from backend.commands.helpers.arguments import PATH, precision_option
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, precision_option
 
 WORK = Path(".dogsnap")
+POPULARITY = Path("models/popularity.json")
 
 
 def out_option(folder: str) -> Callable:
@@ -56,11 +57,9 @@ def work_option(name: str) -> Callable:
 )
 @click.option(
     "--popularity",
-    default=Path("models/popularity.json"),
-    show_default=True,
-    type=PATH,
-    help="ranks of the breeds: of two that look alike, the more common one is the more probable; without the file all are "
-    "equally common",
+    type=EXISTING_FILE,
+    help=f"ranks of the breeds: of two that look alike, the more common one is the more probable  [default: {POPULARITY}; "
+    "where that is not there, all are equally common]",
 )
 @precision_option
 def train(
@@ -92,7 +91,7 @@ def train(
     try:
         folders = dataset.breed_folders(data)
         labels = dataset.labels_of(folders, named["breeds"])
-        log_prior = popularity.log_prior(labels, named["popularity"])
+        log_prior = popularity.log_prior(labels, named["popularity"] or POPULARITY)
         listed = dataset.read_list(data, "train_list")
         # Cut before the unreadable ones go: a photo lost or repaired between two sittings moves no other one across the cut.
         parts = dataset.split_validation(listed, recipe.validation_per_breed, recipe.seed)

@@ -50,6 +50,8 @@ class Calibration:
 def fit_temperature(logits: np.ndarray, breeds: np.ndarray, log_prior: np.ndarray | float = 0.0) -> float:
     """The temperature at which the mean probability of the top breeds is the share that is right: 0.2 to 5, in steps of 1 %.
 
+    Both are of the answers with `log_prior`, see `Calibration`.
+
     Lab note: fitted on one half of 1,200 validation photos, it leaves the other a calibration error of 3.4 %, the temperature
     with the smallest negative log likelihood (Guo et al., 2017) 3.7 % (means of 30 splits): with partly wrong
     labels the likelihood leads to overconfidence.
@@ -57,7 +59,7 @@ def fit_temperature(logits: np.ndarray, breeds: np.ndarray, log_prior: np.ndarra
     candidates = np.exp(np.linspace(np.log(0.2), np.log(5.0), 323))
 
     def gap(temperature: float) -> float:
-        probabilities = softmax(logits / temperature + log_prior)
+        probabilities = softmax(Calibration(temperature, log_prior).scaled(logits))
         return abs(probabilities.max(-1).mean() - (probabilities.argmax(-1) == breeds).mean())
 
     return float(min(candidates, key=gap))

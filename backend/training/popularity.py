@@ -6,13 +6,14 @@ rare name.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-# By which the log-probability falls with each rank; registrations fall several times as fast. A weak prior, for other countries
-# have other favourites, and rare breeds are asked about too. Lab note, top-1 of two passes in int8 on 1,235 photos from the web,
+# By which the log-probability falls with each rank. A weak prior, for other countries have other favourites, and rare breeds are
+# asked about too. Lab note, top-1 of two passes in int8 on 1,235 photos from the web,
 # 986 validation pictures and 1,200 validation crops; the last two show each breed equally often:
 #     0       86.7  83.2  88.5
 #     0.002   87.0  83.4  88.7
@@ -24,13 +25,13 @@ import numpy as np
 STRENGTH = 0.006
 
 
-def log_prior(labels: Sequence[Mapping], file: Path | None) -> np.ndarray:
+def log_prior(labels: Sequence[Mapping], file: Path) -> np.ndarray:
     """Log-probabilities of the breeds up to a constant, float32 (classes,), with mean 0; zeros where no breed has a rank.
 
-    `labels`: the classes, with their `id`. `file`: JSON with `ranks`, an object of ranks by id, 1 for the most common; a breed
-    without one comes behind them all. Raises ValueError for a file of another kind.
+    `labels`: the classes, with their `id`. `file`: JSON with `ranks`, an object of numbers by id, 1 for the most common; a breed
+    without one comes behind them all, and without the file none has one. Raises ValueError for a file of another kind.
     """
-    ranks = _ranks(file) if file is not None and file.is_file() else {}
+    ranks = _ranks(file) if file.is_file() else {}
     last = max(ranks.values(), default=0) + 1
     found = np.array([ranks.get(label["id"], last) for label in labels], np.float32)
     return np.float32(STRENGTH) * (found.mean() - found)
@@ -38,6 +39,9 @@ def log_prior(labels: Sequence[Mapping], file: Path | None) -> np.ndarray:
 
 def _ranks(file: Path) -> dict[str, float]:
     try:
-        return {breed: float(rank) for breed, rank in json.loads(file.read_text(encoding="utf-8"))["ranks"].items()}
+        ranks = {breed: float(rank) for breed, rank in json.loads(file.read_text(encoding="utf-8"))["ranks"].items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f'{file}: expected {{"ranks": {{id: rank, ...}}}}, as in models/popularity.json') from error
+    if wrong := [breed for breed, rank in ranks.items() if not 1 <= rank < math.inf]:
+        raise ValueError(f"{file}: expected ranks from 1 on, received {ranks[wrong[0]]:g} for {wrong[0]}")
+    return ranks
