@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from backend.errors import InvalidArgument, NotFound
-from backend.files import replacing
+from backend.files import locked, replacing
 
 log = logging.getLogger("dogsnap.keys")
 
@@ -56,24 +56,26 @@ def read(file: Path) -> list[Key]:
 
 def add(file: Path, name: str) -> str:
     """Add a key to the file, as a digest, and return the key, which is stored nowhere. Raises InvalidArgument."""
-    keys = read(file)
     if not NAME.fullmatch(name):
         raise InvalidArgument(
             f"the key's name is {name!r}; expected up to 64 letters, digits, dots, dashes or underscores"
         )
-    if any(each.name == name for each in keys):
-        raise InvalidArgument(f"there is a key {name!r} already; remove it first, or choose another name")
     key = PREFIX + secrets.token_urlsafe(KEY_BYTES)
-    _write(file, [*keys, Key(name, digest(key), datetime.now(UTC).isoformat(timespec="seconds"))])
+    with locked(file):
+        keys = read(file)
+        if any(each.name == name for each in keys):
+            raise InvalidArgument(f"there is a key {name!r} already; remove it first, or choose another name")
+        _write(file, [*keys, Key(name, digest(key), datetime.now(UTC).isoformat(timespec="seconds"))])
     return key
 
 
 def remove(file: Path, name: str) -> None:
     """Raises NotFound, naming the existing keys."""
-    keys = read(file)
-    if not any(each.name == name for each in keys):
-        raise NotFound(f"there is no key {name!r}; there are: {', '.join(each.name for each in keys) or 'none'}")
-    _write(file, [each for each in keys if each.name != name])
+    with locked(file):
+        keys = read(file)
+        if not any(each.name == name for each in keys):
+            raise NotFound(f"there is no key {name!r}; there are: {', '.join(each.name for each in keys) or 'none'}")
+        _write(file, [each for each in keys if each.name != name])
 
 
 def _write(file: Path, keys: Sequence[Key]) -> None:

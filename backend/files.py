@@ -1,6 +1,8 @@
-"""Helpers for files: which names are photos, and replacing a file atomically."""
+"""Helpers for files: which names are photos, replacing a file atomically, and one writer at a time."""
 
+import fcntl
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,13 +17,34 @@ def is_photo(file: Path) -> bool:
 
 @contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """A temporary path beside `file`, which atomically replaces it when the block ends.
+    """A temporary path beside `file`, which atomically replaces it when the block ends, and is on disk then.
 
     If the block raises, the temporary file is removed and `file` is unchanged. Raises OSError.
     """
-    temporary = file.with_name(f".partial.{file.name}")
-    try:
+    # A folder of its own for each writer: two that write the same file at once do not touch each other's.
+    with tempfile.TemporaryDirectory(prefix=".partial.", dir=file.parent, ignore_cleanup_errors=True) as folder:
+        temporary = Path(folder) / file.name
         yield temporary
+        sync(temporary)
         os.replace(temporary, file)
+        sync(file.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file's content, or a folder's list of names, is on disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
     finally:
-        temporary.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Wait until no other process is in such a block for `file`: it reads, changes and writes it alone.
+
+    The lock is on an empty file beside it, which stays: `file` itself is replaced, and a lock on it with it. Raises OSError.
+    """
+    with file.with_name(f".{file.name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

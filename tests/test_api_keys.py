@@ -59,6 +59,15 @@ def test_names_are_checked_and_unique_and_a_missing_one_lists_those_there_are(tm
         api_keys.remove(file, "tablet")
 
 
+def test_of_twenty_keys_that_are_added_at_once_none_is_lost(tmp_path):
+    file, names = tmp_path / "keys.json", {f"phone{number}" for number in range(20)}
+    commands = [[str(DOGSNAP), "keys", "add", name, "--file", str(file)] for name in names]
+    started = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for command in commands]
+    assert [each.wait(120) for each in started] == [0] * len(names)
+    assert {key.name for key in api_keys.read(file)} == names
+    assert {path.name for path in tmp_path.iterdir()} == {"keys.json", ".keys.json.lock"}
+
+
 def test_without_its_file_no_key_is_valid_which_is_logged_once(tmp_path, caplog):
     file = tmp_path / "keys.json"
     key, known = api_keys.add(file, "phone"), api_keys.KeyFile(file)

@@ -1,5 +1,6 @@
-"""Replacing a file: the new one is there whole, or the old one is as it was."""
+"""Replacing a file: the new one is there whole, or the old one is as it was; and one writer at a time."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,31 @@ def test_after_a_failure_the_old_file_is_as_it_was_and_nothing_else_is_left(tmp_
         write_half()
     assert file.read_text() == "old"
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_two_that_write_the_same_file_at_once_both_write_it_whole(tmp_path: Path) -> None:
+    file = tmp_path / "scores.json"
+    with replacing(file) as first, replacing(file) as second:
+        first.write_text("first")
+        second.write_text("second")
+    assert file.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_the_content_is_on_disk_before_the_name_and_then_the_name_is(tmp_path: Path, monkeypatch) -> None:
+    calls = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(descriptor: int) -> None:
+        calls.append(Path(f"/proc/self/fd/{descriptor}").resolve().name)
+        fsync(descriptor)
+
+    def replaced(*paths: Path) -> None:
+        calls.append("replaced")
+        replace(*paths)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    with replacing(tmp_path / "scores.json") as temporary:
+        temporary.write_text("new")
+    assert calls == ["scores.json", "replaced", tmp_path.name]
