@@ -90,7 +90,7 @@ class Settings:
         "bearer token for administration; without one only this machine may administer. Better set in the environment",
         secret=True,
     )
-    switch_log: str = setting("", "file with the log of switches; a restart applies them again")
+    switch_log: str = setting("", "file (SQLite) with the log of switches; a restart applies them again")
     feedback: str = setting("", "file (SQLite) for users' feedback on answers; without one no feedback is accepted")
     feedback_days: int = setting(90, "days for which feedback is kept", least=1)
     feedback_secret: str = setting(

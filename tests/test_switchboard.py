@@ -1,15 +1,15 @@
 """Switching without a server: labels, default, splits, loading, the log, and undoing, on real small versions."""
 
-import json
-import os
 import shutil
+import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import tiny_models
 from google.protobuf import text_format
-from waiting import wait_until
+from small_disk import fill, small_disk
 
 from backend.errors import Aborted, DogsnapError, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from backend.serving.administration.switchboard import Switchboard, checked_who
@@ -98,6 +98,7 @@ def test_every_switch_is_logged_with_who_made_it_when_and_from_what_to_what(scen
         "from": 1,
         "to": 2,
         "undoes": None,
+        "part_of": None,
     }
     assert scenario.board.switches.switches()[0] == switch
     assert switch.at.endswith("Z")
@@ -447,6 +448,61 @@ def test_splits_and_shadows_are_undone(scenario):
     assert str(scenario.board.undo(ALICE)) == "split of the default of half: 50 % to 1 -> none"
 
 
+def keys_answered_by(scenario: Scenario, version: int, label: str | None) -> int:
+    return sum(scenario.answers(label=label, key=f"client {number}") == version for number in range(100))
+
+
+@pytest.mark.parametrize("label", ["stable", None])
+def test_moving_a_label_or_the_default_ends_its_split_and_one_undo_brings_back_both(scenario, label):
+    def move(version: int) -> None:
+        if label:
+            scenario.board.label("half", label, version, ALICE)
+        else:
+            scenario.board.default("half", version, ALICE)
+
+    move(1)
+    scenario.board.split("half", label or "", Split(2, 0.3), ALICE)
+    before = keys_answered_by(scenario, 2, label)
+    assert 10 < before < 60
+    move(2)
+    assert keys_answered_by(scenario, 2, label) == 100
+    assert scenario.log()[-1].endswith("30 % to 2 -> none")
+    move(1)
+    assert keys_answered_by(scenario, 1, label) == 100
+    scenario.board.undo(ALICE)
+    assert keys_answered_by(scenario, 2, label) == 100
+    scenario.board.undo(ALICE)
+    assert keys_answered_by(scenario, 2, label) == before
+    scenario.board.undo(ALICE)
+    assert keys_answered_by(scenario, 1, label) == 100
+
+
+def test_the_end_of_a_split_is_undone_with_the_move_that_ended_it_and_not_by_itself(scenario):
+    scenario.board.label("half", "stable", 1, ALICE)
+    scenario.board.split("half", "stable", Split(2, 0.3), ALICE)
+    move = scenario.board.label("half", "stable", 2, ALICE)
+    end = scenario.board.switches.switches()[0]
+    assert (end.part_of, scenario.board.is_undoable(end)) == (move.id, False)
+    with pytest.raises(Aborted, match=f"is a part of switch {move.id}; undo that one"):
+        scenario.board.undo(ALICE, number=end.id)
+    scenario.board.split("half", "stable", Split(1, 0.5), ALICE)
+    with pytest.raises(Aborted, match="not in force any more"):
+        scenario.board.undo(ALICE, number=move.id)
+
+
+def test_a_split_and_its_end_survive_a_restart(made, tmp_path):
+    file = tmp_path / "switches"
+    first = Scenario(made, tmp_path / "models", file).with_versions(1, 2)
+    first.board.label("half", "stable", 1, ALICE)
+    first.board.split("half", "stable", Split(2, 0.3), ALICE)
+    first.board.label("half", "stable", 2, ALICE)
+    second = Scenario(made, tmp_path / "models", file).with_versions(1, 2)
+    assert second.repository.splits() == []
+    second.board.undo(ALICE)
+    third = Scenario(made, tmp_path / "models", file).with_versions(1, 2)
+    assert third.repository.splits() == [("half", "stable", 2, 0.3)]
+
+
 def test_a_changed_configuration_moves_its_labels_and_leaves_alone_what_people_switched(scenario):
     scenario.config_text = LABELLED.format(stable=1)
     scenario.repository.scan(skip_settling=True)
@@ -563,28 +619,74 @@ def test_a_configuration_that_changed_while_the_server_was_down_is_followed(made
     assert second.repository.labels("half") == ({"stable": 2, "canary": 1}, {})
 
 
-def test_a_log_that_a_crash_cut_off_is_read_up_to_there(tmp_path, caplog):
+OLD_LINE = (
+    '{{"id": {id}, "at": "2026-01-02T03:04:05.000006Z", "by": {{"name": "alice", "address": "127.0.0.1"}}, "model": "half", '
+    '"kind": "label", "name": "{name}", "from": null, "to": {to}, "undoes": {undoes}}}'
+)
+
+
+def old_line(number: int, name: str, to: int, undoes: str = "null") -> str:
+    return OLD_LINE.format(id=number, name=name, to=to, undoes=undoes)
+
+
+def test_a_log_in_the_old_form_is_taken_over_and_kept(made, tmp_path, caplog):
     file = tmp_path / "switches.jsonl"
-    log = SwitchLog(file)
-    stable = Label("half", "stable")
-    log.add(ALICE, stable, 1, 2)
-    log.add(ALICE, stable, 2, 3)
-    log.write()
-    file.write_bytes(file.read_bytes()[:-20])
-    again = SwitchLog(file)
-    assert [each.after for each in again.switches()] == [2]
-    assert "is not a switch and is skipped" in caplog.text
-    again.add(ALICE, stable, 2, 7)
-    again.write()
-    assert [each.after for each in SwitchLog(file).switches()] == [7, 2]
+    cut = old_line(4, "lost", 1)[:-20] + old_line(5, "found", 2)  # a full disk left a part of a line
+    lines = [old_line(1, "a", 1), old_line(2, "b", 1), old_line(2, "a", 2, "1"), cut, old_line(6, "cut off", 1)[:-20]]
+    old = "\n".join(lines)
+    file.write_text(old)
+    scenario = Scenario(made, tmp_path / "models", file).with_versions(1, 2)
+    assert scenario.repository.labels("half") == ({"a": 2, "b": 1, "found": 2}, {})
+    kept = [(each.id, each.subject.name, each.undoes) for each in reversed(scenario.board.switches.switches())]
+    assert kept == [(1, "a", None), (2, "b", None), (3, "a", 1), (5, "found", None)]
+    assert (tmp_path / "switches.jsonl.old").read_text() == old
+    assert caplog.text.count("is not a switch and is skipped") == 1
+    assert caplog.text.count("begins with a switch that was cut off") == 1
+    assert scenario.board.label("half", "c", 1, ALICE).id == 6
+    again = Scenario(made, tmp_path / "models", file).with_versions(1, 2)
+    assert again.repository.labels("half")[0] == {"a": 2, "b": 1, "found": 2, "c": 1}
 
 
-def test_a_file_that_cannot_be_written_does_not_stop_a_switch(scenario, made, tmp_path, caplog):
-    blocked = Scenario(made, scenario.models, tmp_path / "missing folder" / "switches.jsonl")
-    blocked.repository.scan(skip_settling=True)
-    blocked.board.label("half", "stable", 1, ALICE)
-    assert blocked.answers(label="stable") == 1
-    assert "is not in the file" in caplog.text
+def test_two_processes_with_the_same_file_never_give_a_number_twice(tmp_path):
+    one, other = SwitchLog(tmp_path / "switches"), SwitchLog(tmp_path / "switches")
+    numbers = [log.add(ALICE, [(Label("half", "stable"), 1, 2)]).id for log in (one, other, other, one)]
+    assert numbers == [1, 2, 3, 4]
+    assert [each.id for each in one.switches()] == [4, 3, 2, 1]
+
+
+def test_on_a_full_disk_a_switch_is_refused_and_with_room_again_the_next_one_and_the_restart_are_right(made, tmp_path):
+    with small_disk(tmp_path / "disk", "256k") as disk:
+        file = disk / "switches"
+        scenario = Scenario(made, tmp_path / "models", file).with_versions(1, 2)
+        scenario.board.label("half", "stable", 1, ALICE)
+        filler = fill(disk)
+        for _ in range(3):
+            with pytest.raises(Unavailable, match=r"switches cannot be written .*full.*; the switch was not made"):
+                scenario.board.label("half", "stable", 2, ALICE)
+        assert scenario.answers(label="stable") == 1
+        full = Scenario(made, tmp_path / "models", file).with_versions(1, 2)  # a restart meanwhile
+        assert full.answers(label="stable") == 1
+        full.board.switches.close()
+        filler.unlink()
+        assert scenario.board.label("half", "canary", 2, ALICE).id == 2
+        scenario.board.switches.close()
+        again = Scenario(made, tmp_path / "models", file).with_versions(1, 2)
+        assert again.repository.labels("half") == ({"stable": 1, "canary": 2}, {})
+        assert again.log() == ["alice: label stable of half: none -> 1", "alice: label canary of half: none -> 2"]
+        again.board.switches.close()
+
+
+def test_a_log_that_begins_on_a_full_disk_takes_switches_as_soon_as_there_is_room(made, tmp_path, caplog):
+    with small_disk(tmp_path / "disk", "256k") as disk:
+        (disk / "switches").touch()
+        filler = fill(disk)
+        scenario = Scenario(made, tmp_path / "models", disk / "switches").with_versions(1, 2)
+        assert "database or disk is full" in caplog.text
+        assert scenario.answers() == 2
+        assert scenario.log() == []
+        filler.unlink()
+        assert scenario.board.label("half", "stable", 1, ALICE).id == 1
+        scenario.board.switches.close()
 
 
 def waits(thread: threading.Thread) -> bool:
@@ -592,21 +694,23 @@ def waits(thread: threading.Thread) -> bool:
     return thread.is_alive()
 
 
-def test_while_the_disk_of_the_log_hangs_requests_are_answered_and_the_switch_holds(made, tmp_path):
+def test_while_the_disk_of_the_log_hangs_requests_are_answered_and_the_switch_waits(made, tmp_path):
     file = tmp_path / "switches"
     scenario = Scenario(made, tmp_path / "models", file).with_versions(1, 2)
-    os.mkfifo(file)  # opening it for writing waits until somebody reads
-    switching = threading.Thread(target=scenario.board.label, args=("half", "stable", 1, ALICE))
-    switching.start()
-    asking = threading.Thread(target=wait_until, args=(lambda: scenario.repository.labels("half")[0] == {"stable": 1},))
-    asking.start()
-    asking.join(30)
-    is_answered = not asking.is_alive()
-    assert waits(switching)
-    said = file.read_text()  # as long as somebody writes
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")  # whoever wants to write waits, as for a disk
+        switching = threading.Thread(target=scenario.board.label, args=("half", "stable", 1, ALICE))
+        switching.start()
+        asking = threading.Thread(target=scenario.answers)
+        asking.start()
+        asking.join(2)
+        is_answered = not asking.is_alive()
+        assert scenario.repository.labels("half")[0] == {}
+        assert waits(switching)
+        other.execute("ROLLBACK")
     switching.join(30)
     assert is_answered
-    assert json.loads(said)["name"] == "stable"
+    assert scenario.repository.labels("half")[0] == {"stable": 1}
 
 
 def test_while_the_disk_of_the_models_hangs_requests_are_answered(scenario, monkeypatch):

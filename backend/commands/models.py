@@ -253,6 +253,7 @@ def details_of(model: dict[str, Any]) -> list[str]:
 def line_of(switch: dict[str, Any]) -> str:
     who = f"{switch['by']['name']} {switch['by']['address']}".strip()
     undo = f" (undoes {switch['undoes']})" if switch["undoes"] else " (undone)" if switch["undone"] else ""
+    undo += f" (part of {switch['part_of']})" if switch["part_of"] else ""
     return f"{switch['id']:>4}  {switch['at'][:19]}Z  {who}  {switch['text']}{undo}"
 
 

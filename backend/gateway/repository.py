@@ -184,7 +184,7 @@ class EngineRepository:
     def follow(self, *_: Any) -> NoReturn:
         raise Unimplemented(ASK_ENGINE)
 
-    list_versions = switching = follow
+    list_versions = switching = changing = follow
 
     def sent_configuration(self) -> None:
         """None: the engine has the configuration."""

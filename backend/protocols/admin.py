@@ -98,10 +98,9 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
 def log_of(board: Switchboard, model: str) -> list[dict[str, Any]]:
     """The last switches, newest first, each as text, and whether it was or can be undone."""
-    undone = board.switches.undone()
     newest = board.switches.switches(model)[:SHOWN_SWITCHES]
     return [
-        {**each.to_json(), "text": str(each), "undone": each.id in undone, "undoable": board.is_undoable(each)}
+        {**each.to_json(), "text": str(each), "undone": board.switches.is_undone(each.id), "undoable": board.is_undoable(each)}
         for each in newest
     ]
 

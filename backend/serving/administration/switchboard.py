@@ -42,8 +42,9 @@ class Switchboard:
         `expected`: the version it must point to before (None: no such label), else Aborted is raised.
         """
         subject = Label(model, label)
-        with self._repository.switching(model) as held:
-            now = subject.read(held)
+        with self._repository.changing():
+            with self._repository.switching(model) as held:
+                now = subject.read(held)
             # A configuration may name labels in any way, and these can be moved.
             if now is None and not LABEL.fullmatch(label):
                 raise InvalidArgument(f"label is {label!r}; expected 1 to 64 of the characters A-Z a-z 0-9 _ . -")
@@ -89,8 +90,8 @@ class Switchboard:
         return undo
 
     def is_undoable(self, switch: Switch) -> bool:
-        """Whether a switch is not an undo itself, is in force and was not undone."""
-        if switch.undoes is not None or switch.id in self.switches.undone():
+        """Whether a switch is neither an undo nor a part of another switch, is in force and was not undone."""
+        if switch.undoes is not None or switch.part_of is not None or self.switches.is_undone(switch.id):
             return False
         return switch.subject.is_in_force(self._repository, switch)
 
@@ -101,10 +102,12 @@ class Switchboard:
         raise FailedPrecondition("there is no switch to undo" + (f" for {model}" if model else ""))
 
     def _numbered(self, number: int) -> Switch:
-        for switch in self.switches.switches():
-            if switch.id == number:
-                return switch
-        raise NotFound(f"there is no switch {number} in the log")
+        switch = self.switches.switch(number)
+        if switch is None:
+            raise NotFound(f"there is no switch {number} in the log")
+        if switch.part_of is not None:
+            raise Aborted(f"switch {number} ({switch}) is a part of switch {switch.part_of}; undo that one")
+        return switch
 
 
 def checked_who(name: str, address: str) -> Who:

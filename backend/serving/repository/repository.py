@@ -63,7 +63,7 @@ class Repository:
         self._prepare = prepare
         self._models: dict[str, Model] = {}
         self._lock = threading.RLock()
-        self._nested = 0  # blocks of `switching` that the thread with the lock is in
+        self._changing = threading.RLock()  # taken before `_lock`, and kept while the disk is written
         self._scanning = threading.Lock()
         self._scanned = threading.Condition(self._lock)
         self._watcher = Watcher(self._scan_safely, self.not_ready, self._is_loading)
@@ -155,14 +155,19 @@ class Repository:
         Raises NotFound.
         """
         with self._lock:
-            self._nested += 1
-            try:
-                yield self._model(name)
-            finally:
-                self._nested -= 1
-            is_over = not self._nested
-        if is_over:
-            self.switches.write()
+            yield self._model(name)
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """One switch at a time, from its check until it is written and applied; requests are answered meanwhile."""
+        with self._changing:
+            yield
+            self._write_log()
+
+    def _write_log(self) -> None:
+        if self.switches.has_unwritten():
+            with self._changing:
+                self.switches.write()
 
     def list_versions(self, name: str) -> None:
         """See which versions are on disk, without the lock: a disk that hangs holds up no request. Raises NotFound."""
@@ -203,14 +208,14 @@ class Repository:
         """
         source = self._configs_at_start if configs is None else (lambda: configs)
         listed, sent = list(source()), None if configs is None else to_json(configs)
-        with self._lock:
+        with self.changing():
             before = self._sent
             if before == sent:
                 return None
-            self._configs, self._sent = source, sent
-            self._configure(listed, undoes)
-            switch = self.switches.add(by, CONFIGURED, before, sent, undoes)
-        self.switches.write()
+            switch = self.switches.add(by, [(CONFIGURED, before, sent)], undoes)
+            with self._lock:
+                self._configs, self._sent = source, sent
+                self._configure(listed, switch.id)
         self.scan_soon()
         return switch
 
@@ -287,30 +292,30 @@ class Repository:
             with self._scanned:
                 self._started = self._started or not unsettled
                 self._scanned.notify_all()
-            self.switches.write()
+            self._write_log()
             if troubles:
                 raise OSError("; ".join(troubles))
 
     def _follow_configs(self) -> None:
         configs = self._configs
         listed = list(configs())  # reads a folder or a file, hence without the lock
-        with self._lock:
+        with self.changing(), self._lock:
             if configs is self._configs:  # otherwise a new configuration was sent meanwhile
                 self._configure(listed)
 
-    def _configure(self, configs: list[ModelConfig], undoes: int | None = None) -> None:
+    def _configure(self, configs: list[ModelConfig], part_of: int | None = None) -> None:
         """Apply these configurations. Call with the lock held; versions are loaded by the next scan.
 
-        `undoes`: the id of the switch that this undoes, together with the labels it moves.
+        `part_of`: the id of the switch that this is, and that the labels it moves are parts of.
         """
         for config in configs:
             model = self._models.get(config.name)
             if model is None:
                 model = self._models[config.name] = self._restored(config)
-                self._configure_labels(model, self.switches.configured_labels(model.name), undoes)
+                self._configure_labels(model, self.switches.configured_labels(model.name), part_of)
             elif model.config != config:
                 before, model.config, model.is_new = dict(model.config.version_labels), config, True
-                self._configure_labels(model, before, undoes)
+                self._configure_labels(model, before, part_of)
             model.is_new |= model.removed
             model.removed = False
         for name in set(self._models) - {config.name for config in configs}:
@@ -324,14 +329,16 @@ class Repository:
             subject.put(model, value)
         return model
 
-    def _configure_labels(self, model: Model, before: dict[str, int], undoes: int | None) -> None:
+    def _configure_labels(self, model: Model, before: dict[str, int], part_of: int | None) -> None:
         """Apply changed labels of the configuration; labels that were switched since are kept."""
         after = dict(model.config.version_labels)
         for label in sorted({*before, *after}):
             if before.get(label) != after.get(label):
-                was = model.assigned(label)
-                model.assign(label, after.get(label))
-                self.switches.add(CONFIGURATION, Label(model.name, label), was, after.get(label), undoes)
+                subject, value = Label(model.name, label), after.get(label)
+                changes = [(subject, subject.read(model), value), *subject.ends(model, value)]
+                for each, _, new in changes:
+                    each.put(model, new)
+                self.switches.note(CONFIGURATION, changes, part_of)
 
     def _scan_model(self, model: Model, skip_settling: bool) -> bool:
         """Returns whether there is a folder that may still be changing."""
@@ -346,7 +353,7 @@ class Repository:
                     self._load(model, version)
                 else:
                     unsettled |= is_complete(version.path)
-        with self._lock:  # choices and configuration may have changed while versions were loaded
+        with self.changing(), self._lock:  # choices and configuration may have changed while versions were loaded
             if model.config is not config or model.removed:
                 return True
             model.is_new &= unsettled
@@ -421,7 +428,7 @@ class Repository:
                 before = model.labels.get(label)
                 model.assign(label, number)
                 if self._started:
-                    self.switches.add(WATCHER, Label(model.name, label), before, number)
+                    self.switches.note(WATCHER, [(Label(model.name, label), before, number)])
 
     @contextmanager
     def _default_noted(self, model: Model) -> Iterator[None]:
@@ -429,7 +436,7 @@ class Repository:
         before = model.default()
         yield
         if self._started and model.default() != before:
-            self.switches.add(WATCHER, Default(model.name), before, model.default())
+            self.switches.note(WATCHER, [(Default(model.name), before, model.default())])
 
     def retire(self, model: Model, numbers: list[int], keep_one: bool = False) -> None:
         """Give no new request to these versions; with `keep_one` the last available one stays.

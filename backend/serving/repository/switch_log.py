@@ -1,110 +1,256 @@
-"""The log of switches (author, time, old and new value), in memory and optionally in a file."""
+"""The log of switches (author, time, old and new value), an SQLite file or in memory.
+
+A switch is written before it is acknowledged: a transaction for each, on disk when it ends. SQLite numbers them, and gives no
+number twice. Where it cannot be written, on a full disk say, it is refused.
+"""
 
 import json
 import logging
+import os
+import sqlite3
 import threading
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from backend.serving.repository.switches import CONFIGURATION, WATCHER, Label, Subject, Switch, Who
+from backend.errors import Unavailable
+from backend.files import locked, replacing
+from backend.serving.repository.switches import CONFIGURATION, KINDS, WATCHER, Change, Label, Subject, Switch, Who
 
 log = logging.getLogger("dogsnap.switches")
 
-KEPT = 1000  # switches kept in memory; the file keeps all
+SHOWN = 1000  # newest switches that `switches` returns
 MAX_NAME = 64  # characters of an author's name
+BUSY_SECONDS = 5.0  # another process may be writing
+HEADER = b"SQLite format 3\0"
+TABLES = (
+    """CREATE TABLE IF NOT EXISTS switches (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, by_name TEXT NOT NULL, by_address TEXT NOT NULL,
+        model TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, before TEXT NOT NULL, after TEXT NOT NULL,
+        undoes INTEGER, part_of INTEGER)""",
+    "CREATE INDEX IF NOT EXISTS by_subject ON switches (model, kind, name)",
+    "CREATE INDEX IF NOT EXISTS by_undone ON switches (undoes)",
+    "CREATE INDEX IF NOT EXISTS by_whole ON switches (part_of)",
+    "CREATE TABLE IF NOT EXISTS answering (model TEXT PRIMARY KEY, version INTEGER NOT NULL)",
+)
+COLUMNS = "id, at, by_name, by_address, model, kind, name, before, after, undoes, part_of"
+INSERT = f"INSERT INTO switches ({COLUMNS}) VALUES ({', '.join('?' * 11)})"
 
 
 class SwitchLog:
     """Append-only; thread-safe. With a file, a new log continues where the last one ended."""
 
     def __init__(self, file: Path | None = None):
+        """Raises sqlite3.Error or OSError for a file that cannot be read. On a full disk the log starts, and refuses switches."""
         self._file = file
         self._lock = threading.Lock()
-        self._switches: deque[Switch] = deque(maxlen=KEPT)
-        self._chosen: dict[Subject, Any] = {}
-        self._configured: dict[Subject, Any] = {}
-        self._undone: set[int] = set()
-        self._unwritten: list[Switch] = []
-        self._writing = threading.Lock()
-        for switch in _read(file) if file else ():
-            self._remember(switch)
+        self._unwritten: list[tuple[str, Who, Sequence[Change], int | None]] = []
+        self._answering: dict[str, int] = {}
+        self._trouble = ""
+        if file is not None:
+            _convert(file)
+        self._connection = _connect(file or ":memory:")
+        self._read("SELECT count(*) FROM sqlite_master")
+        self.write()
 
-    def add(self, by: Who, subject: Subject, before: Any, after: Any, undoes: int | None = None) -> Switch:
-        """Put a switch down; `write` brings it to the file."""
-        with self._lock:
-            number = self._switches[-1].id + 1 if self._switches else 1
-            at = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-            switch = Switch(number, at, by, subject, before, after, undoes)
-            self._remember(switch)
-            self._unwritten.append(switch)
-            log.info("switch %d by %s %s: %s", number, by.name, by.address, switch)
-        return switch
+    def add(self, by: Who, changes: Sequence[Change], undoes: int | None = None) -> Switch:
+        """Write a switch and return it: its first change, of which the others are parts. It is on disk then.
+
+        Call it without a lock that requests need: a disk may hang. Raises Unavailable if it cannot be written.
+        """
+        with self._transaction() as written:
+            return self._insert(written, _now(), by, changes, undoes)
+
+    def note(self, by: Who, changes: Sequence[Change], part_of: int | None = None) -> None:
+        """Put down an automatic switch, which has happened already; `write` brings it to the file."""
+        self._unwritten.append((_now(), by, changes, part_of))
+
+    def note_answering(self, model: str, version: int) -> None:
+        """Put down which version answers by default while none is chosen."""
+        self._answering[model] = version
 
     def write(self) -> None:
-        """Append the switches that the file lacks. Call it without a lock that requests need: a disk may hang.
+        """Write what was put down. What cannot be written is logged once, and waits for the next time."""
+        trouble = ""
+        try:
+            with self._transaction():
+                pass
+        except Unavailable as error:
+            trouble = error.message
+        if trouble and trouble != self._trouble:
+            log.error("the log of switches: %s", trouble)
+        self._trouble = trouble
 
-        A file that cannot be written is logged: switching matters more than its record.
-        """
-        with self._writing:
-            with self._lock:
-                unwritten, self._unwritten = self._unwritten, []
-            for switch in unwritten:
-                try:
-                    self._append(switch)
-                except OSError as error:
-                    log.error("switch %d is not in the file: %s", switch.id, error)
+    def has_unwritten(self) -> bool:
+        return bool(self._unwritten or self._answering)
 
     def switches(self, model: str = "") -> list[Switch]:
-        """The switches in memory, newest first; of one model if it is named."""
-        with self._lock:
-            return [each for each in reversed(self._switches) if model in ("", each.subject.model)]
+        """The newest switches, newest first; of one model if it is named."""
+        return self._select(f"WHERE ? IN ('', model) ORDER BY id DESC LIMIT {SHOWN}", model)
 
-    def undone(self) -> set[int]:
-        """The ids of the switches that were undone."""
-        with self._lock:
-            return set(self._undone)
+    def switch(self, number: int) -> Switch | None:
+        """The switch with this id."""
+        return next(iter(self._select("WHERE id = ?", number)), None)
+
+    def parts(self, number: int) -> list[Switch]:
+        """What came about together with a switch, such as the end of a split when its label moves."""
+        return self._select("WHERE part_of = ? ORDER BY id", number)
+
+    def is_undone(self, number: int) -> bool:
+        return bool(self._select("WHERE undoes = ? LIMIT 1", number))
 
     def chosen(self, model: str) -> dict[Subject, Any]:
         """The last choices for a model, by administrators and configuration, with which a restarted server continues."""
-        with self._lock:
-            return {subject: value for subject, value in self._chosen.items() if subject.model == model}
+        return self._last(model, "by_name != ?", WATCHER)
 
     def configured_labels(self, model: str) -> dict[str, int]:
         """The labels as last set by the configuration, without later switches."""
+        last = self._last(model, "by_name = ?", CONFIGURATION)
+        return {each.name: value for each, value in last.items() if isinstance(each, Label) and value is not None}
+
+    def answering(self, model: str) -> int | None:
+        """The version that answered by default when none was chosen; None if there was none."""
+        return next((row[0] for row in self._read("SELECT version FROM answering WHERE model = ?", model)), None)
+
+    def close(self) -> None:
         with self._lock:
-            return {
-                subject.name: value
-                for subject, value in self._configured.items()
-                if isinstance(subject, Label) and subject.model == model and value is not None
-            }
+            self._connection.close()
 
-    def _remember(self, switch: Switch) -> None:
-        self._switches.append(switch)
-        if switch.by != WATCHER:
-            self._chosen[switch.subject] = switch.after
-        if switch.by == CONFIGURATION:
-            self._configured[switch.subject] = switch.after
-        if switch.undoes is not None:
-            self._undone.add(switch.undoes)
+    def _last(self, model: str, condition: str, by: Who) -> dict[Subject, Any]:
+        newest = f"SELECT max(id) FROM switches WHERE model = ? AND {condition} GROUP BY kind, name"
+        return {
+            each.subject: each.after for each in self._select(f"WHERE id IN ({newest}) ORDER BY id", model, by.name)
+        }
 
-    def _append(self, switch: Switch) -> None:
-        if self._file is not None:
-            with self._file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(switch.to_json(), ensure_ascii=False) + "\n")
+    def _select(self, condition: str, *values: Any) -> list[Switch]:
+        return [_switch(row) for row in self._read(f"SELECT {COLUMNS} FROM switches {condition}", *values)]
+
+    def _read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._lock:
+            try:
+                return self._connection.execute(query, values).fetchall()
+            except sqlite3.OperationalError as error:
+                if "no such table" in str(error):  # the disk has been full since the file was made
+                    return []
+                raise
+
+    @contextmanager
+    def _transaction(self) -> Iterator[list[Switch]]:
+        """Write what was put down and the switches that the block inserts, or nothing. Raises Unavailable if it cannot be."""
+        written: list[Switch] = []
+        with self._lock:
+            noted, answering = len(self._unwritten), dict(self._answering)
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                for statement in TABLES:
+                    self._connection.execute(statement)
+                for at, by, changes, part_of in self._unwritten[:noted]:
+                    self._insert(written, at, by, changes, part_of=part_of)
+                self._connection.executemany("REPLACE INTO answering VALUES (?, ?)", answering.items())
+                yield written
+                self._connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise Unavailable(
+                    f"{self._file} cannot be written ({error}); the switch was not made, try again when it can", 5
+                ) from error
+            finally:
+                if self._connection.in_transaction:
+                    with suppress(sqlite3.Error):
+                        self._connection.execute("ROLLBACK")
+            del self._unwritten[:noted]
+            self._answering = {name: each for name, each in self._answering.items() if answering.get(name) != each}
+        for switch in written:
+            log.info("switch %d by %s %s: %s", switch.id, switch.by.name, switch.by.address, switch)
+
+    def _insert(
+        self,
+        written: list[Switch],
+        at: str,
+        by: Who,
+        changes: Sequence[Change],
+        undoes: int | None = None,
+        part_of: int | None = None,
+    ) -> Switch:
+        first, *parts = changes
+        whole = self._insert_one(Switch(0, at, by, *first, undoes, part_of))
+        written.append(whole)
+        written += [self._insert_one(Switch(0, at, by, *each, None, whole.id)) for each in parts]
+        return whole
+
+    def _insert_one(self, switch: Switch) -> Switch:
+        return replace(switch, id=self._connection.execute(INSERT, (None, *_row(switch))).lastrowid or 0)
 
 
-def _read(file: Path) -> Iterable[Switch]:
-    """The lines of an earlier log; one that was cut off by a crash is skipped, reported and closed by a line end."""
-    if not file.exists():
+def _connect(file: Path | str) -> sqlite3.Connection:
+    connection = sqlite3.connect(file, BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    # FULL, and the folder when the journal is deleted: with the journal, a power failure would bring back the old state.
+    connection.execute("PRAGMA synchronous=EXTRA")
+    return connection
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _row(switch: Switch) -> tuple[Any, ...]:
+    """The columns but the id."""
+    subject, values = switch.subject, (json.dumps(each, ensure_ascii=False) for each in (switch.before, switch.after))
+    who = (switch.by.name, switch.by.address)
+    return (switch.at, *who, subject.model, subject.kind, subject.name, *values, switch.undoes, switch.part_of)
+
+
+def _switch(row: Sequence[Any]) -> Switch:
+    number, at, name, address, model, kind, of_kind, before, after, undoes, part_of = row
+    subject = KINDS[kind](model, of_kind)
+    return Switch(number, at, Who(name, address), subject, json.loads(before), json.loads(after), undoes, part_of)
+
+
+# -- the form before SQLite: a JSON object per line --------------------------------------------------------------------
+
+
+def _convert(file: Path) -> None:
+    """Turn a log in the old form into SQLite, in one step; the old one stays beside it as FILE.old."""
+    if not _is_old(file):
         return
-    text = file.read_text(encoding="utf-8", errors="replace")
-    if text and not text.endswith("\n"):
-        file.write_text(text + "\n", encoding="utf-8")
-    for number, line in enumerate(text.splitlines(), start=1):
+    with locked(file):
+        if not _is_old(file):  # another process was faster
+            return
+        with replacing(file) as temporary, closing(_connect(temporary)) as connection, connection:
+            connection.execute("BEGIN")
+            for statement in TABLES:
+                connection.execute(statement)
+            connection.executemany(INSERT, ((switch.id, *_row(switch)) for switch in _renumbered(_old_switches(file))))
+            with suppress(FileExistsError):
+                os.link(file, file.with_name(f"{file.name}.old"))
+    log.info("%s is an SQLite file now; the log as it was is in %s.old", file, file)
+
+
+def _is_old(file: Path) -> bool:
+    if not file.is_file():
+        return False
+    with file.open("rb") as stream:
+        return stream.read(len(HEADER)) not in (b"", HEADER)
+
+
+def _old_switches(file: Path) -> Iterator[Switch]:
+    """A line that was cut off is skipped and reported; on a full disk it could be followed by a whole switch on the same line."""
+    for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+        whole = line[max(line.rfind('{"id": '), 0) :]
         try:
-            yield Switch.from_json(json.loads(line))
+            yield Switch.from_json(json.loads(whole))
         except (ValueError, KeyError, TypeError) as error:
             log.warning("line %d of %s is not a switch and is skipped: %s", number, file, error)
+        if whole != line:
+            log.warning("line %d of %s begins with a switch that was cut off, which is skipped", number, file)
+
+
+def _renumbered(switches: Iterator[Switch]) -> Iterator[Switch]:
+    """The old form could give a number twice: the second switch gets the next one that is free."""
+    last = 0
+    numbers: dict[int | None, int] = {}
+    for switch in switches:
+        last = numbers[switch.id] = max(switch.id, last + 1)
+        yield replace(switch, id=last, undoes=numbers.get(switch.undoes, switch.undoes))

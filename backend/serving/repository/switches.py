@@ -47,6 +47,10 @@ class Subject(ABC):
     def put(self, model: Model, value: Any) -> None:
         """Set the value in a model, as after a restart; None removes a choice."""
 
+    def apply(self, repository: Any, model: Model, value: Any) -> None:
+        """Set the value for all requests from now on."""
+        self.put(model, value)
+
     @abstractmethod
     def is_in_force(self, repository: Any, switch: "Switch") -> bool:
         """Whether what `switch` brought about is still so."""
@@ -59,9 +63,16 @@ class Subject(ABC):
         return {"model": self.model, "kind": self.kind, "name": self.name}
 
 
+# What is switched, from which value, to which.
+Change = tuple[Subject, Any, Any]
+
+
 @dataclass(frozen=True)
 class Switch:
-    """An entry of the log. `at` is UTC, ISO 8601; `before` and `after` are the values; `undoes` is an id or None."""
+    """An entry of the log. `at` is UTC, ISO 8601; `before` and `after` are the values.
+
+    `undoes`: the id of the switch that it undoes, or None; `part_of`: of the one that it came about and is undone with.
+    """
 
     id: int
     at: str
@@ -70,6 +81,7 @@ class Switch:
     before: Any
     after: Any
     undoes: int | None = None
+    part_of: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         of_subject = self.subject.to_json()
@@ -81,6 +93,7 @@ class Switch:
             "from": self.before,
             "to": self.after,
             "undoes": self.undoes,
+            "part_of": self.part_of,
         }
 
     @classmethod
@@ -108,15 +121,24 @@ class ModelSubject(Subject):
         if value is not None:
             _check_available(model, value)
 
-    def apply(self, repository: Any, model: Model, value: Any) -> None:
-        """Set the value for all requests from now on."""
-        self.put(model, value)
+    def ends(self, model: Model, value: Any) -> list[Change]:
+        """What a switch to this value ends."""
+        return []
 
     def switch(self, repository: Any, value: Any, by: Who) -> Switch | None:
-        """Check, apply and log a switch; None if nothing changes."""
-        with repository.switching(self.model) as model:
-            self.check(model, value)
-            return self._applied(repository, model, value, by)
+        """Check, log and apply a switch; None if nothing changes."""
+        with repository.changing():
+            with repository.switching(self.model) as model:
+                self.check(model, value)
+                before = self.read(model)
+                changes = [(self, before, value), *self.ends(model, value)]
+            if before == value:
+                self.repeat(repository)
+                return None
+            return _made(repository, self.model, changes, by)
+
+    def repeat(self, repository: Any) -> None:
+        """What is to be done where nothing changes."""
 
     def is_in_force(self, repository: Any, switch: Switch) -> bool:
         if self.model not in repository.models():
@@ -137,15 +159,24 @@ class ModelSubject(Subject):
         self.check(model, value)
 
     def undo(self, repository: Any, switch: Switch, by: Who) -> Switch | None:
-        with repository.switching(self.model) as model:
-            self.check_in_force(model, switch)
-            self.check_undo(model, switch.before, switch)
-            return self._applied(repository, model, switch.before, by, switch.id)
+        with repository.changing():
+            parts = repository.switches.parts(switch.id)
+            with repository.switching(self.model) as model:
+                for each in (switch, *parts):
+                    each.subject.check_in_force(model, each)
+                    each.subject.check_undo(model, each.before, each)
+                back = [(each.subject, each.subject.read(model), each.before) for each in (switch, *parts)]
+                back += [each for each in self.ends(model, switch.before) if each[0] not in {part[0] for part in back}]
+            return _made(repository, self.model, back, by, switch.id)
 
-    def _applied(self, repository: Any, model: Model, value: Any, by: Who, undoes: int | None = None) -> Switch | None:
-        before = self.read(model)
-        self.apply(repository, model, value)
-        return None if before == value else repository.switches.add(by, self, before, value, undoes)
+
+def _made(repository: Any, name: str, changes: list[Change], by: Who, undoes: int | None = None) -> Switch:
+    """Write a switch, and then apply it: to the requests it is all or nothing."""
+    switch: Switch = repository.switches.add(by, changes, undoes)
+    with repository.switching(name) as model:
+        for subject, _, value in changes:
+            subject.apply(repository, model, value)
+    return switch
 
 
 class Label(ModelSubject):
@@ -159,6 +190,9 @@ class Label(ModelSubject):
 
     def put(self, model: Model, value: int | None) -> None:
         model.assign(self.name, value)
+
+    def ends(self, model: Model, value: int | None) -> list[Change]:
+        return _end_of_split(model, self.name)
 
     def check(self, model: Model, value: int | None) -> None:
         if value is not None:
@@ -188,6 +222,9 @@ class Default(ModelSubject):
 
     def put(self, model: Model, value: int | None) -> None:
         model.choices.default = value
+
+    def ends(self, model: Model, value: int | None) -> list[Change]:
+        return _end_of_split(model, "")
 
     def check_in_force(self, model: Model, switch: Switch) -> None:
         """An automatic change of the default is in force while none is chosen."""
@@ -292,6 +329,11 @@ class Load(ModelSubject):
         self.put(model, value)
         repository.scan_soon()
 
+    def repeat(self, repository: Any) -> None:
+        """Loading a version that is to be loaded already tries again one that failed."""
+        with repository.switching(self.model) as model:
+            self.apply(repository, model, self.read(model))
+
     def _unloads(self, model: Model, value: bool | None) -> bool:
         """Without a choice the policy decides, which may mean unloading."""
         if value is not None:
@@ -331,6 +373,12 @@ def _describe_model(config: dict[str, Any]) -> str:
     ((policy, options),) = policies.items()
     numbers = options.get("versions", [options["num_versions"]] if "num_versions" in options else [])
     return f"{config['name']} in {config['base_path']}, {' '.join([policy, *map(str, numbers)])}"
+
+
+def _end_of_split(model: Model, label: str) -> list[Change]:
+    split = SplitOf(model.name, label)
+    before = split.read(model)
+    return [(split, before, None)] if before else []
 
 
 def _check_staying(model: Model, version: int) -> None:
