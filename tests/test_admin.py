@@ -90,7 +90,7 @@ def test_the_default_is_chosen_and_given_back(server):
     admin(server, "models/half/default", {"version": 1})
     assert half(server) == (1, 1.0)
     answer = admin(server, "models/half/default", {"version": None}).json()
-    assert (answer["model"]["default_version"], answer["model"]["default_chosen"]) == (2, None)
+    assert (answer["model"]["default_version"], answer["model"]["default_chosen"]) == (2, 2)
 
 
 def test_a_version_is_unloaded_and_loaded_again(server):
@@ -187,7 +187,7 @@ def test_the_first_default_of_a_server_that_started_empty_is_a_conflict_to_undo(
     first = admin(server, "switches").json()["switches"][-1]
     assert (first["by"]["name"], first["text"], first["undoable"]) == (
         "watcher",
-        "default of half: the largest -> 2",
+        "default of half: not chosen -> 2",
         False,
     )
     refused = admin(server, "undo", {"id": first["id"]})
@@ -277,7 +277,7 @@ def test_switches_survive_a_restart_of_the_server_when_a_file_keeps_them(start_s
         assert half(second) == (1, 1.0)
         log = admin(second, "switches").json()["switches"]
         assert [(each["kind"], each["by"]["name"]) for each in log] == [("default", "someone"), ("label", "alice")]
-        assert admin(second, "undo", {}).json()["switch"]["text"] == "default of half: 1 -> the largest"
+        assert admin(second, "undo", {}).json()["switch"]["text"] == "default of half: 1 -> not chosen"
         assert half(second) == (2, 2.0)
 
 

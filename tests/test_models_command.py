@@ -101,9 +101,9 @@ def test_a_version_that_cannot_be_loaded_gives_its_reason(server):
 
 
 def test_the_default_is_chosen_and_given_back(server):
-    assert "default of half: the largest -> 1" in said(server, "default", "1")
+    assert "default of half: not chosen -> 1" in said(server, "default", "1")
     assert "default: version 1, as chosen" in said(server, "show")
-    assert "default of half: 1 -> the largest" in said(server, "default", "latest")
+    assert "default of half: 1 -> 2" in said(server, "default", "latest")
 
 
 def test_a_split_and_a_shadow_start_and_end(server):

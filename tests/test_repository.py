@@ -117,13 +117,24 @@ def test_a_request_without_a_model_is_refused():
 # -- coming and going --------------------------------------------------------------------------------------------------
 
 
-def test_a_new_version_is_loaded_beside_the_old_one_and_then_answers(watched):
+def test_a_new_version_is_loaded_beside_the_old_one_which_goes_on_answering_those_who_name_none(watched):
     watched.put(1)
     watched.scan()
     watched.put(2)
-    assert watched.answers() == 1
     watched.scan()
-    assert (watched.answers(), watched.answers(1)) == (2, 1)
+    assert (watched.answers(), watched.answers(1), watched.answers(2)) == (1, 1, 2)
+    watched.remove(1)
+    watched.scan()
+    assert watched.answers() == 2
+
+
+def test_with_the_policy_latest_a_new_version_takes_over(made, tmp_path):
+    shutil.copytree(made, tmp_path / "half" / "1")
+    repository, _ = configured(made, tmp_path, CONFIG % "model_version_policy { latest { num_versions: 2 } }")
+    repository.scan(skip_settling=True)
+    shutil.copytree(made, tmp_path / "half" / "2")
+    repository.scan(skip_settling=True)
+    assert (ask(repository), ask(repository, 1)) == (2, 1)
 
 
 def test_a_removed_version_is_unloaded_and_the_one_before_answers(watched):
@@ -190,7 +201,7 @@ def test_a_version_put_back_is_loaded_again(watched):
     watched.scan()
     watched.put(2)
     watched.scan()
-    assert watched.answers() == 2
+    assert watched.answers(2) == 2
 
 
 def test_a_model_folder_that_appears_or_goes_is_followed(watched):
@@ -222,9 +233,9 @@ def test_a_half_copied_version_is_not_picked_up(watched):
         assert watched.states()[2] == State.START
     shutil.copy(watched.made / "variables" / "variables.data-00000-of-00001", target / "variables")
     watched.scan(trust=False)
-    assert watched.answers() == 1
+    assert watched.states()[2] == State.START
     watched.scan(trust=False)
-    assert watched.answers() == 2
+    assert watched.answers(2) == 2
 
 
 def test_a_version_that_still_changes_waits_until_it_is_the_same_twice(watched):
@@ -236,9 +247,9 @@ def test_a_version_that_still_changes_waits_until_it_is_the_same_twice(watched):
     for number in range(3):
         (extra / f"{number}.json").write_text("{}", encoding="utf-8")
         watched.scan(trust=False)
-        assert watched.answers() == 1
+        assert watched.states()[2] == State.START
     watched.scan(trust=False)
-    assert watched.answers() == 2
+    assert watched.answers(2) == 2
 
 
 def test_completeness_asks_for_every_shard(tmp_path):
@@ -271,7 +282,7 @@ def test_a_damaged_version_is_reported_and_the_old_one_answers_until_it_is_mende
     assert watched.repository.not_ready() == ""
     shutil.copy(watched.made / "saved_model.pb", graph)
     watched.scan()
-    assert watched.answers() == 2
+    assert (watched.answers(2), watched.answers()) == (2, 1)
 
 
 def test_a_version_that_failed_is_tried_again_after_a_while_but_not_at_every_scan(made, tmp_path, caplog, monkeypatch):
@@ -571,11 +582,15 @@ def test_the_policy_latest_is_for_models_that_have_none(tmp_path, made):
 
 @pytest.fixture(scope="module")
 def served(start_server, made, tmp_path_factory):
-    """A server that scans ten times a second, and its folder of models."""
+    """A server that scans ten times a second and whose latest version answers, and its folder of models."""
     models = tmp_path_factory.mktemp("served")
     for number in (1, 2):
         shutil.copytree(made, models / "half" / str(number))
-    return start_server(models, "--poll-seconds", "0.1", "--retry-seconds", "0.3"), models
+    file = models.parent / f"{models.name}.config"
+    policy = "model_version_policy { latest { num_versions: 3 } }"
+    file.write_text(f"model_config_list {{ config {{ name: 'half' base_path: '{models}/half' {policy} }} }}")
+    flags = ("--model-config-file", str(file), "--poll-seconds", "0.1", "--retry-seconds", "0.3")
+    return start_server(models, *flags), models
 
 
 def status(server) -> dict[str, dict]:

@@ -162,7 +162,26 @@ def test_a_default_that_is_not_available_is_refused(scenario):
         scenario.board.default("half", 9, ALICE)
 
 
-def test_a_new_version_that_takes_over_the_default_is_a_switch_that_can_be_undone(scenario):
+def test_a_new_version_takes_over_neither_from_the_one_that_answers_nor_from_a_chosen_one(scenario):
+    scenario.with_versions(1, 2, 3)
+    assert (scenario.answers(), scenario.answers(version=3), scenario.log()) == (2, 3, [])
+    assert str(scenario.board.default("half", None, ALICE)) == "default of half: not chosen -> 3"
+    scenario.board.undo(ALICE)
+    assert scenario.answers() == 2
+    scenario.board.default("half", 1, ALICE)
+    scenario.board.undo(ALICE)
+    assert scenario.answers() == 2
+
+
+def test_the_version_that_answered_by_default_does_so_after_a_restart_where_a_file_keeps_it(made, tmp_path):
+    for file, expected in ((tmp_path / "switches", 2), (None, 3)):
+        Scenario(made, tmp_path / "models", file).with_versions(1, 2)
+        restarted = Scenario(made, tmp_path / "models", file).with_versions(1, 2, 3)
+        assert restarted.answers() == expected
+
+
+def test_a_new_version_that_takes_over_by_the_policy_is_a_switch_that_can_be_undone(scenario):
+    scenario.config_text = "model_version_policy { latest { num_versions: 2 } }"
     scenario.with_versions(1, 2, 3)
     assert scenario.log() == ["watcher: default of half: 2 -> 3"]
     scenario.board.undo(ALICE)
@@ -179,7 +198,7 @@ def empty(made, tmp_path) -> Scenario:
 
 def test_the_first_default_of_all_came_about_by_itself_and_is_not_undone(empty):
     (first,) = empty.board.switches.switches()
-    assert str(first) == "default of half: the largest -> 1"
+    assert str(first) == "default of half: not chosen -> 1"
     assert not empty.board.is_undoable(first)
     with pytest.raises(Aborted, match="cannot be undone: it came about by itself"):
         empty.board.undo(ALICE, number=first.id)
@@ -199,7 +218,7 @@ def test_undo_goes_back_step_by_step(scenario):
     scenario.board.label("half", "stable", 1, ALICE)
     scenario.board.label("half", "stable", 2, ALICE)
     scenario.board.default("half", 1, ALICE)
-    assert str(scenario.board.undo(ALICE)) == "default of half: 1 -> the largest"
+    assert str(scenario.board.undo(ALICE)) == "default of half: 1 -> not chosen"
     assert str(scenario.board.undo(ALICE)) == "label stable of half: 2 -> 1"
     assert str(scenario.board.undo(ALICE)) == "label stable of half: 1 -> none"
     with pytest.raises(FailedPrecondition, match="no switch to undo"):
@@ -285,13 +304,12 @@ def test_nothing_is_pointed_to_a_version_that_is_being_or_was_unloaded(scenario,
     assert point(scenario.board).after
 
 
-def test_the_version_that_answers_by_default_comes_back_with_one_undo_after_it_was_unloaded(scenario):
+def test_the_version_that_answers_by_default_is_not_unloaded_until_another_one_does(scenario):
+    with pytest.raises(FailedPrecondition, match="version 2 of half is in use: the default; move that first"):
+        scenario.board.load("half", 2, False, ALICE)
+    scenario.board.default("half", 1, ALICE)
     scenario.board.load("half", 2, False, ALICE)
-    assert scenario.answers() == 1
     assert str(scenario.board.undo(ALICE)) == "version 2 of half: unloaded -> as the policy says"
-    for _ in range(2):
-        scenario.repository.scan(skip_settling=True)
-    assert scenario.answers() == 2
 
 
 def test_a_version_unloaded_while_it_loads_never_answers(scenario, monkeypatch):

@@ -150,11 +150,18 @@ def admin(server, path: str, fields: dict | None = None) -> dict:
     return response.json()
 
 
-def move(server, model: str, version: int) -> None:
-    """Move the label, and see that the server puts the switch down between our asking and its answer."""
-    asked = time.time()
-    switch = admin(server, f"models/{model}/labels/stable", {"version": version})["switch"]
-    assert asked <= seconds(switch) <= time.time()
+def move(server, model: str, version: int) -> dict[int, float]:
+    """Move the label and the default; returns when each switch was answered, by its id.
+
+    The server puts a switch down between our asking and its answer.
+    """
+    answered = {}
+    for path in ("labels/stable", "default"):
+        asked = time.time()
+        switch = admin(server, f"models/{model}/{path}", {"version": version})["switch"]
+        answered[switch["id"]] = time.time()
+        assert asked <= seconds(switch) <= answered[switch["id"]]
+    return answered
 
 
 def seconds(switch: dict) -> float:
@@ -170,29 +177,34 @@ def available(server, model: str) -> set[int]:
     return {each["version"] for each in versions if each["state"] == "AVAILABLE"}
 
 
-def appear_move_move_back_disappear(server, load: Load, made: Path, models: Path) -> None:
-    """The switching itself, each step when its share of the load has passed."""
+def appear_move_move_back_disappear(server, load: Load, made: Path, models: Path) -> dict[int, float]:
+    """The switching itself, each step when its share of the load has passed; returns when the switches were answered."""
     load.go_on(0.1)
+    answered: dict[int, float] = {}
     for model in ("half", "dogs"):
         shutil.copytree(made / model / "3", models / model / "3")
     wait_for_versions(server, 1, 2, 3)
     for version in (3, 2):
         for model in ("half", "dogs"):
-            move(server, model, version)
+            answered |= move(server, model, version)
         load.go_on(0.2)
     for model in ("half", "dogs"):
         shutil.rmtree(models / model / "3")
     wait_for_versions(server, 1, 2)
     load.go_on(0.1)
+    return answered
 
 
-def current(log: list[dict], answer: Answer) -> set[int]:
-    """The versions that were current at some moment while this request was on its way, by the log of switches."""
+def current(log: list[dict], answered: dict[int, float], answer: Answer) -> set[int]:
+    """The versions that were current at some moment while this request was on its way, by the log of switches.
+
+    A switch is put down before it applies, and applies before it is answered.
+    """
     kind = {"kind": "label", "name": answer.label} if answer.label else {"kind": "default", "name": ""}
     moves = [each for each in log if each["model"] == answer.model and kind.items() <= each.items()]
     versions = {2}
     for each in sorted(moves, key=lambda each: each["id"]):
-        if seconds(each) < answer.sent:
+        if answered.get(each["id"], 0.0) < answer.sent:
             versions = {each["to"]}
         elif seconds(each) <= answer.received:
             versions.add(each["to"])
@@ -201,11 +213,11 @@ def current(log: list[dict], answer: Answer) -> set[int]:
 
 def check_switching(server, made: Path, models: Path, requests_wanted: int) -> None:
     with Load(server, requests_wanted) as load:
-        appear_move_move_back_disappear(server, load, made, models)
+        answered_at = appear_move_move_back_disappear(server, load, made, models)
     log = admin(server, "switches")["switches"]
     assert load.failures == []
     assert len(load.answers) >= requests_wanted
-    wrong = [answer for answer in load.answers if answer.version not in current(log, answer)]
+    wrong = [answer for answer in load.answers if answer.version not in current(log, answered_at, answer)]
     assert wrong == []
     answered = Counter((answer.model, answer.label, answer.version) for answer in load.answers)
     for model, label, version in itertools.product(("half", "dogs"), (STABLE, DEFAULT), (2, 3)):

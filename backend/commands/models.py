@@ -146,9 +146,9 @@ def remove(server: Remote, name: str, model: str) -> None:
 @model_option
 @server_options
 def default(server: Remote, version: str, model: str) -> None:
-    """Choose the default version: VERSION or "latest".
+    """Choose the default version: VERSION or "latest", the largest that is available now.
 
-    "latest" is the largest available version.
+    A version that comes later takes over only if it is chosen, or if the version policy is "latest".
     """
     chosen = None if version == "latest" else _number(version, "latest")
     _report(server.post("models", server.model_name(model), "default", version=chosen))
@@ -229,7 +229,18 @@ def table_of(model: dict[str, Any]) -> str:
     rows = [("version", "state", "used by", "requests", "refused", "failed", "median", "95 %")]
     rows += [_row(version) for version in model["versions"]]
     waiting = [f"  label {label} waits for version {number}" for label, number in model["pending_labels"].items()]
-    return "\n".join([model["name"], *table(rows), *waiting])
+    return "\n".join([model["name"], *table(rows), *waiting, *_newer(model)])
+
+
+def _newer(model: dict[str, Any]) -> list[str]:
+    """Says of a version that came while another one answered that it does not answer those who name none."""
+    available = [each["version"] for each in model["versions"] if each["state"] == "AVAILABLE"]
+    newest, default = max(available, default=None), model["default_version"]
+    if newest in (None, default) or model["default_chosen"] is not None:
+        return []
+    return [
+        f"  version {default} goes on answering who names none; `dogsnap models default {newest}` moves that to {newest}"
+    ]
 
 
 def _row(version: dict[str, Any]) -> Sequence[str]:
@@ -242,7 +253,7 @@ def _row(version: dict[str, Any]) -> Sequence[str]:
 def details_of(model: dict[str, Any]) -> list[str]:
     """Details that have no column in the table."""
     chosen = model["default_chosen"]
-    lines = [f"  default: {'the largest that is available' if chosen is None else f'version {chosen}, as chosen'}"]
+    lines = [f"  default: {'none is chosen' if chosen is None else f'version {chosen}, as chosen'}"]
     if model["shadow"]:
         shadow = model["shadow"]
         counts = ", ".join(f"{shadow[result]} {result}" for result in ("agree", "differ", "dropped", "failed"))

@@ -100,7 +100,12 @@ def log_of(board: Switchboard, model: str) -> list[dict[str, Any]]:
     """The last switches, newest first, each as text, and whether it was or can be undone."""
     newest = board.switches.switches(model)[:SHOWN_SWITCHES]
     return [
-        {**each.to_json(), "text": str(each), "undone": board.switches.is_undone(each.id), "undoable": board.is_undoable(each)}
+        {
+            **each.to_json(),
+            "text": str(each),
+            "undone": board.switches.is_undone(each.id),
+            "undoable": board.is_undoable(each),
+        }
         for each in newest
     ]
 

@@ -156,7 +156,7 @@ def test_the_default_a_split_and_a_shadow_are_chosen_and_ended(server, open_cons
     default = dogs(page).locator("form[data-post=default]")
     default.locator("select").select_option("2")
     default.get_by_role("button").click()
-    says(page, "default of inception_v3: the largest -> 2")
+    says(page, "default of inception_v3: not chosen -> 2")
     split = dogs(page).locator("form[data-post=split]")
     split.locator("select[name=version]").select_option("3")
     split.get_by_role("button").click()
@@ -174,7 +174,7 @@ def test_the_default_a_split_and_a_shadow_are_chosen_and_ended(server, open_cons
     says(page, "shadow of inception_v3: 1 -> none")
     default.locator("select").select_option("")
     default.get_by_role("button").click()
-    says(page, "default of inception_v3: 2 -> the largest")
+    says(page, "default of inception_v3: 2 -> 3")
 
 
 def test_a_version_is_unloaded_and_loaded_and_the_page_follows_by_itself(server, open_console):

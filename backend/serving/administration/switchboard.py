@@ -54,8 +54,12 @@ class Switchboard:
             return subject.switch(self._repository, version, by)
 
     def default(self, model: str, version: int | None, by: Who) -> Switch | None:
-        """Choose the default version; None: the largest available one."""
-        return Default(model).switch(self._repository, version, by)
+        """Choose the default version; None: the largest that is available now, or always with the version policy `latest`."""
+        with self._repository.changing():
+            with self._repository.switching(model) as held:
+                if version is None and not held.follows_latest():
+                    version = next(iter(held.available()), None)
+            return Default(model).switch(self._repository, version, by)
 
     def split(self, model: str, label: str, split: Split | None, by: Who) -> Switch | None:
         """Send a share of the requests for a label ("" for the default) to another version; None ends it."""

@@ -27,7 +27,7 @@ class Split:
 class Choices:
     """The administrators' choices for a model, on top of its configuration; guarded by the repository's lock.
 
-    `default`: the chosen default version, None for the largest; `shadow`: the shadow version; `splits`: by label, "" for the
+    `default`: the chosen default version; `shadow`: the shadow version; `splits`: by label, "" for the
     default; `loads`: versions to keep loaded (True) or unloaded (False).
     """
 

@@ -102,7 +102,8 @@ class Model:
 
     After a change of the base path, `successors` are versions that are being loaded from the new one, to replace those of the
     same number; `replaced` are versions that were replaced and still have running requests. `is_new`: no scan has followed the
-    configuration yet. `removed`: it is no longer configured. `folders`: the versions that
+    configuration yet. `answering`: the version that has answered by default since none was
+    chosen. `removed`: it is no longer configured. `folders`: the versions that
     `Repository.list_versions` last saw on disk.
     """
 
@@ -113,6 +114,7 @@ class Model:
     labels: dict[str, int] = field(default_factory=dict)
     pending_labels: dict[str, int] = field(default_factory=dict)
     choices: Choices = field(default_factory=Choices)
+    answering: int | None = None
     is_new: bool = True
     removed: bool = False
     folders: dict[int, Path] = field(default_factory=dict)
@@ -128,11 +130,20 @@ class Model:
     def answers(self, number: int | None) -> bool:
         return number in self.versions and self.versions[number].state == State.AVAILABLE
 
-    def default(self) -> int | None:
-        """The default version: the chosen one, or the largest while that is not available."""
-        if self.answers(self.choices.default):
+    def follows_latest(self) -> bool:
+        """Whether a new version takes over by itself, as the version policy says."""
+        return self.config.model_version_policy.WhichOneof("policy_choice") == "latest"
+
+    def meant_default(self) -> int | None:
+        """The version that is to answer by default: the chosen one, or the one that has answered; None for the largest."""
+        if self.choices.default is not None or self.follows_latest():
             return self.choices.default
-        return next(iter(self.available()), None)
+        return self.answering
+
+    def default(self) -> int | None:
+        """The default version; while the one that is meant is not available, the one that has answered, or the largest."""
+        meant = (self.meant_default(), None if self.follows_latest() else self.answering, *self.available())
+        return next((each for each in meant if self.answers(each)), None)
 
     def track(self, number: int, path: Path) -> Version:
         """The version of this number to load from `path`; one loaded from another path stays until it is replaced."""

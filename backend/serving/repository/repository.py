@@ -291,6 +291,8 @@ class Repository:
             self._finish_unloads()
             with self._scanned:
                 self._started = self._started or not unsettled
+                for model in self._models.values():
+                    self._keep_answering(model)
                 self._scanned.notify_all()
             self._write_log()
             if troubles:
@@ -324,7 +326,7 @@ class Repository:
 
     def _restored(self, config: ModelConfig) -> Model:
         """A new model with the choices from the log of switches, if there are any."""
-        model = Model(config)
+        model = Model(config, answering=self.switches.answering(config.name))
         for subject, value in self.switches.chosen(model.name).items():
             subject.put(model, value)
         return model
@@ -435,8 +437,16 @@ class Repository:
         """Log a switch if the default version changes within the block."""
         before = model.default()
         yield
+        self._keep_answering(model)
         if self._started and model.default() != before:
             self.switches.note(WATCHER, [(Default(model.name), before, model.default())])
+
+    def _keep_answering(self, model: Model) -> None:
+        """The version that answers by default goes on doing so when larger ones come, unless one is chosen."""
+        now = model.default()
+        if self._started and not model.is_new and now not in (None, model.choices.default, model.answering):
+            model.answering = now
+            self.switches.note_answering(model.name, now)
 
     def retire(self, model: Model, numbers: list[int], keep_one: bool = False) -> None:
         """Give no new request to these versions; with `keep_one` the last available one stays.

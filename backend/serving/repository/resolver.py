@@ -40,8 +40,8 @@ def version_of_label(model: Model, label: str) -> int:
 
 def _default(model: Model, started: bool) -> Version:
     number = model.default()
-    chosen_is_coming = model.choices.default not in (None, number) and not started
-    if number is not None and not chosen_is_coming:
+    is_coming = model.meant_default() not in (None, number) and not started
+    if number is not None and not is_coming:
         return model.versions[number]
     if model.is_loading() or not started:
         raise Unavailable(f"{model.name} is still loading; try again")

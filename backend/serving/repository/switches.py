@@ -211,11 +211,11 @@ class Label(ModelSubject):
 
 
 class Default(ModelSubject):
-    """The default version; None: the largest available one."""
+    """The default version; None: the one that answers already, or the largest where the version policy is `latest`."""
 
     kind = "default"
     title = "default of {model}"
-    unchosen = "the largest"
+    unchosen = "not chosen"
 
     def read(self, model: Model) -> int | None:
         return model.choices.default
@@ -401,7 +401,7 @@ def _check_unused(model: Model, version: int) -> None:
     uses = [f"label {label}" for label, number in {**model.labels, **model.pending_labels}.items() if number == version]
     splits = model.choices.splits.items()
     uses += [SplitOf(model.name, label).describe() for label, split in splits if split.version == version]
-    uses += ["the default"] if model.choices.default == version else []
+    uses += ["the default"] if version in (model.choices.default, model.default()) else []
     uses += ["the shadow"] if model.choices.shadow == version else []
     uses += ["the last one available"] if model.available() == [version] else []
     if uses:
