@@ -15,6 +15,7 @@ import tensorflow as tf
 from backend.errors import DogsnapError
 from backend.export.merging.merge import read_description
 from backend.export.saved_model import Stored, export_classifier, read_stored
+from backend.files import READ_ENDINGS
 from backend.serving.photos import photo
 from backend.serving.photos.preprocessing import photos_to_images
 from backend.serving.versions.levels import Group
@@ -25,7 +26,6 @@ from backend.training.levels import look_alikes, named_groups, with_members
 Report = Callable[[str], None]
 
 FEWEST_PHOTOS = 5
-SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".heic", ".heif", ".avif")
 # Share of the bits of two fingerprints that may differ where the photos are one, scaled or compressed anew. Measured on 521
 # photos of dogs: half the width and JPEG at quality 60 change at most 0.08 of them in 99 of 100 photos; of 5,725 pairs of
 # different photos of a breed the nearest two differ in 0.125.
@@ -323,7 +323,7 @@ def photos_in(places: Iterable[Path]) -> list[Path]:
         if not each.exists():
             raise TeachingError(f"{each} does not exist; expected a photo or a folder of photos")
         if each.is_dir():
-            found += sorted(path for path in each.iterdir() if path.suffix.lower() in SUFFIXES)
+            found += sorted(path for path in each.iterdir() if path.suffix.lower() in READ_ENDINGS)
         else:
             found.append(each)
     return found
