@@ -21,7 +21,7 @@ from backend.serving.photos.preprocessing import photos_to_images
 from backend.serving.versions.levels import Group
 from backend.training.class_statistics import STATISTICS_FILE, ClassStatistics, NewClass
 from backend.training.evaluation import softmax
-from backend.training.levels import look_alikes, named_groups, with_members
+from backend.training.levels import look_alikes, named_groups
 
 Report = Callable[[str], None]
 
@@ -195,7 +195,14 @@ class Teacher:
     def _leave_group(self, breed: str) -> None:
         """Take a breed that is taught anew out of its group; one breed alone is no group."""
         left = [(group, [member for member in group.members if member != breed]) for group in self.groups]
-        self.groups = [with_members(group, kept, self.head.labels) for group, kept in left if len(kept) > 1]
+        self.groups = [
+            group if len(kept) == len(group.members) else self._group_of(kept) for group, kept in left if len(kept) > 1
+        ]
+
+    def _group_of(self, members: Sequence[str]) -> Group:
+        """A group under the name that was written for exactly these members, if any."""
+        (group,) = named_groups([members], self.stored.description["groups"], self.head.labels)
+        return group
 
     def _join_group(self, breed: str, left_out: np.ndarray) -> list[str]:
         """Add the last class to the group of breeds that it is confused with, and return their ids.
@@ -210,9 +217,9 @@ class Teacher:
         others = [ids[place] for place in found]
         if found in places:
             number = places.index(found)
-            self.groups[number] = with_members(self.groups[number], [*others, breed], self.head.labels)
+            self.groups[number] = self._group_of([*others, breed])
         elif found:
-            self.groups += named_groups([[*others, breed]], [], self.head.labels)
+            self.groups.append(self._group_of([*others, breed]))
         return others
 
     def _check_name(self, breed: NewBreed, replace: bool) -> None:
