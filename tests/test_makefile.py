@@ -47,9 +47,10 @@ def program(file: Path, text: str) -> None:
     file.chmod(0o755)
 
 
-def make(folder: Path, *arguments: str, path: str = os.environ["PATH"]) -> str:
+def make(folder: Path, *arguments: str, path: str = os.environ["PATH"], **variables: str) -> str:
+    environment = {"PATH": path, **variables}
     done = subprocess.run(
-        ["make", *arguments], cwd=folder, env={"PATH": path}, capture_output=True, text=True, timeout=60, check=False
+        ["make", *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -65,6 +66,25 @@ def test_the_mini_program_is_built_by_the_locked_node_whatever_the_machine_has(c
     said = make(checkout, "backend/web/dist/index.html", path=f"{tmp_path / 'machine'}:{os.environ['PATH']}")
     calls = [line for line in said.splitlines() if not line.startswith("dogsnap: ")]
     assert calls == ["the locked npm: ci", "the locked node: script-of-npm", "the locked node: backend/web/build.mjs"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [({}, "--use-system-ca"), ({"NODE_OPTIONS": "-r x"}, "-r x --use-system-ca")]
+)
+def test_npm_trusts_the_certificates_of_the_system(checkout, given, expected):
+    program(checkout / ".venv/bin/node", "true")
+    program(checkout / ".venv/bin/npm", "echo npm has $NODE_OPTIONS")
+    for name in ("bin/python", ".installed-uv", ".installed-node"):
+        (checkout / ".venv" / name).touch()
+    assert f"npm has {expected}\n" in make(checkout, "backend/web/dist/index.html", **given)
+
+
+def test_the_locked_node_takes_the_option_that_trusts_the_system():
+    node = ROOT / ".venv/bin/node"
+    if not node.exists():
+        pytest.skip("the locked Node is missing: `make setup` installs it")
+    (options,) = re.findall(r'NODE_OPTIONS="\$\$NODE_OPTIONS([^"]*)"', (ROOT / "Makefile").read_text(encoding="utf-8"))
+    subprocess.run([node, "--eval", ""], env={"NODE_OPTIONS": options}, timeout=60, check=True)
 
 
 def test_node_and_what_only_the_tests_need_of_npm_are_no_part_of_what_serves(checkout):

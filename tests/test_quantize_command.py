@@ -49,6 +49,17 @@ def test_ranges_are_written_and_both_networks_are_compared_on_other_photos(versi
         assert f"{network:8} {len(list(data.rglob('*.jpg'))) // 2} photos without a dog" in done.output
 
 
+def test_fewer_photos_than_folders_or_none_besides_validation_are_refused_in_a_sentence(version, data, tmp_path):
+    whole = make_data_set(tmp_path / "whole", per_breed=3)
+    done = quantize(version, data, "--data", whole, "--photos", "1")
+    assert done.exit_code == 1
+    assert done.output == "Error: --photos is 1; expected at least 2, one from each folder of --data\n"
+    describe(version, recipe={"validation_per_breed": 3, "seed": 1})
+    done = quantize(version, data)
+    assert done.exit_code == 1
+    assert "9 of them for validation; expected some for validation and some more to find the ranges on" in done.output
+
+
 def test_a_fast_version_is_made_from_the_ranges_that_its_source_brings(version, data, monkeypatch):
     quantize(version, data)
     describe(version, int8_ranges=json.loads((version.parent / "int8_ranges.json").read_text(encoding="utf-8")))

@@ -95,22 +95,26 @@ class StubRequest:
 
     is_running = False
 
+    def __init__(self, raised: Exception) -> None:
+        self.raised = raised
+
     def start_async(self, *_: object, **__: object) -> None:
         assert not self.is_running, "Infer Request is busy"
         self.is_running = True
 
     def wait(self) -> None:
         self.is_running = False
-        raise RuntimeError("out of memory")
+        raise self.raised
 
 
-def test_after_an_error_no_request_that_still_runs_is_given_to_the_next_image(loaded):
+@pytest.mark.parametrize("raised", [RuntimeError("out of memory"), MemoryError("out of memory")])
+def test_after_an_error_no_request_that_still_runs_is_given_to_the_next_image(loaded, raised):
     network = loaded[2]._loaded._network
     idle: queue.SimpleQueue = queue.SimpleQueue()
-    for request in (requests := [StubRequest(), StubRequest()]):
+    for request in (requests := [StubRequest(raised), StubRequest(raised)]):
         idle.put(request)
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="out of memory"):
+        with pytest.raises(type(raised), match="out of memory"):
             network._rows(np.zeros((2, *network.shape), np.float32), idle)
         assert not any(request.is_running for request in requests)
         assert idle.qsize() == 2

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tiny_models
 from colour_photos import GREEN, encode, plain
 
-from backend.errors import FailedPrecondition, InvalidArgument
+from backend.errors import FailedPrecondition, Internal, InvalidArgument, Unavailable
 from backend.serving.tensors.signatures import ServableId, UnknownSignature
 from backend.serving.versions.labels import checked_top_k, name_breeds
 from backend.serving.versions.servable import Servable, kernel_sentence
@@ -122,6 +122,25 @@ def test_a_failing_kernel_speaks_for_itself_and_not_of_where_the_graph_was_built
         servable.run(servable.signature("decode_png"), {"png": b"what"})
     assert error.value.message.startswith("Unknown image file format. One of JPEG, ")
     assert "most recent call" not in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected", "said"),
+    [
+        (RuntimeError("Exception from src/inference.cpp:216"), Internal, "m version 1 failed .* the server's log has"),
+        (MemoryError(), Unavailable, "no memory left for this request"),
+    ],
+)
+def test_what_another_runtime_raises_becomes_an_error_for_the_client(tmp_path, caplog, raised, expected, said):
+    servable = Servable.load(ME, images(tmp_path / "1"))
+
+    def fail(**_: object) -> None:
+        raise raised
+
+    servable._functions["serving_default"] = fail
+    with pytest.raises(expected, match=said):
+        servable.run(servable.signature(), {"pixels": np.zeros((1, 8, 8, 3), np.float32)})
+    assert ("src/inference.cpp" in caplog.text) == (expected is Internal)
 
 
 def test_the_kernels_sentence_is_found_with_and_without_a_trace():

@@ -14,7 +14,16 @@ from backend.export.quantization import Ranges, find_ranges, quantised
 from backend.serving.photos.preprocessing import photos_to_images
 from backend.serving.versions.runtimes import INT8, NETWORK, Network, Weights
 from backend.training import evaluation
-from backend.training.dataset import Example, every_second_photo, read_list, split_validation
+from backend.training.dataset import (
+    DatasetError,
+    Example,
+    every_second_photo,
+    photo_bytes,
+    read_list,
+    readable,
+    readable_photos,
+    split_validation,
+)
 
 Report = Callable[[str], None]
 
@@ -34,9 +43,18 @@ def choose(data: Sequence[Path], not_dogs: Path | None, recipe: dict, count: int
     `data`: folders in Stanford Dogs' layout; a photo of the same name is in the same part of all of them, the one that
     `recipe` cuts from the first. Raises DatasetError.
     """
+    if count < len(data):
+        raise DatasetError(f"--photos is {count}; expected at least {len(data)}, one from each folder of --data")
     lists = {str(folder): read_list(folder, "train_list") for folder in data}
     first = next(iter(lists.values()))
     validation = {each.path.stem for each in split_validation(first, recipe["validation_per_breed"], recipe["seed"])[1]}
+    for name, examples in lists.items():
+        known = sum(each.path.stem in validation for each in examples)
+        if not 0 < known < len(examples):
+            raise DatasetError(
+                f"{name} lists {len(examples)} photos, {known} of them for validation; expected some for validation "
+                "and some more to find the ranges on: list more in train_list.txt"
+            )
     parts = [[each.path for each in examples if each.path.stem not in validation] for examples in lists.values()]
     dogs = {
         name: _spread([each for each in examples if each.path.stem in validation], judged)
@@ -61,8 +79,14 @@ def calibrate(version: Path, photos: Photos, report: Report) -> Ranges:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         outputs = convert(freeze(signatures["scores"]), folder)
-        report(f"finding ranges on {len(photos.found_on)} photos")
-        ranges = find_ranges(Weights(folder / NETWORK).model, images(photos.found_on, size))
+        found_on = readable_photos(list(photos.found_on), report)
+        report(f"finding ranges on {len(found_on)} photos")
+        ranges = find_ranges(Weights(folder / NETWORK).model, images(found_on, size))
+        photos = Photos(
+            found_on,
+            {name: readable(examples, report) for name, examples in photos.dogs.items()},
+            readable_photos(list(photos.others), report) if photos.others else [],
+        )
         whole, small = Weights(folder / NETWORK), Weights(folder / NETWORK)
         quantised(small.model, ranges, 8)
         for name, network in (("float32", Network(whole, "f32", outputs)), ("int8", Network(small, INT8, outputs))):
@@ -74,7 +98,7 @@ def calibrate(version: Path, photos: Photos, report: Report) -> Ranges:
 def images(paths: Sequence[Path], size: tuple[int, int]) -> Iterator[np.ndarray]:
     """Photos as the network sees them, float32 (height, width, 3) in [0, 1]."""
     for path in paths:
-        yield photos_to_images([path.read_bytes()], size).numpy()[0]
+        yield photos_to_images([photo_bytes(path)], size).numpy()[0]
 
 
 def _judged(network: Network, photos: Photos, size: tuple[int, int], description: dict) -> Iterator[str]:

@@ -15,17 +15,17 @@ import tensorflow as tf
 from backend.errors import DogsnapError
 from backend.export.merging.merge import read_description
 from backend.export.saved_model import Stored, export_classifier, read_stored
+from backend.files import READ_ENDINGS
 from backend.serving.photos import photo
 from backend.serving.photos.preprocessing import photos_to_images
 from backend.serving.versions.levels import Group
 from backend.training.class_statistics import STATISTICS_FILE, ClassStatistics, NewClass
 from backend.training.evaluation import softmax
-from backend.training.levels import look_alikes, named_groups, with_members
+from backend.training.levels import look_alikes, named_groups
 
 Report = Callable[[str], None]
 
 FEWEST_PHOTOS = 5
-SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".heic", ".heif", ".avif")
 # Share of the bits of two fingerprints that may differ where the photos are one, scaled or compressed anew. Measured on 521
 # photos of dogs: half the width and JPEG at quality 60 change at most 0.08 of them in 99 of 100 photos; of 5,725 pairs of
 # different photos of a breed the nearest two differ in 0.125.
@@ -195,7 +195,14 @@ class Teacher:
     def _leave_group(self, breed: str) -> None:
         """Take a breed that is taught anew out of its group; one breed alone is no group."""
         left = [(group, [member for member in group.members if member != breed]) for group in self.groups]
-        self.groups = [with_members(group, kept, self.head.labels) for group, kept in left if len(kept) > 1]
+        self.groups = [
+            group if len(kept) == len(group.members) else self._group_of(kept) for group, kept in left if len(kept) > 1
+        ]
+
+    def _group_of(self, members: Sequence[str]) -> Group:
+        """A group under the name that was written for exactly these members, if any."""
+        (group,) = named_groups([members], self.stored.description["groups"], self.head.labels)
+        return group
 
     def _join_group(self, breed: str, left_out: np.ndarray) -> list[str]:
         """Add the last class to the group of breeds that it is confused with, and return their ids.
@@ -210,9 +217,9 @@ class Teacher:
         others = [ids[place] for place in found]
         if found in places:
             number = places.index(found)
-            self.groups[number] = with_members(self.groups[number], [*others, breed], self.head.labels)
+            self.groups[number] = self._group_of([*others, breed])
         elif found:
-            self.groups += named_groups([[*others, breed]], [], self.head.labels)
+            self.groups.append(self._group_of([*others, breed]))
         return others
 
     def _check_name(self, breed: NewBreed, replace: bool) -> None:
@@ -323,7 +330,7 @@ def photos_in(places: Iterable[Path]) -> list[Path]:
         if not each.exists():
             raise TeachingError(f"{each} does not exist; expected a photo or a folder of photos")
         if each.is_dir():
-            found += sorted(path for path in each.iterdir() if path.suffix.lower() in SUFFIXES)
+            found += sorted(path for path in each.iterdir() if path.suffix.lower() in READ_ENDINGS)
         else:
             found.append(each)
     return found

@@ -11,6 +11,7 @@ from backend.errors import DogsnapError
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.servable import Servable
+from backend.training.dataset import photo_bytes
 
 BATCH = 16  # photos that the version is given together
 
@@ -58,6 +59,6 @@ def answers(version: ExportedVersion, paths: list[Path]) -> dict[str, np.ndarray
     parts = []
     for start in range(0, len(paths), BATCH):
         part = paths[start : start + BATCH]
-        parts.append(version.answer([path.read_bytes() for path in part]))
+        parts.append(version.answer([photo_bytes(path) for path in part]))
         progress.add(len(part))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -1,6 +1,7 @@
 """Builds the predictor from the settings: repository, executor, metrics."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from backend.serving.feedback.feedback import Feedback
@@ -23,7 +24,7 @@ from backend.settings import Settings
 def check_configuration(settings: Settings) -> None:
     """Raises InvalidArgument if the files that describe models or batching cannot be read."""
     model_source(settings)()
-    _batching(settings)
+    _batching(settings, Metrics())
 
 
 def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predictor:
@@ -38,7 +39,7 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
         metrics,
         settings.retry_seconds,
         run_warm_up=settings.warm_up,
-        prepare=_batching(settings),
+        prepare=_batching(settings, metrics),
         switches=SwitchLog(Path(settings.switch_log) if settings.switch_log and only is None else None),
     )
     if only is not None:
@@ -46,13 +47,13 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
     return predictor_over(repository, BoundedExecutor(settings.run_threads, settings.queue_size), metrics, settings)
 
 
-def _batching(settings: Settings) -> Callable[[Servable], None]:
+def _batching(settings: Settings, metrics: Metrics) -> Callable[[Servable], None]:
     """Turns on batching for a loaded version, if the settings ask for it."""
     if not settings.enable_batching:
         return lambda _: None
     file = settings.batching_parameters_file
     parameters = BatchingParameters.read(Path(file)) if file else BatchingParameters()
-    return lambda servable: servable.enable_batching(parameters)
+    return lambda servable: servable.enable_batching(parameters, partial(metrics.ran, servable.id))
 
 
 def predictor_over(repository: ModelRepository, executor: Executor, metrics: Metrics, settings: Settings) -> Predictor:

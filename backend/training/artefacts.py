@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 
 from backend.files import replacing
-from backend.serving.photos.preprocessing import decode
 from backend.training import evaluation, levels, second_pass, windows
 from backend.training.architectures import (
     ARCHITECTURES,
@@ -239,14 +238,10 @@ def _pasted(dogs: list[Example], scenes: list[Example], views: float, recipe: Re
         photo_files(dogs).shuffle(len(dogs), seed=recipe.seed).repeat(), photo_files(scenes).repeat()
     )
     views_ = pairs.map(
-        lambda dog, scene: (paste(_read(dog[0]), _read(scene[0]), recipe.size), {"breeds": scene[1]}),
+        lambda dog, scene: (paste(windows.read(dog[0]), windows.read(scene[0]), recipe.size), {"breeds": scene[1]}),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     return views_.batch(recipe.batch).take(steps)
-
-
-def _read(path: tf.Tensor) -> tf.Tensor:
-    return decode(tf.io.read_file(path))
 
 
 def raw_answers(

@@ -12,13 +12,16 @@ from pathlib import Path
 
 from PIL import Image
 
+from backend.errors import DogsnapError
+from backend.files import CONVERTED_ENDINGS, READ_ENDINGS
+from backend.serving.photos import photo as photos
+
 Box = tuple[float, float, float, float]
 BOXES, ANNOTATIONS, INDEX = "boxes.tsv", "Annotation", "index.tsv"
 LEAST_SIDE = 0.01  # of a box, as a fraction of the picture
 
 KINDS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")  # what TensorFlow decodes, by Pillow's names; it reads more
-
-PHOTO_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
+CONVERTED_KINDS = ("HEIF", "AVIF")
 
 
 class DatasetError(ValueError):
@@ -201,7 +204,7 @@ def read_folders(data: Path, labels: list[dict]) -> list[Example]:
     """Every photo below `images/<wnid>-<Name>/`, for folders without a list; the order of `labels` gives the breed's index."""
     place = {label["id"]: index for index, label in enumerate(labels)}
     images = images_folder(data)
-    found = sorted(images.rglob("*.jp*g"))
+    found = _photos_below(images)
     if not found:
         raise DatasetError(f"no photo below {images}; expected images/<wnid>-<Name>/*.jpg")
     unknown = [path for path in found if path.parent.name.partition("-")[0] not in place]
@@ -269,7 +272,7 @@ def _fault_of_files(example: Example) -> str | None:
 
 def _fault(path: Path) -> str | None:
     try:
-        with Image.open(path, formats=KINDS) as photo:
+        with Image.open(path, formats=CONVERTED_KINDS if _is_converted(path) else KINDS) as photo:
             if photo.format == "WEBP" and photo.is_animated:
                 return "an animated WebP"
             # JPEGs are decoded completely at an eighth of the size, in a tenth of the time.
@@ -280,6 +283,24 @@ def _fault(path: Path) -> str | None:
     return None
 
 
+def _is_converted(path: Path) -> bool:
+    return path.suffix.lower() in CONVERTED_ENDINGS
+
+
+def photo_bytes(path: Path) -> bytes:
+    """The bytes of a photo file for TensorFlow: HEIC and AVIF are decoded and turned upright, others are as they are.
+
+    Raises OSError, and ValueError for a HEIC or AVIF file that cannot be decoded.
+    """
+    contents = path.read_bytes()
+    if not _is_converted(path):
+        return contents
+    try:
+        return photos.check(contents, photos.PhotoLimits()).upright()
+    except DogsnapError as error:
+        raise ValueError(f"{path}: {error.message}") from error
+
+
 def every_second_photo(folder: Path, first: int) -> list[Path]:
     """Every second photo below `folder` by name, from the `first` (0 or 1): one half for training, one for evaluation."""
     return photos_below(folder)[first::2]
@@ -287,7 +308,11 @@ def every_second_photo(folder: Path, first: int) -> list[Path]:
 
 def photos_below(folder: Path) -> list[Path]:
     """Every photo below `folder`, by name. Raises DatasetError where there is none."""
-    photos = sorted(path for path in folder.rglob("*") if path.suffix.lower() in PHOTO_SUFFIXES)
+    photos = _photos_below(folder)
     if not photos:
-        raise DatasetError(f"{folder} holds no photo; expected {', '.join(PHOTO_SUFFIXES)} files")
+        raise DatasetError(f"{folder} holds no photo; expected {', '.join(READ_ENDINGS)} files")
     return photos
+
+
+def _photos_below(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in READ_ENDINGS)

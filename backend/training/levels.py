@@ -5,7 +5,6 @@ It works on the probabilities of validation photos; what a claim is, `serving/ve
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -145,29 +144,20 @@ def named_groups(
 ) -> list[Group]:
     """Groups of ids with the names and differences that somebody wrote for them: models/groups.json.
 
-    What is `written` of breeds holds for some of them as well; of several, that of the fewest breeds is taken, each once.
-    A group without a written name is called after its members: "A, B or C".
+    What is `written` holds for exactly the breeds that it names. A group without a written name is called after its members:
+    "A, B or C".
     """
     names = {label["id"]: label for label in labels}
-    left = sorted(written, key=lambda each: len(each["members"]))
+    by_members = {frozenset(each["members"]): each for each in written}
     found = []
     for members in groups:
-        fitting = next((each for each in left if set(members) <= set(each["members"])), None)
-        left = [each for each in left if each is not fitting]
         own = {
             "id": "-".join(members),
             "name": _either([names[member]["name"] for member in members], ", ", " or "),
             "name_zh": _either([names[member].get("name_zh", "") for member in members], "、", "或"),
         }
-        found.append(Group(**{**own, **(fitting or {}), "members": tuple(members)}))
+        found.append(Group(**{**own, **by_members.get(frozenset(members), {}), "members": tuple(members)}))
     return found
-
-
-def with_members(group: Group, members: Sequence[str], labels: Sequence[Mapping[str, str]]) -> Group:
-    """The group with other `members`. What somebody wrote stays; a name that lists the members lists the new ones."""
-    (was,), (now,) = (named_groups([each], [], labels) for each in (group.members, members))
-    listed = {name: getattr(now, name) for name in ("name", "name_zh") if getattr(group, name) == getattr(was, name)}
-    return replace(group, members=tuple(members), **listed)
 
 
 def _either(names: Sequence[str], comma: str, last: str) -> str:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from backend.serving.photos.preprocessing import windows_to_images
 from backend.training import evaluation, levels
-from backend.training.dataset import Example
+from backend.training.dataset import Example, photo_bytes
 from backend.training.evaluation import share
 
 Tensors = dict[str, tf.Tensor]
@@ -146,7 +146,7 @@ def _best(
     """The logarithms of one pass, and of the parameters that were tried the best: score, minus the share of second passes,
     the parameters (margin, largest, surest, weight), which photos get a second pass, and the logarithms after it.
     """
-    photos = [example.path.read_bytes() for example in examples]
+    photos = [photo_bytes(example.path) for example in examples]
     first = _answers(model, photos, None)
     before = _logarithms(calibration.scaled(first["breeds"]))
     confidences = np.exp(before.max(axis=1))

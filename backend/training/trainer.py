@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend.files import replacing
-from backend.serving.photos.preprocessing import decode, resize
+from backend.serving.photos.preprocessing import resize
 from backend.training import windows
 from backend.training.architectures import (
     ARCHITECTURES,
@@ -181,7 +181,7 @@ def training_batches(
         if with_frames:
             view = windows.view(windows.load(path, frame, box), size)
         else:
-            view = windows.View(augment(decode(tf.io.read_file(path)), size, strength), tf.zeros(4), tf.zeros(()))
+            view = windows.View(augment(windows.read(path), size, strength), tf.zeros(4), tf.zeros(()))
         return view.image, {"breeds": breed, "number": number, "box": tf.concat([view.box, [view.known]], axis=0)}
 
     dataset = windows.files(examples).shuffle(len(examples), seed=seed).repeat().skip(seen)
@@ -192,7 +192,7 @@ def training_batches(
 def plain_batches(examples: list[Example], size: tuple[int, int], batch: int) -> tf.data.Dataset:
     """The photos as they are served, in order: (image float32 (n, h, w, 3) in [0, 1], {"breeds": int32 (n,)})."""
     dataset = photo_files(examples).map(
-        lambda path, breed: (resize(decode(tf.io.read_file(path)), size), {"breeds": breed}),
+        lambda path, breed: (resize(windows.read(path), size), {"breeds": breed}),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     return dataset.batch(batch).prefetch(2)

@@ -5,16 +5,19 @@ view is of the picture as it is (as photos of low resolution), of the enlarged p
 of high resolution), or of the crop alone.
 """
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from backend.files import CONVERTED_ENDINGS
 from backend.serving.photos.preprocessing import decode, resize
 from backend.training import augmentation
 from backend.training.augmentation import sometimes, uniform
-from backend.training.dataset import Example
+from backend.training.dataset import Example, photo_bytes
 
+CONVERTED = "(?i).*(" + "|".join(CONVERTED_ENDINGS).replace(".", "[.]") + ")"
 CROP_SHARE = 0.15  # of the views of a picture with a box that show the crop alone
 STRONG_SHARE, STRENGTH = 0.5, 0.7  # of the views of a crop that `augmentation.augment` makes, and its strength
 SHARP_SHARE = 0.38  # of the views of a picture with a box that have the crop pasted in
@@ -68,11 +71,21 @@ def crop_batches(examples: list[Example], size: tuple[int, int], batch: int) -> 
     return crops.batch(batch).prefetch(2)
 
 
+def read(path: tf.Tensor) -> tf.Tensor:
+    """Decode a photo file (a scalar string) of any of the formats in `files.READ_ENDINGS`."""
+
+    def converted() -> tf.Tensor:
+        return tf.numpy_function(lambda name: photo_bytes(Path(name.decode())), [path], tf.string)
+
+    contents = tf.cond(tf.strings.regex_full_match(path, CONVERTED), converted, lambda: tf.io.read_file(path))
+    return decode(tf.ensure_shape(contents, ()))
+
+
 def load(path: tf.Tensor, frame: tf.Tensor, box: tf.Tensor) -> Picture:
     """Decode an example's files: scalar strings, `frame` "" where there is none; a crop that is the frame is cut out of it."""
     framed = tf.strings.length(frame) > 0
-    photo = decode(tf.io.read_file(path))
-    whole = tf.cond(tf.logical_and(framed, frame != path), lambda: decode(tf.io.read_file(frame)), lambda: photo)
+    photo = read(path)
+    whole = tf.cond(tf.logical_and(framed, frame != path), lambda: read(frame), lambda: photo)
     crop = tf.cond(tf.logical_and(framed, tf.equal(frame, path)), lambda: _cut(photo, box), lambda: photo)
     return Picture(crop, whole, box, framed)
 

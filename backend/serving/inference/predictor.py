@@ -90,7 +90,8 @@ class Predictor:
     ) -> tuple[Outputs, BaseServable]:
         """Runs in a run thread; `queued`: when it was queued, by time.perf_counter()."""
         self.metrics.took("queue", time.perf_counter() - queued, servable.id)
-        self.metrics.ran(servable.id, work.size)
+        if not servable.shares_runs(signature):  # runs that requests share count themselves
+            self.metrics.ran(servable.id, work.size)
         with self.metrics.step("run", servable.id):
             return work.run(servable, signature)
 

@@ -4,6 +4,7 @@ Off by default: a batch saves computation on an accelerator, but on two CPU core
 that shared runs (the lab note in `export/merging/merge.py`, on the same kind of batching inside the graph).
 """
 
+import logging
 import os
 import threading
 import time
@@ -17,7 +18,9 @@ import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format, wrappers_pb2
 from google.protobuf.message import Message
 
-from backend.errors import DogsnapError, InvalidArgument, Unavailable
+from backend.errors import InvalidArgument, Unavailable
+
+log = logging.getLogger("dogsnap.batching")
 
 Arrays = Mapping[str, np.ndarray]
 Run = Callable[[Arrays], dict[str, np.ndarray]]
@@ -128,8 +131,10 @@ class Batcher:
     run fails, each of its requests runs again by itself, so that a bad one fails alone.
     """
 
-    def __init__(self, run: Run, parameters: BatchingParameters):
-        self._run, self._parameters = run, parameters
+    def __init__(self, run: Run, parameters: BatchingParameters, on_run: Callable[[int], None] = lambda rows: None):
+        """`on_run` is called before each run with its rows, without those that fill it up to an allowed size."""
+        self._on_run, self._parameters = on_run, parameters
+        self._run_network = run
         self._places = threading.Semaphore(parameters.num_batch_threads)
         self._changed = threading.Condition()
         self._waiting: list[_Task] = []
@@ -140,18 +145,22 @@ class Batcher:
         arrays = {alias: np.asarray(value) for alias, value in inputs.items()}
         rows = {array.shape[0] if array.ndim else 0 for array in arrays.values()}
         if len(rows) != 1 or not 0 < max(rows) <= self._parameters.max_batch_size:
-            return self._run(inputs)
+            return self._run(inputs, max(rows))
         shapes = tuple((alias, array.shape[1:]) for alias, array in sorted(arrays.items()))
         task = _Task(arrays, rows.pop(), shapes, time.monotonic())
         self._enqueue(task)
         with self._places:
             batch = self._batch_of(task)
             if len(batch) == 1 and not self._parameters.allowed_batch_sizes:
-                return self._run(inputs)
+                return self._run(inputs, task.rows)
             if batch:
                 self._share(batch)
         task.done.wait()
-        return self._run(inputs) if task.outputs is None else task.outputs
+        return self._run(inputs, task.rows) if task.outputs is None else task.outputs
+
+    def _run(self, inputs: Arrays, rows: int) -> dict[str, np.ndarray]:
+        self._on_run(rows)
+        return self._run_network(inputs)
 
     def _enqueue(self, task: _Task) -> None:
         most = self._parameters.max_enqueued_batches * self._parameters.max_batch_size
@@ -192,18 +201,19 @@ class Batcher:
         return sum(each.rows for each in self._fitting(task)) >= self._parameters.max_batch_size
 
     def _share(self, batch: Sequence[_Task]) -> None:
-        """Run once and give each request its rows; where that fails, none gets any."""
+        """Run once and give each request its rows; where that fails, none gets any. Wakes all of them, whatever happens."""
         try:
-            outputs = self._run(self._together(batch))
-        except DogsnapError:
-            outputs = {}
-        # An output without a row for each row of the inputs can only be told for each request by itself.
-        if all(np.shape(value)[:1] == (self._size(batch),) for value in outputs.values()) and outputs:
-            ends = np.cumsum([task.rows for task in batch])
-            for task, end in zip(batch, ends, strict=True):
-                task.outputs = {alias: value[end - task.rows : end] for alias, value in outputs.items()}
-        for task in batch:
-            task.done.set()
+            outputs = self._run(self._together(batch), sum(task.rows for task in batch))
+            # An output without a row for each row of the inputs can only be told for each request by itself.
+            if all(np.shape(value)[:1] == (self._size(batch),) for value in outputs.values()) and outputs:
+                ends = np.cumsum([task.rows for task in batch])
+                for task, end in zip(batch, ends, strict=True):
+                    task.outputs = {alias: value[end - task.rows : end] for alias, value in outputs.items()}
+        except Exception as error:  # a runtime can raise anything; each request gets its own error when it runs alone
+            log.info("a run of %d requests failed, so that each runs by itself: %s", len(batch), error)
+        finally:
+            for task in batch:
+                task.done.set()
 
     def _together(self, batch: Sequence[_Task]) -> dict[str, np.ndarray]:
         """The inputs of all, one after the other, and copies of the last row up to an allowed size."""

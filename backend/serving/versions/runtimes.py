@@ -208,7 +208,7 @@ class Network:
                 rows += [self._row(request) for request in held]
             finally:
                 for request in held:
-                    with suppress(RuntimeError):  # `_row` has raised it
+                    with suppress(Exception):  # `_row` has raised it: OpenVINO's RuntimeError, or a MemoryError
                         request.wait()  # after an error, the others still run: whoever took one would find it busy
                     idle.put(request)
         return rows

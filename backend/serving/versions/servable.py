@@ -1,5 +1,6 @@
 """One loaded version of a model: its signatures, its description, and the call that runs it."""
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
@@ -19,7 +20,10 @@ from backend.serving.versions import checksums, runtimes, sessions
 from backend.serving.versions.batching import Batcher, BatchingParameters
 from backend.serving.versions.description import Description
 
+log = logging.getLogger("dogsnap.servable")
+
 PHOTO_SIGNATURES = ("scores", "image_bytes", DEFAULT_SIGNATURE)  # in the order of preference
+NO_MEMORY = "the server has no memory left for this request; send fewer or smaller inputs, or try again"
 # Errors of operations that mean bad input: a graph has no other reason to fail with them.
 INPUT_ERRORS = (
     tf.errors.InvalidArgumentError,
@@ -68,6 +72,10 @@ class BaseServable:
         if name not in self.signatures:
             raise UnknownSignature(name, list(self.signatures))
         return self.signatures[name]
+
+    def shares_runs(self, signature: Signature) -> bool:
+        """Whether one run of the network may answer several requests."""
+        return False
 
     def of_bytes(self, signature: Signature) -> Signature | None:
         """The counterpart of `signature` with file bytes in place of base64 text; None if there is none.
@@ -216,13 +224,21 @@ class Servable(BaseServable):
     def answer(self, signature: Signature, feed: Feed) -> tuple[dict[str, np.ndarray], BaseServable]:
         return self.run(signature, feed(self, signature)), self
 
-    def enable_batching(self, parameters: BatchingParameters) -> None:
-        """Batch the concurrent requests of each signature whose inputs have a free first dimension."""
+    def enable_batching(
+        self, parameters: BatchingParameters, on_run: Callable[[int], None] = lambda rows: None
+    ) -> None:
+        """Batch the concurrent requests of each signature whose inputs have a free first dimension.
+
+        `on_run` is called before each of their runs, with its rows.
+        """
         self._batchers = {
-            name: Batcher(partial(self._run, signature), parameters)
+            name: Batcher(partial(self._run, signature), parameters, on_run)
             for name, signature in self.signatures.items()
             if all(map(_is_free, signature.inputs.values())) and signature.inputs
         }
+
+    def shares_runs(self, signature: Signature) -> bool:
+        return signature.name in self._batchers
 
     def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Run a signature on `inputs` (alias -> array of the declared dtype) and return every output.
@@ -236,13 +252,18 @@ class Servable(BaseServable):
         return batcher.run({alias: _to_array(value, signature.inputs[alias]) for alias, value in inputs.items()})
 
     def _run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        tensors = {alias: tf.constant(value, signature.inputs[alias].dtype) for alias, value in inputs.items()}
         try:
+            tensors = {alias: tf.constant(value, signature.inputs[alias].dtype) for alias, value in inputs.items()}
             outputs = self._functions[signature.name](**tensors)
             return {alias: _to_numpy(outputs[alias]) for alias in signature.outputs}
         except tf.errors.OpError as error:
             note = _unlike_declared(signature, inputs) + self._encoding_hint(signature, inputs)
             raise _translated(error, note) from error
+        except MemoryError as error:
+            raise Unavailable(NO_MEMORY) from error
+        except RuntimeError as error:  # what OpenVINO raises
+            log.error("signature %s of %s failed", signature.name, self.id, exc_info=error)
+            raise Internal(f"{self.id} failed on this request; the server's log has the reason") from error
 
     def _encoding_hint(self, signature: Signature, inputs: Mapping[str, Any]) -> str:
         """How to send photos that came as base64 text where the graph takes files, or the other way round; "" otherwise."""
@@ -335,7 +356,7 @@ def _translated(error: tf.errors.OpError, note: str = "") -> DogsnapError:
     if isinstance(error, INPUT_ERRORS):
         return InvalidArgument(kernel_sentence(error.message) + note)
     if isinstance(error, tf.errors.ResourceExhaustedError):
-        return Unavailable("the server has no memory left for this request; send fewer or smaller inputs, or try again")
+        return Unavailable(NO_MEMORY)
     return Internal(kernel_sentence(error.message))
 
 
