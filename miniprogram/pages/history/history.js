@@ -93,11 +93,12 @@ function toItem({ id, time, photo, outcome }, now, text, language) {
  * @param {import('../../services/classifier').Outcome} outcome
  */
 function describe(outcome, language) {
-  const { state, breeds, group } = outcome
+  const { state, breeds, group, set } = outcome
+  if (state === 'set' && set.length > 1) return { name: told.caption(outcome), detail: set.length > 2 ? told.names(outcome) : '' }
   const named = { shown: breeds[0], group, set: breeds[0], unsure: breeds[0] }[state]
   const { second } = named ? wording.names(named, language) : { second: '' }
   const detail = named ? [wording.percent(named.probability), second].join(' ') : ''
-  return { name: told.caption(outcome), detail: state === 'set' ? '' : detail }
+  return { name: told.caption(outcome), detail }
 }
 
 /** Items come newest first, so those of one day follow each other. */

@@ -20,12 +20,6 @@ const wording = require('../../services/wording')
 /** Rows of an answer; the page shows as many placeholders while it waits. */
 const ROWS = 3
 
-/** Answers that are sure enough to be shared. */
-const SURE = ['shown', 'group']
-
-/** Answers that claim one thing, which a user can confirm; of the others it has to be said which breed it is. */
-const CONFIRMABLE = ['shown', 'group', 'noDog']
-
 /** Asking again with the same photo could end otherwise. */
 const WORTH_A_RETRY = ['offline', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unexpected', 'noModel', 'wrongModel']
 
@@ -57,6 +51,8 @@ Page({
     /** Whether the user can say if the answer is right, or has. @type {'open' | 'given' | ''} */
     feedback: '',
     canConfirm: false,
+    /** Whether the answer names one thing, which can be shared. */
+    isOne: false,
     failure: { sentence: '', reference: '', retry: false, settings: false },
   },
 
@@ -130,6 +126,7 @@ Page({
     const { box, model } = this.outcome
     this.setData({
       headline: told.headline(this.outcome),
+      isOne: candidates.isOne(this.outcome),
       rows: candidates.rows(this.outcome, ROWS).map((guess) => toRow(guess, language)),
       boxStyle: box ? frame.css(frame.fromBox(box)) : '',
       answeredBy: wording.fill(text.answeredBy, model),
@@ -148,7 +145,7 @@ Page({
     const kept = history.find(this.snapId)
     if (!kept) return
     const { outcome, time } = kept
-    this.setData({ feedback: feedback.stateOf(outcome, time), canConfirm: CONFIRMABLE.includes(outcome.state) })
+    this.setData({ feedback: feedback.stateOf(outcome, time), canConfirm: outcome.state === 'noDog' || candidates.isOne(outcome) })
   },
 
   async onRight() {
@@ -250,8 +247,8 @@ Page({
 
   /** The link leads to the breed: the photo is on this phone only, and goes along as the card's picture. */
   onShareAppMessage() {
-    const { state, text, language, rows } = /** @type {any} */ (this.data)
-    if (!SURE.includes(state)) return { title: appearance.texts().pages.home.headline, path: routes.HOME }
+    const { isOne, text, language, rows } = /** @type {any} */ (this.data)
+    if (!isOne) return { title: appearance.texts().pages.home.headline, path: routes.HOME }
     const best = toRow(candidates.best(this.outcome), language)
     const share = { title: wording.fill(text.shareTitle, best), path: routes.breed(rows[0].id) }
     return Object.assign({ promise: this.drawCard().then((imageUrl) => Object.assign({ imageUrl }, share)) }, share)
