@@ -26,14 +26,22 @@ function caption(outcome) {
   return wording.fill(text.probably, { name: headline(outcome) })
 }
 
+/** What the user said that it is. @param {import('./feedback').Said} said */
+function said({ verdict, name, name_zh: chinese }) {
+  const { result, correct } = appearance.texts().pages
+  const words = name ? nameOf({ name, name_zh: chinese }) : verdict === 'right' ? result.right : correct.verdicts[verdict]
+  return wording.fill(appearance.texts().told.said, { words })
+}
+
 /** The breeds that an answer leaves open. @param {import('./classifier').Outcome} outcome */
 function names(outcome) {
   const named = candidates.rows(outcome, 0).map(nameOf)
   return named.join(appearance.language() === 'zh' ? '、' : ', ')
 }
 
-/** A few words for under a small picture. @param {import('./classifier').Outcome} outcome */
-function short(outcome) {
+/** A few words for under a small picture. @param {import('./history').Entry} entry */
+function short({ outcome, said: correction }) {
+  if (correction && correction.name) return nameOf(correction)
   const { told: text } = appearance.texts()
   const { state, breeds } = outcome
   if (state === 'unsure' || state === 'set') return wording.fill(text.perhaps, { name: nameOf(breeds[0]) })
@@ -52,4 +60,4 @@ function nameOf(named) {
   return wording.names(named, appearance.language()).main
 }
 
-module.exports = { headline, caption, names, short }
+module.exports = { headline, caption, names, said, short }

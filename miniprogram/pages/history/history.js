@@ -82,8 +82,9 @@ Page({
 })
 
 /** @param {import('../../services/history').Entry} entry */
-function toItem({ id, time, photo, outcome }, now, text, language) {
-  const { name, detail } = describe(outcome, language)
+function toItem({ id, time, photo, outcome, said }, now, text, language) {
+  const corrected = said && said.verdict !== 'right'
+  const { name, detail } = corrected ? { name: told.said(said), detail: told.caption(outcome) } : describe(outcome, language)
   const removeLabel = wording.fill(text.remove, { name })
   return { day: wording.day(time, now, text), id, photo, name, detail, removeLabel }
 }

@@ -44,7 +44,7 @@ Page({
   showRecent() {
     const recent = history.list().slice(0, RECENT)
     this.setData({
-      recent: recent.map(({ id, photo, outcome }) => ({ id, photo, name: told.short(outcome) })),
+      recent: recent.map((entry) => ({ id: entry.id, photo: entry.photo, name: told.short(entry) })),
     })
   },
 
