@@ -81,6 +81,7 @@ def test_the_breeds_of_the_network_are_there_to_look_up(app_server) -> None:
     breeds = requests.get(f"{app_server.url}/api/breeds", timeout=60).json()["breeds"]
     assert len(breeds) == 120
     assert all(breed["description"]["zh"] for breed in breeds)
+    assert [breed["name"] for breed in breeds[:3]] == ["Labrador retriever", "French bulldog", "German shepherd"]
 
 
 def test_a_photo_without_a_dog_is_called_no_dog_and_a_dog_a_dog(app_server, data_dir: Path) -> None:

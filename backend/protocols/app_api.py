@@ -1,5 +1,7 @@
 """The app's API under /api: classifies a photo, lists breeds and models."""
 
+import math
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -29,6 +31,7 @@ from backend.settings import Settings
 
 PROTOCOL = PROTOCOL_OF_BLUEPRINT["app_api"]
 BREEDS_FILE = "breeds.json"
+POPULARITY_FILE = "popularity.json"
 # The fields beside the photo, in the JSON object, the form or the query.
 FIELDS = {"top_k": WHOLE, "model": TEXT, "version": WHOLE, "label": TEXT}
 # What the paths about feedback take, by the name of their function.
@@ -72,7 +75,8 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         file = settings.models / BREEDS_FILE
         if not file.is_file():
             raise Unavailable(f"the breeds are missing: expected {BREEDS_FILE} in the models folder")
-        body = _with_taught(file.read_bytes(), predictor.repository)
+        known = [*orjson.loads(file.read_bytes()), *_taught(predictor.repository)]
+        body = orjson.dumps({"breeds": _common_first(known, settings.models / POPULARITY_FILE)})
         response = Response(body, mimetype="application/json", headers={"Cache-Control": "no-cache"})
         response.add_etag()
         return response.make_conditional(request)
@@ -141,13 +145,16 @@ def _taken(feedback: Feedback | None) -> Feedback:
     return feedback
 
 
-def _with_taught(breeds: bytes, repository: Repository) -> bytes:
-    """{"breeds": ...} of the list in `breeds`, as JSON, and of the breeds that the versions were taught."""
+def _taught(repository: Repository) -> list[dict[str, Any]]:
+    """The breeds that the versions were taught."""
     versions = [status for name in repository.models() for status in repository.status(ModelSpec(name))]
-    taught = {breed["id"]: breed for version in versions for breed in version.taught}
-    if not taught:
-        return b'{"breeds": ' + breeds + b"}"
-    return orjson.dumps({"breeds": [*orjson.loads(breeds), *taught.values()]})
+    return list({breed["id"]: breed for version in versions for breed in version.taught}.values())
+
+
+def _common_first(breeds: list[dict[str, Any]], popularity: Path) -> list[dict[str, Any]]:
+    """The breeds that people have most come first; those without a rank stay as they are, after them."""
+    ranks = orjson.loads(popularity.read_bytes())["ranks"] if popularity.is_file() else {}
+    return sorted(breeds, key=lambda breed: ranks.get(breed["id"], math.inf))
 
 
 def _photo_and_fields(settings: Settings) -> tuple[bytes, dict[str, Any]]:

@@ -2,6 +2,9 @@
 const breeds = require('./breeds')
 const wording = require('./wording')
 
+/** What is shown as "<1%" says nothing beside a sure breed. */
+const WORTH_A_ROW = 0.01
+
 /**
  * The rows of an answer, most likely first: of a group its members, of a set its breeds, else the first few.
  * @param {import('./classifier').Outcome} outcome
@@ -11,7 +14,8 @@ const wording = require('./wording')
 function rows({ state, breeds: guesses, group, set }, most) {
   if (state === 'group') return guesses.filter(({ id }) => group.members.includes(id))
   if (state === 'set') return guesses.filter(({ id }) => set.includes(id))
-  return guesses.slice(0, most)
+  const first = guesses.slice(0, most)
+  return state === 'shown' ? first.filter(({ probability }, index) => !index || probability >= WORTH_A_ROW) : first
 }
 
 /** What a card or a link names: the group where that was told, else the first breed. */
@@ -19,8 +23,13 @@ function best({ state, breeds: guesses, group }) {
   return state === 'group' ? group : guesses[0]
 }
 
+/** Whether the answer is sure enough to be shared, saved and confirmed as one thing. */
+function isOne({ state, set }) {
+  return state === 'shown' || state === 'group' || (state === 'set' && set.length === 1)
+}
+
 /**
- * How to tell the candidates apart: what the model's group says, where it holds them all, else their height and coat.
+ * How to tell the candidates apart: what the model's group says, where it holds just them, else their height and coat.
  * @param {import('./classifier').Outcome} outcome
  * @param {string} sentence  about the looks of one candidate, with places for name, height and coat
  * @param {'zh' | 'en'} language
@@ -31,9 +40,11 @@ async function differences(outcome, sentence, language) {
   const open = rows(outcome, 0).map(({ id }) => id)
   if (!['group', 'set'].includes(state) || open.length < 2) return []
   const said = group && (language === 'zh' ? group.difference_zh : group.difference)
-  if (said && open.every((id) => group.members.includes(id))) return [said]
-  const known = (await breeds.all()).filter(({ id }) => open.includes(id))
-  return known.filter(({ height_cm: height }) => height).map((breed) => looks(breed, sentence, language))
+  const isWhole = group && open.length === group.members.length && open.every((id) => group.members.includes(id))
+  if (said && isWhole) return [said]
+  const all = await breeds.all()
+  const known = open.map((id) => all.find((breed) => breed.id === id))
+  return known.filter((breed) => breed && breed.height_cm).map((breed) => looks(breed, sentence, language))
 }
 
 function looks(breed, sentence, language) {
@@ -41,4 +52,4 @@ function looks(breed, sentence, language) {
   return wording.fill(sentence, { name, height: wording.range(breed.height_cm), coat: breed.coat[language] })
 }
 
-module.exports = { rows, best, differences }
+module.exports = { rows, best, isOne, differences }

@@ -13,7 +13,13 @@ const TIMEOUT_MS = 15 * 1000
 /** The server takes it for a day; a phone's clock may be a little wrong. */
 const TAKEN_MS = 23.5 * 3600 * 1000
 
-/** @typedef {{verdict: 'right' | 'mix' | 'other' | 'no_dog'} | {breed: string}} Said */
+/**
+ * @typedef {object} Said
+ * @property {'right' | 'mix' | 'other' | 'no_dog' | ''} verdict  '' where it is a breed that the server knows
+ * @property {string} breed  its id, else ''
+ * @property {string} name  of the breed, in English or as the user typed it; else ''
+ * @property {string} name_zh
+ */
 
 /**
  * Whether the user can still say something about an answer, or has done so.
@@ -32,8 +38,9 @@ function stateOf({ feedbackId }, time) {
  * @param {Said} said
  * @returns {Promise<void>}  rejects with a Failure
  */
-async function give(feedbackId, said) {
-  const data = Object.assign({ request_id: feedbackId }, said)
+async function give(feedbackId, { verdict, breed }) {
+  const data = Object.assign({ request_id: feedbackId }, breed ? { breed } : { verdict })
+  if (toForget().includes(feedbackId)) await forgetRest() // else that would take back what is said now
   try {
     await request.send('/api/feedback', { method: 'POST', data, timeoutMs: TIMEOUT_MS }).answer
   } catch (failure) {

@@ -6,6 +6,7 @@
  * @property {number} time  milliseconds since 1970
  * @property {string} photo  file under USER_DATA_PATH
  * @property {import('./classifier').Outcome} outcome
+ * @property {import('./feedback').Said | null} [said]  what the user said that it is
  */
 
 const storage = require('./storage')
@@ -40,6 +41,14 @@ async function add(id, outcome, photo) {
   throw new Error('the phone does not take the list')
 }
 
+/** Keeps what the user said about a snap; null takes it back. @param {import('./feedback').Said | null} said */
+function say(id, said) {
+  storage.write(
+    KEY,
+    list().map((entry) => (entry.id === id ? Object.assign(entry, { said }) : entry)),
+  )
+}
+
 function remove(id) {
   const entries = list()
   storage.write(
@@ -64,4 +73,4 @@ function removePhoto({ photo }) {
   wx.getFileSystemManager().unlink({ filePath: photo, fail: () => {} })
 }
 
-module.exports = { list, find, add, remove, clear }
+module.exports = { list, find, add, say, remove, clear }

@@ -7,6 +7,9 @@ const { Failure } = require('./request')
 /** Longest side in pixels: the network's input is 299 x 299, so more would only cost the user's data. */
 const LONGEST_SIDE = 640
 
+/** Pixels of the longest side: in less there is hardly a dog to see. */
+const SMALLEST_SIDE = 64
+
 /** JPEG qualities tried in turn until the photo is small enough. */
 const QUALITIES = [0.78, 0.64, 0.5]
 const ENOUGH_BYTES = 60 * 1000
@@ -59,7 +62,7 @@ async function choose(sources) {
 
 /**
  * @param {string} path
- * @returns {Promise<{path: string, base64: string}>}  an upright JPEG without EXIF, longest side at most 640; base64 in
+ * @returns {Promise<{path: string, base64: string, tooSmall?: boolean}>}  an upright JPEG without EXIF, longest side at most 640; base64 in
  *   the standard alphabet. A photo that this phone cannot show (HEIC in some browsers) stays as it is: the server knows
  *   more formats.
  */
@@ -68,7 +71,8 @@ async function prepare(path) {
   const image = await pageCanvas.load(canvas, path)
   if (!image) return { path, base64: await readBase64(path) }
   drawUpright(canvas, image, await orientationOf(canvas, path), WHOLE, LONGEST_SIDE)
-  return encode(canvas)
+  const small = await encode(canvas)
+  return Object.assign(small, { tooSmall: Math.max(image.width, image.height) < SMALLEST_SIDE })
 }
 
 /**
@@ -126,7 +130,7 @@ function readBase64(filePath) {
     wx.getFileSystemManager().readFile({
       filePath,
       encoding: 'base64',
-      success: ({ data }) => resolve(String(data)),
+      success: ({ data }) => (data ? resolve(String(data)) : reject(new Failure('empty'))),
       fail: () => reject(new Failure('photoGone')),
     })
   })

@@ -10,7 +10,7 @@ const KEY_HEADER = 'X-Api-Key'
 
 /**
  * @typedef {'offline' | 'timeout' | 'cancelled' | 'refused' | 'locked' | 'noModel' | 'taken' | 'wrongModel' | 'tooLarge'
- *   | 'notPhoto' | 'notAllowed' | 'busy' | 'slow' | 'server' | 'unreadable' | 'photoGone'} FailureKind
+ *   | 'notPhoto' | 'notAllowed' | 'busy' | 'slow' | 'server' | 'unreadable' | 'photoGone' | 'tooSmall' | 'empty'} FailureKind
  */
 
 /** Why there is no answer: `kind` for the texts, the rest to be shown beside them. */

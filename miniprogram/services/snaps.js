@@ -5,11 +5,17 @@
 const classifier = require('./classifier')
 const history = require('./history')
 const photo = require('./photo')
+const request = require('./request')
 
 /** @type {Map<string, string>} snap id -> photo, for photos of this session */
 const photos = new Map()
 
-/** @typedef {{stage?: 'shrinking' | 'asking', outcome?: classifier.Outcome, photo?: string, failure?: any}} News */
+/** @typedef {'shrinking' | 'asking' | 'starting' | 'unreached'} Stage */
+/** @typedef {{stage?: Stage, outcome?: classifier.Outcome, photo?: string, failure?: any}} News */
+
+/** Before each further attempt while a server starts: together as long as loading models may take. */
+const PAUSES_MS = [1000, 2000, 4000, 8000, 15000]
+const READY_TIMEOUT_MS = 5000
 
 /** A photo opened with the app from outside, until the home page takes it. */
 let forwarded = ''
@@ -65,11 +71,21 @@ function run(path, tell) {
   async function go() {
     say({ stage: 'shrinking' })
     const small = await photo.prepare(path)
-    if (stopped) return
-    say({ stage: 'asking' })
-    const { outcome, cancel } = classifier.classify(small.base64)
-    cancelRequest = cancel
-    say({ outcome: await outcome, photo: small.path })
+    if (small.tooSmall) throw new request.Failure('tooSmall')
+    for (const pause of [...PAUSES_MS, 0]) {
+      if (stopped) return
+      say({ stage: 'asking' })
+      const { outcome, cancel } = classifier.classify(small.base64)
+      cancelRequest = cancel
+      try {
+        return say({ outcome: await outcome, photo: small.path })
+      } catch (failure) {
+        const stage = pause && !stopped && (await stageOf(failure))
+        if (!stage) throw failure
+        say({ stage })
+        await new Promise((resolve) => setTimeout(resolve, pause))
+      }
+    }
   }
 
   go().catch((failure) => say({ failure }))
@@ -77,6 +93,17 @@ function run(path, tell) {
     stopped = true
     cancelRequest()
   }
+}
+
+/** What a failed attempt waits for; '' where another one would hardly help. @returns {Promise<Stage | ''>} */
+async function stageOf({ kind }) {
+  if (kind === 'offline') return (await wx.getNetworkType()).networkType === 'none' ? '' : 'unreached'
+  if (kind !== 'busy') return ''
+  const { answer } = request.send('/readyz', { timeoutMs: READY_TIMEOUT_MS })
+  return answer.then(
+    () => '',
+    () => 'starting',
+  )
 }
 
 module.exports = { open, photoOf, original, forward, takeForwarded, run }

@@ -1,5 +1,6 @@
 /** What an answer says, in one line: the headline of the result page, and the caption of a small picture. */
 const appearance = require('./appearance')
+const candidates = require('./candidates')
 const wording = require('./wording')
 
 /** Sets of more breeds than these are told by their number. */
@@ -19,8 +20,32 @@ function headline({ state, breeds, group, set }) {
 
 /** The same where no lead stands above it. @param {import('./classifier').Outcome} outcome */
 function caption(outcome) {
-  const name = headline(outcome)
-  return outcome.state === 'set' ? wording.fill(appearance.texts().told.probably, { name }) : name
+  const { told: text } = appearance.texts()
+  if (outcome.state !== 'set') return headline(outcome)
+  if (outcome.set.length > MOST_NAMED) return wording.fill(text.probablyOneOf, { count: outcome.set.length })
+  return wording.fill(text.probably, { name: headline(outcome) })
+}
+
+/** What the user said that it is. @param {import('./feedback').Said} said */
+function said({ verdict, name, name_zh: chinese }) {
+  const { result, correct } = appearance.texts().pages
+  const words = name ? nameOf({ name, name_zh: chinese }) : verdict === 'right' ? result.right : correct.verdicts[verdict]
+  return wording.fill(appearance.texts().told.said, { words })
+}
+
+/** The breeds that an answer leaves open. @param {import('./classifier').Outcome} outcome */
+function names(outcome) {
+  const named = candidates.rows(outcome, 0).map(nameOf)
+  return named.join(appearance.language() === 'zh' ? '、' : ', ')
+}
+
+/** A few words for under a small picture. @param {import('./history').Entry} entry */
+function short({ outcome, said: correction }) {
+  if (correction && correction.name) return nameOf(correction)
+  const { told: text } = appearance.texts()
+  const { state, breeds } = outcome
+  if (state === 'unsure' || state === 'set') return wording.fill(text.perhaps, { name: nameOf(breeds[0]) })
+  return state === 'unknown' ? text.unknownShort : headline(outcome)
 }
 
 /** "A", "A or B", "One of 3 breeds". */
@@ -35,4 +60,4 @@ function nameOf(named) {
   return wording.names(named, appearance.language()).main
 }
 
-module.exports = { headline, caption }
+module.exports = { headline, caption, names, said, short }

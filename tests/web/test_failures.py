@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import requests
+from PIL import Image
 from real_model import built_models
 from server_process import children, held
 from waiting import wait_until
@@ -31,6 +32,36 @@ def test_a_text_file_named_jpg_is_no_photo(open_phone, tmp_path):
     assert "无法显示" in phone.screen.locator(".photo-missing").inner_text()
     assert phone.screen.get_by_role("button", name="重试").count() == 0
     phone.shoot("phone-light-failed-not-a-photo")
+
+
+@pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
+def test_an_empty_file_and_a_tiny_photo_are_told_as_that(open_phone, tmp_path, dog, locale):
+    (tmp_path / "empty.jpg").write_bytes(b"")
+    with Image.open(dog) as image:
+        image.resize((24, 24)).convert("RGB").save(tmp_path / "tiny.jpg")
+    phone = open_phone(locale=locale)
+    for name, words in (("empty", ("空的", "is empty")), ("tiny", ("太小", "too small"))):
+        phone.choose(tmp_path / f"{name}.jpg")
+        assert words[locale == "en-US"] in failure(phone)
+        phone.back()
+
+
+@pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
+def test_a_server_that_starts_is_told_and_asked_again_until_it_answers(open_phone, dog, locale):
+    """The browser meets a starting server: no connection, then 503 from both addresses, then the server itself."""
+    phone = open_phone(locale=locale)
+    phone.button("camera").wait_for()
+    loading = {"status": 503, "headers": {"Retry-After": "1"}, "json": {"error": "still loading; try again"}}
+    phone.page.route("**/readyz", lambda route: route.fulfill(**loading))
+    phone.page.route("**/api/classify", lambda route: route.fulfill(**loading), times=2)
+    phone.page.route("**/api/classify", lambda route: route.abort("connectionrefused"), times=1)
+    phone.choose(dog)
+    phone.screen.get_by_text(
+        "连不上服务器，马上重试" if locale == "zh-CN" else "cannot be reached; trying again"
+    ).wait_for()
+    phone.screen.get_by_text("服务器正在启动" if locale == "zh-CN" else "The server is starting").wait_for()
+    assert phone.wait_for_answer() == "shown"
+    assert phone.classify_requests() == 4
 
 
 def test_a_file_beyond_the_servers_limit_is_too_large(open_phone, tmp_path):
@@ -154,6 +185,8 @@ def test_a_server_that_dies_mid_way_is_told(open_phone, own_server, dog):
         phone.shoot("phone-light-result-working")
         for process in processes(server):
             os.kill(process, signal.SIGKILL)
+    phone.screen.get_by_text("马上重试").wait_for()
+    phone.screen.locator(".state-failed").wait_for(timeout=90_000)  # after the last attempt
     assert "连不上服务器" in failure(phone)
 
 

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from phone import LOOKS
 from playwright.sync_api import expect
 from real_model import built_models
+from waiting import wait_until
 
 from backend.cli import main
 from backend.serving.feedback.store import COLUMNS
@@ -121,6 +122,7 @@ def test_an_answer_is_confirmed_by_one_tap_and_corrected_by_a_search(open_phone,
     phone.screen.locator(".search input").fill("C1 hound")
     phone.tap(phone.screen.locator(".choice").first)
     phone.screen.locator(".feedback .hint").wait_for()
+    expect(phone.screen.locator(".feedback .said")).to_contain_text("Red dog" if device == "desktop" else "你说：红犬")
     assert [(row["verdict"], row["breed"], row["is_right"]) for row in rows(file)] == [
         ("right", None, 1),
         ("breed", "c1", 0),
@@ -136,6 +138,81 @@ def test_an_answer_is_confirmed_by_one_tap_and_corrected_by_a_search(open_phone,
         "() => (JSON.parse(localStorage.getItem('dogsnap:feedbackToForget')) || []).length === 0"
     )
     assert rows(file) == []
+
+
+@pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
+def test_what_was_said_stands_in_result_history_and_first_page_until_one_tap_takes_it_back(
+    open_phone, server, photos, file, locale
+):
+    phone = open_phone(server=server, locale=locale)
+    red, said, undo = ("红犬", "你说：红犬", "撤销") if locale == "zh-CN" else ("Red dog", "You said: Red dog", "Undo")
+    phone.snap(photos["c1"])
+    correct(phone, red, red)
+    expect(phone.screen.locator(".said")).to_have_text(said)
+    phone.page.reload()
+    expect(phone.screen.locator(".said")).to_have_text(said)
+    assert serious_violations(phone) == []
+    phone.back()
+    expect(phone.screen.locator(".recent-name")).to_have_text(red)
+    phone.tap("history")
+    expect(phone.screen.locator(".entry .name")).to_have_text(said)
+    phone.tap(phone.screen.locator(".open"))
+    phone.tap(phone.screen.get_by_role("button", name=undo))
+    phone.button("right").wait_for()
+    wait_until(lambda: rows(file) == [])
+    phone.tap("right")
+    wait_until(lambda: [row["verdict"] for row in rows(file)] == ["right"])
+    phone.back()
+    expect(phone.screen.locator(".entry .name")).not_to_have_text(said)
+
+
+def test_a_word_taken_back_without_connection_does_not_take_back_the_next_one(open_phone, server, photos, file):
+    phone = open_phone(server=server)
+    phone.snap(photos["c3"])
+    phone.tap("right")
+    wait_until(lambda: len(rows(file)) == 1)
+    phone.context.set_offline(True)
+    phone.tap(phone.screen.locator(".undo"))
+    phone.button("right").wait_for()
+    wait_until(lambda: phone.complaints == ["warning: feedback is forgotten later: offline"])
+    phone.complaints.clear()
+    phone.context.set_offline(False)
+    correct(phone, "红犬", "红犬")
+    phone.page.reload()
+    phone.screen.locator(".said").wait_for()
+    assert [row["breed"] for row in rows(file)] == ["c1"]
+
+
+@pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
+def test_a_breed_that_is_not_known_can_be_typed(open_phone, server, photos, file, locale):
+    phone = open_phone(server=server, locale=locale)
+    phone.snap(photos["c1"])
+    phone.tap("wrong")
+    search = phone.screen.locator(".search input")
+    search.fill("柴" * 70)
+    assert len(search.input_value()) == 60
+    search.fill("柴犬")
+    expect(phone.screen.locator(".hint").first).to_contain_text("柴犬")
+    assert serious_violations(phone) == []
+    phone.tap(phone.screen.locator(".choice"))
+    expect(phone.screen.locator(".said")).to_contain_text("柴犬")
+    assert [row["verdict"] for row in rows(file)] == ["other"]
+    phone.back()
+    expect(phone.screen.locator(".recent-name")).to_have_text("柴犬")
+
+
+def test_what_is_no_breed_is_on_top_and_the_ring_around_the_search_is_whole(open_phone, server, photos):
+    phone = open_phone("desktop", server=server)
+    phone.snap(photos["c1"])
+    phone.tap("wrong")
+    choices = phone.screen.locator(".choice .name")
+    choices.first.wait_for()
+    assert choices.all_inner_texts()[:3] == ["A mix of breeds", "A breed that is not here", "Not a dog"]
+    phone.screen.locator(".search input").focus()
+    ring = phone.screen.locator(".search").evaluate(
+        "each => [getComputedStyle(each).outlineStyle, getComputedStyle(each.querySelector('input')).outlineStyle]"
+    )
+    assert ring == ["solid", "none"]
 
 
 def test_without_feedback_the_app_asks_for_none_and_says_so(open_phone, start_server, models, photos):

@@ -1,6 +1,6 @@
 /**
- * What the dog in a photo really is, said by the user: the guesses of the answer first, then every breed, found by a few
- * letters of any of its names, and what is no breed. One tap sends it and goes back to the result.
+ * What the dog in a photo really is, said by the user: what is no breed, the guesses of the answer, then every breed, as
+ * the server orders them, found by a few letters of any name; else the words themselves. One tap sends it and goes back.
  */
 const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
@@ -19,13 +19,16 @@ Page({
     /** @type {any} */
     text: {},
     words: '',
-    /** @type {{key: string, name: string, second: string, breed: string, verdict: string}[]} */
+    /** @type {Choice[]} */
     choices: [],
+    /** Said where a search finds nothing. */
+    notKnown: '',
     /** @type {'loading' | 'choosing' | 'failed'} */
     state: 'loading',
     sending: false,
   },
 
+  snapId: '',
   /** @type {import('../../services/classifier').Outcome | null} */
   outcome: null,
   /** @type {import('../../services/breeds').Breed[]} */
@@ -33,6 +36,7 @@ Page({
 
   /** @param {{id?: string}} query  of the snap */
   onLoad({ id = '' }) {
+    this.snapId = id
     const kept = history.find(id)
     this.outcome = kept ? kept.outcome : null
     this.dress()
@@ -62,7 +66,8 @@ Page({
   show() {
     const { text, language, words } = /** @type {any} */ (this.data)
     const found = breeds.search(this.breeds, words).map((breed) => ofBreed(breed, language))
-    this.setData({ choices: [...found, ...VERDICTS.map((verdict) => ofVerdict(verdict, text))] })
+    const choices = words ? [...found, ofWords(words, text)] : [...VERDICTS.map((each) => ofVerdict(each, text)), ...found]
+    this.setData({ choices, notKnown: found.length || !text.notKnown ? '' : wording.fill(text.notKnown, { words }) })
   },
 
   onInput({ detail }) {
@@ -71,11 +76,12 @@ Page({
   },
 
   async onChoose({ currentTarget }) {
-    const { breed, verdict } = currentTarget.dataset
     if (this.data.sending) return
+    const { said } = this.data.choices.find(({ key }) => key === currentTarget.dataset.key)
     this.setData({ sending: true })
     try {
-      await feedback.give(this.outcome.feedbackId, breed ? { breed } : { verdict })
+      await feedback.give(this.outcome.feedbackId, said)
+      history.say(this.snapId, said)
       routes.back()
     } catch (failure) {
       wx.showToast({ title: this.data.text.notSent, icon: 'none' })
@@ -91,11 +97,22 @@ function guessesFirst(all, { breeds: guesses, state }) {
   return [...likely, ...all.filter((breed) => !likely.includes(breed))]
 }
 
-function ofBreed(breed, language) {
-  const { main, second } = wording.names(breed, language)
-  return { key: breed.id, name: main, second, breed: breed.id, verdict: '' }
+/** @typedef {{key: string, label: string, second: string, said: import('../../services/feedback').Said}} Choice */
+
+/** @returns {Choice} */
+function ofBreed({ id, name, name_zh }, language) {
+  const { main, second } = wording.names({ name, name_zh }, language)
+  return { key: id, label: main, second, said: { verdict: '', breed: id, name, name_zh } }
 }
 
+/** @returns {Choice} */
 function ofVerdict(verdict, text) {
-  return { key: verdict, name: text.verdicts ? text.verdicts[verdict] : '', second: '', breed: '', verdict }
+  const label = text.verdicts ? text.verdicts[verdict] : ''
+  return { key: verdict, label, second: '', said: { verdict, breed: '', name: '', name_zh: '' } }
+}
+
+/** A breed that the server does not know, as the user calls it. @returns {Choice} */
+function ofWords(words, text) {
+  const label = wording.fill(text.typed, { words })
+  return { key: 'typed', label, second: text.verdicts.other, said: { verdict: 'other', breed: '', name: words, name_zh: words } }
 }

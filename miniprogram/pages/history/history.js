@@ -82,8 +82,9 @@ Page({
 })
 
 /** @param {import('../../services/history').Entry} entry */
-function toItem({ id, time, photo, outcome }, now, text, language) {
-  const { name, detail } = describe(outcome, language)
+function toItem({ id, time, photo, outcome, said }, now, text, language) {
+  const corrected = said && said.verdict !== 'right'
+  const { name, detail } = corrected ? { name: told.said(said), detail: told.caption(outcome) } : describe(outcome, language)
   const removeLabel = wording.fill(text.remove, { name })
   return { day: wording.day(time, now, text), id, photo, name, detail, removeLabel }
 }
@@ -93,11 +94,12 @@ function toItem({ id, time, photo, outcome }, now, text, language) {
  * @param {import('../../services/classifier').Outcome} outcome
  */
 function describe(outcome, language) {
-  const { state, breeds, group } = outcome
+  const { state, breeds, group, set } = outcome
+  if (state === 'set' && set.length > 1) return { name: told.caption(outcome), detail: set.length > 2 ? told.names(outcome) : '' }
   const named = { shown: breeds[0], group, set: breeds[0], unsure: breeds[0] }[state]
   const { second } = named ? wording.names(named, language) : { second: '' }
   const detail = named ? [wording.percent(named.probability), second].join(' ') : ''
-  return { name: told.caption(outcome), detail: state === 'set' ? '' : detail }
+  return { name: told.caption(outcome), detail }
 }
 
 /** Items come newest first, so those of one day follow each other. */

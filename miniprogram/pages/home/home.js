@@ -42,10 +42,9 @@ Page({
   },
 
   showRecent() {
-    const { text } = this.data
     const recent = history.list().slice(0, RECENT)
     this.setData({
-      recent: recent.map(({ id, photo, outcome }) => ({ id, photo, name: caption(outcome, text) })),
+      recent: recent.map((entry) => ({ id: entry.id, photo: entry.photo, name: told.short(entry) })),
     })
   },
 
@@ -88,8 +87,3 @@ Page({
     return { title: this.data.text.headline }
   },
 })
-
-/** Short, for under a small picture. @param {import('../../services/classifier').Outcome} outcome */
-function caption(outcome, text) {
-  return outcome.state === 'unsure' ? text.unsure : told.caption(outcome)
-}

@@ -20,11 +20,8 @@ const wording = require('../../services/wording')
 /** Rows of an answer; the page shows as many placeholders while it waits. */
 const ROWS = 3
 
-/** Answers that are sure enough to be shared. */
-const SURE = ['shown', 'group']
-
-/** Answers that claim one thing, which a user can confirm; of the others it has to be said which breed it is. */
-const CONFIRMABLE = ['shown', 'group', 'noDog']
+/** @type {import('../../services/feedback').Said} */
+const RIGHT = { verdict: 'right', breed: '', name: '', name_zh: '' }
 
 /** Asking again with the same photo could end otherwise. */
 const WORTH_A_RETRY = ['offline', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unexpected', 'noModel', 'wrongModel']
@@ -57,6 +54,10 @@ Page({
     /** Whether the user can say if the answer is right, or has. @type {'open' | 'given' | ''} */
     feedback: '',
     canConfirm: false,
+    /** What the user said that it is, as a sentence. */
+    said: '',
+    /** Whether the answer names one thing, which can be shared. */
+    isOne: false,
     failure: { sentence: '', reference: '', retry: false, settings: false },
   },
 
@@ -98,6 +99,7 @@ Page({
   dress() {
     if (!appearance.dress(this, 'result')) return
     if (this.outcome) this.showOutcome()
+    this.showFeedback()
     if (this.problem) this.showProblem()
   },
 
@@ -130,6 +132,7 @@ Page({
     const { box, model } = this.outcome
     this.setData({
       headline: told.headline(this.outcome),
+      isOne: candidates.isOne(this.outcome),
       rows: candidates.rows(this.outcome, ROWS).map((guess) => toRow(guess, language)),
       boxStyle: box ? frame.css(frame.fromBox(box)) : '',
       answeredBy: wording.fill(text.answeredBy, model),
@@ -147,17 +150,25 @@ Page({
   showFeedback() {
     const kept = history.find(this.snapId)
     if (!kept) return
-    const { outcome, time } = kept
-    this.setData({ feedback: feedback.stateOf(outcome, time), canConfirm: CONFIRMABLE.includes(outcome.state) })
+    const { outcome, time, said } = kept
+    this.setData({ said: said ? told.said(said) : this.data.text.thanks, isOne: candidates.isOne(outcome) || isNamed(said) })
+    this.setData({ feedback: feedback.stateOf(outcome, time), canConfirm: outcome.state === 'noDog' || candidates.isOne(outcome) })
   },
 
   async onRight() {
     this.setData({ feedback: 'given' })
     try {
-      await feedback.give(this.outcome.feedbackId, { verdict: 'right' })
+      await feedback.give(this.outcome.feedbackId, RIGHT)
+      history.say(this.snapId, RIGHT)
     } catch (failure) {
       wx.showToast({ title: this.data.text.notSent, icon: 'none' })
     }
+    this.showFeedback()
+  },
+
+  onTakeBack() {
+    history.say(this.snapId, null)
+    feedback.forget([this.outcome.feedbackId])
     this.showFeedback()
   },
 
@@ -225,10 +236,18 @@ Page({
     routes.go(routes.breed(currentTarget.dataset.id))
   },
 
+  /** What the user said that it is, else what the answer names. @returns {{id: string, name: string, second: string, percent: string}} */
+  best() {
+    const { said = null } = history.find(this.snapId) || {}
+    const { language } = /** @type {any} */ (this.data)
+    if (!isNamed(said)) return toRow(candidates.best(this.outcome), language)
+    return { id: said.breed, name: wording.names(said, language).main, second: told.said(said), percent: '' }
+  },
+
   /** @returns {Promise<string>} temporary file */
   drawCard() {
-    const { text, language, photo: path } = /** @type {any} */ (this.data)
-    const { name, second, percent } = toRow(candidates.best(this.outcome), language)
+    const { text, photo: path } = /** @type {any} */ (this.data)
+    const { name, second, percent } = this.best()
     return card.draw({
       photo: this.small || path,
       title: name,
@@ -250,10 +269,11 @@ Page({
 
   /** The link leads to the breed: the photo is on this phone only, and goes along as the card's picture. */
   onShareAppMessage() {
-    const { state, text, language, rows } = /** @type {any} */ (this.data)
-    if (!SURE.includes(state)) return { title: appearance.texts().pages.home.headline, path: routes.HOME }
-    const best = toRow(candidates.best(this.outcome), language)
-    const share = { title: wording.fill(text.shareTitle, best), path: routes.breed(rows[0].id) }
+    const { isOne, text, rows } = /** @type {any} */ (this.data)
+    if (!isOne) return { title: appearance.texts().pages.home.headline, path: routes.HOME }
+    const best = this.best()
+    const title = best.percent ? wording.fill(text.shareTitle, best) : best.second
+    const share = { title, path: best.percent ? routes.breed(rows[0].id) : best.id ? routes.breed(best.id) : routes.HOME }
     return Object.assign({ promise: this.drawCard().then((imageUrl) => Object.assign({ imageUrl }, share)) }, share)
   },
 })
@@ -268,6 +288,11 @@ function toRow(guess, language) {
     percent: wording.percent(guess.probability),
     width: Math.round(guess.probability * 100),
   }
+}
+
+/** Whether the user said a name. @param {import('../../services/feedback').Said | null} said */
+function isNamed(said) {
+  return Boolean(said && said.name)
 }
 
 /** Unforeseen errors are shown as "unexpected" and logged in the console. */

@@ -275,7 +275,7 @@ test('the history and the first page say of each photo what was seen in it', asy
   )
   assert.deepEqual(
     phone.open('home').data.recent.map(({ name }) => name),
-    ['没看到狗', '不太确定', '金毛寻回犬'],
+    ['没看到狗', '金毛寻回犬？', '金毛寻回犬'],
   )
 })
 

@@ -63,6 +63,7 @@ export class Phone {
     this.platform = 'ios'
     this.scene = 1001
     this.photoArea = { left: 0, top: 0, width: 200, height: 100 } // on the screen, where a finger touches it
+    this.network = 'none' // once a connection is lost
     this.storage = {}
     this.refuses = [] // of the storage: 'read', 'write', 'remove'
     this.files = { 'tmp/dog.jpg': 'dog' }
@@ -204,6 +205,7 @@ function fakeWx(phone) {
       phone.pictures[tempFilePath] = plain(destWidth, destHeight)
       return { tempFilePath }
     },
+    getNetworkType: async () => ({ networkType: phone.network }),
     request: (options) => {
       const request = { ...options, aborted: false }
       request.answer = (statusCode, data, header = {}) => {

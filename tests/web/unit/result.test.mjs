@@ -14,6 +14,12 @@ async function asking(on = phone) {
   return { page, request: on.requests.at(-1) }
 }
 
+/** The server says that it has started, where the app asks that. */
+async function isReady() {
+  const { url, answer } = phone.requests.at(-1)
+  if (url.endsWith('/readyz')) await answer(200, {})
+}
+
 async function answered(changes) {
   const { page, request } = await asking()
   await request.answer(200, answerBody(changes))
@@ -186,6 +192,7 @@ for (const { status, sentence, retry } of FAILURES) {
   test(`a ${status} is told in words, ${retry ? 'with' : 'without'} a retry`, async () => {
     const { page, request } = await asking()
     await request.answer(status, { error: 'An English sentence.', request_id: 'abc' })
+    await isReady()
     assert.equal(page.data.state, 'failed')
     assert.match(page.data.failure.sentence, sentence)
     assert.equal(page.data.failure.retry, retry)
@@ -219,6 +226,7 @@ test('a request refused for the pinned model leads to the settings, and a retry 
 test('a busy server that says how long is believed', async () => {
   const { page, request } = await asking()
   await request.answer(503, { error: 'busy' }, { 'Retry-After': '7' })
+  await isReady()
   assert.match(page.data.failure.sentence, /7 秒/)
 })
 

@@ -16,6 +16,7 @@ export const system = {
   getAppBaseInfo: () => ({ SDKVersion: '3.8.12', language: language(), theme: dark().matches ? 'dark' : 'light' }),
   getDeviceInfo: () => ({ platform: 'web', brand: '', model: '', system: navigator.userAgent }),
   getWindowInfo: () => ({ windowWidth: innerWidth, windowHeight: innerHeight, pixelRatio: devicePixelRatio }),
+  getNetworkType: async () => ({ networkType: navigator.onLine ? 'wifi' : 'none' }),
   onThemeChange(listener) {
     if (themeListeners.size === 0) dark().addEventListener('change', tellTheme)
     themeListeners.add(listener)

@@ -1,0 +1,125 @@
+"""What the app makes of an answer: its words, what can be done with it, and a phone on its side.
+
+Where an answer has to be just so, the browser gets it instead of the server's.
+"""
+
+import pytest
+from phone import Phone
+from test_feedback_in_app import serious_violations
+
+SIDEWAYS = {"viewport": {"width": 844, "height": 390}}
+NAMES = {
+    "n02110185": ("Siberian husky", "西伯利亚雪橇犬"),
+    "n02109525": ("Saint Bernard", "圣伯纳犬"),
+    "n02110063": ("Alaskan malamute", "阿拉斯加雪橇犬"),
+    "n02109961": ("Eskimo dog", "爱斯基摩犬"),
+    "n02085620": ("Chihuahua", "吉娃娃犬"),
+}
+HUSKIES = ["n02109961", "n02110185", "n02110063"]
+HUSKY_GROUP = {
+    "id": "husky", "name": "husky", "name_zh": "哈士奇类", "members": HUSKIES, "probability": 0.97,
+    "difference": "About all three of them.", "difference_zh": "三种都说到。",
+}  # fmt: skip
+
+
+def answer_with(phone: Phone, level: str, probabilities: dict[str, float], **fields: object) -> None:
+    """From now on every photo gets this answer. `probabilities`: by breed, the most likely first."""
+    breeds = [
+        {"id": breed, "name": NAMES[breed][0], "name_zh": NAMES[breed][1], "probability": probability}
+        for breed, probability in probabilities.items()
+    ]
+    answer = {
+        "model": {"name": "inception_v3", "version": 3}, "dog": level != "no_dog",
+        "confident": level == "breed",
+        "level": level, "breeds": breeds, "group": None, "set": None, "box": None, "request_id": "r1",
+        "feedback_id": "f1", **fields,
+    }  # fmt: skip
+    phone.page.unroute("**/api/classify")
+    phone.page.route("**/api/classify", lambda route: route.fulfill(json=answer))
+
+
+def is_in_view(phone: Phone, target) -> bool:
+    box, view = target.bounding_box(), phone.page.viewport_size
+    return box["y"] >= 0 and box["y"] + box["height"] <= view["height"] and box["x"] + box["width"] <= view["width"]
+
+
+@pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
+def test_on_its_side_the_phone_shows_photo_answer_and_buttons_beside_each_other(open_phone, dog, locale):
+    phone = open_phone(**SIDEWAYS, locale=locale)
+    for button in ("camera", "album"):
+        assert is_in_view(phone, phone.button(button))
+    phone.snap(dog)
+    photo = phone.screen.locator(".photo-box")
+    assert is_in_view(phone, photo)
+    assert photo.bounding_box()["height"] > 200
+    for seen in (phone.screen.locator(".headline"), phone.button("again"), phone.screen.locator(".frame-button")):
+        assert is_in_view(phone, seen)
+        assert seen.bounding_box()["x"] > 0
+    assert (
+        phone.screen.locator(".headline").bounding_box()["x"]
+        > photo.bounding_box()["x"] + photo.bounding_box()["width"]
+    )
+    assert serious_violations(phone) == []
+    phone.tap(phone.screen.locator(".frame-button"))
+    picture = phone.screen.locator(".photo")
+    picture.wait_for()
+    phone.page.wait_for_function("document.querySelector('.wx-frame:not([hidden]) .photo').style.aspectRatio")
+    assert picture.bounding_box()["height"] > 250
+    assert is_in_view(phone, phone.screen.locator(".button.primary"))
+    assert serious_violations(phone) == []
+
+
+def test_the_button_that_frames_a_dog_covers_nothing_of_the_photo(open_phone, dog):
+    phone = open_phone()
+    phone.snap(dog)
+    photo, button = (phone.screen.locator(each).bounding_box() for each in (".photo-box", ".frame-button"))
+    assert button["y"] >= photo["y"] + photo["height"]
+
+
+def test_a_set_of_one_breed_can_be_confirmed_shared_and_saved_like_a_breed(open_phone, dog):
+    phone = open_phone("desktop")
+    answer_with(phone, "set", {"n02109525": 0.84, "n02110185": 0.1}, set=["n02109525"])
+    phone.snap(dog)
+    for button in ("right", "wrong", "share", "save"):
+        assert phone.button(button).is_visible()
+
+
+def test_what_tells_them_apart_follows_the_rows_and_names_no_other_breed(open_phone, dog):
+    phone = open_phone("desktop")
+    members = {"n02110063": 0.5, "n02110185": 0.4, "n02109961": 0.05}
+    answer_with(phone, "set", members, set=["n02110063", "n02110185"], group=HUSKY_GROUP)
+    phone.snap(dog)
+    phone.screen.locator(".difference").first.wait_for()
+    told = [line.split(":")[0] for line in phone.screen.locator(".difference").all_inner_texts()]
+    assert told == phone.rows() == ["Alaskan malamute", "Siberian husky"]
+
+
+def test_beside_a_sure_breed_there_are_no_rows_of_less_than_one_percent(open_phone, dog):
+    phone = open_phone("desktop")
+    answer_with(phone, "breed", {"n02110185": 0.99, "n02110063": 0.004, "n02109961": 0.003})
+    phone.snap(dog)
+    assert phone.rows() == ["Siberian husky"]
+
+
+@pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
+def test_the_captions_of_home_and_history_say_which_breeds_an_answer_leaves_open(open_phone, dog, locale):
+    phone = open_phone(locale=locale)
+    chinese = locale == "zh-CN"
+    left = {"n02085620": 0.4, "n02110185": 0.3, "n02110063": 0.2}
+    answer_with(phone, "set", left, set=list(left))
+    phone.snap(dog)
+    phone.back()
+    answer_with(phone, "unknown", left)
+    phone.snap(dog)
+    phone.back()
+    captions = phone.screen.locator(".recent-name")
+    assert captions.all_inner_texts() == (
+        ["不认识的品种", "吉娃娃犬？"] if chinese else ["Unknown breed", "Chihuahua?"]
+    )
+    assert all(caption.evaluate("each => each.scrollWidth <= each.clientWidth") for caption in captions.all())
+    phone.tap("history")
+    entry = phone.screen.locator(".entry").nth(1)
+    entry.wait_for()
+    assert entry.locator(".name").inner_text() == ("可能是 3 个品种之一" if chinese else "Probably one of 3 breeds")
+    named = [NAMES[breed][chinese] for breed in left]
+    assert all(name.lower() in entry.locator(".detail").inner_text().lower() for name in named)
