@@ -140,6 +140,19 @@ def test_a_server_that_is_not_there_is_told_in_one_sentence(photo):
     assert "no server answers at http://127.0.0.1:9; start one with `dogsnap serve`" in result.output
 
 
+def test_a_url_without_http_is_answered_with_one(photo):
+    result = run(photo, "--url", "localhost:8501")
+    assert result.exit_code == 1
+    assert "expected http:// or https:// before it, such as http://localhost:8501" in result.output
+
+
+def test_https_to_a_server_without_it_is_told_as_that(server, photo):
+    result = run(photo, "--url", server.url.replace("http:", "https:"))
+    assert result.exit_code == 1
+    assert f"does not speak TLS; if it is a server without HTTPS, ask it at {server.url}" in result.output
+    assert "certificate" not in result.output
+
+
 @pytest.fixture(scope="module")
 def keyed(start_server, models, tmp_path_factory):
     """A server that wants a key, with a default model that no client knows of, and that key."""

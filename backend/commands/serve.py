@@ -171,9 +171,9 @@ def refuse_taken_ports(settings: Settings) -> None:
     """Check early: gRPC would share a port with another gRPC server, and gunicorn retries for 5 s. Raises
     click.ClickException.
     """
-    _refuse_taken_port(settings.host, settings.port, "HTTP", "choose another --port")
+    _refuse_taken_port(settings.host, settings.port, "HTTP", "choose another --port (DOGSNAP_PORT)")
     if settings.grpc_port:
-        hint = "choose another --grpc-port, or 0 for no gRPC"
+        hint = "choose another --grpc-port (DOGSNAP_GRPC_PORT), or 0 for no gRPC"
         _refuse_taken_port(settings.host, settings.grpc_port, "gRPC", hint)
 
 
