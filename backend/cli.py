@@ -40,6 +40,14 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"backend.commands.{ELSEWHERE.get(name, name)}")
         return getattr(module, name.replace("-", "_"))
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand:  # click suggests from the imported commands, of which there are none
+            raise click.exceptions.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))

@@ -6,6 +6,7 @@ import click
 import requests
 
 TIMEOUT_SECONDS = 60.0
+NOT_TLS = "WRONG_VERSION_NUMBER"  # OpenSSL's reason where the first answer is no TLS record, but HTTP for example
 
 
 class NoAnswer(click.ClickException):
@@ -14,12 +15,19 @@ class NoAnswer(click.ClickException):
 
 def ask(method: str, url: str, timeout: float = TIMEOUT_SECONDS, **sent: Any) -> requests.Response:
     """Any answer of the server; `sent` as for `requests.request`. Raises NoAnswer if there is none."""
+    if not url.startswith(("http://", "https://")):
+        host = url.partition("/")[0]
+        raise NoAnswer(f"the URL starts with {host!r}; expected http:// or https:// before it, such as http://{host}")
     server = "/".join(url.split("/")[:3])
     try:
         return requests.request(method, url, timeout=timeout, **sent)
     except requests.Timeout:
         raise NoAnswer(f"{server} gave no answer within {timeout:g} seconds") from None
     except requests.exceptions.SSLError as error:
+        if NOT_TLS in str(error):
+            raise NoAnswer(
+                f"{server} does not speak TLS; if it is a server without HTTPS, ask it at http{server.removeprefix('https')}"
+            ) from None
         raise NoAnswer(
             f"{server} shows a certificate that is not trusted here: {error}; name its file by REQUESTS_CA_BUNDLE"
         ) from None

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,11 @@ OTHER_VARIABLES = {
     "DOGSNAP_TEST_DATA": "folder with stanford_dogs/ full_frame_dogs/ not_dogs/, for the tests",
     "DOGSNAP_KEY": "API key that `dogsnap predict` and `dogsnap bench` send to the server at --url",
 }
+# What Kubernetes sets in every pod for a service whose name begins with dogsnap, and Docker for a link: no settings.
+SERVICE_LINK = re.compile(
+    rf"{PREFIX}(\w+_)?(SERVICE_HOST=.*|SERVICE_PORT(_\w+)?=\d+|PORT(_\d+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://.*"
+    r"|PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=.*)"
+)
 MEBIBYTE = 2**20
 MODELS = Path("models")
 
@@ -138,6 +144,7 @@ class Settings:
         """Flags take precedence over the environment, and it over the settings file. Raises click.UsageError on an unknown
         name.
         """
+        environ = {name: value for name, value in environ.items() if not SERVICE_LINK.fullmatch(f"{name}={value}")}
         refuse_unknown_variables(environ)
         file = flags.get("settings_file") or environ.get(variable("settings_file"))
         environ = {**(read_settings_file(Path(file)) if file else {}), **environ}

@@ -120,6 +120,17 @@ def test_the_command_makes_lists_and_removes_keys(tmp_path):
     assert "Error: there is no key 'phone'; there are: tablet" in dogsnap("keys", "remove", "phone", *file).stderr
 
 
+def test_a_file_that_is_not_there_is_a_sentence_and_a_failure(tmp_path):
+    missing = str(tmp_path / "nosuch" / "keys.json")
+    added = dogsnap("keys", "add", "phone", "--file", missing)
+    assert (added.exit_code, "Errno" in added.output) == (1, False)
+    assert f"there is no folder {tmp_path / 'nosuch'}; make it, or name another file with --file" in added.output
+    for arguments in (("list",), ("remove", "phone")):
+        done = dogsnap("keys", *arguments, "--file", missing)
+        assert done.exit_code == 1
+        assert f"there is no key file {missing}; name it with --file, or make one with `dogsnap keys add" in done.output
+
+
 # -- by HTTP and gRPC ---------------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -15,7 +16,7 @@ from real_model import ROOT
 
 from backend.cli import main
 from backend.commands import deploy as deploy_command
-from backend.settings import OTHER_VARIABLES, table, variable
+from backend.settings import OTHER_VARIABLES, Settings, table, variable
 
 DEPLOY = ROOT / "backend" / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
@@ -53,6 +54,44 @@ def test_hadolint_takes_the_dockerfile_and_would_not_take_a_worse_one(tmp_path) 
 
 def dockerfile() -> str:
     return (DEPLOY / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+
+
+# Folder -> what a RUN line finds there; "" is the base image.
+PROGRAMS = {
+    "": {"python", "rm", "find", "useradd", "export"},
+    "/opt/venv/bin": {"python", "pip"},
+    "/opt/node/bin": {"node", "npm"},
+}
+
+
+def not_found(text: str) -> list[str]:
+    """The commands of RUN lines that are not on the PATH of their stage."""
+    missing = []
+    for stage in re.split(r"^FROM ", text, flags=re.M)[1:]:
+        path = re.findall(r"^ENV .*?\bPATH=(\S+)", stage, re.M)
+        for line in re.findall(r"^RUN (.*)$", stage, re.M):
+            folders = ":".join(path)
+            for words in (part.split() for part in line.split("&&")):
+                if words[0] == "export":
+                    folders += f":{words[1]}"
+                reached = set().union(*(names for folder, names in PROGRAMS.items() if not folder or folder in folders))
+                if words[0] not in reached and not words[0].startswith("/opt/node/bin/"):
+                    missing.append(words[0])
+    return missing
+
+
+def test_every_command_of_the_dockerfile_is_on_the_path_of_its_stage() -> None:
+    assert not_found(dockerfile()) == []
+    without = re.sub(r"&& export PATH=\S+", "", dockerfile())
+    assert not_found(without) == ["npm", "node"]
+
+
+def test_what_the_image_leaves_out_of_the_environment_is_there_to_be_left_out() -> None:
+    packages = Path(numpy.__file__).parent.parent
+    removed = re.findall(r"/opt/venv/lib/python3\.12/site-packages/(\S+)", dockerfile())
+    assert len(removed) >= 7
+    for name in removed:
+        assert list(packages.glob(name)), name
 
 
 def test_the_image_does_not_run_as_root() -> None:
@@ -153,7 +192,8 @@ def test_the_pod_of_kserves_inference_service_follows_kubernetes_own_schema(tmp_
     service = yaml.safe_load(INFERENCE_SERVICE.read_text(encoding="utf-8"))
     assert (service["apiVersion"], service["kind"]) == ("serving.kserve.io/v1beta1", "InferenceService")
     predictor = service["spec"]["predictor"]
-    assert set(predictor) - {"containers", "volumes"} == KSERVE_FIELDS
+    assert predictor["enableServiceLinks"] is False
+    assert set(predictor) - {"containers", "volumes", "enableServiceLinks"} == KSERVE_FIELDS
     spec = {name: value for name, value in predictor.items() if name not in KSERVE_FIELDS}
     pod = tmp_path / "pod.yaml"
     pod.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}))
@@ -173,6 +213,32 @@ def test_the_manifests_fit_together() -> None:
     engine = pods["gateway"]["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"]
     host, port = re.fullmatch(r"grpc://([a-z-]+):(\d+)", engine).groups()
     assert int(port) in {each["port"] for each in services[host]["spec"]["ports"]}
+
+
+MANY = {"Mi": 2**20, "Gi": 2**30}
+
+
+def test_pods_get_no_service_links_and_wait_until_no_request_comes() -> None:
+    for file in (KUBERNETES / "gateway.yaml", KUBERNETES / "tensorflow_serving.yaml"):
+        objects = list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
+        (pod,) = [each["spec"]["template"]["spec"] for each in objects if each["kind"] == "Deployment"]
+        assert pod["enableServiceLinks"] is False
+        name, seconds = pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
+        assert name == "sleep"
+        assert int(seconds) + Settings().drain_seconds < pod["terminationGracePeriodSeconds"]
+
+
+def test_the_gateways_memory_holds_what_it_may_hold() -> None:
+    (pod,) = [
+        each["spec"]["template"]["spec"]
+        for each in yaml.safe_load_all((KUBERNETES / "gateway.yaml").read_text(encoding="utf-8"))
+        if each["kind"] == "Deployment"
+    ]
+    container = pod["containers"][0]
+    held = next(int(each["value"]) for each in container["env"] if each["name"] == "DOGSNAP_MAX_HELD_MB")
+    limit = container["resources"]["limits"]["memory"]
+    # HTTP and gRPC hold as much each; a request in flight is there 2.05 times (deploy/README.md); 512 MiB for the process.
+    assert int(limit[:-2]) * MANY[limit[-2:]] >= (512 + 2 * 2.05 * held) * 2**20
 
 
 def test_kustomize_finds_its_files_and_mounts_what_tensorflow_serving_is_told_of() -> None:

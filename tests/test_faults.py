@@ -465,7 +465,8 @@ def test_a_port_in_use_ends_the_start_with_a_sentence(flag, protocol, models):
         done.stderr.strip()
         .splitlines()[-1]
         .startswith(
-            f"Error: cannot listen for {protocol} on 127.0.0.1 port {number}: Address already in use; choose another {flag}"
+            f"Error: cannot listen for {protocol} on 127.0.0.1 port {number}: Address already in use; "
+            f"choose another {flag} (DOGSNAP_{flag[2:].replace('-', '_').upper()})"
         )
     )
     assert "Traceback" not in done.stderr

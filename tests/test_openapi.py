@@ -70,6 +70,14 @@ def test_the_fields_of_a_photo_are_those_that_the_server_checks(document):
         assert set(bodies[kind]["schema"]["properties"]) == {"image", *app_api.FIELDS}
 
 
+def test_the_paths_of_the_app_come_first_and_all_others_behind_administration(document):
+    paths = list(document["paths"])
+    assert paths[:3] == ["/api/classify", "/api/breeds", "/api/models"]
+    administration = [place for place, path in enumerate(paths) if path.startswith("/api/admin")]
+    assert all(path.startswith(("/api/", "/v1/")) for path in paths[: max(administration)])
+    assert not any(path.startswith(("/api/", "/v1/")) for path in paths[max(administration) + 1 :])
+
+
 def test_limits_stand_in_the_document_with_their_settings(app):
     with app.app_context():
         text = openapi.describe(app, Settings(max_body_mb=3, max_photos=7))

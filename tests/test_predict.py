@@ -134,10 +134,71 @@ def test_an_unknown_model_or_version_is_told_in_one_sentence(models, server, pho
         assert sentence in result.output
 
 
+WITHOUT_TENSORFLOW = {
+    "version": (("--version", 9), "Specific(inception_v3, 9); versions on disk: 1, 2"),
+    "model": (("--model", "nosuch"), "Latest(nosuch); models on disk: inception_v3, several, texts"),
+    "label": (("--label", "stable"), "label: stable; versions of inception_v3 on disk: 1, 2; labels: none here"),
+    "no photo": ((), "README.md is no photo: expected JPEG"),
+}
+
+
+@pytest.mark.parametrize("case", WITHOUT_TENSORFLOW)
+def test_what_is_not_on_disk_is_told_with_what_is_before_tensorflow_is_loaded(models, photo, tmp_path, case):
+    arguments, sentence = WITHOUT_TENSORFLOW[case]
+    (tmp_path / "README.md").write_text("# no photo")
+    file = tmp_path / "README.md" if case == "no photo" else photo
+    code = "import atexit, sys; atexit.register(lambda: print('tensorflow' in sys.modules))\n"
+    code += "from backend.cli import main; main()"
+    command = [sys.executable, "-c", code, "predict", str(file), "--models", str(models), *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (result.returncode, result.stdout) == (1, "False\n")
+    assert sentence in result.stderr
+
+
+def test_a_newest_version_that_cannot_be_loaded_leaves_the_answer_to_the_one_before(models, photo, tmp_path):
+    shutil.copytree(models / "inception_v3", tmp_path / "models" / "inception_v3")
+    (tmp_path / "models/inception_v3/3").mkdir()
+    (tmp_path / "models/inception_v3/3/saved_model.pb").write_bytes(b"corrupt")
+    result = run(photo, "--models", tmp_path / "models")
+    assert json.loads(result.stdout)["model"]["version"] == 2
+    said = result.stderr.splitlines()
+    assert said[0] == "loading inception_v3 version 3 ..."
+    assert said[1].startswith("inception_v3 version 3 failed to load: ")
+    assert said[2] == "loading inception_v3 version 2 ..."
+    alone = run(photo, "--models", tmp_path / "models", "--version", 3)
+    assert alone.exit_code == 1
+    assert "no version of inception_v3 that was asked for can be loaded: 3" in alone.stderr
+
+
+def test_labels_and_names_of_a_configuration_file_are_known(models, photo, tmp_path):
+    file = tmp_path / "models.config"
+    file.write_text(
+        f'model_config_list {{ config {{ name: "inception_v3" base_path: "{models}/inception_v3" model_platform: "tensorflow" '
+        'version_labels { key: "stable" value: 1 } } }'
+    )
+    labelled = answer(photo, "--model-config-file", file, "--label", "stable")
+    assert labelled["model"] == {"name": "inception_v3", "version": 1}
+    wrong = run(photo, "--model-config-file", file, "--label", "canary")
+    assert "versions of inception_v3 on disk: 1, 2; labels: stable" in wrong.output
+
+
 def test_a_server_that_is_not_there_is_told_in_one_sentence(photo):
     result = run(photo, "--url", "http://127.0.0.1:9")
     assert result.exit_code == 1
     assert "no server answers at http://127.0.0.1:9; start one with `dogsnap serve`" in result.output
+
+
+def test_a_url_without_http_is_answered_with_one(photo):
+    result = run(photo, "--url", "localhost:8501")
+    assert result.exit_code == 1
+    assert "expected http:// or https:// before it, such as http://localhost:8501" in result.output
+
+
+def test_https_to_a_server_without_it_is_told_as_that(server, photo):
+    result = run(photo, "--url", server.url.replace("http:", "https:"))
+    assert result.exit_code == 1
+    assert f"does not speak TLS; if it is a server without HTTPS, ask it at {server.url}" in result.output
+    assert "certificate" not in result.output
 
 
 @pytest.fixture(scope="module")

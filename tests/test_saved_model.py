@@ -160,6 +160,14 @@ def test_the_command_exports_what_is_stored_in_the_models_own_folder(artefacts, 
     assert (done.exit_code, done.output) == (0, f"wrote {tmp_path / 'models' / 'tiny' / '1'}\n")
 
 
+def test_the_command_exports_to_another_folder_what_is_stored_in_models(artefacts, tmp_path, monkeypatch) -> None:
+    (tmp_path / "models").mkdir()
+    artefacts.rename(tmp_path / "models" / "tiny")
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["export", "tiny", "--out", "elsewhere"])
+    assert (done.exit_code, done.output) == (0, "wrote elsewhere/tiny/1\n")
+
+
 def test_a_full_disk_is_one_sentence_and_leaves_no_part_of_a_version(artefacts, tmp_path) -> None:
     with small_disk(tmp_path / "disk", "200k") as disk:
         fill(disk)

@@ -2,14 +2,19 @@
 
 import ast
 import concurrent.futures
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 import requests
+from click.testing import CliRunner
 from server_process import held
 from waiting import wait_until
+
+from backend.cli import main
 
 ROOT = Path(__file__).parent.parent
 SERVING = ROOT / "backend" / "serving"
@@ -109,6 +114,21 @@ def test_serving_loads_without_flask_grpc_or_training():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_a_misspelt_command_is_answered_with_the_right_one():
+    done = CliRunner().invoke(main, ["modles"])
+    assert done.exit_code == 2
+    assert "No such command 'modles'. Did you mean 'models'?" in done.output
+
+
+def test_a_start_without_a_temporary_folder_is_one_sentence(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: os.open(tmp_path / "none" / "file", os.O_RDWR))
+    done = CliRunner().invoke(main, ["serve", "--models", str(tmp_path)])
+    assert done.exit_code == 1
+    assert done.output == (
+        "Error: no temporary folder can be written to; in a container with a read-only root mount one: --tmpfs /tmp\n"
+    )
 
 
 def test_the_command_line_knows_its_commands_without_loading_tensorflow():

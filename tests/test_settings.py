@@ -77,6 +77,36 @@ def test_the_server_refuses_an_unknown_variable_and_names_the_known_ones():
     assert "DOGSNAP_PORT" in result.stderr
 
 
+SERVICE_LINKS = {
+    "DOGSNAP_SERVICE_HOST": "10.0.0.1",
+    "DOGSNAP_SERVICE_PORT": "80",
+    "DOGSNAP_SERVICE_PORT_HTTP": "80",
+    "DOGSNAP_PORT": "tcp://10.0.0.1:80",
+    "DOGSNAP_PORT_8501_TCP": "tcp://10.0.0.1:8501",
+    "DOGSNAP_PORT_8501_TCP_PROTO": "tcp",
+    "DOGSNAP_PORT_8501_TCP_PORT": "8501",
+    "DOGSNAP_PORT_8501_TCP_ADDR": "10.0.0.1",
+    "DOGSNAP_PREDICTOR_SERVICE_HOST": "10.0.0.2",
+    "DOGSNAP_PREDICTOR_PORT": "tcp://10.0.0.2:8500",
+    "DOGSNAP_GRPC_PORT": "tcp://10.0.0.3:8500",
+}
+
+
+def test_the_service_links_of_kubernetes_are_no_settings():
+    assert Settings.from_environment(SERVICE_LINKS) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("DOGSNAP_PORT", "http://10.0.0.1:80"), ("DOGSNAP_PREDICTOR_PORT", "8500"), ("DOGSNAP_SERVICE_HOSTS", "10.0.0.1"),
+     ("DOGSNAP_SERVICE_PORT", "http")],
+)  # fmt: skip
+def test_what_only_looks_like_a_service_link_is_refused(name, value):
+    with pytest.raises(click.UsageError) as refused:
+        Settings.from_environment({name: value})
+    assert name in refused.value.format_message()
+
+
 def test_variables_of_the_tests_and_of_clients_are_no_unknown_settings():
     assert Settings.from_environment({"DOGSNAP_TEST_DATA": "/data", "DOGSNAP_KEY": "dogsnap_1"}) == Settings()
 

@@ -334,6 +334,25 @@ def test_teaching_runs_in_a_process_of_its_own_whose_refusals_come_back(tmp_path
         in_own_process(os.abort)
 
 
+def test_it_says_what_will_answer_before_it_works_and_what_answers_at_its_end(model: Path, tmp_path: Path) -> None:
+    result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "Yellow")
+    assert result.exit_code == 0, result.output
+    first, *_, last = result.output.splitlines()
+    newest = max(versions(model), key=int)
+    assert "answers the app by the largest one" in first
+    assert "`dogsnap models default 2 --model colours` keeps version 2" in first
+    assert last.startswith(f"colours version {newest} answers requests that name no version")
+    assert f"`dogsnap models default {newest} --model colours`" in last
+
+
+def test_a_folder_that_cannot_be_written_to_is_a_sentence_before_any_work() -> None:
+    result = called(teach, "/proc/self/2", "nothing.jpg", "--name", "Yellow")
+    assert result.exit_code == 1
+    assert "cannot be written to" in result.output
+    assert result.output.strip().endswith("nothing is done")
+    assert "nothing.jpg" not in result.output
+
+
 def test_a_version_that_names_no_breeds_is_refused(model: Path, tmp_path: Path) -> None:
     (model / "2" / DESCRIPTION_FILE).unlink()
     result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "Yellow")

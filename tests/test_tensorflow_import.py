@@ -3,10 +3,17 @@
 import subprocess
 import sys
 
+import pytest
+
 
 def _stderr_of(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stderr
+
+
+@pytest.mark.parametrize("module", ["comparison", "exported_version"])
+def test_what_compares_and_evaluates_versions_writes_nothing(module: str) -> None:
+    assert _stderr_of(f"import backend.scoring.{module}") == ""
 
 
 def test_importing_the_room_and_running_an_operation_writes_nothing() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_names
+from backend.settings import MODELS
 
 VIT = "vit"
 
@@ -14,14 +15,14 @@ VIT = "vit"
 @click.option(
     "--from",
     "source",
-    help="folder with the float16 weights, labels, recipe and scores  [default: models/MODEL]; for vit: the folder of a "
-    "KerasHub preset or of a Hugging Face checkpoint (safetensors or tf_model.h5), or hf://OWNER/NAME  "
-    "[default: hf://google/vit-base-patch16-224]",
+    help="folder with the float16 weights, labels, recipe and scores  [default: OUT/MODEL where it holds them, otherwise "
+    "models/MODEL]; for vit: the folder of a KerasHub preset or of a Hugging Face checkpoint (safetensors or tf_model.h5), "
+    "or hf://OWNER/NAME  [default: hf://google/vit-base-patch16-224]",
 )
 @click.option(
     "--out",
     "models",
-    default=Path("models"),
+    default=MODELS,
     show_default=True,
     type=PATH,
     help="folder with models: the version is written to OUT/MODEL/<next number>",
@@ -53,12 +54,17 @@ def export(model: str, source: str | None, models: Path, labels: Path | None, ba
         if model == VIT:
             exported = Source(_export_vit(source, labels, models / model, batch or 0))
         else:
-            exported = export_stored(model, Path(source) if source else models / model, models, click.echo)
+            exported = export_stored(model, Path(source) if source else _stored(model, models), models, click.echo)
         click.echo(f"wrote {exported.folder}")
         for each in merge_all(exported, click.echo) if merged else ():
             click.echo(f"wrote {each}")
     except (ExportError, FreezingError, MergeError, OSError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _stored(model: str, models: Path) -> Path:
+    """The folder with the model's weights: that of training, in OUT or else in models/."""
+    return models / model if (models / model / "recipe.json").is_file() else MODELS / model
 
 
 def _export_vit(source: str | None, labels: Path | None, model_folder: Path, batch: int) -> Path:

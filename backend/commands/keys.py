@@ -28,6 +28,8 @@ def keys() -> None:
 @click.argument("name")
 def add(file: Path, name: str) -> None:
     """Add a key called NAME and print it; only its hash is stored, so it cannot be shown again."""
+    if not file.parent.is_dir():
+        raise click.ClickException(f"there is no folder {file.parent}; make it, or name another file with --file")
     try:
         click.echo(key_file.add(file, name))
     except (DogsnapError, OSError) as error:
@@ -38,6 +40,7 @@ def add(file: Path, name: str) -> None:
 @FILE
 def list_keys(file: Path) -> None:
     """Print the name and the creation time of each key."""
+    _refuse_missing(file)
     try:
         for each in key_file.read(file):
             click.echo(f"{each.name}\t{each.created}")
@@ -50,7 +53,15 @@ def list_keys(file: Path) -> None:
 @click.argument("name")
 def remove(file: Path, name: str) -> None:
     """Remove the key called NAME; it is refused at once."""
+    _refuse_missing(file)
     try:
         key_file.remove(file, name)
     except (DogsnapError, OSError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _refuse_missing(file: Path) -> None:
+    if not file.exists():
+        raise click.ClickException(
+            f"there is no key file {file}; name it with --file, or make one with `dogsnap keys add NAME`"
+        )

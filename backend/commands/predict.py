@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import click
 
+from backend.commands.helpers import local_models
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, key_headers, key_option, refuse_missing_models
 from backend.commands.helpers.json_instances import Instances, read_instances
 from backend.commands.helpers.picture_files import translate
@@ -56,6 +57,10 @@ def predict(
     settings = Settings.from_environment(**given(flags))
     instances = None if json_instances is None else read_instances(json_instances)
     name = model or _default_model(settings)
+    if not url:
+        refuse_missing_models(settings)
+        if photo is not None and out is None:
+            _refuse_no_photo(photo)
     answering = Server(url, which, name, key) if url else Here(settings, {**which, "model": name})
     if out is not None:
         translate(photo, out, signature_name, answering.predict)
@@ -68,7 +73,7 @@ def predict(
 def _default_model(settings: Settings) -> str:
     """The model's name where none is given: the only one, if the settings name the folder of one model."""
     folder = Path(settings.model_base_path) if settings.model_base_path else settings.models
-    if settings.model_config_file or not any(folder.glob("[0-9]*/saved_model.pb")):
+    if settings.model_config_file or not local_models.holds_one_model(folder):
         return settings.default_model
     return (settings.model_base_path and settings.model_name) or folder.resolve().name
 
@@ -80,6 +85,20 @@ def _checked(photo: Path | None, json_instances: Path | None, out: Path | None) 
         raise click.UsageError("--out is for the picture made of PHOTO; the answer to --json-instances is printed")
     if photo is not None and photo.is_dir() and out is None:
         raise click.UsageError(f"{photo} is a folder; expected a photo, or --out FOLDER for an image-to-image model")
+
+
+def _refuse_no_photo(file: Path) -> None:
+    """Raises click.ClickException for a file that is no picture at all; a damaged one is refused when it is classified."""
+    import pillow_heif
+    from PIL import Image, UnidentifiedImageError
+
+    pillow_heif.register_heif_opener()
+    try:
+        Image.open(file).close()
+    except UnidentifiedImageError:
+        raise click.ClickException(f"{file} is no photo: expected JPEG, PNG, GIF, BMP, WebP, HEIC or AVIF") from None
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return
 
 
 def _predicted(answering: "Here | Server", instances: Instances, signature_name: str) -> dict[str, Any]:
@@ -100,15 +119,30 @@ class Here:
     """
 
     def __init__(self, settings: Settings, which: dict[str, Any]):
-        """Load the version."""
-        refuse_missing_models(settings)
+        """Load the version; without one, the largest that can be loaded, as the server does."""
         prepare_logging(level=logging.WARNING)  # only the answer and warnings are printed
+        logging.getLogger("dogsnap.repository").setLevel(logging.CRITICAL)  # a failed load is told below
+        with _errors_of_predictor():
+            models = (local_models.in_file if settings.model_config_file else local_models.in_folders)(settings)
+            name = which["model"]
+            numbers = local_models.candidates(models, name, which["version"], which["label"])
+            if not any(self._loads(settings, name, number) for number in numbers):
+                raise click.ClickException(
+                    f"no version of {name} that was asked for can be loaded: {', '.join(map(str, numbers)) or 'none on disk'}"
+                )
+
+    def _loads(self, settings: Settings, name: str, number: int) -> bool:
+        click.echo(f"loading {name} version {number} ...", err=True)
         from backend.serving.assembly import create_predictor
         from backend.serving.repository.model import ModelSpec
 
-        with _errors_of_predictor():
-            self._spec = ModelSpec(which["model"], which["version"], which["label"])
-            self._predictor = create_predictor(settings, only=self._spec)
+        self._spec = ModelSpec(name, number)
+        self._predictor = create_predictor(settings, only=self._spec)
+        (status,) = self._predictor.repository.status(self._spec)
+        available = number in self._predictor.repository.available(name)
+        if not available:
+            click.echo(f"{name} version {number} failed to load: {status.error or 'files are missing'}", err=True)
+        return available
 
     def classify(self, contents: bytes, top_k: int | None) -> dict[str, Any]:
         with _errors_of_predictor():

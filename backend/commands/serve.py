@@ -7,6 +7,7 @@ import logging
 import socket
 import sqlite3
 import ssl
+import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,7 @@ def serve(**flags: Any) -> None:
 def run_server(**flags: Any) -> None:
     """Check the settings, serve until stopped. Raises click.ClickException for settings that cannot work."""
     settings = checked_settings(**flags)
+    refuse_missing_temporary_folder()
     share_arenas()
     survive_full_disk()
     prepare_logging(settings.log_format)
@@ -80,6 +82,16 @@ def checked_settings(**flags: Any) -> Settings:
     refuse_unusable_batching(settings)
     refuse_missing_models(settings)
     return settings
+
+
+def refuse_missing_temporary_folder() -> None:
+    """TensorFlow's import and gunicorn's worker write into it. Raises click.ClickException."""
+    try:
+        tempfile.TemporaryFile().close()
+    except OSError:
+        raise click.ClickException(
+            "no temporary folder can be written to; in a container with a read-only root mount one: --tmpfs /tmp"
+        ) from None
 
 
 def where_models_run(settings: Settings) -> str:
@@ -171,9 +183,9 @@ def refuse_taken_ports(settings: Settings) -> None:
     """Check early: gRPC would share a port with another gRPC server, and gunicorn retries for 5 s. Raises
     click.ClickException.
     """
-    _refuse_taken_port(settings.host, settings.port, "HTTP", "choose another --port")
+    _refuse_taken_port(settings.host, settings.port, "HTTP", "choose another --port (DOGSNAP_PORT)")
     if settings.grpc_port:
-        hint = "choose another --grpc-port, or 0 for no gRPC"
+        hint = "choose another --grpc-port (DOGSNAP_GRPC_PORT), or 0 for no gRPC"
         _refuse_taken_port(settings.host, settings.grpc_port, "gRPC", hint)
 
 

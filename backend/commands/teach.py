@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, refuse_unwritable
 
 Result = TypeVar("Result")
 
@@ -40,6 +40,10 @@ def teach(**arguments: Any) -> None:
 
     PHOTOS are photo files or folders of them. VERSION_DIR, like models/inception_v3/2, stays as it is.
     """
+    source: Path = arguments["source"]
+    if not arguments["dry_run"]:
+        refuse_unwritable(source.resolve().parent)
+        click.echo(what_will_answer(source))
     first = in_own_process(_write_first, **arguments)
     if first is None:
         return
@@ -47,10 +51,32 @@ def teach(**arguments: Any) -> None:
     from backend.export.merging.merge import MergeError, merge_all
 
     try:
-        for folder in [first, *merge_all(Source(first), click.echo)]:
-            click.echo(f"wrote {folder}")
+        written = [first, *merge_all(Source(first), click.echo)]
     except (MergeError, FreezingError, OSError) as error:
         raise click.ClickException(str(error)) from error
+    for folder in written:
+        click.echo(f"wrote {folder}")
+    click.echo(how_to_go_back(source, written[-1]))
+
+
+def what_will_answer(source: Path) -> str:
+    """Said before the work: a server that runs answers by the new version unless its default is chosen."""
+    model, kept = source.resolve().parent.name, source.resolve().name
+    return (
+        f"The new versions get the next numbers of {model}. A server that watches this folder answers the app by the "
+        f"largest one as soon as it is loaded, unless a default is chosen: "
+        f"`dogsnap models default {kept} --model {model}` keeps version {kept}."
+    )
+
+
+def how_to_go_back(source: Path, newest: Path) -> str:
+    """Said at the end: what answers now and under which name, and how to choose."""
+    model, kept = source.resolve().parent.name, source.resolve().name
+    return (
+        f"{model} version {newest.name} answers requests that name no version, where no default is chosen. "
+        f"Version {kept}, without what was taught: `dogsnap models default {kept} --model {model}`; this one: "
+        f"`dogsnap models default {newest.name} --model {model}`."
+    )
 
 
 def in_own_process(work: Callable[..., Result], **arguments: object) -> Result:

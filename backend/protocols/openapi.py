@@ -32,6 +32,8 @@ LIMITS = (
     "max_json_depth",
     "max_json_values",
 )
+# How the paths of the document begin, in its order: those of the app, TensorFlow Serving's, administration, all others.
+ORDER = ("/api/classify", "/api/breeds", "/api/models", "/api/feedback", "/v1/", "/api/admin", "")
 PARAMETER = re.compile(r"<(?:(\w+)(?:\((.*?)\))?:)?(\w+)>")
 CONVERTERS = {"int": {"type": "integer", "minimum": 0}, None: {"type": "string", "minLength": 1}}
 CONVERTERS["path"] = CONVERTERS[None]
@@ -276,7 +278,7 @@ def describe(app: Flask, settings: Settings) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "dogsnap", "version": "1", "description": _limits(settings)},
-        "paths": dict(sorted(paths.items())),
+        "paths": dict(sorted(paths.items(), key=_by_use)),
         "components": {
             "schemas": {"Error": ERROR},
             "securitySchemes": {
@@ -286,6 +288,11 @@ def describe(app: Flask, settings: Settings) -> dict[str, Any]:
         },
         "security": [{}, {"key": []}, {"token": []}],
     }
+
+
+def _by_use(path: tuple[str, Any]) -> tuple[int, str]:
+    """Sorts (path, its operations) by ORDER."""
+    return next(place for place, start in enumerate(ORDER) if path[0].startswith(start)), path[0]
 
 
 def _limits(settings: Settings) -> str:

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -113,6 +114,14 @@ def class_names(file: Path | None) -> list[str]:
     if file.suffix == ".json":
         return [label["name"] if isinstance(label, dict) else str(label) for label in json.loads(text)]
     return text.splitlines()
+
+
+def refuse_unwritable(folder: Path) -> None:
+    """For commands that work long before they write. Raises click.ClickException."""
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise click.ClickException(f"{folder} cannot be written to: {error.strerror}; nothing is done") from None
 
 
 def refuse_missing_models(settings: Settings) -> None:
