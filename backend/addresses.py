@@ -22,3 +22,11 @@ def local_url(settings: Settings) -> str:
 def threads(settings: Settings) -> int:
     """Threads of each protocol's server: one for each request that may run or wait, and SPARE_THREADS."""
     return settings.run_threads + settings.queue_size + SPARE_THREADS
+
+
+def grpc_connections(files: int) -> int:
+    """How many connections gRPC takes at `files` file descriptors, which HTTP and models need as well.
+
+    A client needs one for all its calls.
+    """
+    return min(1000, files // 4)

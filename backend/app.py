@@ -6,7 +6,18 @@ It reads no environment and starts nothing: tests pass settings and predictor.
 from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from backend.middleware import disconnects, http_messages, overload, security_headers
+from backend.middleware import (
+    bodies,
+    compression,
+    connections,
+    cors,
+    disconnects,
+    error_bodies,
+    json_bodies,
+    overload,
+    request_ids,
+    security_headers,
+)
 from backend.middleware.rate_limits import AccessControl
 from backend.protocols import (
     admin,
@@ -33,7 +44,7 @@ def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None
     app.url_map.merge_slashes = False  # a path with double slashes is refused, not redirected
     if settings.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.trusted_proxies, x_proto=0, x_host=0)
-    http_messages.init_app(app, settings)
+    init_messages(app, settings)
     disconnects.init_app(app)
     if tracing is not None:
         tracing.follow(app)
@@ -52,3 +63,20 @@ def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None
     app.register_blueprint(openapi.blueprint(settings))
     app.register_blueprint(web_app.blueprint())
     return app
+
+
+def init_messages(app: Flask, settings: Settings) -> None:
+    """What all HTTP messages have: bodies within limits, request ids, the error body, compression, CORS if it is enabled.
+
+    What is registered first sees an answer last.
+    """
+    bodies.init_app(app, settings)
+    connections.init_app(app)
+    json_bodies.init_app(app, settings)
+    compression.init_app(app)
+    request_ids.init_app(app, settings)
+    if settings.enable_cors:
+        cors.init_app(app)
+    if settings.access_log:
+        request_ids.init_access_log(app)
+    error_bodies.init_app(app)

@@ -36,6 +36,12 @@ class TooLarge(InvalidArgument):
     http_status = 413
 
 
+class TooSlow(InvalidArgument):
+    """The request did not arrive in time."""
+
+    http_status = 408
+
+
 class UnsupportedPhoto(InvalidArgument):
     """The bytes are not a readable photo."""
 

@@ -54,7 +54,7 @@ class Tracing:
             yield span
 
     def follow(self, app: Flask) -> None:
-        """Trace every HTTP request of `app`. Call it after `http_messages.init_app`, which sets the request id."""
+        """Trace every HTTP request of `app`. Call it after `request_ids.init_app`, which sets the request id."""
 
         @app.before_request
         def begin() -> None:

@@ -4,7 +4,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from backend.middleware import http_messages
+from backend.app import init_messages
 from backend.protocols import web_app
 from backend.settings import Settings
 
@@ -17,7 +17,7 @@ def client(tmp_path) -> FlaskClient:
     (tmp_path / "dist" / "assets" / "dog.png").write_bytes(b"\x89PNG" * 1000)
     (tmp_path / "secret.txt").write_text("secret", encoding="utf-8")
     app = Flask("test", static_folder=None)
-    http_messages.init_app(app, Settings())
+    init_messages(app, Settings())
     app.register_blueprint(web_app.blueprint(tmp_path / "dist"))
     return app.test_client()
 
@@ -54,7 +54,7 @@ def test_what_is_not_among_the_files_is_not_found(client, path):
 
 def test_an_app_that_was_not_built_says_how_to_build_it(tmp_path):
     app = Flask("test", static_folder=None)
-    http_messages.init_app(app, Settings())
+    init_messages(app, Settings())
     app.register_blueprint(web_app.blueprint(tmp_path))
     response = app.test_client().get("/")
     assert response.status_code == 503

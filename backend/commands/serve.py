@@ -21,7 +21,7 @@ from backend import api_keys, tracing
 from backend.commands.helpers.arguments import refuse_missing_models
 from backend.errors import DogsnapError, InvalidArgument
 from backend.gateway.target import Target
-from backend.http_server.server import Server
+from backend.http_server.server import Server, replaced_process
 from backend.logs import FORMATS, prepare_logging, survive_full_disk
 from backend.memory import share_arenas
 from backend.settings import Settings, flag, given, options
@@ -62,9 +62,10 @@ def run_server(**flags: Any) -> None:
     share_arenas()
     survive_full_disk()
     prepare_logging(settings.log_format)
-    refuse_taken_ports(settings)
+    if not replaced_process():
+        refuse_taken_ports(settings)
     log.info("starting; %s", where_models_run(settings))
-    Server(settings, lambda: checked_settings(**flags)).run()
+    Server(settings).run()
 
 
 def checked_settings(**flags: Any) -> Settings:

@@ -1,123 +1,94 @@
-"""The worker's application: Flask and the gRPC server beside it.
+"""The worker's application: Flask and the gRPC server beside it, and how one process takes another's place.
 
 It does not import TensorFlow before the fork.
 """
 
-import dataclasses
 import gc
 import logging
 import os
+import signal
 import sqlite3
 import sys
-from collections.abc import Callable
+import threading
+import time
+from types import FrameType
 from typing import Any
 
-import click
 from flask import Flask
 from gunicorn.app.base import BaseApplication
 
 from backend.addresses import local_url
 from backend.errors import DogsnapError
-from backend.http_server.arbiter import Arbiter
-from backend.http_server.config import gunicorn_options
-from backend.settings import Settings, flag
+from backend.http_server.config import WORKER_TIMEOUT_SECONDS, gunicorn_options
+from backend.settings import Settings
 from backend.tracing import Tracing
 
 log = logging.getLogger("dogsnap")
 
-# Settings that SIGHUP cannot change: the sockets stay open.
-FIXED = ("host", "port", "grpc_port")
+# With this exit status of a worker gunicorn ends, too; with any other it starts the next one.
+CANNOT_START = 4
+MASTER = "_DOGSNAP_MASTER"  # environment variable with the id of the process that gunicorn's master is
+START_SECONDS = WORKER_TIMEOUT_SECONDS - 10.0  # gunicorn would kill the worker
+CHECK_SECONDS = 0.05
 
 
-def refuse_wrong_models(settings: Settings) -> None:
-    """Exit if the configuration cannot be read; at the first start gunicorn exits too."""
-    from backend.serving.assembly import check_configuration
-
-    try:
-        check_configuration(settings)
-    except DogsnapError as error:
-        log.error("the server cannot start: %s", error.message)
-        sys.exit(Arbiter.APP_LOAD_ERROR)
-
-
-def _leave_libraries_alone() -> None:
-    """Exempt the libraries' 280,000 objects from garbage collection, during which all threads wait.
-
-    Nothing is collected first: importing leaves nothing to collect, and to look at every object takes 0.2 s.
-    """
-    gc.freeze()
+def replaced_process() -> int | None:
+    """The id of the server that started this process at SIGUSR2, to be replaced by it; None for an ordinary start."""
+    parent = os.getppid()
+    return parent if os.environ.get(MASTER) == str(parent) else None
 
 
 class Server(BaseApplication):
     """Our settings in gunicorn's terms; `load` runs in the worker, after the fork."""
 
-    def __init__(self, settings: Settings, reread: Callable[[], Settings]):
-        """`reread` returns the current settings, and raises click.ClickException if they are wrong."""
-        self.settings = self._last_good = settings
-        self._reread = reread
+    def __init__(self, settings: Settings):
+        self.settings = settings
         self.predictor: Any = None
         self.grpc: Any = None
         self.feedback: Any = None
         self.tracing: Tracing | None = None
-        self._early: Any = None
+        self._access_control: Any = None
+        self._replaced = replaced_process()
+        self._starts = 0  # of workers
+        self._is_serving = False
+        self._stopping = threading.Event()
+        os.environ[MASTER] = str(os.getpid())  # before gunicorn keeps the environment for SIGUSR2
         super().__init__()
 
     def load_config(self) -> None:
-        for name, value in gunicorn_options(self.settings).items():
+        hooks = {"pre_fork": self._count_start, "post_worker_init": self._serve, "worker_exit": self._close}
+        for name, value in {**gunicorn_options(self.settings), **hooks}.items():
             self.cfg.set(name, value)
 
-    def run(self) -> None:
-        Arbiter(self).run()
-
-    def reread(self) -> bool:
-        """Reload the settings; if they are wrong, keep the old ones and return False. Addresses and ports stay."""
-        try:
-            new = self._reread()
-        except click.ClickException as error:
-            log.error("the settings are wrong and the old ones stay in use: %s", error.format_message())
-            return False
-        fixed = {name: getattr(self.settings, name) for name in FIXED}
-        moved = [flag(name) for name in FIXED if getattr(new, name) != fixed[name]]
-        if moved:
-            log.error("%s cannot change without a restart", ", ".join(moved))
-        self.settings = dataclasses.replace(new, **fixed)
-        log.info("settings reloaded; a new worker takes over when its models are loaded")
-        return True
-
-    def keep(self) -> None:
-        """The current settings are good: a worker serves with them."""
-        self._last_good = self.settings
-
-    def give_up(self) -> None:
-        """Go back to the last settings with which a worker served."""
-        self.settings = self._last_good
-        self.do_load_config()
-
-    def is_started(self) -> bool:
-        """Whether every model has been loaded or has failed to load."""
-        return self.predictor is not None and self.predictor.repository.has_started()
-
     def load(self) -> Flask:
-        from backend.app import ACCESS_CONTROL, FEEDBACK, create_app
-        from backend.middleware.overload import EarlyRefusal
-
-        refuse_wrong_models(self.settings)
-        self.predictor = self.create_predictor()
-        if self.settings.otlp_endpoint:
-            self.tracing = Tracing(self.settings.otlp_endpoint)
+        """The application; its models are loaded by a thread of their own."""
         try:
-            app = create_app(self.settings, self.predictor, self.tracing)
+            app = self._create_app()
         except (DogsnapError, OSError, sqlite3.Error) as error:
             log.error("the server cannot start: %s", error)
-            sys.exit(Arbiter.APP_LOAD_ERROR)
-        self.feedback = app.extensions[FEEDBACK]
-        self._early = EarlyRefusal(app, self.predictor)
-        self.grpc = self.open_grpc(app.extensions[ACCESS_CONTROL])
-        _leave_libraries_alone()
-        self.predictor.repository.start(self.settings.poll_seconds, self.announce)
+            if self._starts == 1:
+                sys.exit(CANNOT_START)
+            time.sleep(1)  # the cause may last, and gunicorn starts the next worker at once
+            sys.exit(1)
+        # Exempts the libraries' 280,000 objects from garbage collection, during which all threads wait. Nothing is collected
+        # first: importing leaves nothing to collect, and to look at every object takes 0.2 s.
+        gc.freeze()
+        self.predictor.repository.start(self.settings.poll_seconds, self._announce)
         return app
 
-    def create_predictor(self) -> Any:
+    def _create_app(self) -> Flask:
+        from backend.app import ACCESS_CONTROL, FEEDBACK, create_app
+        from backend.serving.assembly import check_configuration
+
+        check_configuration(self.settings)
+        self.predictor = self._create_predictor()
+        if self.settings.otlp_endpoint:
+            self.tracing = Tracing(self.settings.otlp_endpoint)
+        app = create_app(self.settings, self.predictor, self.tracing)
+        self.feedback, self._access_control = app.extensions[FEEDBACK], app.extensions[ACCESS_CONTROL]
+        return app
+
+    def _create_predictor(self) -> Any:
         """A predictor that runs the models, or the gateway's."""
         if self.settings.engine:
             os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when gRPC is imported; our log reports failures
@@ -128,33 +99,66 @@ class Server(BaseApplication):
 
         return create_predictor(self.settings)
 
-    def open_grpc(self, access_control: Any) -> Any:
-        if not self.settings.grpc_port:
-            return None
-        from backend.protocols.tf_serving_grpc import GrpcServer
-
-        return GrpcServer(self.settings, self.predictor, access_control, self.tracing)
-
-    def start_grpc(self) -> None:
-        """Answer gRPC calls from now on; gunicorn handles HTTP."""
-        if self.grpc is not None:
-            self.grpc.start()
-
-    def refusal_if_full(self, method: str, path: str) -> str | None:
-        """Why a request that has just begun to arrive is refused; None if it is not."""
-        if self.settings.enable_cors:  # pages of other origins need the CORS headers of the application
-            return None
-        return self._early.refusal(method, path)
-
-    def announce(self) -> None:
+    def _announce(self) -> None:
         log.info("ready: open %s/", local_url(self.settings))
 
-    def drain(self) -> None:
-        """Refuse new gRPC calls; gunicorn handles HTTP."""
-        if self.grpc is not None:
-            self.grpc.drain()
+    # -- gunicorn's hooks ----------------------------------------------------------------------------------------------
 
-    def close(self) -> None:
+    def _count_start(self, _server: Any, _worker: Any) -> None:
+        self._starts += 1
+
+    def _serve(self, _worker: Any) -> None:
+        """Start the gRPC server; gunicorn serves HTTP from now on.
+
+        A worker that takes another's place first loads its models: clients wait for it, or the old server answers them.
+        """
+        self._drain_at_sigterm()
+        if self._replaced and self._starts == 1:
+            self._wait(lambda: not self.predictor.repository.not_ready())
+        elif self._starts > 1:
+            self._wait(self.predictor.repository.has_started)
+        if self.settings.grpc_port:
+            from backend.protocols.tf_serving_grpc import GrpcServer
+
+            self.grpc = GrpcServer(self.settings, self.predictor, self._access_control, self.tracing)
+            self.grpc.start()
+        self._is_serving = True
+        if self._replaced and self._starts == 1 and not self._stopping.is_set():
+            log.info("this server takes the place of process %d, which finishes its requests", self._replaced)
+            os.kill(self._replaced, signal.SIGTERM)
+
+    def _close(self, _server: Any, _worker: Any) -> None:
         for part in (self.grpc, self.predictor, self.feedback, self.tracing):
             if part is not None:
                 part.close()
+        if self._is_serving:  # otherwise gunicorn needs the exit status of the failed start
+            logging.shutdown()
+            # Skips TensorFlow's clean-up of memory, which takes seconds.
+            os._exit(0)
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _drain_at_sigterm(self) -> None:
+        """Refuse new gRPC calls as soon as gunicorn stops, too, which has no hook for it."""
+        gunicorns = signal.getsignal(signal.SIGTERM)
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            self._stopping.set()
+            if self.grpc is not None:
+                # In a separate thread: the signal may interrupt this one while it holds a lock that draining needs.
+                threading.Thread(target=self.grpc.drain, name="drain").start()
+            if callable(gunicorns):
+                gunicorns(number, frame)
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.siginterrupt(signal.SIGTERM, False)
+
+    def _wait(self, is_over: Any) -> None:
+        """Wait for the models; exit if they cannot be loaded in time."""
+        master, end = os.getppid(), time.monotonic() + START_SECONDS
+        while not is_over() and not self._stopping.is_set() and os.getppid() == master:
+            if time.monotonic() > end:
+                reason = self.predictor.repository.not_ready()
+                log.error("the new worker gives up after %g s: %s", START_SECONDS, reason)
+                sys.exit(CANNOT_START if self._replaced and self._starts == 1 else 1)
+            time.sleep(CHECK_SECONDS)

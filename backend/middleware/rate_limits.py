@@ -119,7 +119,7 @@ class AccessControl:
                     raise TooManyRequests(sentence, round(seconds))
 
     def init_app(self, app: Flask) -> None:
-        """Check every HTTP request of `app`. Call it after `http_messages.init_app`, which sets the request id of errors."""
+        """Check every HTTP request of `app`. Call it after `request_ids.init_app`, which sets the request id of errors."""
         app.before_request(self._check_request_rates)
         app.before_request(self._check_request_key)
 

@@ -6,7 +6,7 @@ from flask import Blueprint, Response, request
 
 from backend.errors import InvalidArgument, NotFound, UnsupportedMediaType
 from backend.middleware.admin_auth import check_access
-from backend.middleware.http_messages import json_response
+from backend.middleware.json_bodies import json_response
 from backend.protocols.fields import PERCENT, TEXT, VERSION, Body
 from backend.serving.administration.overview import overview
 from backend.serving.administration.switchboard import ANY, Switchboard, checked_who

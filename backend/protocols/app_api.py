@@ -8,18 +8,13 @@ import orjson
 from flask import Blueprint, Response, g, request
 
 from backend.errors import InvalidArgument, NotFound, Unavailable
+from backend.middleware.bodies import check_form_size, contents_of, read_body
 from backend.middleware.client_identity import new_number
 from backend.middleware.content_check import require_passed
 from backend.middleware.disconnects import disconnect_callback
-from backend.middleware.http_messages import (
-    check_form_size,
-    contents_of,
-    json_response,
-    parse_json,
-    read_body,
-    sticky_key,
-)
+from backend.middleware.json_bodies import json_response, parse_json
 from backend.middleware.overload import PROTOCOL_OF_BLUEPRINT
+from backend.middleware.request_ids import sticky_key
 from backend.protocols.fields import TEXT, TEXTS, WHOLE, Body
 from backend.serving.feedback.feedback import Feedback
 from backend.serving.inference.predictor import Predictor

@@ -5,10 +5,29 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backend.errors import InvalidArgument
-from backend.middleware.http_messages import parse_json, read_body, text_field, whole_number
+from backend.middleware.bodies import read_body
+from backend.middleware.json_bodies import parse_json
 from backend.serving.versions.version_folders import MAX_INT64
 
 MOST_TEXTS = 1000
+
+
+def whole_number(name: str, value: Any) -> int | None:
+    """A version number or count as JSON or form fields give it: 2, "2"; None for nothing. Raises InvalidArgument."""
+    if value is None or value == "":
+        return None
+    digits = str(value).lstrip("0") or "0"
+    is_number = isinstance(value, int | str) and not isinstance(value, bool) and digits.isascii() and digits.isdigit()
+    if not is_number or len(digits) > 19 or int(digits) > MAX_INT64:
+        raise InvalidArgument(f"{name} is {value!r}; expected a whole number from 0 to {MAX_INT64}")
+    return int(digits)
+
+
+def text_field(name: str, value: Any) -> str:
+    """A field that must be a string; "" for nothing. Raises InvalidArgument."""
+    if value is not None and not isinstance(value, str):
+        raise InvalidArgument(f"{name} is {value!r}; expected a string")
+    return value or ""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from flask import Blueprint, Response, request
 
 from backend.errors import Unavailable
 from backend.middleware.admin_auth import check_metrics_access
-from backend.middleware.http_messages import json_response
+from backend.middleware.json_bodies import json_response
 from backend.serving import metrics
 from backend.serving.inference.predictor import Predictor
 from backend.settings import Settings

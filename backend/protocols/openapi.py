@@ -13,7 +13,7 @@ from typing import Any
 from flask import Blueprint, Flask, Response, current_app, send_from_directory
 from werkzeug.routing import Rule
 
-from backend.middleware.http_messages import json_response
+from backend.middleware.json_bodies import json_response
 from backend.middleware.rate_limits import KEY_HEADER
 from backend.protocols import admin, app_api, generated_clients, tf_serving_rest
 from backend.protocols.fields import TEXT, WHOLE, Kind

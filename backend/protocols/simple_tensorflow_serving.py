@@ -12,19 +12,13 @@ import numpy as np
 from flask import Blueprint, Response, request
 
 from backend.errors import DogsnapError, InvalidArgument, NotFound
+from backend.middleware.bodies import check_form_size, contents_of
 from backend.middleware.disconnects import disconnect_callback
-from backend.middleware.http_messages import (
-    check_form_size,
-    contents_of,
-    json_response,
-    sticky_key,
-    tensor_fields,
-    text_field,
-    version_header,
-    whole_number,
-)
+from backend.middleware.json_bodies import json_response, tensor_fields, version_header
 from backend.middleware.overload import PROTOCOL_OF_BLUEPRINT
+from backend.middleware.request_ids import sticky_key
 from backend.protocols import generated_clients
+from backend.protocols.fields import text_field, whole_number
 from backend.serving.inference.predictor import Predictor
 from backend.serving.inference.work import Photos, Prediction, Values
 from backend.serving.repository.model import ModelSpec

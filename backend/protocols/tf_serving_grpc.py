@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit
 from typing import Any, Protocol
 from urllib.parse import unquote
 
@@ -58,7 +59,6 @@ SERVICES = (
 # TensorFlow Serving's health service uses the short names of its services.
 HEALTH_NAMES = (health.OVERALL_HEALTH, *SERVICES, *(name.rpartition(".")[2] for name in SERVICES))
 ADMINISTRATION = ("HandleReloadConfigRequest",)  # needs the admin token in place of an API key
-MAX_CONNECTIONS = 1000  # a client needs one for all its calls; each takes a file descriptor, which HTTP needs as well
 HANDSHAKE_MS = 15_000  # after which a connection without a handshake is closed
 CHECK_SECONDS = 1.0  # interval of the check for overdue calls, and of refreshing the status for clients that watch it
 
@@ -127,7 +127,8 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", settings.max_tensor_body_mb * MEBIBYTE),
         ("grpc.max_send_message_length", -1),  # responses are not limited
-        ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
+        ("grpc.so_reuseport", 1),  # the server that takes this one's place listens beside it for a moment
+        ("grpc.max_allowed_incoming_connections", addresses.grpc_connections(getrlimit(RLIMIT_NOFILE)[0])),
         ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
     ]
 

@@ -16,8 +16,9 @@ from google.protobuf import json_format
 
 from backend.errors import InvalidArgument
 from backend.middleware.disconnects import disconnect_callback
-from backend.middleware.http_messages import json_response, sticky_key, tensor_fields, version_header
+from backend.middleware.json_bodies import json_response, tensor_fields, version_header
 from backend.middleware.overload import PROTOCOL_OF_BLUEPRINT
+from backend.middleware.request_ids import sticky_key
 from backend.serving.inference.predictor import Predictor
 from backend.serving.inference.work import Examples, Prediction, Task, Values
 from backend.serving.repository.model import ModelSpec, VersionStatus

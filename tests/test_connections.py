@@ -1,102 +1,40 @@
-"""Receiving requests: slow clients delay no others, and what is refused is answered in the one error body."""
+"""Connections of clients that are slow, silent or hostile: they delay no others, and each gets an answer or is closed."""
 
 import contextlib
-import gc
 import json
-import os
 import re
 import resource
 import select
-import signal
 import socket
 import threading
 import time
-import weakref
 from pathlib import Path
 
 import grpc
 import pytest
 import requests
 import tiny_models
+from flask import Flask, Response
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from server_process import most_seconds, worker_of
+from gunicorn import util
+from gunicorn.config import Config
+from server_process import memory, most_seconds, worker_of
 from waiting import wait_until
 
-from backend.http_server.worker import CHUNK_FRAMES, MAX_LINGERING, IncomingRequest
-from backend.protocols.tf_serving_grpc import MAX_CONNECTIONS
+from backend.addresses import grpc_connections
+from backend.app import init_messages
+from backend.http_server.config import MANY_FILES, Logger
+from backend.middleware import connections
+from backend.middleware.connections import LINGER_SECONDS
+from backend.settings import Settings
 
-SLOW_CLIENTS = 200  # the server has 80 threads
+SLOW_CLIENTS = 200
 PREDICT = "/v1/models/half_plus_two:predict"
 BODY = b'{"instances": [1.0]}'
 
 
 def post(*headers: str, body: bytes = b"", path: str = PREDICT) -> bytes:
     return "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", *headers, "", ""]).encode() + body
-
-
-WHOLE = {
-    "without a body": b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
-    "of a length": post("Content-Length: 20", body=BODY),
-    "in chunks": post("Transfer-Encoding: chunked", body=b"4\r\n{abc\r\n3;x=y\r\nde}\r\n0\r\n\r\n"),
-    "in chunks, with a trailer": post("Transfer-Encoding: chunked", body=b"1\r\n{\r\n0\r\nX-A: b\r\n\r\n"),
-}
-
-
-@pytest.mark.parametrize("case", WHOLE)
-@pytest.mark.parametrize("size", [1, 3, 1000])
-def test_a_request_is_whole_with_its_last_byte_and_not_before(case, size):
-    incoming = IncomingRequest(1000)
-    *pieces, last = [WHOLE[case][start : start + size] for start in range(0, len(WHOLE[case]), size)]
-    for piece in pieces:
-        incoming.take(piece)
-        assert not incoming.is_done
-    incoming.take(last)
-    assert incoming.is_done
-    assert not incoming.is_cut
-    assert incoming.request() == WHOLE[case]
-
-
-CUT = {
-    "a body that is too long": post("Content-Length: 1001"),
-    "a body longer than any number": post(f"Content-Length: {'9' * 5000}"),
-    "chunks that are too long together": post(
-        "Transfer-Encoding: chunked", body=b"FFFFFF\r\n" + b"x" * (CHUNK_FRAMES + 1001)
-    ),
-    "a chunk without a size": post("Transfer-Encoding: chunked", body=b"\r\n{}"),
-    "very many tiny chunks": post("Transfer-Encoding: chunked", body=b"1\r\nx\r\n" * 70_000),
-}
-
-
-@pytest.mark.parametrize("case", CUT)
-def test_a_request_whose_body_is_not_worth_waiting_for_closes_its_connection(case):
-    incoming = IncomingRequest(1000)
-    incoming.take(CUT[case])
-    assert incoming.is_done
-    assert b"\r\nConnection: close\r\n" in incoming.request()
-
-
-def test_a_question_whether_to_go_on_is_not_asked_of_the_parser_again():
-    incoming = IncomingRequest(1000)
-    incoming.take(post("Content-Length: 2", "Expect: 100-continue"))
-    assert incoming.expects_continue
-    incoming.take(b"{}")
-    assert incoming.request() == post("Content-Length: 2", body=b"{}")
-
-
-def test_what_has_come_is_gone_with_the_request_and_not_only_when_garbage_is_looked_for():
-    incoming = IncomingRequest(1000)
-    incoming.take(WHOLE["of a length"])
-    gone = weakref.ref(incoming)
-    gc.disable()
-    del incoming
-    gc.enable()
-    assert gone() is None
-
-
-def test_an_old_client_is_not_told_to_go_on():
-    incoming = IncomingRequest(1000)
-    incoming.take(post("Content-Length: 2", "Expect: 100-continue").replace(b"HTTP/1.1", b"HTTP/1.0"))
-    assert not incoming.expects_continue
 
 
 @pytest.fixture(scope="module")
@@ -148,14 +86,15 @@ def predict_seconds(server) -> float:
 
 @pytest.mark.alone
 def test_two_hundred_slow_clients_do_not_delay_the_others(server):
-    head, body = post("X-Long: " + "a" * 500), post("Content-Length: 500", body=b" " * 500)
-    with Slow(server, head, SLOW_CLIENTS // 2), Slow(server, body, SLOW_CLIENTS // 2):
+    with Slow(server, post("Content-Length: 500", body=b" " * 500), SLOW_CLIENTS):
         time.sleep(1)
-        seconds = [predict_seconds(server) for _ in range(10)]
+        seconds = [predict_seconds(server) for _ in range(100)]
         with requests.Session() as session:
             assert session.get(f"{server.url}/healthz", timeout=5).status_code == 200
-    print(f"{SLOW_CLIENTS} slow clients; the slowest other answer took {1000 * max(seconds):.0f} ms")
-    assert max(seconds) < most_seconds(2)
+        time.sleep(6)  # they are all told the limit meanwhile
+        seconds += [predict_seconds(server) for _ in range(100)]
+    print(f"{SLOW_CLIENTS} slow clients; the slowest of {len(seconds)} other answers took {1000 * max(seconds):.0f} ms")
+    assert max(seconds) < most_seconds(0.5)
 
 
 def answer(client: socket.socket) -> tuple[bytes, dict]:
@@ -164,22 +103,16 @@ def answer(client: socket.socket) -> tuple[bytes, dict]:
     return head.splitlines()[0], json.loads(body)
 
 
-def test_a_client_that_drips_its_head_or_its_body_is_told_the_limit(server):
-    head, body = post("X-Long: " + "a" * 500), post("Content-Length: 500", body=b" " * 500)
-    with Slow(server, head, 1) as one, Slow(server, body, 1) as other:
-        answers = [answer(slow.sockets[0]) for slow in (one, other)]
-    for status, error in answers:
-        assert status == b"HTTP/1.1 408 Request Timeout"
-        assert "6 seconds (DOGSNAP_RECEIVE_SECONDS)" in error["error"]
-        assert error["request_id"]
+def test_a_client_that_drips_its_body_is_told_the_limit(server):
+    with Slow(server, post("Content-Length: 500", body=b" " * 500), 1) as slow:
+        status, error = answer(slow.sockets[0])
+    assert status.startswith(b"HTTP/1.1 408 ")
+    assert "6 seconds (DOGSNAP_RECEIVE_SECONDS)" in error["error"]
+    assert error["request_id"]
 
 
 def test_a_head_without_end_is_refused(server):
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
-        client.sendall(b"GET / HTTP/1.1\r\n" + b"X-A: b\r\n" * 40_000)
-        status, body = answer(client)
-    assert b" 431 " in status
-    assert "131072 bytes" in body["error"]
+    assert exchange(server, b"GET / HTTP/1.1\r\n" + b"X-A: b\r\n" * 120_000).startswith(b"HTTP/1.1 431 ")
 
 
 def test_requests_that_would_fill_the_memory_are_refused_and_the_server_goes_on(server):
@@ -233,6 +166,15 @@ def test_half_a_request_whose_sender_listens_on_is_told_what_is_missing(server):
         status, body = answer(client)
     assert status.startswith(b"HTTP/1.1 400 ")
     assert "500 bytes were promised, 1 came" in body["error"]
+
+
+def test_half_a_body_in_chunks_is_told_what_is_wrong_with_it(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        client.sendall(post("Transfer-Encoding: chunked", body=b"14\r\n{"))
+        client.shutdown(socket.SHUT_WR)
+        status, body = answer(client)
+    assert status.startswith(b"HTTP/1.1 400 ")
+    assert "ended early" in body["error"]
 
 
 def test_a_body_over_the_limit_is_refused_while_it_is_still_being_sent(server):
@@ -317,8 +259,9 @@ def test_a_request_with_an_unclear_end_is_refused_and_what_follows_it_is_not_rea
     received = exchange(server, UNCLEAR[case] + BEHIND)
     head, _, body = received.partition(b"\r\n\r\n")
     assert re.findall(rb"HTTP/1\.1 (\d+)", received)[1:] == [], received
-    assert head.split()[1] in (b"400", b"413", b"414", b"417", b"431")
-    assert set(json.loads(body)) == {"error", "request_id"}
+    assert head.split()[1] in (b"400", b"408", b"413", b"414", b"417", b"431", b"501")
+    if b"application/json" in head:  # else gunicorn has refused it, before there is a request to answer
+        assert set(json.loads(body)) == {"error", "request_id"}
 
 
 CLEAR = {
@@ -355,45 +298,34 @@ def many_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@pytest.mark.parametrize("sent", [b"", b"P"])
 @pytest.mark.alone
-def test_more_connections_than_there_is_room_for_make_the_oldest_leave(server, many_files, sent):
+def test_a_thousand_idle_connections_delay_no_other_and_take_little_memory(start_server, models, many_files):
+    server = start_server(models)
+    predict_seconds(server)
+    before = memory(worker_of(server))
     with contextlib.ExitStack() as stack:
-        clients = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60)) for _ in range(1050)
-        ]
-        for client in clients:
-            client.send(sent)
-        assert predict_seconds(server) < most_seconds(2)
-        status, body = answer(clients[0])
-    assert b" 503 " in status
-    assert "no connection left" in body["error"]
+        for _ in range(1000):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+        seconds = [predict_seconds(server) for _ in range(20)]
+        more = memory(worker_of(server)) - before
+    print(f"1,000 idle connections: {more:.0f} MiB more, the slowest other answer took {1000 * max(seconds):.0f} ms")
+    assert more < 150
+    assert max(seconds) < most_seconds(6)  # gunicorn waits 5 s for the first byte of a connection, in a thread
 
 
-@pytest.mark.alone
-def test_connections_that_stay_open_behind_their_answers_make_room_for_others(server, many_files):
-    request = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
-    with contextlib.ExitStack() as stack:
-        for _ in range(1050):
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
-            client.sendall(request)
-            assert client.recv(1000).startswith(b"HTTP/1.1 200")
-        assert predict_seconds(server) < most_seconds(2)
-
-
-def test_answered_clients_that_do_not_close_take_a_bounded_number_of_files(server):
+def test_answered_clients_that_do_not_close_are_closed(server):
     files = Path(f"/proc/{worker_of(server)}/fd")
     before = len(list(files.iterdir()))
     with contextlib.ExitStack() as stack:
-        for _ in range(MAX_LINGERING + 100):
+        for _ in range(100):
             client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
             client.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             assert client.recv(1000).startswith(b"HTTP/1.1 200")
-        assert len(list(files.iterdir())) < before + MAX_LINGERING + 50
+        wait_until(lambda: len(list(files.iterdir())) < before + 20, 2 * LINGER_SECONDS)
 
 
 @pytest.mark.alone
-def test_clients_that_do_not_read_their_answers_hold_no_thread(server):
+def test_clients_that_do_not_read_their_answers_delay_no_other(server):
     """They have the segment size of a slow network, for which Linux buffers little by itself."""
     runtime = requests.get(f"http://127.0.0.1:{server.port}/runtime.js", timeout=60)
     if runtime.status_code == 503:
@@ -410,46 +342,12 @@ def test_clients_that_do_not_read_their_answers_hold_no_thread(server):
         assert predict_seconds(server) < most_seconds(2)
 
 
-@contextlib.contextmanager
-def standing_still(process: int):
-    """Stops it, and waits for that: a thread that still runs could take a signal that comes after SIGSTOP before it."""
-    os.kill(process, signal.SIGSTOP)
-    threads = Path(f"/proc/{process}/task")
-    wait_until(lambda: all("State:\tT" in (each / "status").read_text(encoding="ascii") for each in threads.iterdir()))
-    try:
-        yield
-    finally:
-        os.kill(process, signal.SIGCONT)
-
-
-@pytest.mark.alone
-def test_a_client_that_connects_before_a_server_stops_is_answered_also_behind_one_that_left(start_server, models):
-    server = start_server(models)
-    worker = worker_of(server)
-    with contextlib.ExitStack() as stack:
-        with standing_still(worker):
-            clients = []
-            for _ in range(3):
-                socket.create_connection(("127.0.0.1", server.port), timeout=60).close()
-                clients.append(stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60)))
-                clients[-1].sendall(WHOLE["without a body"])
-            server.process.send_signal(signal.SIGTERM)
-            wait_until(lambda: has_signal_waiting(worker, signal.SIGTERM))
-        for client in clients:
-            assert client.recv(1000).startswith(b"HTTP/1.1 200")
-
-
-def has_signal_waiting(process: int, number: int) -> bool:
-    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
-    return bool(int(re.search(r"ShdPnd:\s*(\w+)", status)[1], 16) >> (number - 1) & 1)
-
-
 @pytest.mark.alone
 def test_silent_grpc_connections_leave_files_for_http_connections(server, many_files):
     with contextlib.ExitStack() as stack:
         clients = [
             stack.enter_context(socket.create_connection(("127.0.0.1", server.grpc_port), timeout=60))
-            for _ in range(MAX_CONNECTIONS + 50)
+            for _ in range(grpc_connections(MANY_FILES) + 50)
         ]
         for client in clients[-20:]:
             assert client.recv(100) == b""  # closed at once; the first would be greeted
@@ -457,3 +355,67 @@ def test_silent_grpc_connections_leave_files_for_http_connections(server, many_f
     with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
         check = health_pb2_grpc.HealthStub(channel).Check
         assert check(health_pb2.HealthCheckRequest(), 60, wait_for_ready=True).status == 1
+
+
+# -- answers -------------------------------------------------------------------------------------------------------------
+
+LARGE = bytes(range(256)) * 32 * 1024  # 8 MiB
+SEND_SECONDS = 0.5
+READ_RATE = 300_000  # bytes a second
+
+
+def read_slowly(connection: socket.socket, received: bytearray) -> None:
+    """1 MiB each tenth of a second: 8 MiB take longer than SEND_SECONDS, no piece of them does."""
+    while piece := connection.recv(1 << 20, socket.MSG_WAITALL):
+        received += piece
+        time.sleep(0.1)
+
+
+def test_an_answer_is_sent_to_the_end_as_long_as_its_client_goes_on_reading(monkeypatch):
+    monkeypatch.setattr(connections, "PAUSE_SECONDS", SEND_SECONDS)
+    app = Flask("large")
+    init_messages(app, Settings())
+    app.add_url_rule("/", view_func=lambda: Response(LARGE))
+    ours, clients = socket.socketpair()
+    received = bytearray()
+    reader = threading.Thread(target=read_slowly, args=(clients, received))
+    reader.start()
+    begun = time.monotonic()
+    with ours:
+        answer = app.test_client().get("/", environ_overrides={"gunicorn.socket": ours}, buffered=False)
+        for piece in answer.response:
+            util.write(ours, piece)  # as gunicorn does with each piece of an application's answer
+    reader.join()
+    clients.close()
+    assert received == LARGE
+    assert time.monotonic() - begun > SEND_SECONDS
+    assert answer.content_length == len(LARGE)
+
+
+@pytest.mark.parametrize("error", [TimeoutError("timed out"), OSError("no route to host")])
+def test_a_client_that_stopped_reading_is_a_line_in_the_log_and_no_traceback(error, caplog):
+    logger = Logger(Config())
+    try:
+        raise error
+    except OSError:
+        logger.exception("Socket error processing request.")
+    (record,) = caplog.records
+    assert (record.exc_info is None) == isinstance(error, TimeoutError)
+    assert ("it stopped reading its answer" in record.message) == isinstance(error, TimeoutError)
+
+
+@pytest.mark.long
+def test_a_server_sends_a_large_answer_to_a_client_that_takes_half_a_minute_to_read_it(start_server, tmp_path):
+    tiny_models.half_plus(1, tmp_path / "half" / "1")
+    server = start_server(tmp_path)
+    body = json.dumps({"instances": [0.123456789] * 900_000}).encode()
+    identity = {"Accept-Encoding": "identity"}
+    answered = requests.post(
+        f"{server.url}/v1/models/half:predict", data=body, headers=identity, stream=True, timeout=60
+    )
+    begun, received = time.monotonic(), 0
+    while piece := answered.raw.read(64 * 1024):
+        received += len(piece)
+        time.sleep(max(0.0, begun + received / READ_RATE - time.monotonic()))
+    assert received == int(answered.headers["Content-Length"])
+    assert time.monotonic() - begun > 1.5 * connections.PAUSE_SECONDS

@@ -1,0 +1,26 @@
+"""gzip for answers to clients that accept it."""
+
+import gzip
+
+from flask import Flask, Response, request
+
+GZIP_FROM_BYTES = 1024  # smaller replies fit one network packet anyway
+GZIP_LEVEL = 4  # of 9: floats shrink little, so more work gains little
+
+
+def init_app(app: Flask) -> None:
+    app.after_request(_compress)
+
+
+def _compress(response: Response) -> Response:
+    if response.is_streamed or response.direct_passthrough or "Content-Encoding" in response.headers:
+        return response
+    response.vary.add("Accept-Encoding")
+    if request.accept_encodings["gzip"] <= 0 or len(response.get_data()) < GZIP_FROM_BYTES:
+        return response
+    response.set_data(gzip.compress(response.get_data(), GZIP_LEVEL, mtime=0))
+    response.headers["Content-Encoding"] = "gzip"
+    etag, _ = response.get_etag()
+    if etag is not None:
+        response.set_etag(etag, weak=True)  # the same content, but not the same bytes
+    return response
