@@ -168,7 +168,7 @@ def test_when_no_server_answers_it_says_how_to_start_one():
     assert refusal("http://127.0.0.1:1", "list") == (
         "no server answers at http://127.0.0.1:1; start one with `dogsnap serve`, or name another with --url"
     )
-    assert "cannot be asked" in refusal("no url", "list")
+    assert "expected http:// or https://" in refusal("no url", "list")
 
 
 def test_another_kind_of_server_is_told_from_a_dogsnap_server():
