@@ -117,7 +117,7 @@ test-ray: setup $(VENV)/.installed-ray ## the tests with a Ray cluster of two no
 soak: setup $(VENV)/.installed-test ## half an hour of full load while versions are added and removed
 	@$(BIN)/python -m pytest -s -m soak tests/test_soak.py
 
-bench: setup $(VENV)/.installed-bench ## measure the server against its targets (10 minutes; ONLY=start,latency: only these parts; DATA=stanford_dogs: accuracy, too)
+bench: setup $(VENV)/.installed-bench ## measure the server against its targets (ONLY=start,latency: only these parts; DATA=stanford_dogs: the second pass on its photos, too)
 	@$(BIN)/dogsnap bench --only "$(ONLY)" $(if $(DATA),--data "$(DATA)") --save build/bench/bench.json --picture build/bench/bench.png
 
 audit: $(VENV)/.installed-test ## check the locked dependencies for known vulnerabilities (needs the network)

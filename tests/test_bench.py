@@ -5,9 +5,7 @@ import re
 import signal
 import socket
 import sys
-from dataclasses import replace
 
-import colour_photos
 import pytest
 from click.testing import CliRunner, Result
 from conftest import free_port
@@ -15,15 +13,15 @@ from photos import striped
 
 from backend import api_keys
 from backend.bench import servers
-from backend.bench.pareto_front import ParetoPoint, sample, top1
-from backend.bench.remote import CannotMeasure, find
-from backend.bench.report import Report, draw
+from backend.bench.candidates import Bench
+from backend.bench.photos import of_test_list
+from backend.bench.remote import CannotMeasure
+from backend.bench.report import Report
 from backend.bench.rounds import Load, load, point
-from backend.bench.targets import Bench, PerformanceTarget, fast
+from backend.bench.targets import PerformanceTarget, measure
 from backend.cli import main
 
 MACHINE = {"processor": "p", "cores": 2, "memory_gb": 1, "system": "s", "python": "3", "packages": {}, "load_before": 0}
-COLOURS = (colour_photos.RED, colour_photos.GREEN, colour_photos.BLUE)
 BRIEF = ("--seconds", "0.2", "--rounds", "1")
 
 
@@ -120,6 +118,7 @@ def test_what_cannot_be_measured_ends_in_one_sentence(colour_server, tmp_path):
     ("arguments", "sentence"),
     [
         (("--only", "speed"), "--only names speed"),
+        (("--only", "start,front"), "expected some of start, memory, throughput, fast, latency, overload"),
         (("--url", "http://a", "--clients", "0,1"), "expected numbers above 0"),
     ],
 )
@@ -155,15 +154,49 @@ def test_a_server_that_does_not_stop_is_killed_and_its_port_is_free_then(monkeyp
         pass
 
 
-def test_a_version_that_cannot_be_merged_for_one_pass_is_not_measured_and_the_table_says_why(tmp_path):
+def bench_of_broken_versions(folder):
     for number in (1, 2, 3):
-        version = tmp_path / "inception_v3" / str(number)
+        version = folder / "inception_v3" / str(number)
         version.mkdir(parents=True)
         (version / "saved_model.pb").write_bytes(b"no graph")
-    with Bench(tmp_path, seconds=1.0, rounds=1, say=print) as measured:
-        (row,) = fast(measured)
-    assert row.measured is None
-    assert re.search(r"wrote no version .*: Error: .*1", row.note)
+    return Bench(folder, seconds=1.0, rounds=3, say=print)
+
+
+def test_a_version_that_cannot_be_merged_for_one_pass_is_not_measured_and_the_table_says_why(tmp_path, monkeypatch):
+    merged = []
+    merge = servers.merged_for_one_pass
+    monkeypatch.setattr(servers, "merged_for_one_pass", lambda *paths: merged.append(paths) or merge(*paths))
+    with bench_of_broken_versions(tmp_path) as measuring:
+        rows = measure(measuring, ["fast"])
+    assert [row.measured for row in rows] == [None] * 3
+    assert all(re.search(r"wrote no version .*: Error: .*1", row.note) for row in rows)
+    assert len(merged) == 1
+
+
+def test_a_ratio_is_that_of_the_medians_over_alternating_rounds(tmp_path):
+    called = []
+
+    def measures(name, *figures):
+        left = iter(figures)
+        return lambda: called.append(name) or next(left)
+
+    with bench_of_broken_versions(tmp_path) as measuring:
+        first, second = measures("a", 8.0, 9.0, 1.0), measures("b", 2.0, 7.0, 4.0)
+        assert measuring.ratio(first, second, "ms") == (2.0, "8 and 4 ms")
+        assert "".join(called) == "ababab"
+        for nothing in (0.0, float("nan")):
+            with pytest.raises(CannotMeasure, match="no answers"):
+                measuring.ratio(lambda: 1.0, lambda figure=nothing: figure, "ms")
+
+
+def test_this_server_is_started_measured_and_stopped(colour_models, tmp_path):
+    saved = tmp_path / "bench.json"
+    result = bench("--models", colour_models, "--only", "latency", *BRIEF, "--save", saved)
+    assert result.exit_code == 0, result.output
+    (target,) = json.loads(saved.read_text())["bars"]
+    assert target["part"] == "latency"
+    assert target["measured"] > 0
+    assert [(row["clients"], row["errors"]) for row in rows(result.output, "version 2")] == [("1", "0")]
 
 
 def test_a_round_counts_by_its_median_and_its_failures_by_their_sum():
@@ -182,51 +215,33 @@ def test_goodput_counts_what_was_answered_well_in_a_part_of_the_time():
 
 def test_a_bar_is_met_from_its_own_side_and_not_at_all_without_a_figure():
     least, most = (
-        PerformanceTarget("part", "rate", 0.97, True, 0.97),
-        PerformanceTarget("part", "time", 8.0, False, 8.1, "s"),
+        PerformanceTarget("part", "rate", 0.97, True, "", 0.97),
+        PerformanceTarget("part", "time", 8.0, False, "s", 8.1),
     )
-    missing = PerformanceTarget("part", "other", 1.0, True, None, "", "it is not there")
+    missing = PerformanceTarget("part", "other", 1.0, True, note="it is not there")
     assert [least.met(), most.met(), missing.met()] == [True, False, None]
     table = Report(MACHINE, {}, [least, most, missing]).lines()
     assert [line.split()[-1] for line in table[-3:]] == ["yes", "NO", "there"]
 
 
-@pytest.fixture
-def colour_data(tmp_path):
-    """Stanford Dogs' layout with a red, a green and a blue breed, in the order of the colour models' classes."""
-    listed = []
-    for name, colour in zip(("n1-red", "n2-green", "n3-blue"), COLOURS, strict=True):
-        (tmp_path / "images" / name).mkdir(parents=True)
-        for number in range(3):
-            listed.append(f"{name}/{number}.jpg")
-            photo = colour_photos.encode(colour_photos.plain(colour), "JPEG")
-            (tmp_path / "images" / listed[-1]).write_bytes(photo)
+def test_photos_of_the_test_list_are_spread_evenly_over_it(tmp_path):
+    listed = [f"{breed}/{number}.jpg" for breed in ("n1-red", "n2-green", "n3-blue") for number in range(3)]
+    for name in listed:
+        (tmp_path / "images" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "images" / name).write_bytes(name.encode())
     (tmp_path / "test_list.txt").write_text("\n".join(listed) + "\n")
-    return tmp_path
+    assert of_test_list(tmp_path, 3) == [b"n1-red/0.jpg", b"n2-green/0.jpg", b"n3-blue/0.jpg"]
+    assert len(of_test_list(tmp_path, 9)) == len(of_test_list(tmp_path, 100)) == 9
 
 
-def test_a_version_is_judged_by_the_photos_of_the_test_list(colour_server, colour_data):
-    target = find(colour_server.url, "inception_v3", 2)
-    examples = sample(colour_data, 9)
-    assert top1(target, examples) == 1.0
-    assert top1(target, [replace(each, breed=0) for each in examples]) == pytest.approx(1 / 3)
-    assert [each.path.parent.name for each in sample(colour_data, 3)] == ["n1-red", "n2-green", "n3-blue"]
-
-
-def test_photos_in_another_layout_are_refused_before_anything_is_measured(tmp_path):
-    with pytest.raises(CannotMeasure, match="holds no folder `images`"):
-        sample(tmp_path, 9)
-
-
-def test_the_front_is_what_no_other_version_beats(tmp_path):
-    exact, fast, small = (
-        ParetoPoint(2, 42.0, 0.90, 858),
-        ParetoPoint(3, 11.0, 0.91, 858),
-        ParetoPoint(4, 8.0, 0.88, 858),
-    )
-    report = Report(MACHINE, places=[exact, fast, small])
-    assert [line.split()[4:] for line in report.lines()[-3:]] == [["3"], [], []]
-    draw(report, tmp_path / "front.png")
-    assert (tmp_path / "front.png").read_bytes().startswith(b"\x89PNG")
-    report.save(tmp_path / "bench.json")
-    assert [each["version"] for each in json.loads((tmp_path / "bench.json").read_text())["places"]] == [2, 3, 4]
+@pytest.mark.parametrize(
+    ("listed", "sentence"),
+    [(None, "holds no folder `images`"), ("", "test_list.txt is empty"), ("n1-red/0.jpg\n", "No such file")],
+)
+def test_photos_in_another_layout_are_refused_before_anything_is_measured(tmp_path, listed, sentence):
+    if listed is not None:
+        (tmp_path / "images" / "n1-red").mkdir(parents=True)
+        (tmp_path / "images" / "n2-green").mkdir()
+        (tmp_path / "test_list.txt").write_text(listed)
+    with pytest.raises(CannotMeasure, match=sentence):
+        of_test_list(tmp_path, 9)

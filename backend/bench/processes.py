@@ -1,31 +1,14 @@
-"""Processor time, memory and core affinity of a process, read from /proc. Linux only."""
+"""Memory and core affinity of a process. Linux only."""
 
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-TICKS = os.sysconf("SC_CLK_TCK")
-RESET_PEAK = "5"  # written to clear_refs: proc(5)
-
-
-def processor_seconds(pid: int) -> float:
-    """User and system time of all threads of a process, in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
 
 def resident_mb(pid: int) -> float:
-    return _status_mb(pid, "VmRSS")
-
-
-def peak_mb(pid: int) -> float:
-    """Peak resident memory since the start, or since `reset_peak`."""
-    return _status_mb(pid, "VmHWM")
-
-
-def reset_peak(pid: int) -> None:
-    Path(f"/proc/{pid}/clear_refs").write_text(RESET_PEAK, encoding="ascii")
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) * 1024 / 1e6
 
 
 def last_descendant(pid: int) -> int:
@@ -44,8 +27,3 @@ def on_cores(cores: Iterable[int]) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
-
-
-def _status_mb(pid: int, name: str) -> float:
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
-    return int(next(line for line in lines if line.startswith(f"{name}:")).split()[1]) * 1024 / 1e6

@@ -5,20 +5,22 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import getitem
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import click
 import numpy as np
-import requests
 from PIL import Image
 
-from backend.http_client import NoAnswer, ask
+from backend.http_client import ask
 
 SIZE = (299, 299)  # of images for a model that accepts any size
 
 
-class CannotMeasure(Exception):
-    """The measurement is impossible; the message says why."""
+class CannotMeasure(click.ClickException):
+    """The measurement is impossible; the message, with which the command ends, says why."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,14 @@ def base64_text(photo: bytes) -> str:
 def find(url: str, model: str, version: int | None = None, headers: Mapping[str, str] | None = None) -> Target:
     """Find out from the metadata how the model takes photos.
 
-    Raises CannotMeasure if there is no server, no such model, or none that takes photos.
+    Raises NoAnswer if there is no server, CannotMeasure if it has no such model, or none that takes photos.
     """
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise CannotMeasure(f"{url} is not a URL; expected one such as http://127.0.0.1:8501")
     number = "" if version is None else f"/versions/{version}"
     path = f"{url.rstrip('/')}/v1/models/{quote(model, safe='')}{number}"
-    definitions = _get(f"{path}/metadata", headers or {})["metadata"]["signature_def"]["signature_def"]
-    inputs = definitions.get("serving_default", {}).get("inputs", {})
+    keys = ("metadata", "signature_def", "signature_def")
+    inputs = _ask("GET", f"{path}/metadata", keys, dict, headers=headers).get("serving_default", {}).get("inputs", {})
     if len(inputs) != 1:
         raise CannotMeasure(
             f"{model} at {url} takes {len(inputs)} inputs by its default signature; expected one, a photo"
@@ -81,38 +83,19 @@ def find(url: str, model: str, version: int | None = None, headers: Mapping[str,
 def asked(target: Target, photos: Sequence[bytes]) -> list[Any]:
     """The predictions for photos. Raises CannotMeasure with the server's message if the status is not 200."""
     headers = {"Content-Type": "application/json", **target.headers}
-    response = _ask("POST", target.url, data=target.body(photos), headers=headers)
-    if response.status_code != 200:
-        raise CannotMeasure(f"{target.url} answers a photo with {response.status_code}: {_sentence(response)}")
+    return _ask("POST", target.url, ("predictions",), list, data=target.body(photos), headers=headers)
+
+
+def _ask(method: str, url: str, keys: Sequence[str], kind: type, **sent: Any) -> Any:
+    """What the answer holds below these keys. Raises NoAnswer or CannotMeasure."""
+    response = ask(method, url, **sent)
     try:
-        return list(response.json()["predictions"])
+        body = response.json()
+        found = reduce(getitem, keys, body) if response.ok else str(body["error"])
     except (ValueError, LookupError, TypeError):
-        raise CannotMeasure(
-            f"{target.url} answers a photo without predictions; expected TensorFlow Serving's REST API"
-        ) from None
-
-
-def _get(url: str, headers: Mapping[str, str]) -> dict[str, Any]:
-    response = _ask("GET", url, headers=headers)
+        found = " ".join(response.text.split())[:200] or "nothing more"
     if response.status_code != 200:
-        raise CannotMeasure(f"{url} answers {response.status_code}: {_sentence(response)}")
-    try:
-        answer = response.json()
-        answer["metadata"]["signature_def"]["signature_def"].items()
-    except (ValueError, LookupError, TypeError, AttributeError):
-        raise CannotMeasure(f"{url} answers, but not as TensorFlow Serving's REST API does") from None
-    return answer
-
-
-def _ask(method: str, url: str, **sent: Any) -> requests.Response:
-    try:
-        return ask(method, url, **sent)
-    except NoAnswer as error:
-        raise CannotMeasure(str(error)) from None
-
-
-def _sentence(response: requests.Response) -> str:
-    try:
-        return str(response.json()["error"])
-    except (ValueError, LookupError, TypeError):
-        return " ".join(response.text.split())[:200] or "nothing more"
+        raise CannotMeasure(f"{url} answers {response.status_code}: {found}")
+    if not isinstance(found, kind):
+        raise CannotMeasure(f"{url} answers, but not as TensorFlow Serving's REST API does: no {'.'.join(keys)}")
+    return found

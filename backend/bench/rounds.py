@@ -6,12 +6,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 OK, FULL = 200, (429, 503)
 LONGEST_SECONDS = 3600
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,23 +32,37 @@ class Load:
     def failed(self) -> int:
         return len(self.answers) - len(self.good()) - self.refused()
 
-    def span(self) -> float:
-        """Seconds from the first request to the last answer."""
-        return max((begun + seconds for begun, seconds, _ in self.answers), default=0.0)
+    def throughput(self) -> float:
+        """Requests with status 200 per second, until the last answer."""
+        span = max((begun + seconds for begun, seconds, _ in self.answers), default=0.0)
+        return len(self.good()) / span if span else 0.0
 
     def good_between(self, start: float, end: float) -> float:
         """Requests with status 200 per second, in a part of the run."""
         inside = [status for begun, seconds, status in self.answers if start <= begun + seconds < end and status == OK]
         return len(inside) / (end - start)
 
+    def mean_ms(self) -> float:
+        """Of the latencies of the requests with status 200; NaN without any."""
+        return 1000 * statistics.mean(self.good() or [float("nan")])
+
+    def percentile_ms(self, percent: float) -> float:
+        return 1000 * float(np.percentile(self.good() or [float("nan")], percent))
+
 
 def load(url: str, bodies: Sequence[str], **job: Any) -> Load:
     """Run a job of `programs/load_generator.py` in a separate process."""
-    sent = json.dumps({"url": url, "bodies": list(bodies), **job})
-    command = [sys.executable, "-m", "backend.bench.programs.load_generator"]
-    done = subprocess.run(command, input=sent, stdout=subprocess.PIPE, text=True, timeout=LONGEST_SECONDS, check=True)
-    answer = json.loads(done.stdout)
+    answer = program("load_generator", url=url, bodies=list(bodies), **job)
     return Load([tuple(each) for each in answer["answers"]], answer["processor_seconds"])
+
+
+def program(name: str, **job: Any) -> dict[str, Any]:
+    """What a program in `programs/` prints for a job, in a separate process."""
+    command = [sys.executable, "-m", f"backend.bench.programs.{name}"]
+    done = subprocess.run(
+        command, input=json.dumps(job), stdout=subprocess.PIPE, text=True, timeout=LONGEST_SECONDS, check=True
+    )
+    return json.loads(done.stdout)
 
 
 @dataclass(frozen=True)
@@ -79,24 +94,16 @@ def point(loads: Sequence[Load], clients: int, batch: int = 1) -> Point:
     return Point(
         clients,
         batch,
-        statistics.median(len(each.good()) * batch / each.span() if each.span() else 0.0 for each in loads),
-        statistics.median(_percentile_ms(each, 50) for each in loads),
-        statistics.median(_percentile_ms(each, 99) for each in loads),
-        sum(each.failed() for each in loads),
-        sum(each.refused() for each in loads),
-        requests,
-        1000 * sum(each.processor_seconds for each in loads) / max(1, requests),
+        throughput=statistics.median(batch * each.throughput() for each in loads),
+        p50_ms=statistics.median(each.percentile_ms(50) for each in loads),
+        p99_ms=statistics.median(each.percentile_ms(99) for each in loads),
+        errors=sum(each.failed() for each in loads),
+        refused=sum(each.refused() for each in loads),
+        requests=requests,
+        generator_ms=1000 * sum(each.processor_seconds for each in loads) / max(1, requests),
     )
 
 
-def _percentile_ms(each: Load, percent: float) -> float:
-    return 1000 * float(np.percentile(each.good(), percent)) if each.good() else float("nan")
-
-
-def interleaved(measures: dict[Any, Callable[[], Any]], rounds: int) -> dict[Any, list[Any]]:
-    """Call each measure once per round, so that changes of the machine's speed affect all of them."""
-    results: dict[Any, list[Any]] = {name: [] for name in measures}
-    for _ in range(rounds):
-        for name, measure in measures.items():
-            results[name].append(measure())
-    return results
+def alternating(measures: Sequence[Callable[[], T]], rounds: int) -> list[tuple[T, ...]]:
+    """The results of each measure. All are called once per round, so that changes of the machine's speed affect all."""
+    return list(zip(*[[measure() for measure in measures] for _ in range(rounds)], strict=True))

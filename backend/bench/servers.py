@@ -1,5 +1,6 @@
 """Starts and stops the servers that are measured, each as a process on a free port."""
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -10,15 +11,14 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import requests
 
 from backend.bench import processes
 from backend.bench.remote import CannotMeasure
 
-ROOT = Path(__file__).parent.parent.parent
 MODEL = "inception_v3"
+COMMAND = str(Path(sys.executable).with_name("dogsnap"))
 START_SECONDS = 180
 STOP_SECONDS = 30
 
@@ -55,9 +55,9 @@ class Process:
                 raise CannotMeasure(f"a server did not start; its last output: {said[-1] if said else 'nothing'}")
             time.sleep(0.02)
 
-    def worker(self) -> int:
-        """The process id of the worker."""
-        return processes.last_descendant(self._process.pid)
+    def resident_mb(self) -> float:
+        """Memory of the worker."""
+        return processes.resident_mb(processes.last_descendant(self._process.pid))
 
     def __enter__(self) -> "Process":
         return self
@@ -92,86 +92,55 @@ def _clean() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
 
 
-class Models:
-    """A folder with links to these versions of the real model, as far as they exist; a context manager."""
+class Dogsnap(Process):
+    """`dogsnap serve` with links to versions in the empty folder `models`."""
 
-    def __init__(self, models: Path, *versions: int):
-        self._real = (models / MODEL).resolve()
-        self._folder = tempfile.TemporaryDirectory()
-        self.path = Path(self._folder.name)
-        (self.path / MODEL).mkdir()
-        for number in versions:
-            self.add(number)
+    def __init__(self, models: Path, versions: Sequence[Path]):
+        self._folder = models / MODEL
+        self._folder.mkdir()
+        for version in versions:
+            self._link(version, int(version.name))
+        port = free_port()
+        environ = {"DOGSNAP_PORT": str(port), "DOGSNAP_GRPC_PORT": str(free_port()), "DOGSNAP_MODELS": str(models)}
+        super().__init__([COMMAND, "serve"], f"http://127.0.0.1:{port}", "/readyz", environ)
 
-    def version(self, number: int) -> Path:
-        return self._real / str(number)
+    def predict_url(self, number: int) -> str:
+        return f"{self.url}/v1/models/{MODEL}/versions/{number}:predict"
 
-    def has(self, number: int) -> bool:
-        return (self.version(number) / "saved_model.pb").is_file()
+    def add(self, version: Path, number: int) -> None:
+        """Add a version while the server runs, and wait until it is loaded. Raises CannotMeasure."""
+        self._link(version, number)
+        end = time.monotonic() + START_SECONDS
+        while not _answers(f"{self.url}/v1/models/{MODEL}/versions/{number}/metadata"):
+            if time.monotonic() > end:
+                raise CannotMeasure(f"{version} was not loaded within {START_SECONDS} seconds")
+            time.sleep(0.2)
 
-    def numbers(self) -> list[int]:
-        """Every complete version of the real model."""
-        return sorted(
-            int(each.name) for each in self._real.iterdir() if each.name.isdigit() and self.has(int(each.name))
-        )
+    def precision(self, number: int) -> str:
+        """What the server says about how it runs a version."""
+        (model,) = requests.get(f"{self.url}/api/models", timeout=60).json()["models"]
+        (runtime,) = [each["runtime"] for each in model["versions"] if each["version"] == number]
+        return f"{runtime['name']} {runtime.get('precision', '')}".strip()
 
-    def add(self, number: int) -> None:
-        link = self.path / MODEL / str(number)
-        if self.has(number) and not link.exists():
-            link.symlink_to(self.version(number))
-
-    def add_one_pass(self, number: int) -> None:
-        """What `dogsnap merge --fast` makes of version 1: version 3 without its second pass. Raises CannotMeasure."""
-        with tempfile.TemporaryDirectory(dir=self.path) as folder:
-            source = shutil.copytree(self.version(1), Path(folder) / MODEL / "1")
-            command = [str(Path(sys.executable).with_name("dogsnap")), "merge", "--fast", str(source)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            written = source.with_name("2")
-            if not written.is_dir():
-                said = (done.stderr if done.returncode else done.stdout).strip().rpartition("\n")[2]
-                raise CannotMeasure(f"`dogsnap merge --fast` wrote no version (exit status {done.returncode}): {said}")
-            written.rename(self.path / MODEL / str(number))
-
-    def __enter__(self) -> "Models":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._folder.cleanup()
+    def _link(self, version: Path, number: int) -> None:
+        (self._folder / str(number)).symlink_to(version.resolve())
 
 
-def dogsnap(models: Path) -> Process:
-    """`make run`, as users start it, if everything is built; else `dogsnap serve`."""
-    port = free_port()
-    environ = {"DOGSNAP_PORT": str(port), "DOGSNAP_GRPC_PORT": str(free_port()), "DOGSNAP_MODELS": str(models)}
-    command = (
-        ["make", "-C", str(ROOT), "run"] if _is_set_up() else [str(Path(sys.executable).with_name("dogsnap")), "serve"]
-    )
-    return Process(command, f"http://127.0.0.1:{port}", "/readyz", environ)
-
-
-def _is_set_up() -> bool:
-    asked = ["make", "--question", "-C", str(ROOT), "setup"]
-    return shutil.which("make") is not None and subprocess.run(asked, capture_output=True, check=False).returncode == 0
+def merged_for_one_pass(version: Path, folder: Path) -> Path:
+    """What `dogsnap merge --fast` makes of version 1, built in `folder`. Raises CannotMeasure if that wrote no version."""
+    source = shutil.copytree(version, folder / MODEL / version.name)
+    done = subprocess.run([COMMAND, "merge", "--fast", str(source)], capture_output=True, text=True, check=False)
+    written = source.with_name("2")
+    if not written.is_dir():
+        said = (done.stderr if done.returncode else done.stdout).strip().rpartition("\n")[2]
+        raise CannotMeasure(f"`dogsnap merge --fast` wrote no version (exit status {done.returncode}): {said}")
+    return written
 
 
 def lit_serve(saved_model: Path) -> Process:
-    return _program("backend.bench.programs.litserve_app", saved_model, "/health")
-
-
-def session(saved_model: Path) -> Process:
-    return _program("backend.bench.programs.session_app", saved_model, "/health")
-
-
-def _program(module: str, saved_model: Path, ready_path: str) -> Process:
+    """Raises CannotMeasure if LitServe is not installed."""
+    if not importlib.util.find_spec("litserve"):
+        raise CannotMeasure("LitServe is missing: `make bench` installs it")
     port = free_port()
-    command = [sys.executable, "-m", module, str(saved_model), str(port)]
-    return Process(command, f"http://127.0.0.1:{port}", ready_path)
-
-
-def predict_url(server: Process, version: int) -> str:
-    return f"{server.url}/v1/models/{MODEL}/versions/{version}:predict"
-
-
-def is_available(server: Process, version: int) -> bool:
-    status: dict[str, Any] = requests.get(f"{server.url}/v1/models/{MODEL}/versions/{version}", timeout=60).json()
-    return any(each["state"] == "AVAILABLE" for each in status.get("model_version_status", []))
+    command = [sys.executable, "-m", "backend.bench.programs.litserve_app", str(saved_model), str(port)]
+    return Process(command, f"http://127.0.0.1:{port}", "/health")

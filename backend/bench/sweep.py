@@ -1,9 +1,10 @@
 """Measures an address over numbers of clients and batch sizes."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from backend.bench.remote import Target
-from backend.bench.rounds import Load, Point, interleaved, load, point
+from backend.bench.rounds import Load, Point, alternating, load, point
 
 Shape = tuple[int, int]  # clients, photos in a request
 
@@ -12,12 +13,11 @@ def sweep(target: Target, photos: Sequence[bytes], shapes: Sequence[Shape], seco
     """Measure every shape once per round, for `seconds` each; one Point per shape."""
     bodies = {batch: request_bodies(target, photos, batch) for _, batch in shapes}
 
-    def one_round(shape: Shape) -> Load:
-        clients, batch = shape
+    def one_round(clients: int, batch: int) -> Load:
         return load(target.url, bodies[batch], clients=clients, seconds=seconds, headers=dict(target.headers))
 
-    runs = interleaved({shape: lambda shape=shape: one_round(shape) for shape in shapes}, rounds)
-    return [point(loads, *shape) for shape, loads in runs.items()]
+    runs = alternating([partial(one_round, *shape) for shape in shapes], rounds)
+    return [point(loads, *shape) for shape, loads in zip(shapes, runs, strict=True)]
 
 
 def request_bodies(target: Target, photos: Sequence[bytes], batch: int) -> list[str]:

@@ -8,11 +8,12 @@ from typing import Any
 import click
 
 from backend.bench import photos as photo_files
+from backend.bench.candidates import Bench
 from backend.bench.machine import describe
-from backend.bench.remote import CannotMeasure, asked, find
+from backend.bench.remote import asked, find
 from backend.bench.report import Report, compared, draw, read
 from backend.bench.sweep import sweep
-from backend.bench.targets import PARTS, Bench, measure
+from backend.bench.targets import PARTS, measure
 from backend.commands.helpers.arguments import key_headers, key_option, picture_option
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -50,7 +51,7 @@ WARM_UP_SECONDS = 1.0
 @click.option(
     "--data",
     type=FOLDER,
-    help="photos in the Stanford Dogs layout, without --url: for the Pareto front of accuracy and time",
+    help="photos in the Stanford Dogs layout, without --url: for the cost of the second pass",
 )
 @click.option("--only", default="", help="without --url: only these parts, e.g. start,latency; see below")
 @click.option("--save", type=FILE, help="save the results in this file (JSON)")
@@ -63,13 +64,10 @@ WARM_UP_SECONDS = 1.0
 def bench(url: str, save: Path | None, against: Path | None, picture: Path | None, **how: Any) -> None:
     """Measure the server at --url, or this server against its targets.
 
-    Parts of the latter: start (with memory), throughput, fast, front, latency, photo, growth, overload, endurance.
+    Parts of the latter: start, memory, throughput, fast (version 3), latency, overload.
     """
-    try:
-        then = read(against) if against else None
-        report = _of_url(describe(), url, **how) if url else _of_targets(describe(), **how)
-    except (CannotMeasure, ValueError) as error:
-        raise click.ClickException(str(error)) from error
+    then = read(against) if against else None
+    report = _of_url(describe(), url, **how) if url else _of_targets(describe(), **how)
     for line in [*report.lines(), *(["", *compared(report, then)] if then else [])]:
         click.echo(line)
     if save:
@@ -98,7 +96,7 @@ def _of_targets(
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that the started servers end, too
     with Bench(models, seconds, rounds, lambda line: click.echo(line, err=True), data) as measuring:
         bars = measure(measuring, parts(only))
-        return Report(machine, measuring.points, bars, measuring.places)
+        return Report(machine, measuring.points(), bars)
 
 
 def numbers(text: str, flag: str) -> list[int]:

@@ -1,7 +1,6 @@
-"""Runs a SavedModel without a server, one job per line: `python -m backend.bench.programs.bare_runtime tensorflow|serving
-SAVED_MODEL`.
+"""Runs a SavedModel without a server: `python -m backend.bench.programs.bare_runtime < JOB`.
 
-"tensorflow" calls the default signature with TensorFlow, "serving" makes the call that the server makes.
+The runtime "tensorflow" calls the default signature with TensorFlow, "serving" makes the call that the server makes.
 """
 
 import itertools
@@ -16,6 +15,8 @@ from typing import Any
 
 from backend.memory import share_arenas
 from backend.tensorflow_import import import_tensorflow
+
+WARM_UP_SECONDS = 1.0
 
 Call = Callable[[list[str]], Any]
 
@@ -39,7 +40,7 @@ def by_serving(path: Path) -> Call:
 
 
 def measured(call: Call, texts: Sequence[str], callers: int, seconds: float) -> dict[str, float]:
-    """Photos per second of `threads` threads in a closed loop, and the median time of a call in milliseconds."""
+    """Photos per second of `callers` threads in a closed loop, and the median time of a call in milliseconds."""
     times: list[float] = []
     turn = itertools.cycle(texts)
     begun = time.perf_counter()
@@ -59,12 +60,13 @@ def measured(call: Call, texts: Sequence[str], callers: int, seconds: float) -> 
 
 
 def main() -> None:
+    job = json.load(sys.stdin)
     share_arenas()  # as in the server
     import_tensorflow()
-    call = {"tensorflow": by_tensorflow, "serving": by_serving}[sys.argv[1]](Path(sys.argv[2]))
-    texts = json.loads(sys.stdin.readline())
-    for line in sys.stdin:
-        print(json.dumps(measured(call, texts, **json.loads(line))), flush=True)
+    call = {"tensorflow": by_tensorflow, "serving": by_serving}[job["runtime"]](Path(job["saved_model"]))
+    measured(call, job["texts"], max(job["callers"]), WARM_UP_SECONDS)
+    found = [measured(call, job["texts"], callers, job["seconds"]) for callers in job["callers"]]
+    json.dump(max(found, key=lambda each: each["throughput"]), sys.stdout)
 
 
 if __name__ == "__main__":
