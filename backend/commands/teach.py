@@ -5,6 +5,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import click
@@ -40,17 +41,31 @@ def teach(**arguments: Any) -> None:
 
     PHOTOS are photo files or folders of them. VERSION_DIR, like models/inception_v3/2, stays as it is.
     """
-    first = in_own_process(_write_first, **arguments)
+    model_folder = arguments["source"].resolve().parent
+    try:
+        with TemporaryDirectory(prefix=".writing-", dir=model_folder) as temporary:
+            names = _write(Path(temporary), model_folder, **arguments)
+    except OSError as error:
+        raise click.ClickException(f"{error}; nothing is written") from error
+    for name in names:
+        click.echo(f"wrote {model_folder / name}")
+
+
+def _write(temporary: Path, model_folder: Path, dry_run: bool, **arguments: Any) -> list[str]:
+    """Write all kinds of the taught version, publish them together and return their numbers; none for a dry run."""
+    first = in_own_process(_write_first, temporary=None if dry_run else temporary, **arguments)
     if first is None:
-        return
+        return []
     from backend.export.freezing import FreezingError, Source
     from backend.export.merging.merge import MergeError, merge_all
+    from backend.export.publication import publish_together
 
     try:
-        for folder in [first, *merge_all(Source(first), click.echo)]:
-            click.echo(f"wrote {folder}")
-    except (MergeError, FreezingError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+        written = [first, *merge_all(Source(first), click.echo)]
+    except (MergeError, FreezingError) as error:
+        raise click.ClickException(f"{error}; nothing is written") from error
+    publish_together(first.parent, model_folder)
+    return [version.name for version in written]
 
 
 def in_own_process(work: Callable[..., Result], **arguments: object) -> Result:
@@ -65,6 +80,7 @@ def in_own_process(work: Callable[..., Result], **arguments: object) -> Result:
 
 
 def _write_first(
+    temporary: Path | None,
     source: Path,
     photos: tuple[Path, ...],
     name: str | None,
@@ -72,11 +88,11 @@ def _write_first(
     facts_file: Path | None,
     replace: bool,
     artefacts: Path | None,
-    dry_run: bool,
 ) -> Path | None:
-    """Teach, and write the version that takes image tensors; None for a dry run."""
+    """Teach, and write the version that takes image tensors to a folder in `temporary`; without one nothing."""
     from backend.export import teaching
     from backend.export.freezing import FreezingError
+    from backend.export.publication import staged
     from backend.export.saved_model import ExportError
     from backend.training.class_statistics import StatisticsError
 
@@ -85,7 +101,7 @@ def _write_first(
         teacher = teaching.Teacher(source, artefacts or source.resolve().parent)
         for breed in breeds:
             click.echo(f"{breed.name}: {teacher.teach(breed, replace, click.echo)}")
-        return None if dry_run else teacher.write(click.echo)
+        return None if temporary is None else teacher.write(staged(temporary, source.resolve().parent), click.echo)
     except (teaching.TeachingError, StatisticsError, ExportError, FreezingError, OSError) as error:
         raise click.ClickException(str(error)) from None
 
