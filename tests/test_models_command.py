@@ -7,6 +7,7 @@ from threading import Thread
 import pytest
 import tiny_models
 from click.testing import CliRunner, Result
+from waiting import wait_until
 
 from backend.cli import main
 
@@ -78,7 +79,9 @@ def test_a_label_that_is_not_there_or_elsewhere_is_not_moved(server):
 
 
 def test_a_label_that_waits_says_so_until_its_version_is_there(server, made):
-    assert "label next waits for version 3, which is not available yet" in said(server, "label", "set", "next", "3")
+    assert "label next waits for version 3, which does not exist yet; there are: 1, 2" in said(
+        server, "label", "set", "next", "3"
+    )
     assert "label next waits for version 3" in said(server, "list")
     shutil.copytree(made / "3", server.models / "half" / "3")
     assert said(server, "load", "3") == "version 3 of half is available\n"
@@ -98,6 +101,21 @@ def test_a_version_that_cannot_be_loaded_gives_its_reason(server):
         assert "version 7: " in said(server, "show", "half")
     finally:
         shutil.rmtree(broken)
+
+
+def test_a_version_without_its_graph_is_refused_at_once_and_the_list_says_why(server):
+    (server.models / "half" / "8").mkdir()
+    try:
+        assert "/half/8 has no saved_model.pb; expected all files of a SavedModel" in refusal(server, "load", "8")
+        wait_until(lambda: "/half/8 has no saved_model.pb yet" in said(server, "list"))
+    finally:
+        shutil.rmtree(server.models / "half" / "8")
+
+
+def test_a_label_for_a_version_that_does_not_exist_says_so(server):
+    waits = "label far waits for version 99, which does not exist yet; there are: "
+    assert waits in said(server, "label", "set", "far", "99")
+    said(server, "label", "remove", "far")
 
 
 def test_the_default_is_chosen_and_given_back(server):

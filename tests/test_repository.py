@@ -15,7 +15,7 @@ import tiny_models
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from waiting import wait_until
 
-from backend.errors import InvalidArgument, NotFound, Unavailable
+from backend.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from backend.serving.administration.switchboard import Switchboard
 from backend.serving.repository.model import ModelSpec, State
 from backend.serving.repository.repository import Repository
@@ -186,10 +186,14 @@ def test_without_polling_a_version_is_loaded_when_somebody_asks_for_it(made, tmp
     graph = version / "saved_model.pb"
     if not is_whole:
         graph.rename(version / "still_coming")
-    Switchboard(repository).load("half", 2, True, Who("somebody"))
+    board = Switchboard(repository)
     if not is_whole:
-        wait_until(lambda: {each.version: each.state for each in repository.status(ModelSpec("half"))}.get(2))
+        with pytest.raises(
+            FailedPrecondition, match=r"version 2 of half cannot be loaded: .*/half/2 has no saved_model\.pb"
+        ):
+            board.load("half", 2, True, Who("somebody"))
         (version / "still_coming").rename(graph)
+    board.load("half", 2, True, Who("somebody"))
     wait_until(lambda: repository.available("half") == [2, 1], 30)
     repository.close()
 
@@ -231,9 +235,11 @@ def test_a_half_copied_version_is_not_picked_up(watched):
         watched.scan(trust=False)
         assert watched.answers() == 1
         assert watched.states()[2] == State.START
+        assert "has no variables/variables.data-* yet" in watched.repository.status(ModelSpec("half", 2))[0].error
     shutil.copy(watched.made / "variables" / "variables.data-00000-of-00001", target / "variables")
     watched.scan(trust=False)
     assert watched.states()[2] == State.START
+    assert watched.repository.status(ModelSpec("half", 2))[0].error == ""
     watched.scan(trust=False)
     assert watched.answers(2) == 2
 

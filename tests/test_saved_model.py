@@ -13,8 +13,10 @@ from small_disk import fill, small_disk
 from tiny_network import tiny
 
 from backend.cli import main
+from backend.export import publication
 from backend.export import saved_model as exporting
-from backend.export.saved_model import ExportError, export_stored, next_version
+from backend.export.publication import next_version
+from backend.export.saved_model import ExportError, export_stored
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.servable import Servable
 from backend.serving.versions.warmup import RECORDS_FILE, read_records, warm_up
@@ -99,7 +101,7 @@ def test_a_number_that_somebody_takes_meanwhile_is_not_overwritten(tmp_path, mon
     first = export(tmp_path / "tiny")
     before = contents_of(first)
     numbers = iter([1, 2])
-    monkeypatch.setattr(exporting, "next_version", lambda folder: next(numbers))
+    monkeypatch.setattr(publication, "next_version", lambda folder: next(numbers))
     assert export(tmp_path / "tiny").name == "2"
     assert contents_of(first) == before
 
@@ -172,7 +174,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_part_of_a_version(artefacts, 
     with small_disk(tmp_path / "disk", "200k") as disk:
         fill(disk)
         done = CliRunner().invoke(main, ["export", "tiny", "--from", str(artefacts), "--out", str(disk / "models")])
-        assert (done.exit_code, list((disk / "models" / "tiny").iterdir())) == (1, [])
+        assert (done.exit_code, list((disk / "models").iterdir())) == (1, [])
     assert "No space left on device" in done.output
     assert "Traceback" not in done.output
 

@@ -3,11 +3,14 @@
 import ast
 import concurrent.futures
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
+import colour_photos
 import pytest
 import requests
 from click.testing import CliRunner
@@ -16,6 +19,7 @@ from waiting import wait_until
 
 from backend.cli import main
 
+PHOTO = colour_photos.encode(colour_photos.plain(), "JPEG")
 ROOT = Path(__file__).parent.parent
 SERVING = ROOT / "backend" / "serving"
 OUTSIDE = ("backend.protocols", "backend.middleware", "backend.training", "backend.export", "backend.commands")
@@ -136,3 +140,34 @@ def test_the_command_line_knows_its_commands_without_loading_tensorflow():
     code += "print('tensorflow' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert result.stdout.strip() == "False"
+
+
+def test_a_default_model_that_is_not_there_is_named_in_the_log_with_what_answers(start_server, half_models):
+    server = start_server(half_models, "--default-model", "nosuch")
+    assert (
+        "--default-model nosuch waits for a model of that name, there are: half; "
+        "until then, requests that name none are answered by half" in server.log()
+    )
+
+
+def test_an_empty_folder_of_models_is_named_in_the_log_once(start_server, tmp_path):
+    server = start_server(tmp_path, "--poll-seconds", "0.1", wait=False).wait_until_ready("/healthz")
+    wait_until(lambda: "not ready: no model was found: expected a folder of model folders" in server.log())
+    time.sleep(0.5)
+    assert server.log().count("no model was found") == 1
+
+
+def test_where_several_models_are_served_a_request_that_names_none_is_told_of_the_setting(
+    start_server, half_models, tmp_path
+):
+    for name in ("one", "other"):
+        shutil.copytree(half_models / "half", tmp_path / name)
+    server = start_server(tmp_path)
+    response = requests.post(
+        f"{server.url}/api/classify", data=PHOTO, headers={"Content-Type": "image/jpeg"}, timeout=60
+    )
+    assert response.status_code == 404
+    assert (
+        "models served here: one, other; name one of them in the request, or start the server with --default-model"
+        in (response.json()["error"])
+    )

@@ -25,6 +25,8 @@ from backend.commands.export import export
 from backend.commands.merge import merge
 from backend.commands.teach import _write_first, in_own_process, teach
 from backend.commands.train import train
+from backend.export.merging import merge as merging
+from backend.export.merging.options import MergeError
 from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.levels import Levels
 from backend.training import architectures, dataset, recipes, trainer
@@ -321,6 +323,7 @@ def test_teaching_runs_in_a_process_of_its_own_whose_refusals_come_back(tmp_path
     with pytest.raises(click.ClickException, match=r"nothing\.jpg does not exist"):
         in_own_process(
             _write_first,
+            temporary=None,
             source=tmp_path,
             photos=(tmp_path / "nothing.jpg",),
             name="Yellow",
@@ -328,21 +331,19 @@ def test_teaching_runs_in_a_process_of_its_own_whose_refusals_come_back(tmp_path
             facts_file=None,
             replace=False,
             artefacts=None,
-            dry_run=True,
         )
     with pytest.raises(click.ClickException, match="was killed, perhaps for want of memory"):
         in_own_process(os.abort)
 
 
-def test_it_says_what_will_answer_before_it_works_and_what_answers_at_its_end(model: Path, tmp_path: Path) -> None:
+def test_it_says_what_will_answer_before_it_works_and_how_to_choose_at_its_end(model: Path, tmp_path: Path) -> None:
     result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "Yellow")
     assert result.exit_code == 0, result.output
     first, *_, last = result.output.splitlines()
     newest = max(versions(model), key=int)
-    assert "answers the app by the largest one" in first
-    assert "`dogsnap models default 2 --model colours` keeps version 2" in first
-    assert last.startswith(f"colours version {newest} answers requests that name no version")
-    assert f"`dogsnap models default {newest} --model colours`" in last
+    assert "answers as before until one of them is chosen" in first
+    assert last.startswith(f"colours version {newest} knows what was taught")
+    assert f"`dogsnap models default {newest} --model colours`; to go back: `dogsnap models default 2 --model" in last
 
 
 def test_a_folder_that_cannot_be_written_to_is_a_sentence_before_any_work() -> None:
@@ -367,6 +368,22 @@ def test_a_version_that_was_taught_with_other_weights_is_refused(model: Path, tm
     result = called(teach, model / "4", violet, "--name", "Violet dog")
     assert result.exit_code == 1
     assert "was taught with other weights" in result.output
+
+
+def test_while_it_merges_and_if_that_fails_no_part_of_a_taught_version_is_there(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, seen = sorted(model.iterdir()), []
+
+    def failing(*_: object) -> list[Path]:
+        seen.extend(versions(model))
+        raise MergeError("no memory is left")
+
+    monkeypatch.setattr(merging, "merge_all", failing)
+    result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "Yellow")
+    assert (result.exit_code, result.output.splitlines()[-1]) == (1, "Error: no memory is left; nothing is written")
+    assert [name for name in seen if not name.startswith(".")] == [path.name for path in before if path.is_dir()]
+    assert sorted(model.iterdir()) == before
 
 
 def test_a_dry_run_says_what_to_expect_and_writes_nothing(model: Path, tmp_path: Path) -> None:

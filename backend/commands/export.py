@@ -46,18 +46,21 @@ def export(model: str, source: str | None, models: Path, labels: Path | None, ba
     """Build the next version of MODEL: from the weights that training stored, or of vit, from any ViT of KerasHub."""
     from backend.export.freezing import FreezingError, Source
     from backend.export.merging.merge import MergeError, merge_all
+    from backend.export.publication import together
     from backend.export.saved_model import ExportError, export_stored
 
     if model != VIT and (labels or batch is not None):
         raise click.UsageError("--labels and --batch are for `dogsnap export vit` alone")
     try:
-        if model == VIT:
-            exported = Source(_export_vit(source, labels, models / model, batch or 0))
-        else:
-            exported = export_stored(model, Path(source) if source else _stored(model, models), models, click.echo)
-        click.echo(f"wrote {exported.folder}")
-        for each in merge_all(exported, click.echo) if merged else ():
-            click.echo(f"wrote {each}")
+        with together(models / model) as folder:
+            if model == VIT:
+                exported = Source(_export_vit(source, labels, folder, batch or 0))
+            else:
+                artefacts = Path(source) if source else _stored(model, models)
+                exported = export_stored(model, artefacts, folder.parent, click.echo)
+            written = [exported.folder, *(merge_all(exported, click.echo) if merged else ())]
+        for each in written:
+            click.echo(f"wrote {models / model / each.name}")
     except (ExportError, FreezingError, MergeError, OSError) as error:
         raise click.ClickException(str(error)) from error
 

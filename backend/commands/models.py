@@ -229,7 +229,8 @@ def table_of(model: dict[str, Any]) -> str:
     rows = [("version", "state", "used by", "requests", "refused", "failed", "median", "95 %")]
     rows += [_row(version) for version in model["versions"]]
     waiting = [f"  label {label} waits for version {number}" for label, number in model["pending_labels"].items()]
-    return "\n".join([model["name"], *table(rows), *waiting, *_newer(model)])
+    failed = [f"  version {each['version']}: {each['error']}" for each in model["versions"] if each["error"]]
+    return "\n".join([model["name"], *table(rows), *waiting, *failed, *_newer(model)])
 
 
 def _newer(model: dict[str, Any]) -> list[str]:
@@ -258,7 +259,7 @@ def details_of(model: dict[str, Any]) -> list[str]:
         shadow = model["shadow"]
         counts = ", ".join(f"{shadow[result]} {result}" for result in ("agree", "differ", "dropped", "failed"))
         lines.append(f"  shadow: version {shadow['version']}: {counts}")
-    return lines + [f"  version {each['version']}: {each['error']}" for each in model["versions"] if each["error"]]
+    return lines
 
 
 def line_of(switch: dict[str, Any]) -> str:
@@ -277,7 +278,15 @@ def _report(answer: dict[str, Any], label: str = "") -> None:
     click.echo(f"{switch['text']} (switch {switch['id']})" if switch else "nothing to change")
     waits_for = answer["model"]["pending_labels"].get(label) if label else None
     if waits_for is not None:
-        click.echo(f"label {label} waits for version {waits_for}, which is not available yet")
+        versions = [each["version"] for each in answer["model"]["versions"]]
+        exists = (
+            "is not available yet" if waits_for in versions else f"does not exist yet; there are: {_listed(versions)}"
+        )
+        click.echo(f"label {label} waits for version {waits_for}, which {exists}")
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, sorted(numbers))) or "none"
 
 
 def _number(text: str, word: str) -> int:

@@ -5,6 +5,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import click
@@ -41,42 +42,53 @@ def teach(**arguments: Any) -> None:
     PHOTOS are photo files or folders of them. VERSION_DIR, like models/inception_v3/2, stays as it is.
     """
     source: Path = arguments["source"]
+    model_folder = source.resolve().parent
     if not arguments["dry_run"]:
-        refuse_unwritable(source.resolve().parent)
+        refuse_unwritable(model_folder)
         click.echo(what_will_answer(source))
-    first = in_own_process(_write_first, **arguments)
-    if first is None:
-        return
-    from backend.export.freezing import FreezingError, Source
-    from backend.export.merging.merge import MergeError, merge_all
-
     try:
-        written = [first, *merge_all(Source(first), click.echo)]
-    except (MergeError, FreezingError, OSError) as error:
-        raise click.ClickException(str(error)) from error
-    for folder in written:
-        click.echo(f"wrote {folder}")
-    click.echo(how_to_go_back(source, written[-1]))
+        with TemporaryDirectory(prefix=".writing-", dir=model_folder) as temporary:
+            names = _write(Path(temporary), model_folder, **arguments)
+    except OSError as error:
+        raise click.ClickException(f"{error}; nothing is written") from error
+    for name in names:
+        click.echo(f"wrote {model_folder / name}")
+    if names:
+        click.echo(how_to_choose(source, names[-1]))
 
 
 def what_will_answer(source: Path) -> str:
-    """Said before the work: a server that runs answers by the new version unless its default is chosen."""
-    model, kept = source.resolve().parent.name, source.resolve().name
+    """Said before the work."""
     return (
-        f"The new versions get the next numbers of {model}. A server that watches this folder answers the app by the "
-        f"largest one as soon as it is loaded, unless a default is chosen: "
-        f"`dogsnap models default {kept} --model {model}` keeps version {kept}."
+        f"The new versions get the next numbers of {source.resolve().parent.name}. A running server answers as before until "
+        "one of them is chosen, unless its version policy is `latest`."
     )
 
 
-def how_to_go_back(source: Path, newest: Path) -> str:
-    """Said at the end: what answers now and under which name, and how to choose."""
+def how_to_choose(source: Path, newest: str) -> str:
+    """Said at the end."""
     model, kept = source.resolve().parent.name, source.resolve().name
     return (
-        f"{model} version {newest.name} answers requests that name no version, where no default is chosen. "
-        f"Version {kept}, without what was taught: `dogsnap models default {kept} --model {model}`; this one: "
-        f"`dogsnap models default {newest.name} --model {model}`."
+        f"{model} version {newest} knows what was taught, and answers who names it. To let it answer the app: "
+        f"`dogsnap models default {newest} --model {model}`; to go back: `dogsnap models default {kept} --model {model}`."
     )
+
+
+def _write(temporary: Path, model_folder: Path, dry_run: bool, **arguments: Any) -> list[str]:
+    """Write all kinds of the taught version, publish them together and return their numbers; none for a dry run."""
+    first = in_own_process(_write_first, temporary=None if dry_run else temporary, **arguments)
+    if first is None:
+        return []
+    from backend.export.freezing import FreezingError, Source
+    from backend.export.merging.merge import MergeError, merge_all
+    from backend.export.publication import publish_together
+
+    try:
+        written = [first, *merge_all(Source(first), click.echo)]
+    except (MergeError, FreezingError) as error:
+        raise click.ClickException(f"{error}; nothing is written") from error
+    publish_together(first.parent, model_folder)
+    return [version.name for version in written]
 
 
 def in_own_process(work: Callable[..., Result], **arguments: object) -> Result:
@@ -91,6 +103,7 @@ def in_own_process(work: Callable[..., Result], **arguments: object) -> Result:
 
 
 def _write_first(
+    temporary: Path | None,
     source: Path,
     photos: tuple[Path, ...],
     name: str | None,
@@ -98,11 +111,11 @@ def _write_first(
     facts_file: Path | None,
     replace: bool,
     artefacts: Path | None,
-    dry_run: bool,
 ) -> Path | None:
-    """Teach, and write the version that takes image tensors; None for a dry run."""
+    """Teach, and write the version that takes image tensors to a folder in `temporary`; without one nothing."""
     from backend.export import teaching
     from backend.export.freezing import FreezingError
+    from backend.export.publication import staged
     from backend.export.saved_model import ExportError
     from backend.training.class_statistics import StatisticsError
 
@@ -111,7 +124,7 @@ def _write_first(
         teacher = teaching.Teacher(source, artefacts or source.resolve().parent)
         for breed in breeds:
             click.echo(f"{breed.name}: {teacher.teach(breed, replace, click.echo)}")
-        return None if dry_run else teacher.write(click.echo)
+        return None if temporary is None else teacher.write(staged(temporary, source.resolve().parent), click.echo)
     except (teaching.TeachingError, StatisticsError, ExportError, FreezingError, OSError) as error:
         raise click.ClickException(str(error)) from None
 

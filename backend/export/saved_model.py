@@ -1,7 +1,6 @@
 """Writes version folders: a trained network as a SavedModel that describes itself and runs in any TensorFlow Serving."""
 
 import ctypes
-import errno
 import gc
 import json
 import tempfile
@@ -19,10 +18,10 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from backend.export import layers
 from backend.export.acceleration import Acceleration, Steps, accelerate
 from backend.export.freezing import Source, freeze
+from backend.export.publication import WRITING, publish
 from backend.export.quantization import RANGES
 from backend.serving.versions import checksums
 from backend.serving.versions.description import DESCRIPTION_FILE
-from backend.serving.versions.version_folders import version_folders
 from backend.serving.versions.warmup import RECORDS_FILE
 from backend.training.architectures import (
     ARCHITECTURES,
@@ -203,7 +202,7 @@ def write_version(
     is full.
     """
     model_folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".writing-", dir=model_folder) as temporary, _full_disk_as_os_error():
+    with tempfile.TemporaryDirectory(prefix=WRITING, dir=model_folder) as temporary, _full_disk_as_os_error():
         folder = Path(temporary) / "version"
         tf.saved_model.save(module, str(folder), signatures=dict(signatures))
         _release_memory()
@@ -215,7 +214,7 @@ def write_version(
         if acceleration is not None:
             accelerate(folder, acceleration, report)
         checksums.write(folder)
-        return _publish(folder, model_folder)
+        return publish(folder, model_folder)
 
 
 def _release_memory() -> None:
@@ -236,15 +235,6 @@ def _full_disk_as_os_error() -> Iterator[None]:
         raise OSError(f"{error.message}; nothing was exported, free some disk space and try again") from error
 
 
-def _publish(folder: Path, model_folder: Path) -> Path:
-    while True:
-        try:
-            return folder.rename(model_folder / str(next_version(model_folder)))
-        except OSError as error:  # another export has taken the number meanwhile
-            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-                raise
-
-
 def write_warmup_requests(path: Path, model: str, requests: Mapping[str, Mapping[str, np.ndarray]]) -> None:
     """Write one PredictionLog per signature, in TensorFlow Serving's format: a TFRecord file of serialized records."""
     with tf.io.TFRecordWriter(str(path)) as writer:
@@ -255,8 +245,3 @@ def write_warmup_requests(path: Path, model: str, requests: Mapping[str, Mapping
                 request.inputs[alias].CopyFrom(tf.make_tensor_proto(value))
             log = prediction_log_pb2.PredictLog(request=request)
             writer.write(prediction_log_pb2.PredictionLog(predict_log=log).SerializeToString())
-
-
-def next_version(model_folder: Path) -> int:
-    """The number after the largest version; 1 for a new model."""
-    return max(version_folders(model_folder), default=0) + 1

@@ -277,8 +277,8 @@ class Teacher:
         right = int((answers == len(head.labels)).sum())
         return Expectation(right, len(left_out), taken_for, float(lost.mean()), losing, names)
 
-    def write(self, report: Report) -> Path:
-        """Write the next version of the source's model, which `merge_all` makes the other kinds of, and return its folder."""
+    def write(self, model_folder: Path, report: Report) -> Path:
+        """Write the next version to `model_folder`, which `merge_all` makes the other kinds of, and return its folder."""
         description = {**self.stored.description}
         description["labels"] = [dict(label) for label in self.head.labels]
         description["groups"] = [asdict(group) for group in self.groups]
@@ -286,8 +286,7 @@ class Teacher:
         # A taught breed is as common as breeds are on average.
         log_prior = np.pad(self.stored.calibration.log_prior, (0, len(self.taught)))
         calibration = replace(self.stored.calibration, log_prior=log_prior)
-        folder = self.source.resolve().parent
-        return export_classifier(self._taught_model(), calibration, description, folder, report).folder
+        return export_classifier(self._taught_model(), calibration, description, model_folder, report).folder
 
     def _taught_model(self) -> keras.Model:
         """The network with all classes, by its own architecture."""

@@ -9,7 +9,7 @@ from backend.api_keys import digest
 from backend.errors import PermissionDenied, Unauthenticated
 from backend.settings import Settings
 
-TOKEN = "--admin-token (DOGSNAP_ADMIN_TOKEN)"
+TOKEN = "--admin-token (dogsnap model-server: DOGSNAP_ADMIN_TOKEN in its environment)"
 # Set by proxies: the address that the server sees is then the proxy's and not the client's.
 FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via")
 
@@ -72,7 +72,7 @@ def _check_local(settings: Settings, address: str, headers: Mapping[str, str]) -
     if not is_loopback(settings.host):
         raise PermissionDenied(
             f"this server listens on {settings.host or 'every interface'} and has no token, so it cannot be administered; "
-            f"start it with {TOKEN}, or with --host 127.0.0.1"
+            f"start it with {TOKEN}, or with --host 127.0.0.1 (DOGSNAP_HOST)"
         )
     if not is_loopback(address):
         raise PermissionDenied(

@@ -1,6 +1,7 @@
 """Builds the predictor from the settings: repository, executor, metrics."""
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from backend.serving.versions.model_configs import ModelConfig, model_source
 from backend.serving.versions.servable import Servable
 from backend.settings import Settings
 
+log = logging.getLogger("dogsnap.serving")
+
 
 def check_configuration(settings: Settings) -> None:
     """Raises InvalidArgument if the files that describe models or batching cannot be read."""
@@ -34,6 +37,7 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
     """
     metrics = Metrics()
     configs = model_source(settings)
+    _check_default_model(settings, [config.name for config in configs()])
     repository = Repository(
         lambda: _narrowed(configs(), only),
         metrics,
@@ -45,6 +49,18 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
     if only is not None:
         repository.scan(skip_settling=True)
     return predictor_over(repository, BoundedExecutor(settings.run_threads, settings.queue_size), metrics, settings)
+
+
+def _check_default_model(settings: Settings, names: Sequence[str]) -> None:
+    """Say it where a default model was named that there is not (yet)."""
+    is_named = settings.default_model != Settings().default_model
+    if is_named and names and settings.default_model not in names:
+        log.warning(
+            "--default-model %s waits for a model of that name, there are: %s; until then, requests that name none %s",
+            settings.default_model,
+            ", ".join(sorted(names)),
+            f"are answered by {names[0]}" if len(names) == 1 else "are refused",
+        )
 
 
 def _batching(settings: Settings, metrics: Metrics) -> Callable[[Servable], None]:

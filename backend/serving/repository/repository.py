@@ -25,6 +25,7 @@ from backend.serving.versions.version_folders import (
     aspired_versions,
     fingerprint,
     is_complete,
+    missing,
     version_folders,
 )
 from backend.serving.versions.warmup import warm_up
@@ -69,7 +70,7 @@ class Repository:
         self._watcher = Watcher(self._scan_safely, self.not_ready, self._is_loading)
         self._seen: dict[Path, Fingerprint] = {}
         self._started = False
-        self._trouble = ""
+        self._trouble = self._unready = ""
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
@@ -271,6 +272,10 @@ class Repository:
         except Exception as error:
             trouble = repr(error)
             log.debug("scanning the model folders failed", exc_info=error)
+        unready = self.not_ready() if self._started else ""
+        if unready and unready != self._unready:
+            log.warning("not ready: %s", unready)
+        self._unready = unready
         if trouble and trouble != self._trouble:
             log.error("scanning the model folders failed; the loaded versions go on answering: %s", trouble)
         self._trouble = trouble
@@ -354,7 +359,7 @@ class Repository:
                 if skip_settling or self._is_settled(version.path):
                     self._load(model, version)
                 else:
-                    unsettled |= is_complete(version.path)
+                    unsettled |= self._waits_for_files(version)
         with self.changing(), self._lock:  # choices and configuration may have changed while versions were loaded
             if model.config is not config or model.removed:
                 return True
@@ -362,6 +367,13 @@ class Repository:
             aspired = self._aspired(model, folders)
             self.retire(model, [n for n in model.available() if n not in aspired], keep_one=bool(aspired))
         return unsettled
+
+    def _waits_for_files(self, version: Version) -> bool:
+        """Note what a version that is not settled lacks; returns whether it lacks nothing and only has to settle."""
+        lacks = missing(version.path)
+        with self._lock:
+            version.error = f"{version.path} has no {lacks} yet; it is loaded when that is there" if lacks else ""
+        return not lacks
 
     def _aspired(self, model: Model, folders: dict[int, Path]) -> set[int]:
         """The existing versions that version policy and choices select. Call with the lock held."""

@@ -13,7 +13,10 @@ def find_model(models: Mapping[str, Model], name: str, started: bool) -> Model:
     if not started:
         raise Unavailable(f"the server is still starting, {name} may be served in a moment; try again")
     served = ", ".join(sorted(models)) or "none"
-    raise NotFound(f"Servable not found for request: Latest({name}); models served here: {served}")
+    raise NotFound(
+        f"Servable not found for request: Latest({name}); models served here: {served}; name one of them in the request, "
+        "or start the server with --default-model for requests that name none"
+    )
 
 
 def resolve(model: Model, spec: ModelSpec, started: bool) -> Version:

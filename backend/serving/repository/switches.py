@@ -9,7 +9,7 @@ from backend.errors import Aborted, FailedPrecondition, InvalidArgument, NotFoun
 from backend.serving.repository.choices import Split
 from backend.serving.repository.model import Model
 from backend.serving.versions.model_configs import from_json
-from backend.serving.versions.version_folders import MAX_INT64, aspired_versions
+from backend.serving.versions.version_folders import MAX_INT64, aspired_versions, missing
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,15 @@ class Load(ModelSubject):
             model.choices.loads[int(self.name)] = value
 
     def switch(self, repository: Any, value: bool | None, by: Who) -> Switch | None:
+        """Raises FailedPrecondition at once for a folder that is not complete, and would not be loaded."""
         repository.list_versions(self.model)
+        with repository.switching(self.model) as model:
+            folder = None if model.answers(int(self.name)) else model.folders.get(int(self.name))
+        if value and folder and (lacks := missing(folder)):
+            raise FailedPrecondition(
+                f"version {self.name} of {self.model} cannot be loaded: {folder} has no {lacks}; expected all files of a "
+                "SavedModel, copy them there and load it again"
+            )
         return super().switch(repository, value, by)
 
     def undo(self, repository: Any, switch: Switch, by: Who) -> Switch | None:

@@ -38,14 +38,20 @@ def aspired_versions(policy: VersionPolicy, numbers: Iterable[int]) -> set[int]:
 
 def is_complete(path: Path) -> bool:
     """Whether the graph and every shard of the variables exist."""
+    return not missing(path)
+
+
+def missing(path: Path) -> str:
+    """What a version folder lacks, as a SavedModel; "" if it is complete."""
     if not (path / "saved_model.pb").is_file():
-        return False
+        return "saved_model.pb"
     variables = path / "variables"
     shards = [SHARD.fullmatch(file.name) for file in variables.glob("variables.data-*")] if variables.is_dir() else []
     counts = {int(shard[2]) for shard in shards if shard}
-    if not counts:
-        return not (variables / "variables.index").exists()
-    return (variables / "variables.index").is_file() and len(shards) == max(counts)
+    has_index = (variables / "variables.index").is_file()
+    if has_index != bool(counts):
+        return "variables/variables.data-*" if has_index else "variables/variables.index"
+    return f"some of {max(counts)} files variables/variables.data-*" if counts and len(shards) != max(counts) else ""
 
 
 def fingerprint(path: Path) -> Fingerprint:
