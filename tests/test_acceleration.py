@@ -1,5 +1,7 @@
 """Whether a version brings a second runtime along is decided by measuring: faster, and the same answers."""
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,15 +11,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from click.testing import CliRunner
+from real_model import built_models
 
 from backend.cli import main
 from backend.export import acceleration
 from backend.export.acceleration import Acceleration, NotFaster, Steps, accelerate, trial_images
+from backend.export.drawn_pictures import drawn_pictures
 from backend.export.freezing import freeze, load_signatures
 from backend.export.merging.merge import MergeError, Options, merge
-from backend.export.quantization import Ranges, find_ranges
+from backend.export.quantization import Ranges, find_ranges, quantised
 from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions.runtimes import FOLDER, NetworkManifest, Weights
+from backend.serving.versions.runtimes import FOLDER, NETWORK, IncompatibleNetwork, Network, NetworkManifest, Weights
 from backend.serving.versions.servable import Servable
 
 
@@ -147,6 +151,51 @@ def test_ranges_of_another_network_leave_int8_out_and_say_so(network, ranges, tm
     assert accelerate(tmp_path, replace(network, fast=True, ranges=other), said.append)
     assert NetworkManifest.read(tmp_path / FOLDER).precision == "bf16"
     assert said[0].startswith("int8 is not used: the ranges are of another network")
+
+
+def test_a_network_is_refused_by_the_breeds_that_it_names(network, tmp_path):
+    outputs = acceleration.convert(network.graph, tmp_path)
+    exact = Network(Weights(tmp_path / NETWORK), "f32", outputs, one_caller=True)
+    acceleration._check_named(exact, network.reference)
+
+    def others(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"prediction": tf.roll(network.reference(images)["prediction"], 1, -1)}
+
+    with pytest.raises(IncompatibleNetwork, match=r"of 24 drawn pictures \d+% get the same breed .*`dogsnap quantize`"):
+        acceleration._check_named(exact, others)
+
+
+def test_the_real_network_is_taken_in_int8_and_refused_with_its_ranges_in_another_order():
+    folder = built_models() / "inception_v3" / "1"
+    if not (folder / FOLDER / NETWORK).exists():
+        pytest.skip("OpenVINO does not run the real network here")
+    outputs = NetworkManifest.read(folder / FOLDER).outputs
+    exact = Network(Weights(folder / FOLDER / NETWORK), "f32", outputs, one_caller=True)
+    stored = json.loads((folder.parent / "int8_ranges.json").read_text(encoding="utf-8"))
+    first, *others = stored["inputs"]
+    for inputs in ([first, *others], [first, *others[::-1]]):
+        weights = Weights(folder / FOLDER / NETWORK)
+        quantised(weights.model, Ranges(**{**stored, "inputs": inputs}), 8)
+        network = Network(weights, "int8", outputs, one_caller=True)
+        assert acceleration._difference(network, exact_reference(exact), 0.3) <= 0.3  # noise tells them not apart
+        if inputs[1:] == others:
+            acceleration._check_named(network, exact_reference(exact))
+        else:
+            with pytest.raises(IncompatibleNetwork, match="of 24 drawn pictures"):
+                acceleration._check_named(network, exact_reference(exact))
+
+
+def exact_reference(network: Network) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
+    return lambda images: {name: tf.constant(value) for name, value in network.run(images.numpy()).items()}
+
+
+def test_drawn_pictures_are_the_same_again_and_differ_from_each_other():
+    pictures = drawn_pictures((32, 24))
+    assert pictures.shape == (24, 32, 24, 3)
+    assert pictures.min() >= 0
+    assert pictures.max() <= 1
+    np.testing.assert_array_equal(pictures, drawn_pictures((32, 24)))
+    assert min(np.abs(pictures[0] - other).mean() for other in pictures[1:]) > 0.05
 
 
 def test_a_fast_version_shares_no_runs(source):

@@ -157,6 +157,15 @@ def test_statistics_come_back_from_their_file(statistics: ClassStatistics, tmp_p
         np.testing.assert_allclose(getattr(again, field.name), getattr(statistics, field.name), rtol=2e-3, atol=2e-3)
 
 
+def test_statistics_of_other_weights_are_refused_with_what_to_run(statistics: ClassStatistics, tmp_path: Path) -> None:
+    file = tmp_path / "class_statistics.npz"
+    statistics.save(file, "a" * 64)
+    assert ClassStatistics.load(file, CLASSES, FEATURES, "a" * 64)
+    words = "weights with the SHA-256 aaaaaaaaaaaa, expected bbbbbbbbbbbb; `dogsnap train` writes both files"
+    with pytest.raises(StatisticsError, match=words):
+        ClassStatistics.load(file, CLASSES, FEATURES, "b" * 64)
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [(None, "does not exist"), (b"no archive", "cannot be read"), ("whole", "the network has 5 with 24")],

@@ -61,7 +61,9 @@ def test_fewer_photos_than_folders_or_none_besides_validation_are_refused_in_a_s
 
 
 def test_a_fast_version_is_made_from_the_ranges_that_its_source_brings(version, data, monkeypatch):
+    describe(version, scores={"weights": "a" * 64})
     quantize(version, data)
+    assert json.loads((version.parent / "int8_ranges.json").read_text(encoding="utf-8"))["weights"] == "a" * 64
     describe(version, int8_ranges=json.loads((version.parent / "int8_ranges.json").read_text(encoding="utf-8")))
     accelerated.patch(monkeypatch)
     done = CliRunner().invoke(main, ["merge", "--fast", str(version)])

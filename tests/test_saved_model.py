@@ -18,10 +18,12 @@ from backend.export import saved_model as exporting
 from backend.export.publication import next_version
 from backend.export.saved_model import ExportError, export_stored
 from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions import checksums
 from backend.serving.versions.servable import Servable
 from backend.serving.versions.warmup import RECORDS_FILE, read_records, warm_up
 from backend.training import architectures
 from backend.training.artefacts import write_descriptions
+from backend.training.class_statistics import STATISTICS_FILE, ClassStatistics
 from backend.training.recipes import RECIPES
 
 
@@ -168,6 +170,42 @@ def test_the_command_exports_to_another_folder_what_is_stored_in_models(artefact
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(main, ["export", "tiny", "--out", "elsewhere"])
     assert (done.exit_code, done.output) == (0, "wrote elsewhere/tiny/1\n")
+
+
+def rewrite(file: Path, **more: object) -> None:
+    content = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    file.write_text(json.dumps(content | more), encoding="utf-8")
+
+
+def test_int8_ranges_are_taken_with_the_weights_that_they_were_found_for_and_with_no_others(
+    artefacts, tmp_path
+) -> None:
+    weights = checksums.digest(artefacts / architectures.STORED_WEIGHTS)
+    rewrite(artefacts / "scores.json", weights=weights)
+    said: list[str] = []
+    for digest, kept in ((weights, True), ("f" * 64, False)):
+        rewrite(artefacts / "int8_ranges.json", kernels=[], inputs=[], images=1, weights=digest)
+        version = export_stored("tiny", artefacts, tmp_path / "models", said.append).folder
+        description = json.loads((version / "assets.extra" / "dogsnap.json").read_text(encoding="utf-8"))
+        assert ("int8_ranges" in description) == kept
+    (line,) = [each for each in said if "int8_ranges.json is of other weights" in each]
+    assert line.endswith(f"{weights[:12]}, received ffffffffffff; `dogsnap quantize` finds them again")
+
+
+def test_scores_of_other_weights_are_refused_with_what_to_run(artefacts, tmp_path) -> None:
+    rewrite(artefacts / "scores.json", weights="f" * 64)
+    with pytest.raises(
+        ExportError, match=r"was measured with the weights with the SHA-256 ffffffffffff, .*`dogsnap train`"
+    ):
+        export_stored("tiny", artefacts, tmp_path / "models")
+
+
+def test_the_stored_files_of_the_real_network_are_of_one_training() -> None:
+    folder = Path(__file__).parent.parent / "models" / "inception_v3"
+    weights = checksums.digest(folder / architectures.STORED_WEIGHTS)
+    for name in ("scores.json", "int8_ranges.json"):
+        assert json.loads((folder / name).read_text(encoding="utf-8"))["weights"] == weights
+    assert ClassStatistics.load(folder / STATISTICS_FILE, 120, 2048, weights)
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_no_part_of_a_version(artefacts, tmp_path) -> None:

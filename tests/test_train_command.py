@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import keras
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from photos import make_data_set
@@ -14,6 +15,7 @@ from small_disk import fill, small_disk
 from tiny_network import tiny
 
 from backend.commands.train import train
+from backend.serving.versions import checksums
 from backend.training import architectures, recipes
 from backend.training.architectures import STORED_WEIGHTS
 from backend.training.class_statistics import STATISTICS_FILE
@@ -81,6 +83,8 @@ def test_photos_become_artefacts_and_those_that_tensorflow_does_not_read_are_nam
     scores = json.loads((data.parent / "out" / "scores.json").read_text())
     assert scores["validation"]["photos"] == 8  # of the nine that are cut off, one is the bad one
     assert set(scores["calibration"]) >= {"temperature", "dog_threshold", "confident_threshold", "groups"}
+    weights = checksums.digest(data.parent / "out" / STORED_WEIGHTS)
+    assert scores["weights"] == str(np.load(data.parent / "out" / STATISTICS_FILE)["weights"]) == weights
     assert scores["calibration"]["log_prior"] == [0, 0, 0]  # none of these breeds has a rank
 
 

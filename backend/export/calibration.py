@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -92,7 +92,7 @@ def calibrate(version: Path, photos: Photos, report: Report) -> Ranges:
         for name, network in (("float32", Network(whole, "f32", outputs)), ("int8", Network(small, INT8, outputs))):
             for line in _judged(network, photos, size, description):
                 report(f"{name:8} {line}")
-    return ranges
+    return replace(ranges, weights=description.get("scores", {}).get("weights", ""))
 
 
 def images(paths: Sequence[Path], size: tuple[int, int]) -> Iterator[np.ndarray]:

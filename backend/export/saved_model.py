@@ -61,12 +61,16 @@ def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[st
     recipe = read_json(artefacts / "recipe.json")
     if recipe.get("architecture") == CYCLEGAN:
         return Source(export_generator(name, recipe, artefacts, models))
-    stored = read_stored(name, artefacts)
+    stored = read_stored(name, artefacts, report)
     return export_classifier(stored.model, stored.calibration, stored.description, models / name, report)
 
 
-def read_stored(name: str, artefacts: Path) -> Stored:
-    """The classifier that training stored in `artefacts`. Raises ExportError for missing or foreign artefacts."""
+def read_stored(name: str, artefacts: Path, report: Callable[[str], None] = lambda _: None) -> Stored:
+    """The classifier that training stored in `artefacts`. Raises ExportError for missing or foreign artefacts.
+
+    Ranges of an int8 network that belong to other weights are left out and reported: those of these weights can only be found
+    on an exported version.
+    """
     recipe, labels, scores = (read_json(artefacts / f"{part}.json") for part in ("recipe", "labels", "scores"))
     architecture = ARCHITECTURES.get(recipe.get("architecture", name))
     if architecture is None:
@@ -77,6 +81,12 @@ def read_stored(name: str, artefacts: Path) -> Stored:
     size = tuple(recipe["size"])
     model = architecture(len(labels), size)
     _load(model, artefacts)
+    weights = checksums.digest(artefacts / STORED_WEIGHTS)
+    if scores.get("weights", weights) != weights:
+        raise ExportError(
+            f"{artefacts / 'scores.json'} was measured with the weights with the SHA-256 {scores['weights'][:12]}, "
+            f"{STORED_WEIGHTS} has {weights[:12]}; `dogsnap train` writes both files"
+        )
     calibration = scores["calibration"]
     description = {
         "model": name,
@@ -89,7 +99,14 @@ def read_stored(name: str, artefacts: Path) -> Stored:
         "source": {"weights": STORED_WEIGHTS, "exported_by": "dogsnap export"},
     }
     if (artefacts / RANGES).is_file():
-        description[INT8_RANGES] = read_json(artefacts / RANGES)
+        ranges = read_json(artefacts / RANGES)
+        if ranges.get("weights", "") == scores.get("weights", ""):
+            description[INT8_RANGES] = ranges
+        else:
+            report(
+                f"{artefacts / RANGES} is of other weights, so that no int8 network is built: expected ranges for the SHA-256 "
+                f"{weights[:12]}, received {ranges.get('weights', '')[:12] or 'unknown'}; `dogsnap quantize` finds them again"
+            )
     scaling = Calibration.of(calibration, len(labels))
     return Stored(model, lambda classes: architecture(classes, size), scaling, description)
 

@@ -140,7 +140,8 @@ class Teacher:
         # Those of the weights, as breeds taught before have extended them.
         groups = read_description(source).get("groups", ()) if self.taught else self.stored.description["groups"]
         self.groups = [Group(**{**each, "members": tuple(each["members"])}) for each in groups]
-        self.statistics = ClassStatistics.load(artefacts / STATISTICS_FILE, len(known), len(kernel))
+        weights = self.stored.description["scores"].get("weights", "")
+        self.statistics = ClassStatistics.load(artefacts / STATISTICS_FILE, len(known), len(kernel), weights)
         # Logits with the prior in them: breeds are taught so that they take little from the others' answers, which have it.
         self._prior = self.stored.calibration.temperature * self.stored.calibration.log_prior
         self.head = Head(kernel, bias + self._prior, tuple(known))
@@ -163,7 +164,10 @@ class Teacher:
             raise TeachingError(
                 f"{self.source} has other breeds than the weights beside it; give the folder of its weights with --from"
             )
-        if self.taught and read_description(self.source).get("scores") != self.stored.description["scores"]:
+        scores = self.stored.description["scores"]
+        # The scores of earlier versions carry no digest of the weights.
+        digest = {name: value for name, value in scores.items() if name == "weights"}
+        if self.taught and {**digest, **read_description(self.source).get("scores", {})} != scores:
             raise TeachingError(
                 f"{self.source} was taught with other weights than those beside it; give the folder of its weights with --from, "
                 "or teach an untaught version"

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend.files import replacing
+from backend.serving.versions import checksums
 from backend.training import evaluation, levels, second_pass, windows
 from backend.training.architectures import (
     ARCHITECTURES,
@@ -85,6 +86,7 @@ def finish(
         save_stored_weights(model, recipe.architecture, weights)
         stored = evaluation.softmax(scaled(stored_answers(model, recipe, validation, weights)))
         scores = {
+            "weights": checksums.digest(weights),  # which all other artefacts are of
             "calibration": {**calibration, **claims},
             "validation": validated,
             "float16": evaluation.cost_of_storing(probabilities, stored, breeds),
@@ -95,7 +97,7 @@ def finish(
                 _like(model, recipe, keras.config.dtype_policy().name), validation, scores["calibration"], labels
             )
     write_descriptions(recipe, labels, scores, out)
-    write_class_statistics(views, recipe, with_whole_pictures(training), validation, out, report)
+    write_class_statistics(views, recipe, with_whole_pictures(training), validation, scores["weights"], out, report)
     return scores
 
 
@@ -112,10 +114,13 @@ def write_class_statistics(
     recipe: Recipe,
     training: list[Example],
     validation: list[Example],
+    weights: str,
     out: Path,
     report: Callable[[str], None],
 ) -> None:
     """Write below `out` what `dogsnap teach` needs of the photos: see `class_statistics.ClassStatistics`.
+
+    `weights`: the SHA-256 of the stored weights.
 
     Every second validation photo is enough to measure what a new class costs, and keeps the file small.
     """
@@ -124,7 +129,7 @@ def write_class_statistics(
     parts = [
         features_of(extractor, plain_batches(part, recipe.size, recipe.batch)) for part in (training, validation[::2])
     ]
-    ClassStatistics.of(*parts[0], *parts[1]).save(out / STATISTICS_FILE)
+    ClassStatistics.of(*parts[0], *parts[1]).save(out / STATISTICS_FILE, weights)
 
 
 def stored_answers(model: keras.Model, recipe: Recipe, examples: list[Example], weights: Path) -> np.ndarray:

@@ -83,16 +83,22 @@ class ClassStatistics:
         mean_variance = np.float32(np.trace(covariance) / len(covariance))
         return cls(means, directions[:, kept], variances[kept], mean_variance, checked, checked_classes)
 
-    def save(self, path: Path) -> None:
-        """Write the statistics, arrays as float16; the file is replaced in one step."""
+    def save(self, path: Path, weights: str = "") -> None:
+        """Write the statistics, arrays as float16; the file is replaced in one step.
+
+        `weights`: the SHA-256 of the stored weights that the features come from.
+        """
         arrays = {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
         halves = {name: each.astype(np.float16) if each.ndim == 2 else each for name, each in arrays.items()}
         with replacing(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **halves)
+            np.savez_compressed(file, **halves, weights=np.array(weights))
 
     @classmethod
-    def load(cls, path: Path, classes: int, features: int) -> "ClassStatistics":
-        """Read what `save` wrote for a network of so many classes and features. Raises StatisticsError in one sentence."""
+    def load(cls, path: Path, classes: int, features: int, weights: str = "") -> "ClassStatistics":
+        """Read what `save` wrote for a network of so many classes and features, with these `weights`.
+
+        Raises StatisticsError in one sentence.
+        """
         if not path.is_file():
             raise StatisticsError(
                 f"{path} does not exist; expected the statistics that `dogsnap train` writes beside the weights"
@@ -100,6 +106,7 @@ class ClassStatistics:
         try:
             with np.load(path) as arrays:
                 loaded = {field.name: arrays[field.name] for field in fields(cls)}
+                made_from = str(arrays["weights"]) if "weights" in arrays else ""
         except (OSError, ValueError, KeyError, EOFError) as error:
             raise StatisticsError(f"{path} cannot be read: {error}") from error
         statistics = cls(**{name: each.astype(np.float32) if each.ndim == 2 else each for name, each in loaded.items()})
@@ -107,6 +114,11 @@ class ClassStatistics:
             raise StatisticsError(
                 f"{path} is of {statistics.means.shape[0]} classes with {statistics.means.shape[1]} features; "
                 f"the network has {classes} with {features}"
+            )
+        if made_from != weights:
+            raise StatisticsError(
+                f"{path} was made from the weights with the SHA-256 {made_from[:12] or 'unknown'}, expected "
+                f"{weights[:12] or 'unknown'}; `dogsnap train` writes both files"
             )
         return statistics
 
