@@ -43,6 +43,16 @@ async function give(feedbackId, said) {
 }
 
 /**
+ * What "right" means: of an answer that was asked about, that the first breed is right, or that there is no dog.
+ * @param {import('./classifier').Outcome} outcome
+ * @returns {Said}
+ */
+function confirmation({ asked, state, breeds }) {
+  if (!asked) return { verdict: 'right' }
+  return state === 'noDog' ? { verdict: 'no_dog' } : { breed: breeds[0].id }
+}
+
+/**
  * Has the server forget what was said about some answers. What cannot be sent now is sent when the app starts again.
  * @param {string[]} feedbackIds  those of which nothing was said are passed over
  */
@@ -87,4 +97,4 @@ function toForget() {
   return storage.read(TO_FORGET, [])
 }
 
-module.exports = { stateOf, give, forget, forgetAll, forgetRest }
+module.exports = { stateOf, confirmation, give, forget, forgetAll, forgetRest }

@@ -57,6 +57,8 @@ Page({
     /** Whether the user can say if the answer is right, or has. @type {'open' | 'given' | ''} */
     feedback: '',
     canConfirm: false,
+    /** What the server has us ask, so that answers of all levels are compared alike; '' where it does not. */
+    question: '',
     failure: { sentence: '', reference: '', retry: false, settings: false },
   },
 
@@ -148,13 +150,21 @@ Page({
     const kept = history.find(this.snapId)
     if (!kept) return
     const { outcome, time } = kept
-    this.setData({ feedback: feedback.stateOf(outcome, time), canConfirm: CONFIRMABLE.includes(outcome.state) })
+    const canConfirm = outcome.asked || CONFIRMABLE.includes(outcome.state)
+    this.setData({ feedback: feedback.stateOf(outcome, time), canConfirm, question: this.question(outcome) })
+  },
+
+  /** The same words at every level, about the first breed: who answers must not depend on how sure the answer is. */
+  question({ asked, state, breeds: guesses }) {
+    const { text, language } = /** @type {any} */ (this.data)
+    if (!asked) return ''
+    return wording.fill(text.question, { name: state === 'noDog' ? text.noDogName : wording.names(guesses[0], language).main })
   },
 
   async onRight() {
     this.setData({ feedback: 'given' })
     try {
-      await feedback.give(this.outcome.feedbackId, { verdict: 'right' })
+      await feedback.give(this.outcome.feedbackId, feedback.confirmation(this.outcome))
     } catch (failure) {
       wx.showToast({ title: this.data.text.notSent, icon: 'none' })
     }
