@@ -99,6 +99,9 @@ class Settings:
     switch_log: str = setting("", "file (SQLite) with the log of switches; a restart applies them again")
     feedback: str = setting("", "file (SQLite) for users' feedback on answers; without one no feedback is accepted")
     feedback_days: int = setting(90, "days for which feedback is kept", least=1)
+    feedback_ask: int = setting(
+        1, "the app asks about one in so many answers, chosen by chance; only these count in a comparison", least=1
+    )
     feedback_secret: str = setting(
         "",
         "secret that signs feedback ids; without one, a random one in a file beside --feedback. Better set in the environment",

@@ -2,15 +2,23 @@
 
 import time
 
+from itsdangerous import TimestampSigner
+
 from backend.middleware.client_identity import new_number
-from backend.serving.feedback.request_ids import Facts, Signer, model_digest
+from backend.serving.feedback.request_ids import Facts, Signer
 
 SECRET = "0123456789abcdef0123456789abcdef"
 
 
 def signed(
-    age: float = 0, secret: str = SECRET, version: int = 2, split: bool = False, model: str = "inception_v3"
+    age: float = 0, secret: str = SECRET, version: int = 2, split: int = 0, phone: str = "", model: str = "inception_v3"
 ) -> str:
-    """The id of an answer `age` seconds ago that named the version's first breed."""
-    facts = Facts(int(time.time() - age), model_digest(model), version, split, "breed", 0.9, (0,))
-    return Signer(secret.encode()).signed(new_number(), facts)
+    """The id of an answer `age` seconds ago that named the version's first breed, and that the app asks about."""
+
+    class Then(TimestampSigner):
+        def get_timestamp(self) -> int:
+            return int(time.time() - age)
+
+    signer = Signer(secret.encode())
+    signer.clock = Then
+    return signer.signed(new_number(), Facts(model, version, "breed", ("c1",), 0.9, True, split, phone))

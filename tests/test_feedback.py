@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import os
 import re
 import shutil
@@ -26,7 +27,8 @@ from waiting import wait_until
 from backend import api_keys
 from backend.cli import main
 from backend.middleware.client_identity import new_number
-from backend.serving.feedback.store import COLUMNS
+from backend.serving.feedback.schema import COLUMNS
+from backend.serving.repository.choices import Split
 
 PHOTOS = {name: colour_photos.encode(colour_photos.plain(colour), "JPEG") for name, colour in
           (("c1", RED), ("c2", GREEN), ("c3", BLUE))}  # fmt: skip
@@ -98,7 +100,8 @@ def test_the_request_id_of_an_answer_takes_feedback_once(server, file):
     response = classify(server)
     answer, before = response.json(), rows(file)
     assert answer["request_id"] == answer["feedback_id"] == response.headers["X-Request-Id"]
-    assert re.fullmatch(r"[A-Za-z0-9._-]{1,64}", answer["request_id"])
+    assert re.fullmatch(r"[0-9a-f]{16}\.[A-Za-z0-9._-]{1,300}", answer["request_id"])
+    assert answer["feedback_asked"] is True
     assert say(server, answer["request_id"], verdict="right").status_code == 200
     repeated = say(server, answer["request_id"], verdict="no_dog")
     assert (repeated.status_code, len(rows(file))) == (409, len(before) + 1)
@@ -127,7 +130,6 @@ def test_a_server_without_the_setting_gives_out_no_such_ids_and_takes_no_feedbac
     assert (refused.status_code, "--feedback" in refused.json()["error"]) == (404, True)
     described = requests.get(f"{colour_server.url}/api/admin/verdict", timeout=60).json()
     assert described["feedback"] is None
-    assert described["levels"]
 
 
 def test_feedback_is_taken_by_a_server_that_was_killed_after_it_answered(start, tmp_path):
@@ -141,7 +143,7 @@ def test_feedback_is_taken_by_a_server_that_was_killed_after_it_answered(start, 
     second = start()
     assert say(second, answer["request_id"], breed="c2").status_code == 200
     (row,) = rows(tmp_path / "feedback.db")
-    assert (row["version"], row["breeds"], row["breed"], row["is_right"]) == (3, "c3", "c2", 0)
+    assert (row["version"], row["breeds"], row["breed"], row["is_right"]) == (3, '["c3"]', "c2", 0)
 
 
 BAD = [
@@ -196,26 +198,18 @@ def test_malformed_requests_to_forget_are_refused(server, body):
 # -- what is kept ------------------------------------------------------------------------------------------------------
 
 
-def test_a_row_holds_what_each_version_and_the_person_said_and_nothing_that_leads_to_anybody(server, file):
-    admin(server, "shadow", version=3)
-    try:
-        answer = classify(server, "c1", version=2, headers={"X-Request-Key": "a-person"}).json()
-        number = answer["request_id"].partition(".")[0]
-        wait_until(lambda: sample(server, "dogsnap_shadowed_photos_total",
-                                  f'model="{MODEL}",result="differ",shadow="3",version="2"') >= 1)  # fmt: skip
-        assert say(server, answer["request_id"], breed="c2").status_code == 200
-    finally:
-        admin(server, "shadow", version=None)
+def test_a_row_holds_what_the_version_and_the_person_said_and_nothing_that_leads_to_anybody(server, file):
+    answer = classify(server, "c1", version=2, headers={"X-Request-Key": "a-person"}).json()
+    number = answer["request_id"].partition(".")[0]
+    assert say(server, answer["request_id"], breed="c2").status_code == 200
     row = rows(file)[-1]
     assert abs(row.pop("probability") - answer["breeds"][0]["probability"]) < 1e-4
-    assert row.pop("shadow_probability") > 0.6
     at = time.mktime(time.strptime(row.pop("answered_at"), "%Y-%m-%dT%H:%M:%SZ")) - time.timezone
     assert abs(time.time() - at) < 60
     row.pop("number")
     assert row == {
-        "request_id": number, "model": MODEL, "split": 0, "version": 2, "level": "breed", "breeds": "c1",
-        "shadow_version": 3, "shadow_level": "breed", "shadow_breeds": "c2",
-        "verdict": "breed", "breed": "c2", "is_right": 0, "shadow_is_right": 1,
+        "request_id": number, "model": MODEL, "split": 0, "asked": 1, "version": 2, "level": "breed", "breeds": '["c1"]',
+        "verdict": "breed", "breed": "c2", "is_right": 0, "holds": 0,
     }  # fmt: skip
 
 
@@ -236,9 +230,15 @@ def test_every_level_is_kept_with_the_breeds_that_it_means(start_server, tmp_pat
         )
         kind = "breed" if said.startswith("c") else "verdict"
         assert say(server, answer.json()["request_id"], **{kind: said}).status_code == 200
-    kept = [(row["level"], row["breeds"], row["is_right"]) for row in rows(file)]
-    assert kept[:3] == [("breed", "c1", 1), ("group", "c1 c2", 1), ("set", "c1 c3", 0)]
-    assert [(level, right) for level, _, right in kept[3:]] == [("unknown", 1), ("no_dog", 1)]
+    kept = [(row["level"], json.loads(row["breeds"]), row["is_right"], row["holds"]) for row in rows(file)]
+    assert kept[0] == ("breed", ["c1"], 1, 1)
+    level, breeds, is_right, holds = kept[1]
+    assert (level, sorted(breeds), is_right, holds) == ("group", ["c1", "c2"], breeds[0] == "c2", 1)
+    assert (kept[2][0], set(kept[2][1]), kept[2][2:]) == ("set", {"c1", "c3"}, (0, 0))
+    assert [(level, right, holds) for level, _, right, holds in kept[3:]] == [("unknown", 0, 1), ("no_dog", 1, 1)]
+    worth = verdict(server)["feedback"]["versions"][0]["levels"]
+    assert {level: each["answers"] for level, each in worth.items()} == dict.fromkeys(worth, 1)
+    assert (worth["group"]["holds"], worth["group"]["breeds"], worth["set"]["holds"]) == (1, 2, 0)
 
 
 def test_feedback_is_counted_by_version_and_verdict(server):
@@ -316,7 +316,7 @@ def test_a_gateway_takes_feedback_on_what_its_engine_answers(start, start_server
     answer = classify(gateway, "c1").json()
     assert say(gateway, answer["request_id"], breed="c1").status_code == 200
     (row,) = rows(tmp_path / "feedback.db")
-    assert (row["version"], row["breeds"], row["is_right"]) == (3, "c2", 0)
+    assert (row["version"], row["breeds"], row["is_right"]) == (3, '["c2"]', 0)
     assert verdict(gateway)["feedback"]["versions"][0]["version"] == 3
     assert CliRunner().invoke(main, ["models", "verdict", "--url", gateway.url]).exit_code == 0
 
@@ -412,65 +412,191 @@ def test_a_full_disk_costs_the_feedback_alone_and_it_is_taken_once_there_is_room
 # -- verdicts ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_split_ends_in_a_verdict_that_names_the_better_version(start):
-    """By signed ids alone: that 300 answers of a real split in a browser do is tests/web/test_feedback_in_app.py."""
-    server = start()
-    said = CliRunner().invoke(main, ["models", "verdict", "--url", server.url])
-    assert "0 answers with feedback" in said.output
-    for place in range(150):
-        for version, wrong in ((2, place == 140), (3, place % 12 == 0)):
-            answer = signed(version=version, split=True)
-            told = {"breed": "c2" if version == 2 else "c3"} if wrong else {"verdict": "right"}
-            assert say(server, answer, **told).status_code == 200
-        if place == 20:
-            (early,) = verdict(server)["feedback"]["comparisons"]
-            assert early["better"] is None
-            assert early["sentence"].startswith("Not enough yet")
-    (found,) = verdict(server)["feedback"]["comparisons"]
-    assert (found["better"], found["decided_at"], found["right"], found["counted"]) == (2, 300, [149, 137], [150, 150])
-    assert found["difference"]["high"] < 0
-    said = CliRunner().invoke(main, ["models", "verdict", MODEL, "--url", server.url]).output
-    assert "Version 2 is better than version 3: right in 8.0 points more of the answers" in said
-    assert "13 x" in said
-    assert "13 x" not in said.partition("version 3:")[0]
+def split(server, percent: float = 50) -> int:
+    """Split the default, 3, with version 2; returns the split's number in the reports."""
+    admin(server, "split", version=2 if percent else None, percent=percent)
+    for person in ("a", "b"):  # the first answers find that there is a split
+        classify(server, headers={"X-Request-Key": person})
+    return verdict(server)["feedback"]["comparisons"][-1]["split"]
 
 
-def test_answers_of_a_version_that_the_client_named_do_not_count_for_a_split(start):
+def test_each_phone_has_one_vote_and_a_second_one_is_kept_for_the_corrections(start, tmp_path):
     server = start()
-    admin(server, "split", version=2, percent=50)
-    keys = [f"person {number}" for number in range(12)]
-    answers = [classify(server, headers={"X-Request-Key": key}).json() for key in keys]
-    assert {answer["model"]["version"] for answer in answers} == {2, 3}
-    for answer in answers:
-        say(server, answer["request_id"], verdict="right")
+    split(server)
+    people = [f"person {number}" for number in range(12)]
+    for person in people:
+        for place in range(3):
+            answer = classify(server, "c3", headers={"X-Request-Key": person}).json()
+            told = say(server, answer["request_id"], breed="c3" if place == 0 else "c1").json()
+            assert told["kept"] is True
+            assert ("one vote" in told.get("note", "")) == (place > 0)
     for version in (2, 3, 3):
-        say(server, classify(server, version=version).json()["request_id"], verdict="right")
-    told = verdict(server)["feedback"]
-    assert (told["answers"], [each["answers"] for each in told["comparisons"]]) == (15, [12])
+        answer = classify(server, version=version, headers={"X-Request-Key": "another"}).json()
+        assert "note" not in say(server, answer["request_id"], verdict="wrong").json()
+    (found,) = verdict(server)["feedback"]["comparisons"]
+    assert (sum(found["answered"]), sum(found["right"]), sum(found["counted"])) == (12, 12, 12)
+    assert sum(found["asked"]) == 14
+    assert found["better"] is None
+    assert verdict(server)["feedback"]["answers"] == 39
+    with closing(sqlite3.connect(tmp_path / "feedback.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM phones WHERE phone LIKE '%person%'").fetchall() == [(0,)]
 
 
-def test_a_shadow_is_compared_on_the_photos_that_both_saw(start):
+def test_an_ended_split_keeps_its_sums_loses_its_salt_and_counts_no_more_votes(start, tmp_path):
+    server = start()
+    first = split(server)
+    early, late = (classify(server, "c3", headers={"X-Request-Key": key}).json()["request_id"] for key in ("x", "y"))
+    assert "note" not in say(server, early, breed="c3").json()
+    admin(server, "split", version=2, percent=30)
+    assert split(server, 30) == first + 1
+    assert "has ended" in say(server, late, breed="c3").json()["note"]
+    old, new = verdict(server)["feedback"]["comparisons"]
+    assert (sum(old["answered"]), sum(new["answered"]), bool(old["ended"]), new["ended"]) == (1, 0, True, None)
+    with closing(sqlite3.connect(tmp_path / "feedback.db")) as connection:
+        assert connection.execute("SELECT salt IS NULL FROM splits ORDER BY id").fetchall() == [(1,), (0,)]
+
+
+def test_a_split_goes_on_as_the_same_after_kill_9_and_a_restart(start, tmp_path):
+    flags = ("--switch-log", str(tmp_path / "switches.jsonl"))
+    server = start(*flags)
+    number = split(server)
+    answer = classify(server, "c3", headers={"X-Request-Key": "x"}).json()["request_id"]
+    again = classify(server, "c3", headers={"X-Request-Key": "x"}).json()["request_id"]
+    assert "note" not in say(server, answer, breed="c3").json()
+    worker = worker_of(server)
+    server.process.send_signal(signal.SIGKILL)
+    os.kill(worker, signal.SIGKILL)
+    server.process.wait(60)
+    server = start(*flags)
+    assert "one vote" in say(server, again, breed="c3").json()["note"]
+    classify(server, headers={"X-Request-Key": "x"})
+    (found,) = verdict(server)["feedback"]["comparisons"]
+    assert (found["split"], found["ended"], sum(found["answered"])) == (number, None, 1)
+
+
+def test_a_split_ends_in_a_verdict_of_those_who_answered(start):
+    """By signed ids: that people in a browser do is tests/web/test_feedback_in_app.py."""
+    server = start()
+    number = split(server)
+    assert "0 answers with feedback" in CliRunner().invoke(main, ["models", "verdict", "--url", server.url]).output
+    for place in range(200):
+        for version, wrong in ((2, place == 140), (3, place % 8 == 0)):
+            answer = signed(version=version, split=number, phone=f"{version}-{place}")
+            assert say(server, answer, breed="c2" if wrong else "c1").status_code == 200
+        if place == 10:
+            (early,) = verdict(server)["feedback"]["comparisons"]
+            assert (early["better"], early["sentence"][:15], early["more"] > 0) == (None, "Not enough yet ", True)
+    (found,) = verdict(server)["feedback"]["comparisons"]
+    assert (found["versions"], found["better"], found["counted"], found["right"]) == ([3, 2], 2, [200, 200], [175, 199])
+    said = CliRunner().invoke(main, ["models", "verdict", MODEL, "--url", server.url]).output
+    assert "Version 2 is better than version 3: of those who answered" in said
+    assert "25 x" in said
+
+
+def test_no_winner_is_named_where_the_rates_of_answering_differ(start):
+    server = start()
+    number = split(server)
+    for place in range(150):
+        for version, wrong in ((2, False), (3, place % 5 == 0)):
+            answer = signed(version=version, split=number, phone=f"{version}-{place}")
+            say(server, answer, breed="c2" if wrong else "c1")
+    assert verdict(server)["feedback"]["comparisons"][0]["better"] == 2
+    people = [key for key in map(str, range(200)) if not Split(2, 0.5).takes(MODEL, key)]
+    for key in people[:60]:  # they are asked about version 3 and say nothing
+        assert classify(server, headers={"X-Request-Key": key}).json()["model"]["version"] == 3
+    (found,) = verdict(server)["feedback"]["comparisons"]
+    assert (found["better"], found["p_of_rates"] < 0.001) == (None, True)
+    assert "different rates" in found["sentence"]
+
+
+def test_of_one_in_k_answers_it_is_asked_and_the_others_do_not_count(start):
+    server = start("--feedback-ask", "3")
+    split(server)
+    asked = 0
+    for number in range(60):
+        answer = classify(server, "c3", headers={"X-Request-Key": f"person {number}"}).json()
+        asked += answer["feedback_asked"]
+        assert "note" not in say(server, answer["request_id"], breed="c3").json()
+    (found,) = verdict(server)["feedback"]["comparisons"]
+    assert 5 < asked < 40
+    assert sum(found["answered"]) == asked
+
+
+def test_ids_of_breeds_with_spaces_commas_and_quotes_come_back_as_they_are(start_server, tmp_path):
+    names = ["golden retriever", 'a "quoted", one', "犬/%20?&#"]
+    models = tmp_path / "models"
+
+    def rename(description: dict) -> None:
+        description["labels"] = [{**each, "id": name} for each, name in zip(description["labels"], names, strict=True)]
+
+    tiny_models.changed_version(tiny_models.colours(models / MODEL) / "2", models / MODEL / "3", rename)
+    server = start_server(models, "--feedback", str(tmp_path / "feedback.db"))
+    for _ in range(2):
+        answer = classify(server).json()
+        assert answer["breeds"][0]["id"] == names[0]
+        assert say(server, answer["feedback_id"], breed=names[1]).status_code == 200
+    (row, _) = csv.DictReader(io.StringIO(requests.get(f"{server.url}/api/admin/feedback.csv", timeout=60).text))
+    assert (json.loads(row["breeds"]), row["breed"]) == (names[:1], names[1])
+    (version,) = verdict(server)["feedback"]["versions"]
+    assert version["corrections"][0]["times"] == 2
+
+
+def test_a_file_of_the_first_format_is_moved_and_nothing_is_lost(start, tmp_path):
+    file = tmp_path / "feedback.db"
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.executescript(
+            """CREATE TABLE feedback (number INTEGER PRIMARY KEY, request_id TEXT NOT NULL, answered_at TEXT NOT NULL,
+            model TEXT NOT NULL, split INTEGER NOT NULL, version INTEGER NOT NULL, level TEXT NOT NULL, breeds TEXT NOT NULL,
+            probability REAL, shadow_version INTEGER, shadow_level TEXT, shadow_breeds TEXT, shadow_probability REAL,
+            verdict TEXT NOT NULL, breed TEXT, is_right INTEGER, shadow_is_right INTEGER, UNIQUE (request_id));
+            PRAGMA user_version=1;"""
+        )
+        for number, (level, breeds, said, breed, is_right) in enumerate(
+            [
+                ("breed", "golden retriever", "breed", "golden retriever", 1),
+                ("group", "c1 c2", "right", None, 1),
+                ("set", "c1 c3", "breed", "c2", 0),
+                ("unknown", "c1", "other", None, 1),
+                ("no_dog", "", "right", None, 1),
+                ("breed", "c1", "mix", None, None),
+            ]
+        ):
+            connection.execute(
+                "INSERT INTO feedback VALUES (NULL, ?, ?, ?, 1, 2, ?, ?, 0.9, 3, 'breed', 'c1', 0.8, ?, ?, ?, 0)",
+                (f"{number:016}", time.strftime("%Y-%m-%dT%H:%M:%SZ"), MODEL, level, breeds, said, breed, is_right),
+            )
+    for _ in range(2):
+        server = start()
+        assert [(row["breeds"], row["is_right"], row["holds"]) for row in rows(file)] == [
+            ('["golden retriever"]', 1, 1),
+            ('["c1", "c2"]', None, 1),
+            ('["c1", "c3"]', 0, 0),
+            ('["c1"]', 0, 1),
+            ("[]", 1, 1),
+            ('["c1"]', None, None),
+        ]
+        told = verdict(server)["feedback"]
+        assert (told["answers"], told["versions"][0]["right"], told["versions"][0]["counted"]) == (6, 2, 4)
+        assert told["comparisons"] == []
+        server.stop()
+
+
+def test_a_shadow_is_compared_by_agreement_without_any_feedback(start):
     server = start()
     admin(server, "default", version=2)
     admin(server, "shadow", version=3)
-    seen = f'model="{MODEL}",result="{{}}",shadow="3",version="2"'
-    for count, (photo, result) in enumerate([("c1", "differ"), ("c3", "agree"), ("c2", "differ")]):
-        answer = classify(server, photo).json()
-        before = {"c1": 1, "c3": 1, "c2": 2}[photo]
-        wait_until(lambda r=result, b=before: sample(server, "dogsnap_shadowed_photos_total", seen.format(r)) == b)
-        assert say(server, answer["request_id"], verdict="right").status_code == 200, count
-    (told,) = verdict(server)["feedback"]["comparisons"]
-    assert (told["kind"], told["versions"], told["right"], told["counted"]) == ("shadow", [2, 3], [3, 1], [3, 3])
-    assert {each["breed"]: each["right"] for each in told["breeds"]} == {"red dog": [1, 0], "green dog": [1, 0]}
-
-
-def test_levels_are_counted_without_any_feedback(server):
-    before = sample(server, "dogsnap_answers_total", f'level="breed",model="{MODEL}",version="2"')
-    classify(server, version=2)
-    assert sample(server, "dogsnap_answers_total", f'level="breed",model="{MODEL}",version="2"') == before + 1
-    levels = {each["version"]: each["days"][-1] for each in verdict(server)["levels"]}
-    assert levels[2]["shares"]["breed"] == 1
-    assert levels[2]["answers"] == before + 1
+    for photo, times in (("c1", 3), ("c3", 1), ("c2", 1)):
+        for _ in range(times):
+            before = sum(verdict(server)["shadow"][result] for result in ("agree", "differ"))
+            classify(server, photo)
+            wait_until(lambda b=before: sum(verdict(server)["shadow"][result] for result in ("agree", "differ")) > b)
+    told = verdict(server)["shadow"]
+    assert (told["version"], told["agree"], told["differ"], told["agreement"]) == (3, 1, 4, 0.2)
+    assert told["differences"] == [
+        {"answered": "red dog", "shadow": "green dog", "times": 3},
+        {"answered": "green dog", "shadow": "red dog", "times": 1},
+    ]
+    assert "3 x red dog in the answer" in CliRunner().invoke(main, ["models", "verdict", "--url", server.url]).output
 
 
 def test_the_model_of_a_verdict_has_to_be_there(server):

@@ -2,15 +2,17 @@
 
 import time
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 
 from backend.middleware.client_identity import new_number
 from backend.serving.feedback.feedback import Feedback
-from backend.serving.feedback.level_shares import LevelShares
 from backend.serving.feedback.request_ids import Signer
-from backend.serving.feedback.store import Store
+from backend.serving.feedback.store import Store, timestamp
+from backend.serving.feedback.verdict import verdict
+from backend.serving.feedback.votes import Vote
 from backend.serving.metrics import Metrics
 from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors.signatures import ServableId
@@ -31,6 +33,15 @@ class OneVersion:
 
     def is_split(self, spec: ModelSpec) -> bool:
         return True
+
+    def has_started(self) -> bool:
+        return True
+
+    def splits(self) -> list[tuple[str, str, int, float]]:
+        return [(DOGS.name, "", 3, 0.5)]
+
+    def default_version(self, name: str) -> int:
+        return 2
 
     @contextmanager
     def acquire(self, spec: ModelSpec):
@@ -56,17 +67,16 @@ def answer(best: int) -> Classification:
 
 @pytest.mark.alone
 def test_an_answer_takes_at_most_a_tenth_of_a_millisecond_more(feedback):
-    metrics, shares, spec = Metrics(), LevelShares(), ModelSpec(DOGS.name)
+    metrics = Metrics()
     answers = [answer(number % 120) for number in range(ANSWERS)]
-    feedback.signed(new_number(), answers[0], spec)  # reads the labels
+    feedback.signed(new_number(), answers[0], ModelSpec(DOGS.name))  # begins the split
     seconds = []
-    for each in answers:
+    for phone, each in enumerate(answers):
+        spec = ModelSpec(DOGS.name, sticky_key=f"phone {phone}")
         started = time.perf_counter()
         number = new_number()
-        feedback.on_shadow(number)
         feedback.signed(number, each, spec)
         metrics.answered(DOGS, "breed")
-        shares.count(DOGS, "breed")
         seconds.append(time.perf_counter() - started)
     mean, median = sum(seconds) / ANSWERS, sorted(seconds)[ANSWERS // 2]
     print(f"an answer takes {1e6 * mean:.0f} microseconds more on average, {1e6 * median:.0f} in the median")
@@ -76,10 +86,73 @@ def test_an_answer_takes_at_most_a_tenth_of_a_millisecond_more(feedback):
 def test_feedback_takes_one_commit_and_an_answer_none(feedback, store):
     statements: list[str] = []
     store._connection.set_trace_callback(statements.append)
-    signed = feedback.signed(new_number(), answer(7), ModelSpec(DOGS.name))
+    signed, _ = feedback.signed(new_number(), answer(7), ModelSpec(DOGS.name, 3))
     assert statements == []
     feedback.give(signed, "right", "")
     assert [each for each in statements if each in ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK")] == [
         "BEGIN IMMEDIATE",
         "COMMIT",
     ]
+
+
+@pytest.fixture
+def full(store):
+    """A store with a million rows, and a split of which every row was a vote."""
+    store.follow({(DOGS.name, ""): (2, 3, 0.5)})
+    columns = (
+        "request_id",
+        "answered_at",
+        "model",
+        "version",
+        "split",
+        "asked",
+        "level",
+        "breeds",
+        "verdict",
+        "is_right",
+    )
+    now = timestamp(datetime.now(UTC))
+    with store._transaction() as connection:
+        connection.executemany(
+            f"INSERT INTO feedback ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
+            (
+                (f"{n:016x}", now, DOGS.name, 2 + n % 2, 1, 1, "breed", f'["n{n % 120:08}"]', "wrong", 0)
+                for n in range(10**6)
+            ),
+        )
+        connection.executemany(
+            "INSERT INTO phones VALUES (1, ?, ?, 1)", ((f"{n:016x}", 2 + n % 2) for n in range(10**6))
+        )
+    return store
+
+
+def median(run, times: int = 50) -> float:
+    seconds = []
+    for number in range(times):
+        started = time.perf_counter()
+        run(number)
+        seconds.append(time.perf_counter() - started)
+    return sorted(seconds)[times // 2]
+
+
+@pytest.mark.long
+def test_of_a_million_rows_a_write_takes_2_ms_and_a_report_20(full):
+    split = full.open[DOGS.name, ""].id
+
+    def write(number: int) -> None:
+        row = {
+            **{
+                "request_id": f"new {number}",
+                "answered_at": timestamp(datetime.now(UTC)),
+                "model": DOGS.name,
+                "version": 3,
+            },
+            **{"split": split, "asked": 1, "level": "breed", "breeds": '["n00000007"]', "probability": 0.9},
+            **{"verdict": "breed", "breed": "n00000008", "is_right": 0, "holds": 0},
+        }
+        assert full.add(row, Vote(split, f"new {number}", 3, False)) == ""
+
+    written, read = median(write), median(lambda _: verdict(full, DOGS.name, [2, 3], {}))
+    print(f"a million rows: a write takes {1000 * written:.2f} ms, a report {1000 * read:.2f} ms (medians of 50)")
+    assert written <= 0.002
+    assert read <= 0.020

@@ -188,10 +188,7 @@ def shadow(server: Remote, version: str, model: str) -> None:
 @click.argument("model", default="")
 @server_options
 def verdict(server: Remote, model: str) -> None:
-    """Which version of MODEL is better, by what people said.
-
-    Without feedback: how often each version was unsure or saw no dog, day by day.
-    """
+    """Which version of MODEL is better, by what people said, and how often its shadow agrees with it."""
     for line in lines_of(server.get("verdict", model=model)):
         click.echo(line)
 

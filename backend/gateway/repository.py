@@ -166,8 +166,8 @@ class EngineRepository:
         return []
 
     def is_split(self, spec: ModelSpec) -> bool:
-        """Whether it may be by chance which version answers `spec`: only the engine knows."""
-        return spec.version is None
+        """False: only the engine knows its splits."""
+        return False
 
     def shadow_of(self, answered: ServableId) -> None:
         """None: the engine has the shadows."""

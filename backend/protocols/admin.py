@@ -8,7 +8,7 @@ from backend.errors import InvalidArgument, NotFound, UnsupportedMediaType
 from backend.middleware.admin_auth import check_access
 from backend.middleware.json_bodies import json_response
 from backend.protocols.fields import PERCENT, TEXT, VERSION, Body
-from backend.serving.administration.overview import overview
+from backend.serving.administration.overview import overview, shadow_report
 from backend.serving.administration.switchboard import ANY, Switchboard, checked_who
 from backend.serving.feedback.feedback import Feedback
 from backend.serving.inference.predictor import Predictor
@@ -111,7 +111,7 @@ def log_of(board: Switchboard, model: str) -> list[dict[str, Any]]:
 
 
 def verdict_on(model: str, settings: Settings, predictor: Predictor, feedback: Feedback | None) -> dict[str, Any]:
-    """The report on users' feedback on a model (null without one), and its shares of levels, which need no feedback.
+    """The report on users' feedback on a model (null without one), and where its shadow differs, which needs no feedback.
 
     Raises NotFound, and Unavailable where feedback cannot be read.
     """
@@ -121,7 +121,7 @@ def verdict_on(model: str, settings: Settings, predictor: Predictor, feedback: F
         "model": model,
         "kept_days": settings.feedback_days if feedback else None,
         "feedback": feedback.verdict(model) if feedback else None,
-        "levels": predictor.level_shares.report(model),
+        "shadow": shadow_report(predictor, model),
     }
 
 

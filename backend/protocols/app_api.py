@@ -57,8 +57,8 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.post("/feedback")
     def give_feedback() -> Response:
         fields = BODIES["give_feedback"].received()
-        _taken(feedback).give(fields["request_id"], fields.get("verdict", ""), fields.get("breed", ""))
-        return json_response({"kept": True, "request_id": g.request_id})
+        note = _taken(feedback).give(fields["request_id"], fields.get("verdict", ""), fields.get("breed", ""))
+        return json_response({"kept": True, **({"note": note} if note else {}), "request_id": g.request_id})
 
     @routes.post("/feedback/forget")
     def forget_feedback() -> Response:
@@ -117,20 +117,18 @@ def describe(repository: Repository, name: str) -> dict[str, Any]:
 def _with_feedback_id(
     feedback: Feedback, predictor: Predictor, photo: bytes, spec: ModelSpec, top_k: int | None
 ) -> dict[str, Any]:
-    """The answer as JSON, with the id that takes feedback on it, or null.
+    """The answer as JSON, with the id that takes feedback on it, and whether the app is to ask for it.
 
     That id begins with the request's own, and takes its place in the answer's header and in the access log. A client's
     own X-Request-Id stays what it is: it may come again with another request.
     """
     is_clients = g.request_id == request.headers.get("X-Request-Id")
     number = new_number() if is_clients else g.request_id
-    result = predictor.classify(
-        photo, spec, top_k, PROTOCOL, on_disconnect=disconnect_callback(), on_shadow=feedback.on_shadow(number)
-    )
-    signed = feedback.signed(number, result, spec)
-    if signed and not is_clients:
+    result = predictor.classify(photo, spec, top_k, PROTOCOL, on_disconnect=disconnect_callback())
+    signed, asked = feedback.signed(number, result, spec)
+    if not is_clients:
         g.request_id = signed
-    return {**result.to_json(), "feedback_id": signed}
+    return {**result.to_json(), "feedback_id": signed, "feedback_asked": asked}
 
 
 def _taken(feedback: Feedback | None) -> Feedback:

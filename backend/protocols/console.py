@@ -12,7 +12,6 @@ from backend.protocols.admin import log_of, verdict_on
 from backend.protocols.web_app import HEADERS
 from backend.serving.administration.overview import overview
 from backend.serving.administration.switchboard import Switchboard
-from backend.serving.feedback.claims import LEVELS
 from backend.serving.feedback.feedback import Feedback
 from backend.serving.inference.predictor import Predictor
 from backend.settings import Settings
@@ -39,7 +38,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         described = overview(predictor, predictor.repository.models())
         switches = log_of(board, "")[:SHOWN_SWITCHES]
         verdicts = {name: _verdict(name) for name in predictor.repository.models()}
-        return render_template("models.html", models=described, switches=switches, verdicts=verdicts, levels=LEVELS)
+        return render_template("models.html", models=described, switches=switches, verdicts=verdicts)
 
     def _verdict(model: str) -> dict[str, Any] | None:
         """None while feedback cannot be read: the page shows the rest."""

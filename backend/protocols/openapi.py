@@ -91,6 +91,11 @@ CLASSIFICATION["properties"]["feedback_id"] = {
     "type": ["string", "null"],
     "description": "what POST /api/feedback takes as request_id; where the server takes feedback",
 }
+CLASSIFICATION["properties"]["feedback_asked"] = {
+    "type": "boolean",
+    "description": "whether to ask the user if the first breed is right: only these answers count in a comparison of versions",
+}
+NOTE = "`note` says why it does not count in a comparison of versions, e.g. as the second vote of the same phone"
 CLASSES = {
     "type": ["integer", "null"],
     "description": "how many breeds it names: 0, and /api/classify refuses it; null: not known yet",
@@ -177,7 +182,7 @@ def operations(settings: Settings) -> dict[str, Operation]:
         ),
         "admin.verdict": Operation(
             "which version is better, by what people said",
-            an_object(model=NAME, feedback={"type": ["object", "null"]}, levels=a_list({"type": "object"})),
+            an_object(model=NAME, feedback={"type": ["object", "null"]}, shadow={"type": ["object", "null"]}),
             refusals=(403, 404),
             query={"model": TEXT},
         ),
@@ -194,7 +199,7 @@ def operations(settings: Settings) -> dict[str, Operation]:
         ),
         "app_api.give_feedback": Operation(
             "say what an answer was about: that it is right, or which breed it is",
-            an_object(kept={"type": "boolean"}, request_id=NAME),
+            an_object(kept={"type": "boolean"}, request_id=NAME) | {"description": NOTE},
             refusals=(400, 404, 409),
             bodies={JSON: app_api.BODIES["give_feedback"].schema()},
         ),

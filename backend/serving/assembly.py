@@ -97,7 +97,7 @@ def create_feedback(settings: Settings, predictor: Predictor) -> Feedback | None
     file = Path(settings.feedback)
     store = Store(file, settings.feedback_days)
     secret = settings.feedback_secret.encode() or read_or_create_secret(file.with_name(f"{file.name}.secret"))
-    return Feedback(store, Signer(secret), predictor.repository, predictor.metrics)
+    return Feedback(store, Signer(secret), predictor.repository, predictor.metrics, settings.feedback_ask)
 
 
 def _narrowed(configs: Iterable[ModelConfig], only: ModelSpec | None) -> list[ModelConfig]:

@@ -61,6 +61,8 @@ module.exports = {
         'Keep it to one dog',
       ],
       note: 'An estimate from looks, not a statement about ancestry.',
+      question: 'Is this right: {name}?',
+      noDogName: 'no dog',
       right: 'That is right',
       wrong: 'No, it is a …',
       know: 'I know: it is a …',
@@ -187,7 +189,7 @@ module.exports = {
         'Your history is on this phone only. You can delete it at any time.',
       ],
       feedbackKept:
-        'If you say whether an answer was right, the server keeps that answer and what you said for up to {days} days, to find the better model. Nothing in it leads to you, and "Delete all" in the history deletes it there, too.',
+        'If you say whether an answer was right, the server keeps that answer and what you said for up to {days} days, to find the better model. While it compares two models it also keeps a scrambled mark of this phone, so that each phone counts once; the key to it is deleted when the comparison ends. Nothing in it leads to you, and "Delete all" in the history deletes it there, too.',
       feedbackOff: 'This server does not ask whether its answers were right.',
     },
   },

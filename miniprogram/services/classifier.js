@@ -29,6 +29,7 @@ const STICKY_HEADER = 'X-Request-Key'
  * @property {number[] | null} box  where the dog is: left, top, right, bottom, as fractions of the upright photo
  * @property {{name: string, version: number}} model  which one really answered
  * @property {string} feedbackId  by which the server takes feedback on this answer; '' where it takes none
+ * @property {boolean} [asked]  whether to ask if the first breed is right, in the same words whatever the level
  */
 
 /**
@@ -56,8 +57,8 @@ function blameModel(failure) {
 /** @returns {Outcome} */
 function toOutcome(answer) {
   if (!answer || !Array.isArray(answer.breeds) || !answer.model) throw new request.Failure('unreadable')
-  const { breeds, model, group = null, set = null, box = null, feedback_id: feedbackId } = answer
-  return { state: stateOf(answer), breeds, model, group, set, box, feedbackId: feedbackId || '' }
+  const { breeds, model, group = null, set = null, box = null, feedback_id: feedbackId, feedback_asked: asked } = answer
+  return { state: stateOf(answer), breeds, model, group, set, box, feedbackId: feedbackId || '', asked: Boolean(asked) }
 }
 
 /** @type {Record<string, State>}  by the server's word */

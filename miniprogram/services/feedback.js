@@ -50,6 +50,19 @@ async function give(feedbackId, { verdict, breed }) {
 }
 
 /**
+ * What "right" means: of an answer that was asked about, that the first breed is right, or that there is no dog.
+ * @param {import('./classifier').Outcome} outcome
+ * @returns {Said}
+ */
+function confirmation({ asked, state, breeds }) {
+  const nothing = { verdict: '', breed: '', name: '', name_zh: '' }
+  if (!asked) return { ...nothing, verdict: 'right' }
+  if (state === 'noDog') return { ...nothing, verdict: 'no_dog' }
+  const [{ id, name, name_zh }] = breeds
+  return { verdict: '', breed: id, name, name_zh }
+}
+
+/**
  * Has the server forget what was said about some answers. What cannot be sent now is sent when the app starts again.
  * @param {string[]} feedbackIds  those of which nothing was said are passed over
  */
@@ -94,4 +107,4 @@ function toForget() {
   return storage.read(TO_FORGET, [])
 }
 
-module.exports = { stateOf, give, forget, forgetAll, forgetRest }
+module.exports = { stateOf, confirmation, give, forget, forgetAll, forgetRest }

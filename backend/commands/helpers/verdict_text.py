@@ -6,11 +6,9 @@ It computes nothing.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-LEVELS = ("breed", "group", "set", "unsure", "unknown", "no_dog")
-
 
 def lines_of(verdict: Mapping[str, Any]) -> Iterator[str]:
-    """The lines: versions by what people said, comparisons, and shares of levels by day."""
+    """The lines: versions by what people said, splits, and the shadow."""
     feedback = verdict["feedback"]
     if feedback is None:
         yield f"{verdict['model']}: this server accepts no feedback; start it with --feedback FILE"
@@ -19,49 +17,60 @@ def lines_of(verdict: Mapping[str, Any]) -> Iterator[str]:
         yield from _versions(feedback["versions"])
         for comparison in feedback["comparisons"]:
             yield from _comparison(comparison)
-    yield from _levels(verdict["levels"])
+    if verdict["shadow"]:
+        yield from _shadow(verdict["shadow"])
 
 
 def _versions(versions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    rows = [("version", "right", "of", "share", "95 % interval (Wilson)")]
+    rows = [("version", "first breed right", "of", "share", "95 % interval (Wilson)")]
     for each in versions:
-        share = each["share"]
-        limits = (percent(share["value"]), between(share)) if share else ("-", "-")
-        rows.append((str(each["version"]), str(each["right"]), str(each["counted"]), *limits))
+        rows.append((str(each["version"]), str(each["right"]), str(each["counted"]), *_share(each["share"])))
     if versions:
         yield from table(rows)
     for each in versions:
+        yield from _levels(each)
         if each["corrections"]:
             yield f"  what people correct most in version {each['version']}:"
         for correction in each["corrections"]:
             yield f"    {correction['times']} x {correction['answered']} -> {correction['said']}"
 
 
+def _levels(version: Mapping[str, Any]) -> Iterator[str]:
+    yield f"  what the levels of version {version['version']} were worth:"
+    rows = [("level", "answers", "first breed right", "claim holds", "breeds named")]
+    for level, each in version["levels"].items():
+        counts = (str(each[name]) for name in ("answers", "right", "holds"))
+        rows.append((level.replace("_", " "), *counts, f"{each['breeds']:.1f}"))
+    yield from table(rows)
+
+
 def _comparison(comparison: Mapping[str, Any]) -> Iterator[str]:
-    (first, second), is_split = comparison["versions"], comparison["kind"] == "split"
-    shares = [
-        f"{right} of {counted}" for right, counted in zip(comparison["right"], comparison["counted"], strict=True)
-    ]
-    yield f"versions {first} and {second}, in a split" if is_split else f"version {first}, with {second} in its shadow"
-    yield f"  right: version {first} {shares[0]}, version {second} {shares[1]}"
+    until = f" to {comparison['ended']}" if comparison["ended"] else ""
+    yield (
+        f"split of {comparison['label'] or 'the default'} between versions {comparison['versions'][0]} and "
+        f"{comparison['versions'][1]}, from {comparison['started']}{until}, one vote for each phone"
+    )
+    columns = ("version", "asked", "answered", "rate", "first breed right", "of", "share", "95 % interval (Wilson)")
+    rows: list[Sequence[str]] = [columns]
+    for side, version in enumerate(comparison["versions"]):
+        counts = [str(comparison[name][side]) for name in ("asked", "answered", "right", "counted")]
+        rate = comparison["rates"][side]
+        shown = "-" if rate is None else percent(rate)
+        rows.append((str(version), *counts[:2], shown, *counts[2:], *_share(comparison["shares"][side])))
+    yield from table(rows)
     yield f"  {comparison['sentence']}"
-    for breed in comparison["breeds"]:
-        counts = zip(breed["right"], breed["counted"], strict=True)
-        yield f"    {breed['breed']}: " + ", ".join(f"{right} of {counted} right" for right, counted in counts)
 
 
-def _levels(levels: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    rows = [("version", "day", "answers", *(level.replace("_", " ") for level in LEVELS))]
-    for each in levels:
-        for day in each["days"]:
-            shares = (percent(day["shares"].get(level, 0)) for level in LEVELS)
-            rows.append((str(each["version"]), day["day"], str(day["answers"]), *shares))
-    if len(rows) > 1:
-        yield "what the versions answered, since the server started (at most two weeks):"
-        yield from table(rows)
-    for each in levels:
-        for sentence in each["drift"]:
-            yield f"  version {each['version']}: {sentence}"
+def _shadow(shadow: Mapping[str, Any]) -> Iterator[str]:
+    seen = shadow["agree"] + shadow["differ"]
+    share = f" ({percent(shadow['agreement'])})" if seen else ""
+    yield f"shadow version {shadow['version']}: the same breed as the answer in {shadow['agree']} of {seen} photos{share}"
+    for each in shadow["differences"]:
+        yield f"    {each['times']} x {each['answered']} in the answer, {each['shadow']} in the shadow"
+
+
+def _share(interval: Mapping[str, float] | None) -> tuple[str, str]:
+    return (percent(interval["value"]), between(interval)) if interval else ("-", "-")
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:

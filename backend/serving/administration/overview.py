@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from backend.errors import Unimplemented
 from backend.serving.inference.predictor import Predictor
 from backend.serving.metrics import SHADOW_PROTOCOL, Metrics
 from backend.serving.repository.model import Model, Version
@@ -12,6 +13,7 @@ from backend.serving.tensors.signatures import ServableId
 
 # Outcomes caused by the server; any other except OK is the client's.
 FAULTS = {"INTERNAL", "UNKNOWN", "UNAVAILABLE", "DEADLINE_EXCEEDED"}
+SHOWN_DIFFERENCES = 10
 
 
 @dataclass
@@ -97,6 +99,31 @@ def overview(predictor: Predictor, names: Iterable[str]) -> list[dict[str, Any]]
         with predictor.repository.switching(name) as model:
             described.append(_model(model, counted, agreed))
     return described
+
+
+def shadow_report(predictor: Predictor, name: str) -> dict[str, Any] | None:
+    """How often a model's shadow names the same breed as the answers, and where both differ most; None without a shadow."""
+    try:
+        with predictor.repository.switching(name) as model:
+            shadow = model.choices.shadow
+            described = [version.servable.description for version in model.versions.values() if version.servable]
+    except Unimplemented:  # a gateway's engine has the shadows
+        return None
+    if shadow is None:
+        return None
+    names = {label["id"]: label["name"] for each in described for label in each.labels or ()}
+    counted = agreement(predictor.metrics)[ServableId(name, shadow)]
+    seen = counted["agree"] + counted["differ"]
+    differences = predictor.shadow.differences(name, shadow, SHOWN_DIFFERENCES)
+    return {
+        "version": shadow,
+        **counted,
+        "agreement": counted["agree"] / seen if seen else None,
+        "differences": [
+            {"answered": names.get(ours, ours), "shadow": names.get(theirs, theirs), "times": times}
+            for (ours, theirs), times in differences
+        ],
+    }
 
 
 def _model(

@@ -1,112 +1,111 @@
-"""Feedback of users on answers: issues signed request ids, stores the feedback on them, and reports on it.
+"""Feedback of users on answers: issues signed request ids, stores the feedback on them, and reports on it."""
 
-The request id contains the claim of the version that answered. A shadow version answers after the response is sent, so its
-claim is kept in memory until the feedback arrives: at most MAX_SHADOW_CLAIMS, and not beyond a restart. Without it, the
-feedback counts only for the version that answered.
-"""
-
-import logging
+import json
+import secrets
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from backend.errors import DogsnapError, FailedPrecondition, InvalidArgument, NotFound, Unavailable
-from backend.serving.feedback.claims import BREED, VERDICTS, Claim, claim_of, is_right
-from backend.serving.feedback.request_ids import Facts, Signer, model_digest
-from backend.serving.feedback.store import Row, Store, timestamp
+from backend.errors import DogsnapError, InvalidArgument, NotFound, Unavailable
+from backend.serving.feedback.claims import BREED, VERDICTS, judge, named_by
+from backend.serving.feedback.request_ids import Facts, Signer
+from backend.serving.feedback.store import Store, timestamp
 from backend.serving.feedback.verdict import verdict
+from backend.serving.feedback.votes import Arms, Split, Vote
 from backend.serving.metrics import Metrics
 from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.labels import Classification
 
-log = logging.getLogger("dogsnap.feedback")
-
-# Feedback is accepted for a day after the answer: later, users do not remember which dog it was. Clocks may differ a little.
-MAX_AGE_SECONDS, CLOCK_SKEW_SECONDS = 24 * 3600, 60
-MAX_SHADOW_CLAIMS = 10_000  # about 4 MB
-SWEEP_SECONDS = 3600.0
+TICK_SECONDS, SWEEP_SECONDS = 2.0, 3600.0
+REMEMBERED = 100_000  # phones that are known to have been asked, so that they are not written again
 
 
 class Feedback:
     """Everything about feedback on the answers of one repository. Thread-safe."""
 
-    def __init__(self, store: Store, signer: Signer, repository: ModelRepository, metrics: Metrics):
+    def __init__(self, store: Store, signer: Signer, repository: ModelRepository, metrics: Metrics, ask_every: int = 1):
+        """The app is to ask about one in `ask_every` answers, chosen by chance."""
         self._store = store
         self._signer = signer
         self._repository = repository
         self._metrics = metrics
+        self._ask_every = ask_every
         self._lock = threading.Lock()
-        self._shadows: OrderedDict[str, Claim] = OrderedDict()
-        self._classes = lru_cache(64)(self._read_classes)
-        self._verdicts: dict[str, tuple[int, dict[str, Any]]] = {}
+        self._asked: dict[tuple[int, str], int] = {}  # phones that are not in the store yet, with the version
+        self._known: set[tuple[int, str]] = set()
+        self._names = lru_cache(64)(self._read_names)
         self._closed = threading.Event()
-        threading.Thread(target=self._sweep, name="feedback", daemon=True).start()
+        self._thread = threading.Thread(target=self._work, name="feedback", daemon=True)
+        self._thread.start()
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
-    def signed(self, number: str, result: Classification, spec: ModelSpec) -> str | None:
-        """The request id for feedback on `result`, the answer to `spec`; None if no feedback is possible."""
-        claim = claim_of(result)
-        try:
-            indices = self._classes(result.servable)
-            facts = Facts(
-                time=int(time.time()),
-                model=model_digest(result.servable.name),
-                version=claim.version,
-                split=self._repository.is_split(spec),
-                level=claim.level,
-                probability=claim.probability or 0.0,
-                classes=tuple(indices[breed] for breed in claim.breeds),
-            )
-        except (DogsnapError, KeyError):  # the version has just gone, or its labels have changed under it
-            self._classes.cache_clear()
-            return None
-        return self._signer.signed(number, facts)
+    def signed(self, number: str, result: Classification, spec: ModelSpec) -> tuple[str, bool]:
+        """The id for feedback on `result`, the answer to `spec`, and whether the app is to ask about it."""
+        asked = self._ask_every == 1 or secrets.randbelow(self._ask_every) == 0
+        breeds, probability = named_by(result)
+        version, split = result.servable.version, self._split_of(spec)
+        if split is None or version not in split.arms[:2]:
+            number_of_split, phone = 0, ""
+        else:
+            number_of_split, phone = split.id, split.phone(spec.sticky_key)
+            if asked and (split.id, phone) not in self._known:
+                with self._lock:
+                    self._asked.setdefault((split.id, phone), version)
+        rounded = None if probability is None else round(probability, 4)
+        facts = Facts(spec.name, version, result.level.value, breeds, rounded, asked, number_of_split, phone)
+        return self._signer.signed(number, facts), asked
 
-    def on_shadow(self, number: str) -> Callable[[Classification], None]:
-        """A callback that stores the shadow version's answer to this request."""
+    def _split_of(self, spec: ModelSpec) -> Split | None:
+        key = (spec.name, spec.label or "")
+        if spec.version is None and self._repository.is_split(spec) != (key in self._store.open):
+            with suppress(Unavailable):
+                self._follow_splits()
+        return self._store.open.get(key) if spec.version is None else None
 
-        def store(result: Classification) -> None:
-            with self._lock:
-                self._shadows[number] = claim_of(result)
-                if len(self._shadows) > MAX_SHADOW_CLAIMS:
-                    self._shadows.popitem(last=False)
-
-        return store
+    def _follow_splits(self) -> None:
+        """Open and close splits in the store as the repository has them; another version or share makes another split."""
+        if not self._repository.has_started():  # the choices of before a restart are not all in force yet
+            return
+        wanted: dict[tuple[str, str], Arms] = {}
+        for model, label, version, share in self._repository.splits():
+            first = self._repository.labels(model)[0].get(label) if label else self._repository.default_version(model)
+            if first not in (None, version) and share < 1:
+                wanted[model, label] = (first, version, share)
+        self._store.follow(wanted)
 
     # -- feedback ------------------------------------------------------------------------------------------------------
 
-    def give(self, request_id: str, said: str, breed: str) -> None:
+    def give(self, request_id: str, said: str, breed: str) -> str:
         """Store a user's feedback on an answer: one of VERDICTS, or, with `said` "", the id of a breed.
 
-        Raises InvalidArgument (no such verdict or breed, no signed id), NotFound (an id that this server did not sign, or
-        of a version that is gone), FailedPrecondition (too late), AlreadyExists, Unavailable.
+        Returns why it does not count as a vote in the split that the answer was part of, or "". Raises InvalidArgument (no such
+        verdict or breed, no signed id), NotFound (an id that this server did not sign, or of a version that is gone),
+        FailedPrecondition (too late), AlreadyExists, Unavailable.
         """
-        number, facts = self._signer.opened(request_id)
-        _check_time(facts.time)
-        answered, classes = self._answered(facts)
-        _check_said(said, breed, classes)
-        breeds = list(classes)
-        claim = Claim(
-            facts.version,
-            facts.level,
-            tuple(breeds[index] for index in facts.classes),
-            None if facts.level == "no_dog" else facts.probability,
-        )
-        with self._lock:
-            shadow = self._shadows.get(number)
-        row = _row(number, facts, answered.name, claim, shadow, said or BREED, breed)
-        self._store.add(row)
-        with self._lock:
-            self._shadows.pop(number, None)
-        self._metrics.feedback(answered, {1: "right", 0: "wrong", None: "unclear"}[row.is_right])
+        number, facts, at = self._signer.opened(request_id)
+        answered = ServableId(facts.model, facts.version)
+        _check_said(said, breed, self._names(answered))
+        is_right, holds = judge(facts.level, facts.breeds, said or BREED, breed)
+        row = {
+            **vars(facts),
+            "request_id": number,
+            "answered_at": timestamp(at),
+            "breeds": json.dumps(facts.breeds, ensure_ascii=False),
+            "verdict": said or BREED,
+            "breed": breed or None,
+            "is_right": is_right,
+            "holds": holds,
+        }
+        counts = facts.asked and facts.split
+        why_not = self._store.add(row, Vote(facts.split, facts.phone, facts.version, is_right) if counts else None)
+        self._metrics.feedback(answered, {True: "right", False: "wrong", None: "unclear"}[is_right])
+        return why_not
 
     def forget(self, request_ids: Sequence[str]) -> int:
         """Delete the feedback on these answers, however old; returns how many rows were deleted.
@@ -116,17 +115,21 @@ class Feedback:
         numbers = []
         for each in request_ids:
             with suppress(InvalidArgument, NotFound):
-                numbers.append(self._signer.opened(each)[0])
+                numbers.append(self._signer.opened(each, max_age=None)[0])
         return self._store.remove(numbers)
 
     # -- reports -------------------------------------------------------------------------------------------------------
 
     def verdict(self, model: str) -> dict[str, Any]:
-        """As `verdict.verdict` gives it. Raises Unavailable."""
-        changes, known = self._store.changes, self._verdicts.get(model)
-        if known is None or known[0] != changes:
-            known = self._verdicts[model] = changes, verdict(self._store.rows(model), self._names(model))
-        return known[1]
+        """As `verdict.verdict` gives it, for the versions that are still there. Raises Unavailable."""
+        self._follow_splits()
+        self._write_asked()
+        there = [each.version for each in self._repository.status(ModelSpec(model))]
+        names: dict[str, str] = {}
+        for version in there:
+            with suppress(DogsnapError):
+                names = {**self._names(ServableId(model, version)), **names}
+        return verdict(self._store, model, there, names)
 
     def csv(self) -> Iterator[str]:
         """The whole table, as `Store.csv` gives it."""
@@ -134,74 +137,40 @@ class Feedback:
 
     def close(self) -> None:
         self._closed.set()
+        self._thread.join()
+        with suppress(Unavailable):
+            self._write_asked()
         self._store.close()
 
-    def _sweep(self) -> None:
-        while not self._closed.wait(SWEEP_SECONDS):
+    def _work(self) -> None:
+        swept = time.monotonic()
+        while not self._closed.wait(TICK_SECONDS):
             with suppress(Unavailable):  # it is in the log
-                self._store.sweep()
+                self._follow_splits()
+                self._write_asked()
+                if time.monotonic() - swept > SWEEP_SECONDS:
+                    swept = time.monotonic()
+                    self._store.sweep()
 
-    def _answered(self, facts: Facts) -> tuple[ServableId, Mapping[str, int]]:
-        name = next((each for each in self._repository.models() if model_digest(each) == facts.model), None)
-        if name is None:
-            raise NotFound("the model that gave this answer is not served here any more")
-        answered = ServableId(name, facts.version)
-        classes = self._classes(answered)
-        if any(index >= len(classes) for index in facts.classes):
-            raise NotFound(f"{answered} names other breeds than the version that gave this answer")
-        return answered, classes
+    def _write_asked(self) -> None:
+        with self._lock:
+            asked, self._asked = self._asked, {}
+        if asked:
+            self._store.asked(asked)
+            self._known = {*(self._known if len(self._known) < REMEMBERED else ()), *asked}
 
-    def _read_classes(self, servable: ServableId) -> Mapping[str, int]:
-        """The index of each breed among a version's labels, in their order. Raises NotFound, Unavailable."""
+    def _read_names(self, servable: ServableId) -> Mapping[str, str]:
+        """The English name of each breed of a version, by id. Raises NotFound, Unavailable."""
         with self._repository.acquire(ModelSpec(servable.name, servable.version)) as found:
-            return {label["id"]: index for index, label in enumerate(found.description.labels)}
-
-    def _names(self, model: str) -> dict[str, str]:
-        """English names of breeds by id, of all available versions."""
-        names: dict[str, str] = {}
-        for number in reversed(self._repository.available(model)):
-            with suppress(DogsnapError), self._repository.acquire(ModelSpec(model, number)) as found:
-                names.update({label["id"]: label["name"] for label in found.description.labels})
-        return names
+            return {label["id"]: label["name"] for label in found.description.labels}
 
 
-def _check_time(answered_at: int) -> None:
-    age = time.time() - answered_at
-    if not -CLOCK_SKEW_SECONDS <= age <= MAX_AGE_SECONDS:
-        raise FailedPrecondition(
-            f"this answer was given {age / 3600:.0f} hours ago; feedback is taken within {MAX_AGE_SECONDS // 3600}"
-        )
-
-
-def _check_said(said: str, breed: str, classes: Mapping[str, int]) -> None:
+def _check_said(said: str, breed: str, known: Mapping[str, str]) -> None:
     if bool(said) == bool(breed):
         raise InvalidArgument('expected either "breed" or "verdict", received ' + ("both" if said else "neither"))
     if said and said not in VERDICTS:
         raise InvalidArgument(f"verdict is {said!r}; expected one of {', '.join(VERDICTS)}")
-    if breed and breed not in classes:
+    if breed and breed not in known:
         raise InvalidArgument(
             f"breed is {breed!r}; expected the id of a breed that the version knows, or verdict other, mix or no_dog"
         )
-
-
-def _row(number: str, facts: Facts, model: str, claim: Claim, shadow: Claim | None, said: str, breed: str) -> Row:
-    right = is_right(claim, claim, said, breed)
-    shadow_right = is_right(shadow, claim, said, breed) if shadow else None
-    return Row(
-        request_id=number,
-        answered_at=timestamp(datetime.fromtimestamp(facts.time, UTC)),
-        model=model,
-        split=int(facts.split),
-        version=claim.version,
-        level=claim.level,
-        breeds=" ".join(claim.breeds),
-        probability=claim.probability,
-        shadow_version=shadow.version if shadow else None,
-        shadow_level=shadow.level if shadow else None,
-        shadow_breeds=" ".join(shadow.breeds) if shadow else None,
-        shadow_probability=shadow.probability if shadow else None,
-        verdict=said,
-        breed=breed or None,
-        is_right=None if right is None else int(right),
-        shadow_is_right=None if shadow_right is None else int(shadow_right),
-    )

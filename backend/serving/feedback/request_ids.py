@@ -1,104 +1,82 @@
-"""Signed request ids that contain which version answered and what it claimed, so that nothing is stored until feedback arrives.
+"""Signed ids that contain which version answered and what it named, so that nothing is stored until feedback arrives.
 
-An id is `<16 hexadecimal digits>.<facts and signature, base64url>`, at most 64 characters for all but the longest claims, so
-that it passes as a header and in a log. What comes before the dot is the id that the request had from its beginning.
+An id is `<16 hexadecimal digits>.<what itsdangerous signed>`. What comes before the dot is the id that the request had from
+its beginning.
 """
 
-import base64
-import binascii
 import hashlib
-import hmac
 import os
 import re
 import secrets
-import struct
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
-from backend.errors import InvalidArgument, NotFound
-from backend.serving.feedback.claims import LEVELS
+from itsdangerous import BadData, SignatureExpired, TimestampSigner, URLSafeTimedSerializer
 
-NUMBER = re.compile(r"[0-9a-f]{16}")
-# 80 bits: whoever tries one a microsecond needs 38 billion years. NIST SP 800-107 (5.3.3) asks for 32 bits at least.
-SIGNATURE_BYTES = 10
+from backend.errors import FailedPrecondition, InvalidArgument, NotFound
+
+FORM = re.compile(r"([0-9a-f]{16})\.([A-Za-z0-9_.-]+)")
 SECRET_BYTES = 32
-# Time in seconds since 1970, flags, probability in 65,535ths, the model's digest; then the version and the classes.
-HEAD = struct.Struct(">IBH3s")
-SPLIT, WIDE, LEVEL_BITS, VERSION_BITS = 1, 2, 2, 5
+# Feedback is accepted for a day after the answer: later, users do not remember which dog it was.
+MAX_AGE_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True)
 class Facts:
-    """`time` in seconds since 1970; `model` as `model_digest` gives it; `classes`: indices into the version's labels."""
+    """What answered and what it named, as `claims.named_by` gives it; `asked`: whether the app asks about the answer.
 
-    time: int
-    model: bytes
+    `split`: the number of the split that chose the version, and `phone`: the hash of the sticky key with the split's salt; 0
+    and "" without one.
+    """
+
+    model: str
     version: int
-    split: bool
     level: str
-    probability: float
-    classes: tuple[int, ...]
-
-    def packed(self) -> bytes:
-        size = max(1, (self.version.bit_length() + 7) // 8)
-        is_wide = max(self.classes, default=0) > 255
-        flags = (
-            self.split * SPLIT | is_wide * WIDE | LEVELS.index(self.level) << LEVEL_BITS | (size - 1) << VERSION_BITS
-        )
-        head = HEAD.pack(self.time, flags, round(65_535 * self.probability), self.model)
-        classes = struct.pack(f">{len(self.classes)}{'H' if is_wide else 'B'}", *self.classes)
-        return head + self.version.to_bytes(size) + classes
-
-    @classmethod
-    def unpacked(cls, packed: bytes) -> "Facts":
-        """The counterpart; `packed` is as this server wrote it, since it is signed."""
-        time, flags, probability, model = HEAD.unpack_from(packed)
-        end = HEAD.size + (flags >> VERSION_BITS) + 1
-        kind, size = ("H", 2) if flags & WIDE else ("B", 1)
-        classes = struct.unpack_from(f">{(len(packed) - end) // size}{kind}", packed, end)
-        level = LEVELS[flags >> LEVEL_BITS & 7]
-        version = int.from_bytes(packed[HEAD.size : end])
-        return cls(time, model, version, bool(flags & SPLIT), level, probability / 65_535, classes)
-
-
-def model_digest(name: str) -> bytes:
-    """Three bytes that stand for a model's name, which may be long."""
-    return hashlib.blake2b(name.encode(), digest_size=3).digest()
+    breeds: tuple[str, ...]
+    probability: float | None
+    asked: bool = False
+    split: int = 0
+    phone: str = ""
 
 
 class Signer:
     """Signs and verifies request ids. Thread-safe."""
 
+    clock = TimestampSigner
+
     def __init__(self, secret: bytes):
         self._secret = secret
 
     def signed(self, number: str, facts: Facts) -> str:
-        packed = facts.packed()
-        return f"{number}.{_text(packed + self._signature(number, packed))}"
+        return f"{number}.{self._serializer(number).dumps(vars(facts))}"
 
-    def opened(self, request_id: str) -> tuple[str, Facts]:
-        """The number and the facts. Raises InvalidArgument for anything else than such an id, NotFound for another signature."""
-        number, _, text = request_id.partition(".")
-        try:
-            both = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        except (binascii.Error, ValueError):
-            both = b""
-        packed, signature = both[:-SIGNATURE_BYTES], both[-SIGNATURE_BYTES:]
-        if not NUMBER.fullmatch(number) or len(packed) <= HEAD.size or _text(both) != text:
+    def opened(self, request_id: str, max_age: int | None = MAX_AGE_SECONDS) -> tuple[str, Facts, datetime]:
+        """The number, the facts and the time of the answer. Raises InvalidArgument for anything else than such an id,
+        NotFound for another signature, FailedPrecondition for one older than `max_age` seconds.
+        """
+        found = FORM.fullmatch(request_id)
+        if found is None:
             raise InvalidArgument(
                 "request_id is not one that takes feedback; expected the feedback_id of an answer of POST /api/classify"
             )
-        if not hmac.compare_digest(signature, self._signature(number, packed)):
-            raise NotFound("this server gave out no such request id; send the feedback_id of an answer as it came")
-        return number, Facts.unpacked(packed)
+        number, text = found.groups()
+        try:
+            facts, at = self._serializer(number).loads(text, max_age=max_age, return_timestamp=True)
+        except SignatureExpired as error:
+            raise FailedPrecondition(
+                f"feedback is taken within {MAX_AGE_SECONDS // 3600} hours of the answer: {error}"
+            ) from None
+        except BadData:
+            raise NotFound(
+                "this server gave out no such request id; send the feedback_id of an answer as it came"
+            ) from None
+        return number, Facts(**{**facts, "breeds": tuple(facts["breeds"])}), at
 
-    def _signature(self, number: str, packed: bytes) -> bytes:
-        return hmac.digest(self._secret, b"feedback " + number.encode() + packed, "sha256")[:SIGNATURE_BYTES]
-
-
-def _text(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+    def _serializer(self, number: str) -> URLSafeTimedSerializer:
+        options = {"digest_method": hashlib.sha256, "key_derivation": "hmac"}
+        return URLSafeTimedSerializer(self._secret, number, signer=self.clock, signer_kwargs=options)
 
 
 def read_or_create_secret(file: Path) -> bytes:

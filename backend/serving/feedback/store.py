@@ -1,69 +1,27 @@
-"""The SQLite table of feedback: one row for each answer with feedback, and never a photo.
+"""The SQLite file of feedback: a row for each answer with feedback, sums of them, and the votes of splits; never a photo.
 
 Each write is one transaction: complete or absent, whatever happens to the process or the disk.
 """
 
 import csv
-import dataclasses
 import io
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from backend.errors import AlreadyExists, FailedPrecondition, Unavailable
+from backend.serving.feedback.schema import COLUMNS, FORMAT, prepare
+from backend.serving.feedback.votes import Arms, Split, Vote
 
 log = logging.getLogger("dogsnap.feedback")
 
-FORMAT = 1  # PRAGMA user_version of a file with this table
-BUSY_SECONDS = 5.0  # another process, the old worker during a reload, may be writing
-EXPORTED_AT_ONCE = 1000
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """One feedback, with the columns of the table.
-
-    `answered_at`: UTC, ISO 8601, in seconds. `breeds` and `shadow_breeds`: ids, with spaces between them. `is_right` and
-    `shadow_is_right`: 1, 0, or None where it cannot be told.
-    """
-
-    request_id: str
-    answered_at: str
-    model: str
-    split: int
-    version: int
-    level: str
-    breeds: str
-    probability: float | None
-    shadow_version: int | None
-    shadow_level: str | None
-    shadow_breeds: str | None
-    shadow_probability: float | None
-    verdict: str
-    breed: str | None
-    is_right: int | None
-    shadow_is_right: int | None
-
-
-# How SQLite writes the types of a row.
-TYPES: dict[Any, str] = {
-    str: "TEXT NOT NULL",
-    int: "INTEGER NOT NULL",
-    str | None: "TEXT",
-    int | None: "INTEGER",
-    float | None: "REAL",
-}
-COLUMNS = tuple(column.name for column in dataclasses.fields(Row))
-TABLE = "CREATE TABLE IF NOT EXISTS feedback (number INTEGER PRIMARY KEY, {}, UNIQUE (request_id))".format(
-    ", ".join(f"{column.name} {TYPES[column.type]}" for column in dataclasses.fields(Row))
-)
-INSERT = f"INSERT INTO feedback ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
-SELECT = f"SELECT number, {', '.join(COLUMNS)} FROM feedback"
+BUSY_SECONDS = 5.0  # another process, the old worker during a restart, may be writing
+AT_ONCE = 1000  # rows that are exported or deleted without letting others write
 
 
 class Store:
@@ -72,30 +30,36 @@ class Store:
     def __init__(self, file: Path, days: int):
         """Open `file` or make it, and remove what is older than `days`.
 
-        Raises sqlite3.Error for a file that cannot be used, FailedPrecondition for one of another format.
+        Raises sqlite3.Error for a file that cannot be used, FailedPrecondition for one of a later format.
         """
         self._days = days
         self._lock = threading.Lock()
-        # Counts changes, so that readers can tell whether what they cached is still valid.
-        self.changes = 0
         self._connection = sqlite3.connect(file, BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
             self._connection.execute(f"PRAGMA {pragma}")
-        ((found,),) = self._connection.execute("PRAGMA user_version").fetchall()
-        if found not in (0, FORMAT):
+        with self._transaction() as connection:
+            found = prepare(connection)
+        if found > FORMAT:
             raise FailedPrecondition(
                 f"{file} has feedback of format {found}; this version writes {FORMAT}: choose another file"
             )
-        self._connection.execute(TABLE)
-        self._connection.execute(f"PRAGMA user_version={FORMAT}")
+        self.open: dict[tuple[str, str], Split] = self._open_splits(self._connection)
         self.sweep()
 
-    def add(self, row: Row) -> None:
-        """Raises AlreadyExists for a request id that has feedback, Unavailable where it cannot be written."""
+    # -- feedback ------------------------------------------------------------------------------------------------------
+
+    def add(self, row: Mapping[str, Any], vote: Vote | None = None) -> str:
+        """Add feedback with these COLUMNS, and count it in its split if it is the vote of a phone that was asked.
+
+        Returns why such a vote does not count, or "". Raises AlreadyExists for a request id that has feedback, Unavailable
+        where it cannot be written.
+        """
         try:
             with self._transaction() as connection:
-                self._remove_old(connection)
-                connection.execute(INSERT, dataclasses.astuple(row))
+                names = ", ".join(COLUMNS)
+                places = ", ".join("?" * len(COLUMNS))
+                connection.execute(f"INSERT INTO feedback ({names}) VALUES ({places})", [row[name] for name in COLUMNS])
+                return vote.count(connection) if vote else ""
         except sqlite3.IntegrityError:
             raise AlreadyExists("this answer has its feedback already; it is taken once for each request id") from None
 
@@ -106,29 +70,69 @@ class Store:
             return connection.execute(f"DELETE FROM feedback WHERE request_id IN ({places})", request_ids).rowcount
 
     def sweep(self) -> None:
-        """Delete feedback older than the retention time. Raises Unavailable."""
-        with self._transaction() as connection:
-            self._remove_old(connection)
+        """Delete what is older than the retention time, a little at a time. Raises Unavailable."""
+        oldest = timestamp(datetime.now(UTC) - timedelta(days=self._days))
+        old = "SELECT number FROM feedback WHERE answered_at < ? ORDER BY answered_at LIMIT ?"
+        phones = (
+            "SELECT split, phone FROM phones WHERE split NOT IN (SELECT id FROM splits WHERE ended IS NULL) LIMIT ?"
+        )
+        self._delete(f"DELETE FROM feedback WHERE number IN ({old})", oldest, AT_ONCE)
+        self._delete(f"DELETE FROM phones WHERE (split, phone) IN ({phones})", AT_ONCE)
+        self._delete("DELETE FROM splits WHERE ended < ?", oldest)
 
-    def rows(self, model: str) -> list[Row]:
-        """The feedback on a model, in the order of arrival. Raises Unavailable."""
-        return [Row(*values) for _, *values in self._read(f"{SELECT} WHERE model = ? ORDER BY number", model)]
+    def _delete(self, statement: str, *values: Any) -> None:
+        deleted = AT_ONCE
+        while deleted >= AT_ONCE:
+            with self._transaction() as connection:
+                deleted = connection.execute(statement, values).rowcount
+
+    # -- splits --------------------------------------------------------------------------------------------------------
+
+    def follow(self, wanted: Mapping[tuple[str, str], Arms]) -> None:
+        """Let exactly these splits (by model and label) be open: an ended one loses its salt, and its votes stay as they are."""
+        if {key: split.arms for key, split in self.open.items()} == wanted:
+            return
+        with self._transaction() as connection:
+            before, now = self._open_splits(connection), timestamp(datetime.now(UTC))
+            for key, split in before.items():
+                if split.arms != wanted.get(key):
+                    connection.execute("UPDATE splits SET ended = ?, salt = NULL WHERE id = ?", (now, split.id))
+            for key, arms in wanted.items():
+                if key not in before or before[key].arms != arms:
+                    Split.begin(connection, key, arms, now)
+            self.open = self._open_splits(connection)
+
+    def asked(self, phones: Mapping[tuple[int, str], int]) -> None:
+        """Remember that these phones (split and hash) were asked about an answer of this version. Raises Unavailable."""
+        with self._transaction() as connection:
+            for (split, phone), version in phones.items():
+                Vote(split, phone, version).ask(connection)
+
+    def _open_splits(self, connection: sqlite3.Connection) -> dict[tuple[str, str], Split]:
+        rows = connection.execute("SELECT model, label, id, first, second, share, salt FROM splits WHERE ended IS NULL")
+        return {
+            (model, label): Split(number, (first, second, share), salt)
+            for model, label, number, first, second, share, salt in rows
+        }
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Raises Unavailable."""
+        with self._lock, _errors_reported():
+            return self._connection.execute(query, values).fetchall()
 
     def csv(self) -> Iterator[str]:
         """The whole table as CSV, piece by piece, with the names of its columns first. Raises Unavailable."""
         yield _csv([COLUMNS])
-        last = 0
-        while piece := self._read(f"{SELECT} WHERE number > ? ORDER BY number LIMIT {EXPORTED_AT_ONCE}", last):
+        last, query = 0, f"SELECT number, {', '.join(COLUMNS)} FROM feedback WHERE number > ? ORDER BY number LIMIT ?"
+        while piece := self.read(query, last, AT_ONCE):
             last = piece[-1][0]
             yield _csv(values[1:] for values in piece)
 
     def close(self) -> None:
         with self._lock:
             self._connection.close()
-
-    def _read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._lock, _errors_reported():
-            return self._connection.execute(query, values).fetchall()
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -137,14 +141,9 @@ class Store:
             try:
                 yield self._connection
                 self._connection.execute("COMMIT")
-                self.changes += 1
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
-
-    def _remove_old(self, connection: sqlite3.Connection) -> None:
-        oldest = timestamp(datetime.now(UTC) - timedelta(days=self._days))
-        connection.execute("DELETE FROM feedback WHERE answered_at < ?", (oldest,))
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound
-from backend.serving.feedback.level_shares import LevelShares
 from backend.serving.inference.executor import Executor, OnDisconnect, within
 from backend.serving.inference.shadow import Shadow
 from backend.serving.inference.work import Breeds, Outputs, Work
@@ -42,8 +41,7 @@ class Predictor:
         self.deadline_seconds = deadline_seconds
         self._default_model = default_model
         self._executor = executor
-        self.level_shares = LevelShares()
-        self._shadow = Shadow(repository, metrics, executor.is_busy)
+        self.shadow = Shadow(repository, metrics, executor.is_busy)
 
     def default_model(self) -> str:
         """The model for requests that name none: the configured one, or the only one."""
@@ -81,7 +79,7 @@ class Predictor:
                         run, deadline, on_disconnect
                     )  # the engine may have switched versions
                     record.answered_by(servable.id)
-                    self._shadow.offer(servable, outputs, work.repeat, work.shadowed)
+                    self.shadow.offer(servable, outputs, work.repeat)
                     answers.append(work.answer(servable, outputs, self.metrics))
         return answers
 
@@ -112,16 +110,11 @@ class Predictor:
         top_k: int | None = None,
         protocol: str = "",
         on_disconnect: OnDisconnect | None = None,
-        on_shadow: Callable[[Classification], None] | None = None,
     ) -> Classification:
-        """Name the breed in a photo (the bytes of its file).
-
-        `on_shadow` is called with the shadow version's result, if there is one, some time after this has returned.
-        """
+        """Name the breed in a photo (the bytes of its file)."""
         result: Classification
-        (result,) = self.answer(spec, [Breeds(contents, top_k, on_shadow)], protocol, on_disconnect=on_disconnect)
+        (result,) = self.answer(spec, [Breeds(contents, top_k)], protocol, on_disconnect=on_disconnect)
         self.metrics.answered(result.servable, result.level.value)
-        self.level_shares.count(result.servable, result.level.value)
         return result
 
     def taking(self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]) -> ModelSpec:
@@ -152,7 +145,7 @@ class Predictor:
     def close(self) -> None:
         """Finish running requests and close the repository."""
         self._executor.close()
-        self._shadow.close()
+        self.shadow.close()
         self.repository.close()
 
 

@@ -1,4 +1,4 @@
-"""Runs photos that were answered on a shadow version too, and counts how often both agree on the best class.
+"""Runs photos that were answered on a shadow version too, counts how often both name the same breed, and where they differ.
 
 It runs after the answer, one photo at a time, and drops photos while the server is busy.
 """
@@ -7,8 +7,10 @@ import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 
@@ -22,23 +24,19 @@ log = logging.getLogger("dogsnap.shadow")
 
 Outputs = dict[str, np.ndarray]
 Run = Callable[[BaseServable], Outputs | None]
-Tell = Callable[[BaseServable, Outputs], None]
 PLACES = 2  # length of the queue: enough to keep the thread busy, and little memory for the photos
 CLOSE_SECONDS = 5.0
+MOST_DIFFERENCES = 20_000  # pairs of classes that are counted: all of 120 breeds, and little memory for any more
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What the shadow is to run (it gives None if it cannot), and the first class of each row that `answered` gave.
-
-    `tell`, if there is one, is told what came of it.
-    """
+    """What the shadow is to run (it gives None if it cannot), and the first class of each row that `answered` gave."""
 
     answered: ServableId
     shadow: int
     first: list[str]
     run: Run
-    tell: Tell | None
 
 
 class Shadow:
@@ -51,8 +49,11 @@ class Shadow:
         self._waiting: queue.Queue[Shown | None] = queue.Queue(PLACES)
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
+        self._lock = threading.Lock()
+        self._differences_of: dict[str, int] = {}  # the shadow, by model
+        self._differences: dict[str, Counter[tuple[str, str]]] = {}
 
-    def offer(self, answered: BaseServable, outputs: Outputs, run: Run, tell: Tell | None = None) -> None:
+    def offer(self, answered: BaseServable, outputs: Outputs, run: Run) -> None:
         """Queue `run` for the shadow of this model, if it has one, to compare with `outputs`. Returns at once, raises
         nothing.
         """
@@ -60,7 +61,7 @@ class Shadow:
         first = first_classes(answered, outputs) if shadow is not None else None
         if shadow is None or first is None:
             return
-        shown = Shown(answered.id, shadow, first, run, tell)
+        shown = Shown(answered.id, shadow, first, run)
         try:
             if self._is_busy():
                 raise queue.Full
@@ -88,16 +89,30 @@ class Shadow:
             with self._metrics.request(SHADOW_PROTOCOL) as request, self._repository.acquire(spec) as servable:
                 request.answered_by(servable.id)
                 outputs = shown.run(servable)
-                same = None if outputs is None else _same(shown.first, first_classes(servable, outputs))
-                if shown.tell is not None and outputs is not None:
-                    shown.tell(servable, outputs)
+                theirs = None if outputs is None else first_classes(servable, outputs) or []
         except Exception as error:  # failures of a shadow must not affect answers
             log.warning("shadow %s version %d failed: %s", shown.answered.name, shown.shadow, error)
             self._count(shown, "failed", len(shown.first))
         else:
-            if same is not None:
-                self._count(shown, "agree", same)
-                self._count(shown, "differ", len(shown.first) - same)
+            if theirs is not None:
+                differing = [pair for pair in zip_longest(shown.first, theirs) if pair[0] != pair[1]]
+                self._count(shown, "agree", len(shown.first) - len(differing))
+                self._count(shown, "differ", len(differing))
+                self._remember(shown, [pair for pair in differing if None not in pair])
+
+    def _remember(self, shown: Shown, pairs: Iterable[tuple[str, str]]) -> None:
+        with self._lock:
+            if self._differences_of.get(shown.answered.name) != shown.shadow:  # another shadow begins anew
+                self._differences_of[shown.answered.name] = shown.shadow
+                self._differences[shown.answered.name] = Counter()
+            counted = self._differences[shown.answered.name]
+            counted.update(pair for pair in pairs if pair in counted or len(counted) < MOST_DIFFERENCES)
+
+    def differences(self, model: str, shadow: int, most: int) -> list[tuple[tuple[str, str], int]]:
+        """What answers and this shadow named most often where they differ: (the answer's class, the shadow's), and how often."""
+        with self._lock:
+            is_known = self._differences_of.get(model) == shadow
+            return self._differences[model].most_common(most) if is_known else []
 
     def _count(self, shown: Shown, result: str, photos: int) -> None:
         self._metrics.shadowed(shown.answered, shown.shadow, result, photos)
@@ -110,10 +125,6 @@ class Shadow:
         if self._thread is not None:
             self._waiting.put(None)
             self._thread.join(CLOSE_SECONDS)
-
-
-def _same(ours: list[str], theirs: list[str] | None) -> int:
-    return sum(our == their for our, their in zip(ours, theirs or [], strict=False))
 
 
 def first_classes(servable: BaseServable, outputs: Outputs) -> list[str] | None:

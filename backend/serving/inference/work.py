@@ -48,7 +48,6 @@ class Work(ABC):
     """One run of one signature, in the order of its methods; they raise the types of `backend.errors`."""
 
     size = 1  # photos or rows in the run
-    shadowed: Callable[[BaseServable, Outputs], None] | None = None  # is told what a shadow's version gives
 
     @abstractmethod
     def check(self, limits: PhotoLimits, metrics: Metrics) -> None:
@@ -171,12 +170,9 @@ class Photos(Work):
 class Breeds(Photos):
     """The breed of one photo."""
 
-    def __init__(self, contents: bytes, top_k: int | None, on_shadow: Callable[[Classification], None] | None = None):
-        """`on_shadow` is told what a shadow's version names."""
+    def __init__(self, contents: bytes, top_k: int | None):
         super().__init__([contents])
         self._top_k = top_k
-        if on_shadow is not None:
-            self.shadowed = lambda other, outputs: on_shadow(name_breeds(other, outputs, row=0, top_k=1))
 
     def check(self, limits: PhotoLimits, metrics: Metrics) -> None:
         with metrics.step("check"):

@@ -21,7 +21,6 @@ const wording = require('../../services/wording')
 const ROWS = 3
 
 /** @type {import('../../services/feedback').Said} */
-const RIGHT = { verdict: 'right', breed: '', name: '', name_zh: '' }
 
 /** Asking again with the same photo could end otherwise. */
 const WORTH_A_RETRY = ['offline', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unexpected', 'noModel', 'wrongModel']
@@ -58,6 +57,8 @@ Page({
     said: '',
     /** Whether the answer names one thing, which can be shared. */
     isOne: false,
+    /** What the server has us ask, so that answers of all levels are compared alike; '' where it does not. */
+    question: '',
     failure: { sentence: '', reference: '', retry: false, settings: false },
   },
 
@@ -151,15 +152,24 @@ Page({
     const kept = history.find(this.snapId)
     if (!kept) return
     const { outcome, time, said } = kept
+    const canConfirm = outcome.asked || outcome.state === 'noDog' || candidates.isOne(outcome)
     this.setData({ said: said ? told.said(said) : this.data.text.thanks, isOne: candidates.isOne(outcome) || isNamed(said) })
-    this.setData({ feedback: feedback.stateOf(outcome, time), canConfirm: outcome.state === 'noDog' || candidates.isOne(outcome) })
+    this.setData({ feedback: feedback.stateOf(outcome, time), canConfirm, question: this.question(outcome) })
+  },
+
+  /** The same words at every level, about the first breed: who answers must not depend on how sure the answer is. */
+  question({ asked, state, breeds: guesses }) {
+    const { text, language } = /** @type {any} */ (this.data)
+    if (!asked) return ''
+    return wording.fill(text.question, { name: state === 'noDog' ? text.noDogName : wording.names(guesses[0], language).main })
   },
 
   async onRight() {
     this.setData({ feedback: 'given' })
     try {
-      await feedback.give(this.outcome.feedbackId, RIGHT)
-      history.say(this.snapId, RIGHT)
+      const said = feedback.confirmation(this.outcome)
+      await feedback.give(this.outcome.feedbackId, said)
+      history.say(this.snapId, said)
     } catch (failure) {
       wx.showToast({ title: this.data.text.notSent, icon: 'none' })
     }

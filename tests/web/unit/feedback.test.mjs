@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { beforeEach, test } from 'node:test'
-import { answerBody, Phone, settle, tap } from './phone.mjs'
+import { answerBody, HUSKY, Phone, settle, tap } from './phone.mjs'
 
 const ID = '0123456789abcdef.signed'
 const HOUR_MS = 3600 * 1000
@@ -15,6 +15,8 @@ const BREEDS = [
   breed('n01', 'golden retriever', '金毛寻回犬', [], ['黄金猎犬']),
   breed('n06', 'Siberian husky', '西伯利亚雪橇犬', [], ['哈士奇', '二哈']),
 ]
+
+const FIRST = [{ id: 'n02', name: 'Labrador retriever', name_zh: '拉布拉多寻回犬', probability: 0.9 }]
 
 let phone
 beforeEach(() => {
@@ -84,6 +86,27 @@ for (const [state, changes] of [
     assert.deepEqual([data.state, data.feedback, data.canConfirm], [state, 'open', false])
   })
 }
+
+for (const [level, changes, said] of [
+  ['breed', {}, { breed: 'n02' }],
+  ['group', { group: HUSKY, confident: false }, { breed: 'n02' }],
+  ['set', { set: ['n01', 'n02'] }, { breed: 'n02' }],
+  ['unsure', { confident: false }, { breed: 'n02' }],
+  ['unknown', {}, { breed: 'n02' }],
+  ['no_dog', { dog: false }, { verdict: 'no_dog' }],
+]) {
+  test(`an answer of the level "${level}" that is asked about gets the same question and buttons, about its first breed`, async () => {
+    const page = await answered({ level, ...changes, breeds: FIRST, feedback_asked: true })
+    const name = level === 'no_dog' ? '照片里没有狗' : FIRST[0].name_zh
+    assert.deepEqual([page.data.feedback, page.data.canConfirm, page.data.question], ['open', true, `这样认对了吗：${name}？`])
+    page.onRight()
+    assert.deepEqual(sent('/api/feedback')[0].data, { request_id: ID, ...said })
+  })
+}
+
+test('an answer that is not asked about gets no question', async () => {
+  assert.equal((await answered({ feedback_asked: false })).data.question, '')
+})
 
 test('a server that takes no feedback is given none, and after a day it is too late', async (context) => {
   assert.equal((await answered({ feedback_id: undefined })).data.feedback, '')
