@@ -13,7 +13,6 @@ from grpc_health.v1 import health
 from backend.settings import MEBIBYTE, Settings
 
 EXTRA_THREADS = 16  # threads in addition to the admitted calls: for calls being refused or evicted
-CHECK_SECONDS = 0.1  # interval in which a call that waits for room looks again
 GRACE_SECONDS = 1.0  # a message that is sent with its call has arrived by then, even on a busy machine
 
 Context = grpc.ServicerContext
@@ -33,13 +32,10 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
         self._places = places
         self._seconds = settings.receive_seconds
         self._most_held = settings.max_held_mb * MEBIBYTE
-        self._largest = largest_message(settings)
         self._held = 0
-        self._reserved: dict[Context, float] = {}  # since when, oldest first
         self._active: set[Context] = set()
         self._waiting: dict[Context, float] = {}  # since when, oldest first
         self._lock = threading.Lock()
-        self._room = threading.Condition(self._lock)  # that there may be room for a message
         self._handlers: dict[str, grpc.RpcMethodHandler] = {}
 
     def cancel_overdue(self) -> None:
@@ -132,57 +128,32 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
 
     @contextmanager
     def _message(self, messages: Iterator[bytes], context: Context, handler: grpc.RpcMethodHandler) -> Iterator[Any]:
-        """The call's request; its size counts against `max_held_mb` until the call is answered.
-
-        How large a message is, or will be when it is inflated, is known only when grpcio holds it. So it is received when there
-        is room for the largest one.
-        """
-        held = self._reserve(context)
+        """The call's request; its size counts against `max_held_mb` until the call is answered."""
+        data = next(messages, None)
+        with self._lock:
+            is_here = self._waiting.pop(context, None) is not None
+        if data is None or not is_here:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "expected one message, received the end of the call")
+        size = len(data)
+        self._hold(size, context)
         try:
-            data = next(messages, None)
-            with self._room:
-                self._reserved.pop(context, None)
-                is_here = self._waiting.pop(context, None) is not None
-                if data is not None and is_here:
-                    self._held -= held - len(data)
-                    held = len(data)
-                    self._room.notify_all()
-            if data is None or not is_here:
-                context.abort(grpc.StatusCode.INVALID_ARGUMENT, "expected one message, received the end of the call")
             request = _read(data, handler, context)
             del data
             yield request
         finally:
-            with self._room:
-                self._reserved.pop(context, None)
-                self._held -= held
-                self._room.notify_all()
+            with self._lock:
+                self._held -= size
 
-    def _reserve(self, context: Context) -> int:
-        """Take room for the largest message; a call that has been sending its own for long makes room for another one."""
-        end = time.monotonic() + 2 * GRACE_SECONDS
-        with self._room:
-            while self._held + self._largest > self._most_held:
-                if time.monotonic() > end or not context.is_active():
-                    break
-                oldest = next(iter(self._reserved), None)
-                if oldest in self._waiting and time.monotonic() - self._reserved[oldest] > GRACE_SECONDS:
-                    self._evict(oldest)
-                self._room.wait(CHECK_SECONDS)
-            else:
-                self._held += self._largest
-                self._reserved[context] = time.monotonic()
-                return self._largest
-        context.abort(
-            grpc.StatusCode.RESOURCE_EXHAUSTED,
-            f"the messages that are being answered may take {self._most_held // MEBIBYTE} MiB together "
-            f"(DOGSNAP_MAX_HELD_MB), and there is no room for one of {self._largest // MEBIBYTE} MiB; try again later",
-        )
-
-
-def largest_message(settings: Settings) -> int:
-    """In bytes, after decompression."""
-    return min(settings.max_tensor_body_mb, settings.max_held_mb) * MEBIBYTE
+    def _hold(self, size: int, context: Context) -> None:
+        with self._lock:
+            is_held = self._held + size <= self._most_held
+            self._held += size if is_held else 0
+        if not is_held:
+            context.abort(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"the messages that are being answered may take {self._most_held // MEBIBYTE} MiB together "
+                f"(DOGSNAP_MAX_HELD_MB), received one of {size} bytes more; try again later, or send less at once",
+            )
 
 
 def _read(data: bytes, handler: grpc.RpcMethodHandler, context: Context) -> Any:

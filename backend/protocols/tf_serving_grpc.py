@@ -40,7 +40,7 @@ from backend.middleware.admin_auth import check_access
 from backend.middleware.client_identity import client_address, request_id, sticky_key
 from backend.middleware.rate_limits import AccessControl
 from backend.protocols import grpc_messages as translate
-from backend.protocols.grpc_admission import AdmissionInterceptor, largest_message
+from backend.protocols.grpc_admission import AdmissionInterceptor
 from backend.serving.administration.switchboard import Switchboard, checked_who
 from backend.serving.inference.predictor import Predictor
 from backend.serving.inference.work import Examples, Task, Values, Work
@@ -125,7 +125,8 @@ class GrpcServer:
 
 def _options(settings: Settings) -> list[tuple[str, int]]:
     return [
-        ("grpc.max_receive_message_length", largest_message(settings)),
+        # After decompression, too; a message that may not be held is not even inflated.
+        ("grpc.max_receive_message_length", min(settings.max_tensor_body_mb, settings.max_held_mb) * MEBIBYTE),
         ("grpc.max_send_message_length", -1),  # responses are not limited
         ("grpc.so_reuseport", 1),  # the server that takes this one's place listens beside it for a moment
         ("grpc.max_allowed_incoming_connections", addresses.grpc_connections(getrlimit(RLIMIT_NOFILE)[0])),
