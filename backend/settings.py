@@ -110,7 +110,7 @@ class Settings:
     drain_seconds: int = setting(30, "seconds that running requests have to finish after SIGTERM")
     settings_file: str = setting(
         "",
-        "file with lines DOGSNAP_NAME=value; flags and environment take precedence; SIGHUP reloads it",
+        "file with lines DOGSNAP_NAME=value; flags and environment take precedence; SIGUSR2 applies it",
     )
     api_keys: str = setting("", "file with the API keys, see `dogsnap keys`; requests without one of them get 401")
     open_app: str = setting(

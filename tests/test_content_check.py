@@ -4,7 +4,9 @@ import base64
 import io
 import json
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from email import message_from_bytes
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -13,6 +15,7 @@ import pytest
 import requests
 from colour_photos import RED, encode, plain
 from PIL import Image
+from server_process import most_seconds
 
 # As https://api.weixin.qq.com/wxa/img_sec_check answered: recorded.
 PASSED = {"errcode": 0, "errmsg": "ok"}
@@ -29,6 +32,7 @@ class FakeService(ThreadingHTTPServer):
         self.received: list[tuple[str, dict[str, str], bytes]] = []
         self.answer: dict | bytes | None = PASSED
         self.status = 200
+        self.seconds = self.drip = 0.0  # before the answer, and after each of its bytes
 
     @property
     def url(self) -> str:
@@ -42,11 +46,14 @@ class FakeHandler(BaseHTTPRequestHandler):
         if self.server.answer is None:
             return
         answer = self.server.answer
+        time.sleep(self.server.seconds)
         answer = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         self.send_response(self.server.status)
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
-        self.wfile.write(answer)
+        for at in range(len(answer)):
+            self.wfile.write(answer[at : at + 1])
+            time.sleep(self.server.drip)
 
     def log_message(self, *_: object) -> None: ...
 
@@ -69,7 +76,7 @@ def checked_server(start_server, colour_models, service):
 @pytest.fixture(autouse=True)
 def fresh(service) -> None:
     service.received.clear()
-    service.answer, service.status = PASSED, 200
+    service.answer, service.status, service.seconds, service.drip = PASSED, 200, 0.0, 0.0
 
 
 def classify(server, photo: bytes) -> requests.Response:
@@ -150,3 +157,38 @@ def test_what_is_no_photo_is_refused_before_anything_is_sent(checked_server, ser
 def test_nothing_is_sent_unless_a_url_is_set(colour_server, service):
     assert classify(colour_server, encode(plain(RED), "JPEG")).status_code == 200
     assert service.received == []
+
+
+def test_a_service_that_drips_its_answer_is_not_waited_for_longer_than_5_seconds(checked_server, service):
+    service.drip = 0.3  # a byte, of some 30
+    begun = time.monotonic()
+    refused = classify(checked_server, encode(plain(RED), "JPEG"))
+    assert refused.status_code == 503
+    assert "content check is not available" in refused.json()["error"]
+    assert time.monotonic() - begun < most_seconds(7)
+
+
+def health_seconds(server) -> float:
+    """The median of a second's answers."""
+    seconds, end = [], time.monotonic() + 2
+    while time.monotonic() < end:
+        begun = time.monotonic()
+        assert requests.get(f"{server.url}/healthz", timeout=60).status_code == 200
+        seconds.append(time.monotonic() - begun)
+        time.sleep(0.02)
+    return sorted(seconds)[len(seconds) // 2]
+
+
+@pytest.mark.alone
+def test_beside_160_photos_whose_check_takes_4_seconds_health_is_answered_as_fast_as_without(checked_server, service):
+    alone = health_seconds(checked_server)
+    service.seconds = 4.0
+    photo = encode(plain(RED), "JPEG")
+    with ThreadPoolExecutor(160) as pool:
+        checks = [pool.submit(classify, checked_server, photo) for _ in range(160)]
+        time.sleep(1)
+        beside = health_seconds(checked_server)
+        statuses = {each.result().status_code for each in checks}
+    print(f"/healthz: {1000 * alone:.1f} ms alone, {1000 * beside:.1f} ms beside 160 photos whose check takes 4 s")
+    assert statuses == {200, 503}
+    assert beside < 1.5 * alone + 0.002

@@ -5,32 +5,55 @@ no address, no key, no request id.
 """
 
 import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotDone
 
 import requests
 
-from backend.errors import PhotoRefused, Unavailable
+from backend.errors import Full, PhotoRefused, Unavailable
 from backend.serving.photos.photo import Photo
 
 # WeChat takes at most 750 x 1334 pixels and 1 MB: developers.weixin.qq.com, security.imgSecCheck.
 LONGEST_SIDE = 750
 QUALITY = 85
-TIMEOUT_SECONDS = 5.0
+TIMEOUT_SECONDS = 5.0  # from the request to the answer, waiting for others included
+CHECKS, WAITING = 16, 64  # photos that are checked at a time, and that wait
 PASSED, RISKY = 0, 87014  # WeChat's errcode
 
 log = logging.getLogger("dogsnap.content_check")
 
 
-def require_passed(photo: Photo, url: str) -> None:
-    """Ask the service at `url`, which takes the form field `media` and answers {"errcode": 0} or {"errcode": 87014}.
+class ContentCheck:
+    """Asks the service at `url`, which takes the form field `media` and answers {"errcode": 0} or {"errcode": 87014}.
 
-    Raises PhotoRefused for a photo that did not pass, Unavailable without an answer, UnsupportedPhoto if damaged.
+    In threads of its own: one that the service does not answer is busy for as long as the service holds the connection, and
+    keeps a place, but no client waits for it longer than TIMEOUT_SECONDS.
     """
-    errcode = _errcode(photo.small_jpeg(LONGEST_SIDE, QUALITY), url)
-    if errcode == RISKY:
-        raise PhotoRefused("the photo did not pass the content check; choose another one")
-    if errcode != PASSED:
-        log.error("the content check answers errcode %s; expected %d or %d", errcode, PASSED, RISKY)
-        raise Unavailable("the content check is not available; try again later")
+
+    def __init__(self, url: str):
+        self._url = url
+        self._places = threading.BoundedSemaphore(CHECKS + WAITING)
+        self._pool = ThreadPoolExecutor(CHECKS, thread_name_prefix="content-check")
+
+    def require_passed(self, photo: Photo) -> None:
+        """Raises PhotoRefused for a photo that did not pass, Unavailable without an answer, UnsupportedPhoto if damaged."""
+        if not self._places.acquire(blocking=False):
+            raise Full(f"the content check has {CHECKS + WAITING} photos to check already; try again later")
+        check = self._pool.submit(lambda: _errcode(photo.small_jpeg(LONGEST_SIDE, QUALITY), self._url))
+        check.add_done_callback(lambda _: self._places.release())
+        try:
+            errcode = check.result(TIMEOUT_SECONDS)
+        except NotDone:
+            check.cancel()
+            log.error("the content check gives no answer within %g s", TIMEOUT_SECONDS)
+            errcode = None
+        if errcode == RISKY:
+            raise PhotoRefused("the photo did not pass the content check; choose another one")
+        if errcode != PASSED:
+            if errcode is not None:
+                log.error("the content check answers errcode %s; expected %d or %d", errcode, PASSED, RISKY)
+            raise Unavailable("the content check is not available; try again later")
 
 
 def _errcode(jpeg: bytes, url: str) -> object:

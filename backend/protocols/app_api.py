@@ -10,7 +10,7 @@ from flask import Blueprint, Response, g, request
 from backend.errors import InvalidArgument, NotFound, Unavailable
 from backend.middleware.bodies import check_form_size, contents_of, read_body
 from backend.middleware.client_identity import new_number
-from backend.middleware.content_check import require_passed
+from backend.middleware.content_check import ContentCheck
 from backend.middleware.disconnects import disconnect_callback
 from backend.middleware.json_bodies import json_response, parse_json
 from backend.middleware.overload import PROTOCOL_OF_BLUEPRINT
@@ -38,13 +38,14 @@ BODIES = {
 
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint("app_api", __name__, url_prefix="/api")
+    content_check = ContentCheck(settings.content_check) if settings.content_check else None
 
     @routes.post("/classify")
     def classify() -> Response:
         photo, received = _photo_and_fields(settings)
         fields = {name: kind.check(name, received.get(name)) for name, kind in FIELDS.items()}
-        if settings.content_check:
-            require_passed(check(photo, predictor.photo_limits), settings.content_check)
+        if content_check:
+            content_check.require_passed(check(photo, predictor.photo_limits))
         spec = _spec(fields, predictor)
         if feedback is None:
             answer = predictor.classify(

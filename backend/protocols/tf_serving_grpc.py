@@ -125,7 +125,8 @@ class GrpcServer:
 
 def _options(settings: Settings) -> list[tuple[str, int]]:
     return [
-        ("grpc.max_receive_message_length", settings.max_tensor_body_mb * MEBIBYTE),
+        # After decompression, too; a message that may not be held is not even inflated.
+        ("grpc.max_receive_message_length", min(settings.max_tensor_body_mb, settings.max_held_mb) * MEBIBYTE),
         ("grpc.max_send_message_length", -1),  # responses are not limited
         ("grpc.so_reuseport", 1),  # the server that takes this one's place listens beside it for a moment
         ("grpc.max_allowed_incoming_connections", addresses.grpc_connections(getrlimit(RLIMIT_NOFILE)[0])),

@@ -1,0 +1,64 @@
+"""Memory for bodies: what is inflated counts before it is inflated."""
+
+import gzip
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import requests
+from server_process import memory, worker_of
+
+BODIES = 100
+LIMIT = 16  # MiB
+COPY = 100  # MiB: one body that is being made beside those that are counted
+INFLATED = 100 * 2**20
+
+
+@pytest.fixture(scope="module")
+def server(start_server, half_models):
+    server = start_server(half_models, "--max-held-mb", str(LIMIT))
+    assert predict(server, b'{"instances": [1.0]}', {}) == 200
+    return server
+
+
+def predict(server, body: bytes, headers: dict[str, str]) -> int:
+    return requests.post(f"{server.url}/v1/models/half:predict", data=body, headers=headers, timeout=120).status_code
+
+
+class Peak:
+    """The most memory that the worker takes while the block lasts, in MiB above what it has at its start."""
+
+    def __init__(self, server):
+        self._worker, self._ended = worker_of(server), threading.Event()
+        self._thread = threading.Thread(target=self._look)
+        self._start = self.most = memory(self._worker)
+
+    def _look(self) -> None:
+        while not self._ended.wait(0.01):
+            self.most = max(self.most, memory(self._worker))
+
+    def __enter__(self) -> "Peak":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def more(self) -> float:
+        return self.most - self._start
+
+
+@pytest.mark.alone
+def test_bodies_that_inflate_to_more_than_there_is_room_for_are_refused(server):
+    worker, body = worker_of(server), gzip.compress(b" " * (INFLATED - 1000), 9)
+    assert len(body) < 110_000
+    with Peak(server) as peak, ThreadPoolExecutor(BODIES) as pool:
+        headers = {"Content-Encoding": "gzip"}
+        statuses = [*pool.map(lambda _: predict(server, body, headers), range(BODIES))]
+    print(f"{BODIES} gzipped bodies: {peak.more():.0f} MiB more, {sorted(set(statuses))}")
+    assert set(statuses) <= {400, 413, 503}  # 400: it is no JSON
+    assert statuses.count(503) > BODIES / 2
+    assert peak.more() < LIMIT + COPY
+    assert worker_of(server) == worker
+    assert predict(server, b'{"instances": [1.0]}', {}) == 200
