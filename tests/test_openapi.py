@@ -116,6 +116,7 @@ GIVEN = signed()
 # What is sent for an answer, by the operation.
 SENT = {
     "app_api.classify": {"json": {"image": TEXT, "top_k": 2}},
+    "app_api.upright": {"json": {"image": TEXT}},
     "app_api.give_feedback": {"json": {"request_id": GIVEN, "verdict": "right"}},
     "app_api.forget_feedback": {"json": {"request_ids": [GIVEN]}},
     "simple.infer": {"json": {"data": {"image": [TEXT]}, "model_version": 2}},
@@ -136,6 +137,8 @@ PROVOKED = {
     ("app_api.classify", 404): {"json": {"image": TEXT, "model": "none"}},
     ("app_api.classify", 413): {"data": colour_photos.huge_png(9000, 9000), "headers": {"Content-Type": "image/png"}},
     ("app_api.classify", 415): FORM,
+    ("app_api.upright", 413): {"data": colour_photos.huge_png(9000, 9000), "headers": {"Content-Type": "image/png"}},
+    ("app_api.upright", 415): FORM,
     ("app_api.give_feedback", 404): {"json": {"request_id": signed(secret="another"), "verdict": "right"}},
     ("app_api.give_feedback", 409): {"json": {"request_id": GIVEN, "verdict": "right"}},
     ("admin.verdict", 404): {"params": {"model": "none"}},

@@ -1,5 +1,6 @@
 """The app's API under /api: classifies a photo, lists breeds and models."""
 
+import base64
 import math
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,12 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         else:
             answer = _with_feedback_id(feedback, predictor, photo, spec, fields["top_k"])
         return json_response({**answer, "request_id": g.request_id})
+
+    @routes.post("/upright")
+    def upright() -> Response:
+        photo, _ = _photo_and_fields(settings)
+        copy = predictor.upright_copy(photo, disconnect_callback())
+        return json_response({"image": base64.b64encode(copy).decode(), "request_id": g.request_id})
 
     @routes.post("/feedback")
     def give_feedback() -> Response:

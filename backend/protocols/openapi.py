@@ -126,11 +126,11 @@ class Operation:
 # -- request bodies -----------------------------------------------------------------------------------------------------
 
 
-def photo_bodies(settings: Settings) -> dict[str, Schema]:
+def photo_bodies(settings: Settings, kinds: Mapping[str, Kind] = app_api.FIELDS) -> dict[str, Schema]:
     """A photo with its fields as JSON or as a form, or as the raw body."""
     text = {"type": "string", "minLength": 1, "maxLength": settings.max_body_mb * MEBIBYTE, "contentEncoding": "base64"}
-    fields = {name: dict(kind.schema) for name, kind in app_api.FIELDS.items()}
-    form = {name: {"type": "string"} for name in app_api.FIELDS}
+    fields = {name: dict(kind.schema) for name, kind in kinds.items()}
+    form = {name: {"type": "string"} for name in kinds}
     file = {"type": "string", "contentMediaType": "image/*"}
     return {
         JSON: {"type": "object", "properties": {"image": text, **fields}, "required": ["image"]},
@@ -196,6 +196,12 @@ def operations(settings: Settings) -> dict[str, Operation]:
             refusals=(400, 404, 413, 415, *((422,) if settings.content_check else ())),
             bodies=photo_bodies(settings),
             query=app_api.FIELDS,
+        ),
+        "app_api.upright": Operation(
+            "a small upright JPEG of a photo, as base64, for apps that cannot show its format; no photo is stored",
+            an_object(image=NAME, request_id=NAME),
+            refusals=(400, 413, 415),
+            bodies=photo_bodies(settings, {}),
         ),
         "app_api.give_feedback": Operation(
             "say what an answer was about: that it is right, or which breed it is",

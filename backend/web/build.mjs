@@ -28,6 +28,7 @@ export function build(source = SOURCE, target = TARGET) {
   fs.writeFileSync(path.join(target, 'app.css'), esbuild.transformSync(css, { minify: true, loader: 'css' }).code)
   bundle('runtime/main.js', path.join(target, 'runtime.js'))
   bundle('runtime/runtime.css', path.join(target, 'runtime.css'))
+  fs.cpSync(path.join(HERE, 'runtime/install'), target, { recursive: true })
   fs.copyFileSync(path.join(HERE, 'runtime/index.html'), path.join(target, 'index.html'))
   fs.writeFileSync(path.join(target, 'licenses.txt'), licenses())
 }

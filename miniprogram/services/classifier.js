@@ -47,6 +47,17 @@ function classify(image) {
 }
 
 /**
+ * A photo that this phone cannot show, as one that it can.
+ * @param {string} image  base64
+ * @returns {Promise<string>}  a data: address of an upright JPEG; '' where the server cannot help
+ */
+async function shown(image) {
+  const { answer } = request.send('/api/upright', { method: 'POST', data: { image }, timeoutMs: TIMEOUT_MS })
+  const copy = await answer.catch(() => null)
+  return copy && copy.image ? `data:image/jpeg;base64,${copy.image}` : ''
+}
+
+/**
  * What the app sends is the same for every photo: a request that is refused is so because of the model the user chose.
  * @returns {never}
  */
@@ -78,4 +89,4 @@ function stateOf({ level, dog, confident }) {
   return confident ? 'shown' : 'unsure'
 }
 
-module.exports = { classify }
+module.exports = { classify, shown }

@@ -62,14 +62,14 @@ async function choose(sources) {
 
 /**
  * @param {string} path
- * @returns {Promise<{path: string, base64: string, tooSmall?: boolean}>}  an upright JPEG without EXIF, longest side at most 640; base64 in
+ * @returns {Promise<{path: string, base64: string, tooSmall?: boolean, unshown?: boolean}>}  an upright JPEG without EXIF, longest side at most 640; base64 in
  *   the standard alphabet. A photo that this phone cannot show (HEIC in some browsers) stays as it is: the server knows
  *   more formats.
  */
 async function prepare(path) {
   const canvas = await pageCanvas.find()
   const image = await pageCanvas.load(canvas, path)
-  if (!image) return { path, base64: await readBase64(path) }
+  if (!image) return { path, base64: await readBase64(path), unshown: true }
   drawUpright(canvas, image, await orientationOf(canvas, path), WHOLE, LONGEST_SIDE)
   const small = await encode(canvas)
   return Object.assign(small, { tooSmall: Math.max(image.width, image.height) < SMALLEST_SIDE })

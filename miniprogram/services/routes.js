@@ -11,6 +11,7 @@ const result = (id) => `/pages/result/result?id=${id}`
 const breed = (id) => `/pages/breed/breed?id=${id}`
 const frame = (id) => `/pages/frame/frame?id=${id}`
 const correct = (id) => `/pages/correct/correct?id=${id}`
+const BREEDS = '/pages/breeds/breeds'
 const HISTORY = '/pages/history/history'
 const SETTINGS = '/pages/settings/settings'
 const HOME = '/pages/home/home'
@@ -35,4 +36,4 @@ function back() {
   return getCurrentPages().length > 1 ? wx.navigateBack() : replace(HOME)
 }
 
-module.exports = { HISTORY, SETTINGS, HOME, result, frame, breed, correct, isSinglePage, go, replace, back }
+module.exports = { BREEDS, HISTORY, SETTINGS, HOME, result, frame, breed, correct, isSinglePage, go, replace, back }

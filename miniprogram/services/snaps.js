@@ -11,7 +11,7 @@ const request = require('./request')
 const photos = new Map()
 
 /** @typedef {'shrinking' | 'asking' | 'starting' | 'unreached'} Stage */
-/** @typedef {{stage?: Stage, outcome?: classifier.Outcome, photo?: string, failure?: any}} News */
+/** @typedef {{stage?: Stage, shown?: string, outcome?: classifier.Outcome, photo?: string, failure?: any}} News */
 
 /** Before each further attempt while a server starts: together as long as loading models may take. */
 const PAUSES_MS = [1000, 2000, 4000, 8000, 15000]
@@ -28,6 +28,11 @@ function open(path) {
   const id = Date.now().toString(36) + '-' + photos.size
   photos.set(id, path)
   return id
+}
+
+/** Another file of the same photo. */
+function replace(id, path) {
+  photos.set(id, path)
 }
 
 /** @returns {string | undefined} */
@@ -56,7 +61,7 @@ function takeForwarded() {
 }
 
 /**
- * Shrinks, sends, and tells of each step: {stage}, then {outcome, photo} or {failure}. After stop() it says nothing.
+ * Shrinks, sends, and tells of each step: {stage}, {shown} where the photo needs a copy that the phone can show, then {outcome, photo} or {failure}. After stop() it says nothing.
  * @param {string} path
  * @param {(news: News) => void} tell
  * @returns {() => void}  stop
@@ -70,7 +75,12 @@ function run(path, tell) {
 
   async function go() {
     say({ stage: 'shrinking' })
-    const small = await photo.prepare(path)
+    let small = await photo.prepare(path)
+    const shown = small.unshown && !stopped ? await classifier.shown(small.base64) : ''
+    if (shown) {
+      say({ shown })
+      small = await photo.prepare(shown)
+    }
     if (small.tooSmall) throw new request.Failure('tooSmall')
     for (const pause of [...PAUSES_MS, 0]) {
       if (stopped) return
@@ -106,4 +116,4 @@ async function stageOf({ kind }) {
   )
 }
 
-module.exports = { open, photoOf, original, forward, takeForwarded, run }
+module.exports = { open, replace, photoOf, original, forward, takeForwarded, run }

@@ -1,7 +1,7 @@
 """The picture in the README: made of the real app with the real model, and without anybody's photo in it.
 
-The photo of the result is a HEIC, which Chromium cannot show: the page holds its place with a sentence, and the answer
-is the model's own.
+The photo of the result is a HEIC, which Chromium cannot show, and the server's copy is withheld: the page holds its place with
+a sentence, and the answer is the model's own.
 """
 
 from pathlib import Path
@@ -31,6 +31,7 @@ def test_the_readmes_picture_is_of_this_app_and_small(open_phone, dog, tmp_path)
     phone = open_phone(device_scale_factor=1)
     phone.button("camera").wait_for()
     shoot(phone)
+    phone.page.route("**/api/upright", lambda route: route.fulfill(status=503, json={"error": "withheld"}))
     assert phone.snap(as_heic(dog, tmp_path / "dog.heic")) == "shown"
     phone.screen.locator(".photo-missing").wait_for()
     shoot(phone)

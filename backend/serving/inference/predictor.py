@@ -13,13 +13,15 @@ from backend.serving.inference.executor import Executor, OnDisconnect, within
 from backend.serving.inference.shadow import Shadow
 from backend.serving.inference.work import Breeds, Outputs, Work
 from backend.serving.metrics import Metrics
-from backend.serving.photos.photo import PhotoLimits
+from backend.serving.photos.photo import PhotoLimits, check
 from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
 from backend.serving.versions.labels import Classification
 from backend.serving.versions.servable import BaseServable
 
+# Of a copy that a phone shows and cuts a dog out of: sides in pixels and JPEG quality that make about 250 kB.
+COPY_SIDE, COPY_QUALITY = 1280, 85
 TEXT_FOR_NUMBERS = "Type: String is not of expected type"  # in messages of `tensors`, as TensorFlow Serving has it
 
 
@@ -116,6 +118,12 @@ class Predictor:
         (result,) = self.answer(spec, [Breeds(contents, top_k)], protocol, on_disconnect=on_disconnect)
         self.metrics.answered(result.servable, result.level.value)
         return result
+
+    def upright_copy(self, contents: bytes, on_disconnect: OnDisconnect | None = None) -> bytes:
+        """A JPEG of a photo as `Photo.small_jpeg` makes it, at most COPY_SIDE pixels long; it takes a place as a photo does."""
+        photo = check(contents, self.photo_limits)
+        deadline = time.monotonic() + self.deadline_seconds
+        return self._executor.run(partial(photo.small_jpeg, COPY_SIDE, COPY_QUALITY), deadline, on_disconnect)
 
     def taking(self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]) -> ModelSpec:
         """`spec`, or the largest version whose signature `takes` what the version that `spec` means does not take.

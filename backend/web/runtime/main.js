@@ -34,6 +34,12 @@ function run(program) {
   followVisibility({ app: () => app, router })
   acceptPhotos({ app: () => app, router, materials: program.app.supportedMaterials ?? [] })
   offerShare({ router, wx })
+  keepForOffline()
+}
+
+/** Only over https and on this machine: elsewhere a browser has no service workers. */
+function keepForOffline() {
+  addEventListener('load', () => navigator.serviceWorker?.register('sw.js').catch(() => {}))
 }
 
 globalThis.miniProgram = { run }

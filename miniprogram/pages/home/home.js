@@ -75,6 +75,10 @@ Page({
     routes.go(routes.HISTORY)
   },
 
+  onBreeds() {
+    routes.go(routes.BREEDS)
+  },
+
   onSettings() {
     routes.go(routes.SETTINGS)
   },

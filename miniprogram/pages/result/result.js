@@ -111,9 +111,13 @@ Page({
   },
 
   /** @param {import('../../services/snaps').News} news */
-  hear({ stage, outcome, photo: small, failure }) {
+  hear({ stage, shown, outcome, photo: small, failure }) {
     if (stage) this.setData({ stage })
     if (failure) this.fail(failure)
+    if (shown) {
+      snaps.replace(this.snapId, shown)
+      this.setData({ photo: shown, photoHidden: false })
+    }
     if (outcome) {
       this.small = small
       this.answer(outcome)

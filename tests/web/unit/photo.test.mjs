@@ -100,7 +100,7 @@ test('whether the canvas turns photos is tried out once', async () => {
 
 test('a photo this phone cannot show is left to the server', async () => {
   delete phone.pictures['tmp/dog.jpg']
-  assert.deepEqual(await photo.prepare('tmp/dog.jpg'), { path: 'tmp/dog.jpg', base64: 'dog' })
+  assert.deepEqual(await photo.prepare('tmp/dog.jpg'), { path: 'tmp/dog.jpg', base64: 'dog', unshown: true })
   assert.deepEqual(phone.saves, [])
 })
 

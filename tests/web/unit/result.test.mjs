@@ -288,6 +288,7 @@ test('leaving the page stops its snap: nothing of it reaches the history', async
 test('an answer never appears under another photo than its own', async () => {
   const first = await asking()
   phone.files['tmp/other.jpg'] = 'other'
+  phone.pictures['tmp/other.jpg'] = phone.pictures['tmp/dog.jpg']
   const second = phone.snap('tmp/other.jpg')
   await settle()
   await first.request.answer(200, answerBody())

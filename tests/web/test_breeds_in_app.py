@@ -1,0 +1,54 @@
+"""The page of all breeds in a browser: two orders, a search in both languages, and a way to each breed."""
+
+import pytest
+from playwright.sync_api import expect
+from test_feedback_in_app import serious_violations
+
+
+@pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
+def test_all_breeds_are_listed_by_name_or_size_found_by_words_and_lead_to_their_pages(open_phone, locale):
+    phone = open_phone(locale=locale)
+    chinese = locale == "zh-CN"
+    phone.tap(phone.screen.get_by_role("button", name="品种" if chinese else "Breeds"))
+    names = phone.screen.locator(".choice .name")
+    expect(names).to_have_count(120)
+    assert names.first.inner_text() == ("阿富汗猎犬" if chinese else "Affenpinscher")
+    assert serious_violations(phone) == []
+    phone.tap(phone.screen.get_by_role("radio", name="按体型" if chinese else "By size"))
+    expect(phone.screen.locator(".section-title").first).to_have_text("玩具型" if chinese else "Toy")
+    expect(names).to_have_count(120)
+    assert serious_violations(phone) == []
+    search = phone.screen.locator(".search input")
+    search.fill("shiba")
+    expect(phone.screen.locator(".hint")).to_contain_text("不认识“shiba”" if chinese else "No breed called “shiba”")
+    search.fill("哈士奇")
+    expect(names).to_have_text(["西伯利亚雪橇犬" if chinese else "Siberian husky"])
+    phone.tap(phone.screen.locator(".choice"))
+    phone.screen.locator(".facts").wait_for()
+
+
+def test_the_list_of_breeds_is_used_by_keyboard_and_with_text_of_twice_the_size(open_phone):
+    phone = open_phone("desktop", path="#/pages/breeds/breeds", viewport={"width": 390, "height": 844})
+    session = phone.context.new_cdp_session(phone.page)
+    session.send("Page.setFontSizes", {"fontSizes": {"standard": 32}})
+    phone.page.reload()
+    phone.screen.locator(".choice").first.wait_for()
+    page = phone.screen.locator("wx-page")
+    assert page.evaluate("each => each.scrollWidth <= each.clientWidth")
+    phone.screen.locator(".search input").focus()
+    for expected in ("By name", "By size", "Affenpinscher"):
+        phone.page.keyboard.press("Tab")
+        assert expected in phone.focused()
+    phone.page.keyboard.press("Enter")
+    phone.screen.locator(".facts").wait_for()
+
+
+def test_without_connection_the_list_says_so_and_a_retry_works(open_phone):
+    phone = open_phone()
+    phone.button("camera").wait_for()
+    phone.context.set_offline(True)
+    phone.page.evaluate("location.hash = '#/pages/breeds/breeds'")
+    phone.screen.get_by_text("暂时打不开").wait_for()
+    phone.context.set_offline(False)
+    phone.tap("retry")
+    phone.screen.locator(".choice").first.wait_for()
