@@ -39,7 +39,9 @@ class Settings:
     host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 for every interface")
     port: int = setting(8501, "port for HTTP")
     grpc_port: int = setting(8500, "port for gRPC; 0 starts no gRPC server")
-    models: Path = setting(MODELS, "folder with one folder per model, each with one numeric folder per version")  # noqa: RUF009 (a Path does not change)
+    models: Path = setting(  # noqa: RUF009 (a Path does not change)
+        MODELS, "folder with one folder per model, each with one numeric folder per version; or the folder of one model"
+    )
     model_config_file: str = setting(
         "",
         "file with TensorFlow Serving's model_config_list as text, or Simple TensorFlow Serving's as JSON; replaces --models",

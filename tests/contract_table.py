@@ -471,6 +471,12 @@ BODY_ERRORS = [
         {"signature_name": "decode_png", "instances": ["what"]},
         "`contents` must be scalar but got shape[1]",
     ),
+    refused(
+        "a list of rows for a graph of one value, with what to send",
+        "odd_outputs:predict",
+        {"signature_name": "decode_png", "instances": ["what"]},
+        'this graph takes one value: send it as {"inputs": ...}',
+    ),
 ]
 
 PATH_ERRORS = [

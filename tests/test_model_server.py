@@ -195,3 +195,10 @@ def test_the_folder_of_one_model_is_served_as_that_model(start_server, tmp_path)
     for version, answer in ((1, 2.5), (2, 3.5)):
         url = f"{server.url}/v1/models/half_plus_two/versions/{version}:predict"
         assert requests.post(url, json={"inputs": [1.0]}, timeout=60).json() == {"outputs": [answer]}
+
+
+@pytest.mark.parametrize("command", [["serve", "--model-config-file"], ["model-server", "--model_config_file"]])
+def test_a_configuration_file_that_is_not_there_is_one_sentence(tmp_path, command) -> None:
+    done = CliRunner().invoke(main, [*command, str(tmp_path / "no.config")])
+    assert done.exit_code == 1
+    assert done.output == f"Error: there is no file {tmp_path / 'no.config'}; name it with --model-config-file\n"

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import requests
 import tiny_models
 from click.testing import CliRunner, Result
 from colour_photos import BLUE, GREEN, encode, huge_png, plain
@@ -92,6 +93,17 @@ def test_photos_as_instances_reach_the_signature_that_is_named(models, server, t
     here = answer(*arguments, "--models", models)
     assert [max(range(3), key=row["prediction"].__getitem__) for row in here["predictions"]] == [2, 1]
     assert here == answer(*arguments, "--url", server.url)
+
+
+@pytest.mark.parametrize("form", ["instances", "inputs"])
+def test_inputs_of_another_signature_are_refused_with_its_name(server, form):
+    row = {"image_bytes": {"b64": base64.b64encode(encode(plain(BLUE), "JPEG")).decode()}}
+    body = {form: [row] if form == "instances" else {"image_bytes": [row["image_bytes"]]}}
+    url = f"{server.url}/v1/models/inception_v3/versions/2:predict"
+    answer = requests.post(url, json=body, timeout=60)
+    assert answer.status_code == 400
+    assert '; for image_bytes send "signature_name": "image_bytes"' in answer.json()["error"]
+    assert requests.post(url, json={**body, "signature_name": "image_bytes"}, timeout=60).status_code == 200
 
 
 WRONG = {

@@ -3,6 +3,7 @@
 import base64
 import gc
 import json
+import shutil
 import subprocess
 import sys
 import weakref
@@ -180,3 +181,10 @@ def test_a_version_that_is_unloaded_takes_its_session_along(models) -> None:
     del servable
     gc.collect()
     assert session() is None
+
+
+def test_merging_a_tensorflow_1_model_prints_nothing_of_tensorflow(models, tmp_path) -> None:
+    shutil.copytree(models / "inception_v3" / "1", tmp_path / "retrained" / "1")
+    command = [Path(sys.executable).with_name("dogsnap"), "merge", tmp_path / "retrained" / "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")

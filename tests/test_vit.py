@@ -124,9 +124,12 @@ def test_a_hugging_face_checkpoint_in_safetensors_answers_as_its_formulas_say(tm
     same_top1(exported.ask(TEXTS), expected, [f"class {number}" for number in range(12)])
 
 
-def test_what_save_pretrained_of_tensorflow_writes_answers_as_its_formulas_say(tmp_path) -> None:
-    """tf_model.h5 and config.json alone: the processor's defaults are taken, and said."""
+@pytest.mark.parametrize("file", ["tf_model.h5", "model.safetensors"])
+def test_what_save_pretrained_of_tensorflow_writes_answers_as_its_formulas_say(tmp_path, file) -> None:
+    """The weights and config.json alone: the processor's defaults are taken, and said."""
     weights, said = tiny_vit.tensorflow_checkpoint(tmp_path / "checkpoint"), []
+    if file == "model.safetensors":
+        tiny_vit.safetensors_of_tensorflow(tmp_path / "checkpoint")
     exported = Loaded(export_vit(str(tmp_path / "checkpoint"), [], tmp_path / "models" / "vit", report=said.append))
     pictures = [Image.open(io.BytesIO(photo)).convert("RGB") for photo in PHOTOS]
     half = np.full(3, 0.5)

@@ -1,6 +1,7 @@
 """`dogsnap merge`: makes a version that takes photos from one that takes image tensors."""
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,9 @@ def merge(
     from backend.export.inspection import InspectionError, input_specs
     from backend.export.merging import merge as merging
 
+    logging.getLogger("tensorflow").setLevel(
+        logging.ERROR
+    )  # its advice on TensorFlow 1 is not for who has such a model
     try:
         options = merging.Options(
             size=size,

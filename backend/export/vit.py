@@ -90,7 +90,7 @@ def load_classifier(
     """
     keras_hub = _keras_hub()
     source = _on_disk(preset, keras_hub)
-    if not huggingface_h5.is_alone(Path(source)):
+    if not huggingface_h5.is_tensorflows(Path(source)):
         return _loaded(source, preset, names, keras_hub)
     try:
         with huggingface_h5.as_safetensors(Path(source), report) as folder:

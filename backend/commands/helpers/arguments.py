@@ -125,8 +125,14 @@ def refuse_unwritable(folder: Path) -> None:
 
 
 def refuse_missing_models(settings: Settings) -> None:
-    """Raises click.ClickException if the folder of the models is missing, or is that of one version."""
-    if settings.engine or settings.model_config_file:
+    """Raises click.ClickException if the folder or the file that names the models is missing, or is that of one version."""
+    if settings.engine:
+        return
+    if settings.model_config_file:
+        if not Path(settings.model_config_file).is_file():
+            raise click.ClickException(
+                f"there is no file {settings.model_config_file}; name it with --model-config-file"
+            )
         return
     name = "model_base_path" if settings.model_base_path else "models"
     folder = Path(getattr(settings, name)).resolve()

@@ -20,6 +20,7 @@ from backend.serving.tensors.examples import (
     regress_result,
 )
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature
+from backend.serving.tensors.tensors import OtherInputs
 from backend.serving.versions.labels import Classification, checked_top_k, name_breeds
 from backend.serving.versions.servable import BaseServable
 
@@ -87,7 +88,10 @@ class Values(Work):
 
     def prepare(self, servable: BaseServable, limits: PhotoLimits) -> Signature:
         self._signature = signature = servable.signature(self._signature_name)
-        arrays = self._inputs(signature) if callable(self._inputs) else self._inputs
+        try:
+            arrays = self._inputs(signature) if callable(self._inputs) else self._inputs
+        except OtherInputs as error:
+            raise InvalidArgument(error.message + _signature_of(servable, error.received)) from None
         check_inputs(signature, arrays, servable.holds_shapes)
         check_output_filter(signature, self._filter)
         self._runs, self._arrays = _checked_photos(servable, signature, arrays, limits)
@@ -108,6 +112,12 @@ class Values(Work):
 
     def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Any:
         return Prediction({alias: outputs[alias] for alias in self._filter or outputs}, servable.id, self._signature)
+
+
+def _signature_of(servable: BaseServable, inputs: frozenset[str]) -> str:
+    """For the message: the signatures with exactly these inputs; "" for none."""
+    names = [f'"{name}"' for name, signature in servable.signatures.items() if inputs == set(signature.inputs)]
+    return f'; for {", ".join(sorted(inputs))} send "signature_name": {" or ".join(names)}' if names else ""
 
 
 class Examples(Values):

@@ -31,6 +31,14 @@ JSON_TYPES: dict[tf.DType, frozenset[type]] = {
 TYPE_NAMES = {type(None): "Null", dict: "Object", list: "Array", str: "String", int: "Number", float: "Number"}
 
 
+class OtherInputs(InvalidArgument):
+    """The request names `received`, which are not the inputs of the signature; they may be those of another one."""
+
+    def __init__(self, message: str, received: Iterable[str]):
+        super().__init__(message)
+        self.received = frozenset(received)
+
+
 # -- in ----------------------------------------------------------------------------------------------------------------
 
 
@@ -89,9 +97,10 @@ def _check_one_input(signature: Signature, sentence: str) -> None:
 def _check_row_keys(number: int, row: Mapping[str, Any], signature: Signature) -> None:
     for alias in row:
         if alias not in signature.inputs:
-            raise InvalidArgument(
+            raise OtherInputs(
                 f"Failed to process element: {number} key: {alias} of 'instances' list. Error: INVALID_ARGUMENT: "
-                f"JSON object: does not have named input: {alias}; expected inputs: {_aliases(signature)}"
+                f"JSON object: does not have named input: {alias}; expected inputs: {_aliases(signature)}",
+                row,
             )
     if len(row) != len(signature.inputs):
         raise InvalidArgument(
@@ -108,8 +117,8 @@ def from_columns(value: Any, signature: Signature, field: str = "inputs") -> dic
         value = {alias: value}
     for alias in signature.inputs:
         if alias not in value:
-            raise InvalidArgument(
-                f"Missing named input: {alias} in '{field}' object. Expected inputs: {_aliases(signature)}"
+            raise OtherInputs(
+                f"Missing named input: {alias} in '{field}' object. Expected inputs: {_aliases(signature)}", value
             )
     return {alias: to_array(value[alias], spec.dtype) for alias, spec in signature.inputs.items()}
 

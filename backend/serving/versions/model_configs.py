@@ -78,7 +78,9 @@ def configs_in_file(file: Path) -> list[ModelConfig]:
     try:
         text = file.read_text(encoding="utf-8-sig")
         configs = _of_json(text) if text.lstrip().startswith("{") else _of_text(text)
-    except (text_format.ParseError, json_format.ParseError, OSError, ValueError) as error:
+    except OSError as error:
+        raise InvalidArgument(f"the configuration {file} cannot be read: {error.strerror}") from error
+    except (text_format.ParseError, json_format.ParseError, ValueError) as error:
         raise InvalidArgument(
             f"{file}: expected a model_config_list in protobuf's text format, or Simple TensorFlow Serving's JSON: {error}"
         ) from error

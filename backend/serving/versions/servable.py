@@ -354,12 +354,17 @@ def _unlike_declared(signature: Signature, inputs: Mapping[str, Any]) -> str:
 
 def _translated(error: tf.errors.OpError, note: str = "") -> DogsnapError:
     if isinstance(error, INPUT_ERRORS):
+        if ONE_ROW in error.message:
+            note += f"; {WITHOUT_ROWS}"
         return InvalidArgument(kernel_sentence(error.message) + note)
     if isinstance(error, tf.errors.ResourceExhaustedError):
         return Unavailable(NO_MEMORY)
     return Internal(kernel_sentence(error.message))
 
 
+# What an operation says of a graph for one value that was given a list of one row, and what to do.
+ONE_ROW = "must be scalar but got shape[1]"
+WITHOUT_ROWS = 'this graph takes one value: send it as {"inputs": ...}, since "instances" is a list of rows'
 # Lines that TensorFlow adds to an operation's message: where the graph was built.
 TRACE_LINE = re.compile(r"Graph execution error:|Detected at node |\s*File \"|<stack traces unavailable>|\s*$")
 
