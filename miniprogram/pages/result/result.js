@@ -20,8 +20,6 @@ const wording = require('../../services/wording')
 /** Rows of an answer; the page shows as many placeholders while it waits. */
 const ROWS = 3
 
-/** @type {import('../../services/feedback').Said} */
-
 /** Asking again with the same photo could end otherwise. */
 const WORTH_A_RETRY = ['offline', 'timeout', 'busy', 'slow', 'server', 'unreadable', 'unexpected', 'noModel', 'wrongModel']
 
