@@ -156,7 +156,9 @@ def test_a_full_server_refuses_a_large_body_before_it_has_come(server, queue_ful
     head = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" % PATH.encode()
     with socket.create_connection(("127.0.0.1", server.port), timeout=1.0) as client:
         client.sendall(head + b'{"instances"')
-        answer = client.recv(65536).decode()
+        answer = ""
+        while not answer.endswith("}"):
+            answer += client.recv(65536).decode()
     assert answer.startswith("HTTP/1.1 503 ")
     assert "\r\nRetry-After: 1\r\n" in answer
     assert "the server is full" in json.loads(answer.partition("\r\n\r\n")[2])["error"]
@@ -172,8 +174,10 @@ def test_a_refused_client_asks_again_on_its_connection_if_it_wants_to(server, qu
     with socket.create_connection(("127.0.0.1", server.port), timeout=1.0) as client:
         for _ in range(2 if is_kept else 1):
             client.sendall(head.encode() + body)
-            answer = client.recv(65536).decode()
-            assert answer.startswith("HTTP/1.1 503 ")
+            answer = ""
+            while not answer.endswith("}"):  # gunicorn sends the head by itself
+                answer += client.recv(65536).decode()
+            assert answer.startswith(f"HTTP/{version} 503 ")
             assert "\r\nX-Content-Type-Options: nosniff\r\n" in answer
         if not is_kept:
             assert client.recv(1) == b""
