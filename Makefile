@@ -112,10 +112,10 @@ test-long: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test ## 
 	@$(BIN)/python -m pytest -m long
 
 test-ray: setup $(VENV)/.installed-ray ## the tests with a Ray cluster of two nodes on this machine
-	@$(BIN)/python -m pytest -s -m ray tests/test_ray.py
+	@$(BIN)/python -m pytest -s -m ray tests/slow/test_ray.py
 
 soak: setup $(VENV)/.installed-test ## half an hour of full load while versions are added and removed
-	@$(BIN)/python -m pytest -s -m soak tests/test_soak.py
+	@$(BIN)/python -m pytest -s -m soak tests/slow/test_soak.py
 
 bench: setup $(VENV)/.installed-bench ## measure the server against its targets (ONLY=start,latency: only these parts; DATA=stanford_dogs: the second pass on its photos, too)
 	@$(BIN)/dogsnap bench --only "$(ONLY)" $(if $(DATA),--data "$(DATA)") --save build/bench/bench.json --picture build/bench/bench.png

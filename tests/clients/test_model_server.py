@@ -19,7 +19,7 @@ from backend.cli import main
 from backend.commands.helpers import model_server
 
 DOGSNAP = Path(sys.executable).with_name("dogsnap")
-CLIENT = Path(__file__).parent / "clients" / "image_to_image_client.py"
+CLIENT = Path(__file__).parents[1] / "support" / "clients" / "image_to_image_client.py"
 
 
 @pytest.fixture

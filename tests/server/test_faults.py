@@ -443,7 +443,7 @@ def test_when_the_clock_jumps_by_hours_no_request_is_lost_or_delayed(start_serve
     shutil.copytree(made / "sleeper", models / "sleeper" / "1")
     clock = tmp_path / "clock"
     clock.write_text("0")
-    shifted = {"PYTHONPATH": str(Path(__file__).with_name("shifted_clock")), "CLOCK_FILE": str(clock)}
+    shifted = {"PYTHONPATH": str(Path(__file__).parents[1] / "support" / "shifted_clock"), "CLOCK_FILE": str(clock)}
     server = start_server(models, "--poll-seconds", "0.2", "--deadline-ms", "10000", environ=shifted)
     url, worker = f"{server.url}/v1/models/sleeper:predict", worker_of(server)
     sleep = partial(requests.post, url, json={"instances": [0.8]}, timeout=60)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 BACKEND = ROOT / "backend"
 MOST_FILES = 15  # modules of a folder
 # From the bottom up: a module imports from its own folder, and from the lines above it. A folder stands for all in it.

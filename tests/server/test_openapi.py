@@ -95,7 +95,7 @@ def test_limits_stand_in_the_document_with_their_settings(app):
 def models(tmp_path_factory, colour_models) -> Path:
     models = tmp_path_factory.mktemp("several_models")
     shutil.copytree(colour_models / "inception_v3", models / "inception_v3")
-    shutil.copy(Path(__file__).parent.parent / "models" / "breeds.json", models)
+    shutil.copy(Path(__file__).parents[2] / "models" / "breeds.json", models)
     tiny_models.half_plus_two_of_examples(models / "half" / "1")
     return models
 

@@ -32,7 +32,7 @@ from backend.serving.versions.levels import Levels
 from backend.training import architectures, dataset, recipes, trainer
 from backend.training.recipes import RECIPES, Stage
 
-TUTORIAL = Path(__file__).parent.parent / "backend/tutorials/new_breed.md"
+TUTORIAL = Path(__file__).parents[2] / "backend/tutorials/new_breed.md"
 YELLOW, VIOLET = (220, 210, 50), (150, 50, 200)
 TINY = dataclasses.replace(
     RECIPES["inception_v3"],

@@ -8,7 +8,7 @@ import tiny_models
 from colour_photos import RED, encode, plain
 from tutorials import blocks_of, run_page
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "backend" / "tutorials"
 WITHOUT_COMMANDS = {"README.md", "publish_in_wechat.md"}
 

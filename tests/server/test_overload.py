@@ -86,7 +86,7 @@ def test_at_8_times_capacity_the_accepted_are_answered_in_time_and_the_rest_refu
 
 @pytest.mark.long
 def test_the_real_network_keeps_these_times_too(start_server):
-    """`pytest -s -m long tests/test_overload.py` prints the figures; it needs a machine that does nothing else."""
+    """`pytest -s -m long tests/server/test_overload.py` prints the figures; it needs a machine that does nothing else."""
     server = start_server(built_models(), "--run-threads", str(THREADS), "--queue-size", str(QUEUE))
     path, photo = "/api/classify", {"image": base64.b64encode(encode(textured((640, 480)), "JPEG")).decode()}
     Load(server, path, photo, 3, clients=THREADS).answers()

@@ -14,7 +14,7 @@ from backend.http_server.config import Logger, gunicorn_options
 from backend.http_server.server import MASTER, Server
 from backend.settings import Settings
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 LOCKS = [
     ROOT / folder / "requirements.txt" for folder in ("backend", "backend/web", "tests", "backend/bench", "backend/ray")
 ] + [ROOT / "backend/requirements-uv.txt"]

@@ -39,7 +39,7 @@ from waiting import wait_until
 from backend.addresses import SPARE_THREADS
 from backend.protocols.tf_serving_grpc import headers_of, peer_address
 
-CLIENTS = Path(__file__).parent / "clients"
+CLIENTS = Path(__file__).parents[1] / "support" / "clients"
 DOGSNAP = Path(sys.executable).with_name("dogsnap")
 CASES = [case for case in contract_table.CASES if grpc_client.has_grpc_form(case)]
 CODES = {404: grpc.StatusCode.NOT_FOUND, 400: grpc.StatusCode.INVALID_ARGUMENT, 503: grpc.StatusCode.UNAVAILABLE}

@@ -35,7 +35,7 @@ from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.servable import Servable
 from backend.serving.versions.warmup import warm_up
 
-CLIENTS = Path(__file__).parent / "vit_clients"
+CLIENTS = Path(__file__).parents[1] / "support" / "vit_clients"
 PHOTOS = tiny_vit.photos(32)  # as many as a request may have
 TEXTS = [base64.urlsafe_b64encode(photo) for photo in PHOTOS]
 CLOSE = 1e-4  # in probability

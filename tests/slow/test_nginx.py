@@ -18,7 +18,7 @@ from server_process import most_seconds
 from test_tls import certificate  # noqa: F401 (a fixture)
 from waiting import wait_until
 
-CONFIGURATION = Path(__file__).parent.parent / "backend" / "deploy" / "nginx.conf"
+CONFIGURATION = Path(__file__).parents[2] / "backend" / "deploy" / "nginx.conf"
 CONNECTIONS = 1500
 PREDICT = "/v1/models/half:predict"
 pytestmark = [

@@ -23,7 +23,7 @@ from backend.serving.versions.servable import Servable
 from backend.settings import Settings
 
 SECONDS = 60
-DEPLOY = Path(__file__).parent.parent / "backend" / "deploy"
+DEPLOY = Path(__file__).parents[2] / "backend" / "deploy"
 
 
 class Doubler:

@@ -16,7 +16,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 from backend.serving.metrics import Metrics
 from backend.serving.tensors.signatures import ServableId
 
-DEPLOY = Path(__file__).parent.parent / "backend" / "deploy"
+DEPLOY = Path(__file__).parents[2] / "backend" / "deploy"
 PROMTOOL = shutil.which("promtool")
 # What Prometheus adds itself.
 OWN = {"up"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 WEB = Path("backend/web")
 INPUTS = (
     *("pyproject.toml", "backend/requirements.txt", "backend/requirements-uv.txt", "tests/requirements.txt"),

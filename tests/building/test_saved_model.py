@@ -201,7 +201,7 @@ def test_scores_of_other_weights_are_refused_with_what_to_run(artefacts, tmp_pat
 
 
 def test_the_stored_files_of_the_real_network_are_of_one_training() -> None:
-    folder = Path(__file__).parent.parent / "models" / "inception_v3"
+    folder = Path(__file__).parents[2] / "models" / "inception_v3"
     weights = checksums.digest(folder / architectures.STORED_WEIGHTS)
     for name in ("scores.json", "int8_ranges.json"):
         assert json.loads((folder / name).read_text(encoding="utf-8"))["weights"] == weights

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 NEEDED = ("models/inception_v3/2/saved_model.pb", "backend/web/dist/index.html")
 
 

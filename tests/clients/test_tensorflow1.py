@@ -25,7 +25,7 @@ from backend.errors import InvalidArgument
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.servable import Servable
 
-CLIENT = Path(__file__).parent / "clients" / "image_to_image_client.py"
+CLIENT = Path(__file__).parents[1] / "support" / "clients" / "image_to_image_client.py"
 SECONDS = 60
 PIXELS = tensorflow1_models.noise(1)
 

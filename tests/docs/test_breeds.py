@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-MODELS = Path(__file__).parents[1] / "models"
+MODELS = Path(__file__).parents[2] / "models"
 BREEDS = json.loads((MODELS / "breeds.json").read_text(encoding="utf-8"))
 LABELS = MODELS / "inception_v3" / "labels.json"
 BY_ID = {breed["id"]: breed for breed in BREEDS}

@@ -17,7 +17,7 @@ from backend.app import create_app
 from backend.serving.assembly import create_predictor
 from backend.settings import Settings
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 Step = tuple[str, str]
 
 

@@ -21,7 +21,7 @@ from backend.serving.versions.version_folders import version_folders
 from backend.serving.versions.warmup import MAX_RECORDS, RECORDS_FILE, read_records
 
 DEPLOY = ROOT / "backend" / "deploy"
-SCRIPT = Path(__file__).with_name("plain_tensorflow.py")
+SCRIPT = Path(__file__).parents[1] / "support" / "plain_tensorflow.py"
 
 
 class Ran:

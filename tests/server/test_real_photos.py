@@ -18,7 +18,7 @@ import pytest
 import requests
 from PIL import Image
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def _test_list(data_dir: Path, every: int = 1) -> list[Path]:

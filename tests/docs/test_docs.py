@@ -19,7 +19,7 @@ from backend.serving.assembly import create_predictor
 from backend.serving.inference.predictor import Predictor
 from backend.settings import Settings, flag, table
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 FOLDERS = ("backend", "miniprogram", "models", "tests")
 FILES = [*ROOT.glob("*.md"), *(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.md"))]
 DOCUMENTS = {

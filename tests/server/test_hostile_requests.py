@@ -36,7 +36,7 @@ MODELS = ("inception_v3", "half")
 def server(start_server, tmp_path_factory, colour_models):
     models = tmp_path_factory.mktemp("several_models")
     shutil.copytree(colour_models / "inception_v3", models / "inception_v3")
-    shutil.copy(Path(__file__).parent.parent / "models" / "breeds.json", models)
+    shutil.copy(Path(__file__).parents[2] / "models" / "breeds.json", models)
     tiny_models.half_plus_two_of_examples(models / "half" / "1")
     return start_server(models)
 

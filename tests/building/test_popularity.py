@@ -9,7 +9,7 @@ import pytest
 from backend.training.evaluation import softmax
 from backend.training.popularity import STRENGTH, log_prior
 
-MODELS = Path(__file__).parents[1] / "models"
+MODELS = Path(__file__).parents[2] / "models"
 LABELS = [{"id": "foxhound"}, {"id": "beagle"}, {"id": "dhole"}]
 
 

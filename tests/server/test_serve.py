@@ -20,7 +20,7 @@ from waiting import wait_until
 from backend.cli import main
 
 PHOTO = colour_photos.encode(colour_photos.plain(), "JPEG")
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SERVING = ROOT / "backend" / "serving"
 OUTSIDE = ("backend.protocols", "backend.middleware", "backend.training", "backend.export", "backend.commands")
 
