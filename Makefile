@@ -15,7 +15,7 @@ OWN_NODE := PATH="$(abspath $(BIN)):$$PATH" NODE_OPTIONS="$$NODE_OPTIONS --use-s
 WEB := backend/web
 MODEL := models/inception_v3
 
-.PHONY: help setup parts extras run test test-long test-ray soak bench audit check-wechat lint format lock
+.PHONY: help setup parts versions extras run test test-long test-ray soak bench audit check-wechat lint format lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -72,29 +72,15 @@ $(WEB)/dist/index.html: $(WEB)/node_modules/.package-lock.json $(shell find mini
 	@echo "dogsnap: building the mini program for the browser ..."
 	@$(OWN_NODE) node $(WEB)/build.mjs
 
-# The checksums of each version as make built it: a version with others is a developer's own, which make never removes.
-SUMS := assets.extra/SHA256SUMS
-BUILT := $(MODEL)/.built
-# What make built before it noted checksums: 1, 2 and, where that paid, a 3 that multiplies in bfloat16.
-BUILT_BEFORE = $$(cd $(MODEL); ls -d 1 2 2>/dev/null; grep -q bf16 3/assets.extra/runtime/runtime.json 2>/dev/null && echo 3)
-# All versions come from the stored weights; what decides them is the weights and the code that exports, merges and preprocesses.
-$(MODEL)/2/saved_model.pb: $(VENV)/.installed $(wildcard $(MODEL)/*.json $(MODEL)/*.h5 models/groups.json) $(addprefix backend/,export/acceleration.py export/drawn_pictures.py training/architectures.py export/saved_model.py export/freezing.py export/merging/image_input.py export/inspection.py export/layers.py export/merging/merge.py export/merging/merger.py export/merging/network_outputs.py export/merging/options.py export/quantization.py training/boxes.py training/evaluation.py training/levels.py training/second_pass.py serving/versions/checksums.py serving/photos/preprocessing.py serving/versions/runtimes.py serving/versions/warmup.py) | $(if $(EXTRAS),extras)
-	@echo "dogsnap: building the model's versions from the stored weights (half a minute) ..."
-	@rm -rf .setup
-	@$(BIN)/dogsnap export inception_v3 --from $(MODEL) --out .setup --merged
-	@test -d $(BUILT) || { mkdir $(BUILT); for n in $(BUILT_BEFORE); do cp $(MODEL)/$$n/$(SUMS) $(BUILT)/$$n; done; }
-	@for n in $$(ls $(BUILT)); do if cmp -s $(BUILT)/$$n $(MODEL)/$$n/$(SUMS); then rm -rf $(MODEL)/$$n; fi; rm $(BUILT)/$$n; done
-	@for n in $$(ls .setup/inception_v3); do \
-	  if test -e $(MODEL)/$$n; then echo "dogsnap: $(MODEL)/$$n is not make's, so it stays; give it another number to have make's version $$n"; \
-	  else mv .setup/inception_v3/$$n $(MODEL)/ && cp $(MODEL)/$$n/$(SUMS) $(BUILT)/$$n; fi; done
-	@touch $@
-	@rm -rf .setup
+# The versions are built from the stored weights; the command knows when they are up to date, and leaves a developer's own ones alone.
+versions: $(VENV)/.installed $(if $(EXTRAS),extras)
+	@$(BIN)/dogsnap export $(notdir $(MODEL)) --from $(MODEL) --out $(dir $(MODEL)) --merged --renew
 
 # Node and the app beside TensorFlow and the versions.
 setup: ## environment, mini program and model versions (EXTRAS=vit,ray: also what these need; see pyproject.toml)
 	@$(MAKE) --no-print-directory --jobs 2 parts
 
-parts: $(VENV)/.installed $(if $(EXTRAS),extras) $(WEB)/dist/index.html $(MODEL)/2/saved_model.pb
+parts: $(VENV)/.installed $(if $(EXTRAS),extras) $(WEB)/dist/index.html versions
 
 extras: $(VENV)/.installed
 	@echo "dogsnap: installing what $(EXTRAS) needs ..."

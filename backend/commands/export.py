@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from backend.commands.helpers import renewal
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_names
 from backend.settings import MODELS
 
@@ -42,25 +43,50 @@ VIT = "vit"
     is_flag=True,
     help="build the versions of `dogsnap merge` and `dogsnap merge --fast` beside it, in one process",
 )
-def export(model: str, source: str | None, models: Path, labels: Path | None, batch: int | None, merged: bool) -> None:
+@click.option(
+    "--renew",
+    is_flag=True,
+    help="in place of the next version, replace those that this command built before, and only if weights, code or "
+    "TensorFlow have changed since",
+)
+def export(
+    model: str, source: str | None, models: Path, labels: Path | None, batch: int | None, merged: bool, renew: bool
+) -> None:
     """Build the next version of MODEL: from the weights that training stored, or of vit, from any ViT of KerasHub."""
+    if model != VIT and (labels or batch is not None):
+        raise click.UsageError("--labels and --batch are for `dogsnap export vit` alone")
+    artefacts = Path(source) if source else _stored(model, models)
+    if not renew:
+        for folder in _export(model, source, artefacts, models, labels, batch or 0, merged):
+            click.echo(f"wrote {folder}")
+    elif model == VIT:
+        raise click.UsageError("--renew is for weights that training stored, not for vit")
+    else:
+        renewal.renew(
+            artefacts,
+            models / model,
+            lambda folder: _export(model, source, artefacts, folder, None, 0, merged),
+            click.echo,
+        )
+
+
+def _export(
+    model: str, source: str | None, artefacts: Path, models: Path, labels: Path | None, batch: int, merged: bool
+) -> list[Path]:
+    """The version folders written."""
     from backend.export.freezing import FreezingError, Source
     from backend.export.merging.merge import MergeError, merge_all
     from backend.export.publication import together
     from backend.export.saved_model import ExportError, export_stored
 
-    if model != VIT and (labels or batch is not None):
-        raise click.UsageError("--labels and --batch are for `dogsnap export vit` alone")
     try:
         with together(models / model) as folder:
             if model == VIT:
-                exported = Source(_export_vit(source, labels, folder, batch or 0))
+                exported = Source(_export_vit(source, labels, folder, batch))
             else:
-                artefacts = Path(source) if source else _stored(model, models)
                 exported = export_stored(model, artefacts, folder.parent, click.echo)
             written = [exported.folder, *(merge_all(exported, click.echo) if merged else ())]
-        for each in written:
-            click.echo(f"wrote {models / model / each.name}")
+        return [models / model / each.name for each in written]
     except (ExportError, FreezingError, MergeError, OSError) as error:
         raise click.ClickException(str(error)) from error
 

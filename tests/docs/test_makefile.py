@@ -1,6 +1,5 @@
 """The Makefile, dry or in a folder of its own with programs that only say how they were called. Nothing is installed."""
 
-import json
 import os
 import re
 import shutil
@@ -135,86 +134,6 @@ def test_extras_are_installed_into_the_environment_when_they_are_named():
     assert "'.[" not in make(ROOT, "--dry-run", "setup")
 
 
-# Stands in for the real command: each version has checksums of its own, and there is no fast one without the file `fast`.
-DOGSNAP = """
-for number in 1 2 $(test -e fast && echo 3); do
-  folder=.setup/inception_v3/$number
-  mkdir -p $folder/assets.extra
-  touch $folder/saved_model.pb
-  (cat weights; echo "$* $number") > $folder/assets.extra/SHA256SUMS
-done
-"""
-MODEL = Path("models/inception_v3")
-
-
-class Models:
-    """A checkout whose model versions `make` builds: `build()` gives {number: the first line of its checksums}."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-        prerequisites = re.findall(r"addprefix backend/,([^)]*)\)", (ROOT / "Makefile").read_text())
-        for name in " ".join(prerequisites).split():
-            (folder / "backend" / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / "backend" / name).touch()
-        program(folder / ".venv/bin/dogsnap", DOGSNAP)
-        (folder / ".venv/.installed").touch()
-
-    def build(self, weights: str, fast: bool = False) -> dict[str, str]:
-        (self.folder / "weights").write_text(weights + "\n")
-        (self.folder / "fast").touch() if fast else (self.folder / "fast").unlink(missing_ok=True)
-        (self.folder / MODEL).mkdir(parents=True, exist_ok=True)
-        (self.folder / MODEL / f"{weights}.json").touch()  # newer than what stands there
-        self.said = make(self.folder, f"{MODEL}/2/saved_model.pb")
-        return self.versions()
-
-    def versions(self) -> dict[str, str]:
-        sums = (self.folder / MODEL).glob("[0-9]*/assets.extra/SHA256SUMS")
-        return {file.parent.parent.name: file.read_text().split()[0] for file in sums}
-
-    def make_own(self, number: int, precision: str = "f32") -> None:
-        """A version as a developer's `dogsnap merge` writes it."""
-        extra = self.folder / MODEL / str(number) / "assets.extra"
-        shutil.rmtree(extra.parent, ignore_errors=True)
-        (extra / "runtime").mkdir(parents=True)
-        (extra / "SHA256SUMS").write_text("own\n")
-        (extra / "runtime" / "runtime.json").write_text(json.dumps({"precision": precision}))
-
-
-@pytest.fixture
-def models(checkout: Path) -> Models:
-    return Models(checkout)
-
-
-def test_versions_are_built_anew_from_new_weights_and_then_left_alone(models):
-    assert models.build("old", fast=True) == {"1": "old", "2": "old", "3": "old"}
-    assert models.build("new", fast=True) == {"1": "new", "2": "new", "3": "new"}
-    assert "up to date" in make(models.folder, f"{MODEL}/2/saved_model.pb")
-
-
-def test_a_version_that_is_not_built_any_more_goes(models):
-    models.build("old", fast=True)
-    assert models.build("new") == {"1": "new", "2": "new"}
-
-
-@pytest.mark.parametrize("fast", [False, True])
-def test_a_developers_version_stays_under_its_number(models, fast):
-    models.build("old")
-    models.make_own(3)
-    models.make_own(7)
-    assert models.build("new", fast) == {"1": "new", "2": "new", "3": "own", "7": "own"}
-    assert ("models/inception_v3/3 is not make's, so it stays" in models.said) == fast
-    assert models.build("newer", fast) == {"1": "newer", "2": "newer", "3": "own", "7": "own"}
-
-
-def test_a_developers_version_stays_where_make_had_one_of_its_own(models):
-    models.build("old", fast=True)
-    models.make_own(3)
-    assert models.build("new", fast=True)["3"] == "own"
-
-
-@pytest.mark.parametrize(("precision", "kept"), [("f32", "own"), ("bf16", "new")])
-def test_of_versions_built_without_a_list_make_replaces_those_it_can_have_built(models, precision, kept):
-    models.build("old", fast=True)
-    models.make_own(3, precision)
-    shutil.rmtree(models.folder / MODEL / ".built")
-    assert models.build("new", fast=True) == {"1": "new", "2": "new", "3": kept}
+def test_set_up_leaves_it_to_the_command_which_versions_are_built(checkout):
+    said = make(checkout, "--dry-run", "versions")
+    assert "dogsnap export inception_v3 --from models/inception_v3 --out models/ --merged --renew" in said
