@@ -15,7 +15,7 @@ OWN_NODE := PATH="$(abspath $(BIN)):$$PATH" NODE_OPTIONS="$$NODE_OPTIONS --use-s
 WEB := backend/web
 MODEL := models/inception_v3
 
-.PHONY: help setup parts versions extras run test test-long test-ray soak bench audit check-wechat lint format lock
+.PHONY: help setup parts versions extras run test fast-tests test-long test-ray soak bench audit check-wechat lint format lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -89,10 +89,12 @@ extras: $(VENV)/.installed
 run: setup ## set up, then serve on http://localhost:8501
 	@$(BIN)/dogsnap serve
 
-test: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test lint ## set up, then run the tests
+test: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test ## set up, then run the tests and check the style beside them
+	@$(MAKE) --no-print-directory --jobs 2 fast-tests lint
+
 # Four at once, also on two cores, since tests wait for servers and browsers.
-	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not long and not soak and not ray and not alone"
-	@$(BIN)/python -m pytest -m "alone and not long and not soak and not ray"
+fast-tests:
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 test-long: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test ## the tests that take minutes
 	@$(BIN)/python -m pytest -m long

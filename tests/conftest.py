@@ -31,13 +31,18 @@ UNUSED_PORTS = random.SystemRandom().sample(OWN_PORTS, len(OWN_PORTS))
 
 # What takes longest begins first, so that no process is left with one of these at the end while the others wait.
 LONGEST = (
-    "web", "merge", "vit", "faults", "tutorials", "feedback", "teach_command", "tf_serving_grpc", "trainer", "second_pass",
-    "real_photos", "runtimes", "gateway", "app_api", "cyclegan", "hostile_requests", "image_to_image", "boxes", "serve",
+    "web", "merge", "faults", "tutorials", "feedback", "teach_command", "tf_serving_grpc", "trainer", "second_pass",
+    "real_photos", "runtimes", "gateway", "app_api", "hostile_requests", "image_to_image", "boxes", "serve",
     "tf_serving_rest", "train_command", "tensorflow_import", "worker", "shadow", "tls", "bench", "predict",
 )  # fmt: skip
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent.name == "slow" and not any(map(item.get_closest_marker, ("soak", "ray"))):
+            item.add_marker("long")
+
     def place(item: pytest.Item) -> int:
         name = "web" if item.path.parent.name == "web" else item.path.stem.removeprefix("test_")
         return LONGEST.index(name) if name in LONGEST else len(LONGEST)
@@ -65,7 +70,7 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """What measures times or memory measures a server as the shell starts it."""
-    Server.measuring = any(item.get_closest_marker(name) for name in ("alone", "long", "soak"))
+    Server.measuring = any(item.get_closest_marker(name) for name in ("long", "soak"))
 
 
 @pytest.fixture(scope="session")

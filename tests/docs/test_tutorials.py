@@ -28,12 +28,14 @@ def test_the_commands_of_a_page_run_in_their_order(page, folder):
     assert run_page(page, folder) >= 3
 
 
+@pytest.mark.long
 def test_the_tutorial_about_switching_runs_with_a_version_that_answers_otherwise(folder):
     """Version 3 takes green for red, so that the page can tell which version answered."""
     tiny_models.confused(folder / "models/inception_v3/2", 3)
     assert run_page(TUTORIALS / "switch_a_version.md", folder) >= 9
 
 
+@pytest.mark.long
 def test_the_tutorial_about_an_own_model_runs(folder):
     assert run_page(TUTORIALS / "own_model.md", folder) >= 8
 
@@ -42,7 +44,7 @@ def test_every_tutorial_is_in_the_index_and_runs_in_a_test():
     pages = {page.name for page in TUTORIALS.glob("*.md")}
     index = (TUTORIALS / "README.md").read_text(encoding="utf-8")
     assert {page for page in pages if f"]({page})" in index} == pages - {"README.md"}
-    tests = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").glob("test_*.py"))
+    tests = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
     for page in pages - WITHOUT_COMMANDS:
         assert f'"{page}"' in tests or f"/{page}" in tests, f"no test runs {page}"
 

@@ -49,7 +49,7 @@ class Peak:
         return self.most - self._start
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_bodies_that_inflate_to_more_than_there_is_room_for_are_refused(server):
     worker, body = worker_of(server), gzip.compress(b" " * (INFLATED - 1000), 9)
     assert len(body) < 110_000

@@ -84,7 +84,7 @@ def predict_seconds(server) -> float:
     return time.monotonic() - begun
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_two_hundred_slow_clients_do_not_delay_the_others(server):
     with Slow(server, post("Content-Length: 500", body=b" " * 500), SLOW_CLIENTS):
         time.sleep(1)
@@ -183,7 +183,7 @@ def test_a_body_over_the_limit_is_refused_while_it_is_still_being_sent(server):
     assert "DOGSNAP_MAX_TENSOR_BODY_MB" in response.json()["error"]
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_a_client_that_leaves_its_answered_connection_open_delays_no_other(server):
     clients = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(20)]
     for client in clients:
@@ -298,7 +298,7 @@ def many_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_a_thousand_idle_connections_delay_no_other_and_take_little_memory(start_server, models, many_files):
     server = start_server(models)
     predict_seconds(server)
@@ -324,7 +324,7 @@ def test_answered_clients_that_do_not_close_are_closed(server):
         wait_until(lambda: len(list(files.iterdir())) < before + 20, 2 * LINGER_SECONDS)
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_clients_that_do_not_read_their_answers_delay_no_other(server):
     """They have the segment size of a slow network, for which Linux buffers little by itself."""
     runtime = requests.get(f"http://127.0.0.1:{server.port}/runtime.js", timeout=60)
@@ -342,7 +342,7 @@ def test_clients_that_do_not_read_their_answers_delay_no_other(server):
         assert predict_seconds(server) < most_seconds(2)
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_silent_grpc_connections_leave_files_for_http_connections(server, many_files):
     with contextlib.ExitStack() as stack:
         clients = [

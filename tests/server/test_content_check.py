@@ -179,7 +179,7 @@ def health_seconds(server) -> float:
     return sorted(seconds)[len(seconds) // 2]
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_beside_160_photos_whose_check_takes_4_seconds_health_is_answered_as_fast_as_without(checked_server, service):
     alone = health_seconds(checked_server)
     service.seconds = 4.0

@@ -71,7 +71,7 @@ def slow_models(models, made) -> Path:
     return models
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_after_kill_9_under_load_only_the_requests_in_flight_fail_and_the_rest_are_answered(start_server, slow_models):
     """By HTTP four clients are in flight; by gRPC one that waits for a server which is away."""
     server = start_server(slow_models, "--run-threads", "5")
@@ -163,7 +163,7 @@ def is_gone(process: int) -> bool:
     return not status.exists() or "State:\tZ" in status.read_text(encoding="ascii")
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_sigusr2_replaces_the_server_by_one_with_new_settings_without_failing_a_request(
     start_server, slow_models, tmp_path
 ):
@@ -439,6 +439,7 @@ def test_a_port_in_use_ends_the_start_with_a_sentence(flag, protocol, models):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_when_the_clock_jumps_by_hours_no_request_is_lost_or_delayed(start_server, made, models, tmp_path):
     shutil.copytree(made / "sleeper", models / "sleeper" / "1")
     clock = tmp_path / "clock"

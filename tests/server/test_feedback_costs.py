@@ -65,7 +65,7 @@ def answer(best: int) -> Classification:
     return Classification(servable=DOGS, dog=True, confident=True, level=Level.BREED, breeds=tuple(breeds))
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_an_answer_takes_at_most_a_tenth_of_a_millisecond_more(feedback):
     metrics = Metrics()
     answers = [answer(number % 120) for number in range(ANSWERS)]

@@ -593,7 +593,7 @@ def answers_at(url: str) -> bool:
         return False
 
 
-@pytest.mark.alone
+@pytest.mark.long
 @pinned
 def test_a_gateway_forwards_photos_at_least_a_third_as_fast_as_one_without_limits_and_checks(
     start_server, colour_models, instant_engine, plain_gateway
@@ -631,7 +631,7 @@ def asked_by_form(server, photo: bytes) -> requests.Response:
     return requests.post(f"{server.url}/api/classify", files={"image": photo}, timeout=SECONDS)
 
 
-@pytest.mark.alone
+@pytest.mark.long
 @pytest.mark.parametrize("ask", [classify, asked_as_tensor, asked_by_form])
 def test_of_a_photo_that_the_engine_looks_at_there_is_one_copy_which_goes_with_it(
     start_server, stub, colour_models, ask

@@ -110,7 +110,7 @@ def test_the_corpus_has_more_than_two_thousand_cases_and_each_has_its_own_name(c
     assert len({case.name for case in cases}) == len(cases)
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_every_hostile_photo_gets_its_answer_by_every_protocol_in_time_and_memory(colour_server, cases):
     server, process = colour_server, worker_of(colour_server)
     special = [*hostile_photos.good(), *hostile_photos.strange()]

@@ -19,7 +19,7 @@ from server_process import held, sample
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 from waiting import wait_until
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.long
 
 THREADS, QUEUE, STEP = 2, 8, 0.1  # a step of a tenth of a second, two at a time: 20 requests a second
 CAPACITY = THREADS / STEP

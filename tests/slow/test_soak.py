@@ -14,7 +14,7 @@ import tiny_models
 from loading import Load, percentile
 from server_process import sample
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.long
 
 STEP, THREADS, CLIENTS = 0.02, 2, 8  # every thread is busy and six requests wait, all the time
 SAMPLE_SECONDS = 0.25

@@ -151,7 +151,7 @@ def test_keyboard_alone_is_enough(open_phone, dog):
     assert phone.focused() == best
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_the_first_screen_is_usable_within_a_second(open_phone):
     times = []
     for _ in range(5):
