@@ -15,7 +15,7 @@ OWN_NODE := PATH="$(abspath $(BIN)):$$PATH" NODE_OPTIONS="$$NODE_OPTIONS --use-s
 WEB := backend/web
 MODEL := models/inception_v3
 
-.PHONY: help setup parts versions extras run test fast-tests test-long test-ray soak bench audit check-wechat lint format lock
+.PHONY: help setup parts versions extras run test fast-tests test-long test-ray soak bench audit check-wechat reference lint format lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -123,6 +123,9 @@ lock: $(VENV)/.installed-test ## lock the dependencies again, with hashes
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group test -c backend/requirements.txt -c $(WEB)/requirements.txt -c backend/requirements-uv.txt -o tests/requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group bench -c backend/requirements.txt -o backend/bench/requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-emit-find-links --group ray -c backend/requirements.txt -c tests/requirements.txt -o backend/ray/requirements.txt
+
+reference: $(VENV)/.installed ## write backend/reference.md from the code
+	@$(BIN)/python -m backend.reference backend/reference.md
 
 lint: $(VENV)/.installed-test ## check format, style and types
 	$(BIN)/ruff format --check .

@@ -43,7 +43,7 @@ class ServeCommand(click.Command):
                 raise
             raise click.UsageError(
                 f"No such option {error.option_name!r}: `dogsnap model-server` takes the flags of tensorflow_model_server; "
-                f"backend/README.md lists the counterparts of others, and `dogsnap serve --help` all flags",
+                f"backend/migrating.md lists the counterparts of others, and `dogsnap serve --help` all flags",
                 ctx,
             ) from None
 

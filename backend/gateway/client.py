@@ -90,18 +90,18 @@ class EngineClient:
             PREDICTION, "GetModelMetadata", get_model_metadata_pb2.GetModelMetadataResponse
         )
         self._get_status = self._method(MODELS, "GetModelStatus", get_model_status_pb2.GetModelStatusResponse)
-        self._seconds = Histogram(
+        self._seconds = metrics.add(
+            Histogram,
             "dogsnap_engine_seconds",
             "time of a call to the engine, retries included",
             ("call",),
             buckets=LATENCY_BUCKETS,
-            registry=metrics.registry,
         )
-        self._failures = Counter(
+        self._failures = metrics.add(
+            Counter,
             "dogsnap_engine_failures",
             "calls to the engine that failed after all retries, by gRPC status",
             ("call", "code"),
-            registry=metrics.registry,
         )
 
     def predict(self, request: bytes, key: str = "") -> predict_pb2.PredictResponse:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -38,6 +39,8 @@ class RequestRecord:
 class _Splits(Collector):
     """Collects the current splits, so that ended ones leave the metrics."""
 
+    LABELS = ("model", "label", "version")
+
     def __init__(self, splits: Callable[[], Iterable[tuple[str, str, int, float]]]):
         self._splits = splits
 
@@ -45,7 +48,7 @@ class _Splits(Collector):
         family = GaugeMetricFamily(
             "dogsnap_split_share",
             "share of a label's requests that the split sends to the version, 0 to 1",
-            labels=("model", "label", "version"),
+            labels=self.LABELS,
         )
         for model, label, version, share in self._splits():
             family.add_metric((model, label, str(version)), share)
@@ -57,15 +60,16 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._labels: dict[str, tuple[str, ...]] = {"dogsnap_split_share": _Splits.LABELS}
         # Looking up labels would double the time of a refusal.
         self._of_full = cache(self._of_a_full_server)
         # Called after each step; for traces.
         self.on_step: Callable[[str, float, ServableId | None], None] = lambda step, seconds, servable: None
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        counter = partial(Counter, registry=self.registry)
-        gauge = partial(Gauge, registry=self.registry)
-        histogram = partial(Histogram, registry=self.registry)
+        counter = partial(self.add, Counter)
+        gauge = partial(self.add, Gauge)
+        histogram = partial(self.add, Histogram)
         self._requests = counter(
             "dogsnap_requests",
             "requests by outcome: OK or a canonical error code (the label door is the protocol)",
@@ -116,6 +120,15 @@ class Metrics:
             "photos sent to a shadow: agree or differ (in the best answer), dropped (the server was busy), failed",
             (*VERSION, "shadow", "result"),
         )
+
+    def add(self, kind: type[Any], name: str, text: str, labels: tuple[str, ...] = (), **options: Any) -> Any:
+        """A new metric of this kind (Counter, Gauge or Histogram) in the registry."""
+        self._labels[name] = labels
+        return kind(name, text, labels, registry=self.registry, **options)
+
+    def labels_of(self, name: str) -> tuple[str, ...]:
+        """The names of a metric's labels."""
+        return self._labels.get(name, ())
 
     @contextmanager
     def request(self, protocol: str, label: str | None = None) -> Iterator[RequestRecord]:

@@ -13,8 +13,8 @@ import requests
 from colour_photos import encode
 from PIL import Image
 
-README = Path(__file__).parents[2] / "backend" / "README.md"
-BLOCK = README.read_text(encoding="utf-8").partition("## Protocols")[2].partition("```\n")[2].partition("```")[0]
+README = Path(__file__).parents[2] / "backend" / "protocols.md"
+BLOCK = README.read_text(encoding="utf-8").partition("```\n")[2].partition("```")[0]
 
 pytestmark = pytest.mark.skipif(not shutil.which("curl"), reason="curl is missing: install Debian's package curl")
 

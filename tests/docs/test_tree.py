@@ -27,6 +27,7 @@ FLOORS = (
     ("app", "ray"),
     ("http_server", "bench"),
     ("commands", "cli"),
+    ("reference",),
 )
 # What the server never loads, and the only ones that import it.
 MAKERS = ("training", "export", "scoring")

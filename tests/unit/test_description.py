@@ -27,7 +27,7 @@ def test_the_schema_is_one_and_describes_every_field() -> None:
 
 
 def test_the_schema_and_the_readme_name_the_same_fields() -> None:
-    text = (ROOT / "backend" / "README.md").read_text(encoding="utf-8").partition("## Describing a version")[2]
+    text = (ROOT / "backend" / "models.md").read_text(encoding="utf-8").partition("## Describing a version")[2]
     rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", text.partition("\n## ")[0], re.M)
     properties = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))["properties"]
     assert dict(rows) == {name: each["description"] for name, each in properties.items()}

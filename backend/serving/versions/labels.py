@@ -46,7 +46,7 @@ class Classification:
     note: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """JSON for clients; backend/README.md lists the fields."""
+        """JSON for clients; backend/protocols.md lists the fields."""
         return {
             "model": asdict(self.servable),
             "dog": self.dog,

@@ -1,0 +1,129 @@
+"""Writes `backend/reference.md` from the code: commands, routes, settings and metrics. `make reference` runs it."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from backend.settings import Settings, flag, table
+
+HEAD = """# Reference
+
+Written by `make reference` from the code; a test holds both together.
+
+- [Settings](#settings)
+- [Routes](#routes)
+- [Metrics](#metrics)
+- [Commands](#commands)
+"""
+SETTINGS = """
+## Settings
+
+Each setting is a flag of `dogsnap serve` and an environment variable: `--max-body-mb 8` is `DOGSNAP_MAX_BODY_MB=8`. Unknown
+`DOGSNAP_` variables are refused.
+"""
+ROUTES = """
+## Routes
+
+`/openapi.json` of a running server has the fields of each, and `/docs` is a page to try them.
+"""
+METRICS = """
+## Metrics
+
+`GET /metrics` is open to this machine and to requests with the admin token. Besides these, it has Prometheus' usual
+`process_*` and `python_info`.
+"""
+COMMANDS = """
+## Commands
+
+`dogsnap serve` takes every setting as a flag.
+"""
+
+
+def rows(head: Iterable[str], body: Iterable[Iterable[str]]) -> Iterator[str]:
+    """The lines of a table."""
+    head = tuple(head)
+    yield _row(head)
+    yield "|" + "---|" * len(head)
+    yield from map(_row, body)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def settings() -> Iterator[str]:
+    body = ((f"`{flag(row.name)}`", f"`{row.default}`", row.metadata["help"]) for row in table())
+    yield from rows(("flag", "default", "what it does"), body)
+
+
+def routes() -> Iterator[str]:
+    from backend.app import create_app
+    from backend.protocols.openapi import describe
+    from backend.serving.assembly import create_predictor
+
+    all_routes = Settings(models=Path("nowhere"), enable_cors=False)
+    paths = describe(create_app(all_routes, create_predictor(all_routes)), all_routes)["paths"]
+    body = (
+        (f"`{method.upper()} {path.replace('{', '<').replace('}', '>')}`", operation["summary"])
+        for path, operations in paths.items()
+        for method, operation in operations.items()
+        if isinstance(operation, dict)
+    )
+    yield from rows(("route", "what it does"), body)
+
+
+def metrics() -> Iterator[str]:
+    from backend.gateway.assembly import create_gateway
+    from backend.serving.assembly import create_predictor
+
+    nowhere = Settings(models=Path("nowhere"), engine="grpc://127.0.0.1:1")
+    found = {}
+    for predictor in (create_predictor(nowhere), create_gateway(nowhere)):
+        for each in predictor.metrics.registry.collect():
+            if each.name.startswith("dogsnap_"):
+                found.setdefault(each.name, (each, predictor.metrics.labels_of(each.name)))
+        predictor.close()
+    body = (
+        (f"`{name}{'_total' * (each.type == 'counter')}`", each.type, ", ".join(labels), each.documentation)
+        for name, (each, labels) in found.items()
+    )
+    yield from rows(("metric", "type", "labels", "meaning"), body)
+
+
+def commands() -> Iterator[str]:
+    from backend.cli import COMMANDS as NAMES
+    from backend.cli import main
+
+    context = click.Context(main, info_name="dogsnap")
+    yield from rows(("command", "what it does"), ((f"`dogsnap {name}`", line) for name, line in NAMES.items()))
+    for name in NAMES:
+        command = main.get_command(context, name)
+        assert command is not None
+        yield from _described(command, f"dogsnap {name}", with_options=name != "serve")
+
+
+def _described(command: click.Command, name: str, with_options: bool = True) -> Iterator[str]:
+    arguments = " ".join(
+        each.make_metavar(click.Context(command)) for each in command.params if isinstance(each, click.Argument)
+    )
+    yield f"\n### `{' '.join([name, arguments]).strip()}`\n\n{' '.join((command.help or '').split())}\n"
+    options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+    if options and with_options:
+        yield from rows(
+            ("option", "what it does"), ((f"`{', '.join(each.opts)}`", each.help or "") for each in options)
+        )
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            yield from _described(each, f"{name} {each.name}")
+
+
+def text() -> str:
+    """The whole page."""
+    parts = ((SETTINGS, settings()), (ROUTES, routes()), (METRICS, metrics()), (COMMANDS, commands()))
+    return HEAD + "".join(head + "\n" + "\n".join(lines) + "\n" for head, lines in parts)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(text(), encoding="utf-8")
