@@ -112,6 +112,18 @@ def _predicted(answering: "Here | Server", instances: Instances, signature_name:
 # -- here --------------------------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _failed_loads_unlogged() -> Iterator[None]:
+    """A version that cannot be loaded is told by the command itself."""
+    repository = logging.getLogger("dogsnap.repository")
+    level = repository.level
+    repository.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        repository.setLevel(level)
+
+
 class Here:
     """A predictor in this process with only the requested version. Its methods are those of `Server`.
 
@@ -121,8 +133,7 @@ class Here:
     def __init__(self, settings: Settings, which: dict[str, Any]):
         """Load the version; without one, the largest that can be loaded, as the server does."""
         prepare_logging(level=logging.WARNING)  # only the answer and warnings are printed
-        logging.getLogger("dogsnap.repository").setLevel(logging.CRITICAL)  # a failed load is told below
-        with _errors_of_predictor():
+        with _errors_of_predictor(), _failed_loads_unlogged():
             models = (local_models.in_file if settings.model_config_file else local_models.in_folders)(settings)
             name = which["model"]
             numbers = local_models.candidates(models, name, which["version"], which["label"])

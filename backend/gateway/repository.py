@@ -40,6 +40,9 @@ class EngineSwitches(SwitchLog):
     def switches(self, model: str = "") -> NoReturn:
         raise Unimplemented(ASK_ENGINE)
 
+    def switch(self, number: int) -> NoReturn:
+        raise Unimplemented(ASK_ENGINE)
+
 
 class EngineRepository:
     """Has the methods of `serving.repository.Repository` that protocols and predictor use. Thread-safe."""

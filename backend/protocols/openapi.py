@@ -33,7 +33,7 @@ LIMITS = (
     "max_json_values",
 )
 # How the paths of the document begin, in its order: those of the app, TensorFlow Serving's, administration, all others.
-ORDER = ("/api/classify", "/api/breeds", "/api/models", "/api/feedback", "/v1/", "/api/admin", "")
+ORDER = ("/api/classify", "/api/breeds", "/api/models", "/api/upright", "/api/feedback", "/v1/", "/api/admin", "")
 PARAMETER = re.compile(r"<(?:(\w+)(?:\((.*?)\))?:)?(\w+)>")
 CONVERTERS = {"int": {"type": "integer", "minimum": 0}, None: {"type": "string", "minLength": 1}}
 CONVERTERS["path"] = CONVERTERS[None]

@@ -184,6 +184,7 @@ def test_the_first_default_of_a_server_that_started_empty_is_a_conflict_to_undo(
     wait_until(lambda: "no model was found" in requests.get(f"{server.url}/readyz", timeout=60).text)
     shutil.copytree(models / "half", tmp_path / "half")
     server.wait_until_ready()
+    wait_until(lambda: admin(server, "switches").json()["switches"])  # written at the end of the scan
     first = admin(server, "switches").json()["switches"][-1]
     assert (first["by"]["name"], first["text"], first["undoable"]) == (
         "watcher",

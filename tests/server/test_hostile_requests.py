@@ -311,9 +311,13 @@ def test_a_wrong_length_is_refused(server, case):
     connection.putheader("Content-Length", length)
     connection.endheaders(body)
     response = connection.getresponse()
-    check(response.status, response.read(), time.monotonic() - begun)
+    body = response.read()
     connection.close()
     assert response.status == status
+    if response.getheader("Content-Type") == "application/json":  # otherwise gunicorn has refused the head, in HTML
+        check(response.status, body, time.monotonic() - begun)
+    else:
+        assert case in ("negative", "no number", "two numbers")
 
 
 TARGETS = (

@@ -101,12 +101,15 @@ def test_a_version_that_is_gone_leaves_no_number_to_the_next_one_of_its_name():
     assert sorted(found) == [("cats", "5.0"), ("dogs", "1.0")]
 
 
+KEYWORDS = ("or", "and", "unless", "group_left", "group_right")
+
+
 def metrics_in(expression: str) -> set[str]:
     """The metrics that a PromQL expression reads: words that are no function, label, keyword or number."""
     bare = re.sub(r'"[^"]*"', "", expression)
     bare = re.sub(r"\b(by|without|offset|on)\s*(\([^)]*\)|\w+)", "", bare)
     bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]", "", bare)
-    return {word for word in re.findall(r"[a-zA-Z_:][\w:]*(?!\w*\s*\()", bare) if word not in ("or", "and", "unless")}
+    return {word for word in re.findall(r"[a-zA-Z_:][\w:]*(?!\w*\s*\()", bare) if word not in KEYWORDS}
 
 
 def expressions() -> dict[str, str]:

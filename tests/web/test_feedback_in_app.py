@@ -161,7 +161,7 @@ def test_what_was_said_stands_in_result_history_and_first_page_until_one_tap_tak
     phone.button("right").wait_for()
     wait_until(lambda: rows(file) == [])
     phone.tap("right")
-    wait_until(lambda: [row["verdict"] for row in rows(file)] == ["right"])
+    wait_until(lambda: [(row["verdict"], row["is_right"]) for row in rows(file)] == [("breed", 1)])
     phone.back()
     expect(phone.screen.locator(".entry .name")).not_to_have_text(said)
 
