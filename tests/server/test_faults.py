@@ -210,13 +210,14 @@ def test_switches_acknowledged_before_a_new_server_takes_over_are_there_and_late
     server = start_server(models, "--switch-log", str(tmp_path / "switches"), "--poll-seconds", "0.2")
     worker, acknowledged = worker_of(server), []
     server.process.send_signal(signal.SIGUSR2)
-    while (response := switched(server, f"label{len(acknowledged)}", 1)).status_code == 200:
-        assert not is_gone(server.process.pid)
-        acknowledged.append(f"label{len(acknowledged)}")
-    assert response.status_code == 503
-    assert "is taking this one's place and has read" in response.json()["error"]
+    wait_until(lambda: len(children(server.process.pid)) == 2)
     new = next(each for each in children(server.process.pid) if each != worker)
     try:
+        while (response := switched(server, f"label{len(acknowledged)}", 1)).status_code == 200:
+            assert not is_gone(server.process.pid)
+            acknowledged.append(f"label{len(acknowledged)}")
+        assert response.status_code == 503
+        assert "is taking this one's place and has read" in response.json()["error"]
         wait_until(lambda: is_gone(server.process.pid), 60)
         kept = requests.get(f"{server.url}/api/admin/models/half", timeout=60).json()["model"]["labels"]
         assert acknowledged == sorted(kept, key=lambda name: int(name.removeprefix("label")))
