@@ -125,8 +125,9 @@ class GrpcServer:
 
 def _options(settings: Settings) -> list[tuple[str, int]]:
     return [
-        # After decompression, too; a message that may not be held is not even inflated.
         ("grpc.max_receive_message_length", min(settings.max_tensor_body_mb, settings.max_held_mb) * MEBIBYTE),
+        # Identity alone: grpcio inflates a message before anyone can count it against `max_held_mb`.
+        ("grpc.compression_enabled_algorithms_bitset", 1),
         ("grpc.max_send_message_length", -1),  # responses are not limited
         ("grpc.so_reuseport", 1),  # the server that takes this one's place listens beside it for a moment
         ("grpc.max_allowed_incoming_connections", addresses.grpc_connections(getrlimit(RLIMIT_NOFILE)[0])),

@@ -283,6 +283,15 @@ def test_a_request_beyond_the_size_limit_is_refused_and_the_next_one_answered(cl
     assert values(client.predict("half_plus_two", x=[2.0]).outputs) == {"y": [3.0]}
 
 
+@pytest.mark.parametrize("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate])
+def test_a_compressed_message_is_refused_and_the_next_one_answered(client, compression):
+    request = predict_request("half_plus_two", x=[1.0] * 1000)
+    with pytest.raises(grpc.RpcError, match=r"Compression algorithm '.*' is disabled") as error:
+        client.prediction.Predict(request, SECONDS, compression=compression)
+    assert error.value.code() == grpc.StatusCode.UNIMPLEMENTED
+    assert client.prediction.Predict(request, SECONDS)
+
+
 def test_an_answer_may_be_larger_than_any_request(client):
     channel = grpc.insecure_channel(client.target, [("grpc.max_receive_message_length", -1)])
     with channel:

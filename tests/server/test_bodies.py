@@ -4,11 +4,13 @@ import gzip
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import grpc
 import pytest
 import requests
 from server_process import memory, worker_of
 
 BODIES = 100
+CALLS = 16  # at a time: the client holds each message before it compresses it
 LIMIT = 16  # MiB
 COPY = 100  # MiB: one body that is being made beside those that are counted
 INFLATED = 100 * 2**20
@@ -60,5 +62,25 @@ def test_bodies_that_inflate_to_more_than_there_is_room_for_are_refused(server):
     assert set(statuses) <= {400, 413, 503}  # 400: it is no JSON
     assert statuses.count(503) > BODIES / 2
     assert peak.more() < LIMIT + COPY
+    assert worker_of(server) == worker
+    assert predict(server, b'{"instances": [1.0]}', {}) == 200
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("limit", [LIMIT, 128])
+def test_grpc_messages_that_inflate_to_more_than_there_is_room_for_are_refused(start_server, half_models, limit):
+    server = start_server(half_models, "--max-held-mb", str(limit))
+    worker, message = worker_of(server), bytes(INFLATED - 1000)
+
+    def code(_: int) -> str:
+        return call.future(message, timeout=120, compression=grpc.Compression.Gzip).code().name
+
+    with Peak(server) as peak, grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        call = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
+        with ThreadPoolExecutor(CALLS) as pool:
+            codes = [*pool.map(code, range(BODIES))]
+    print(f"{BODIES} compressed messages at {limit} MiB: {peak.more():.0f} MiB more, {sorted(set(codes))}")
+    assert set(codes) <= {"UNIMPLEMENTED", "RESOURCE_EXHAUSTED", "UNAVAILABLE"}
+    assert peak.more() < limit + COPY
     assert worker_of(server) == worker
     assert predict(server, b'{"instances": [1.0]}', {}) == 200

@@ -203,6 +203,31 @@ def test_sigusr2_replaces_the_server_by_one_with_new_settings_without_failing_a_
     print(f"SIGUSR2: {len(answers)} requests meanwhile, none failed, the slowest took {percentile(answers, 100):.2f} s")
 
 
+@pytest.mark.long
+def test_switches_acknowledged_before_a_new_server_takes_over_are_there_and_later_ones_are_refused(
+    start_server, models, tmp_path
+):
+    server = start_server(models, "--switch-log", str(tmp_path / "switches"), "--poll-seconds", "0.2")
+    worker, acknowledged = worker_of(server), []
+    server.process.send_signal(signal.SIGUSR2)
+    wait_until(lambda: len(children(server.process.pid)) == 2)
+    new = next(each for each in children(server.process.pid) if each != worker)
+    try:
+        while (response := switched(server, f"label{len(acknowledged)}", 1)).status_code == 200:
+            assert not is_gone(server.process.pid)
+            acknowledged.append(f"label{len(acknowledged)}")
+        assert response.status_code == 503
+        assert "is taking this one's place and has read" in response.json()["error"]
+        wait_until(lambda: is_gone(server.process.pid), 60)
+        kept = requests.get(f"{server.url}/api/admin/models/half", timeout=60).json()["model"]["labels"]
+        assert acknowledged == sorted(kept, key=lambda name: int(name.removeprefix("label")))
+        assert switched(server, "late", 1).status_code == 200
+    finally:
+        os.kill(new, signal.SIGTERM)
+    wait_until(lambda: is_gone(new), 60)
+    print(f"SIGUSR2 under switches: 0 of {len(acknowledged)} acknowledged ones lost")
+
+
 def test_sighup_restarts_the_worker_with_the_settings_of_the_start(start_server, models):
     server = start_server(models, "--drain-seconds", "1")
     worker = worker_of(server)

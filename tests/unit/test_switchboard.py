@@ -2,6 +2,8 @@
 
 import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -670,6 +672,21 @@ def test_two_processes_with_the_same_file_never_give_a_number_twice(tmp_path):
     numbers = [log.add(ALICE, [(Label("half", "stable"), 1, 2)]).id for log in (one, other, other, one)]
     assert numbers == [1, 2, 3, 4]
     assert [each.id for each in one.switches()] == [4, 3, 2, 1]
+
+
+def test_while_another_process_that_has_read_the_file_lives_switches_are_refused(tmp_path):
+    log, change = SwitchLog(tmp_path / "switches"), [(Label("half", "stable"), 1, 2)]
+    assert log.add(ALICE, change).id == 1
+    code = "from backend.serving.repository.switch_log import *; import sys; SwitchLog(Path(sys.argv[1])); print(); input()"
+    reading = [sys.executable, "-c", code, str(tmp_path / "switches")]
+    with subprocess.Popen(reading, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(Unavailable, match=f"process {other.pid}.* the switch was not made, try again"):
+            log.add(ALICE, change)
+        log.note(WATCHER, change)
+        log.write()  # what has happened already is written by either
+        other.communicate(b"\n")
+    assert log.add(ALICE, change).id == 3  # the other one did not take over
 
 
 def test_on_a_full_disk_a_switch_is_refused_and_with_room_again_the_next_one_and_the_restart_are_right(made, tmp_path):

@@ -35,13 +35,17 @@ TABLES = (
     "CREATE INDEX IF NOT EXISTS by_undone ON switches (undoes)",
     "CREATE INDEX IF NOT EXISTS by_whole ON switches (part_of)",
     "CREATE TABLE IF NOT EXISTS answering (model TEXT PRIMARY KEY, version INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS reader (id INTEGER PRIMARY KEY CHECK (id = 1), process INTEGER NOT NULL)",
 )
 COLUMNS = "id, at, by_name, by_address, model, kind, name, before, after, undoes, part_of"
 INSERT = f"INSERT INTO switches ({COLUMNS}) VALUES ({', '.join('?' * 11)})"
 
 
 class SwitchLog:
-    """Append-only; thread-safe. With a file, a new log continues where the last one ended."""
+    """Append-only; thread-safe. With a file, a new log continues where the last one ended.
+
+    While a second process replaces this one, it has read the file and would not see further switches: they are refused.
+    """
 
     def __init__(self, file: Path | None = None):
         """Raises sqlite3.Error or OSError for a file that cannot be read. On a full disk the log starts, and refuses switches."""
@@ -50,6 +54,7 @@ class SwitchLog:
         self._unwritten: list[tuple[str, Who, Sequence[Change], int | None]] = []
         self._answering: dict[str, int] = {}
         self._trouble = ""
+        self._is_reader = False
         if file is not None:
             _convert(file)
         self._connection = _connect(file or ":memory:")
@@ -59,9 +64,11 @@ class SwitchLog:
     def add(self, by: Who, changes: Sequence[Change], undoes: int | None = None) -> Switch:
         """Write a switch and return it: its first change, of which the others are parts. It is on disk then.
 
-        Call it without a lock that requests need: a disk may hang. Raises Unavailable if it cannot be written.
+        Call it without a lock that requests need: a disk may hang. Raises Unavailable if it cannot be written, or another
+        process has read the file since.
         """
         with self._transaction() as written:
+            self._check_reader()
             return self._insert(written, _now(), by, changes, undoes)
 
     def note(self, by: Who, changes: Sequence[Change], part_of: int | None = None) -> None:
@@ -147,6 +154,8 @@ class SwitchLog:
                 self._connection.execute("BEGIN IMMEDIATE")
                 for statement in TABLES:
                     self._connection.execute(statement)
+                if not self._is_reader:
+                    self._connection.execute("REPLACE INTO reader VALUES (1, ?)", (os.getpid(),))
                 for at, by, changes, part_of in self._unwritten[:noted]:
                     self._insert(written, at, by, changes, part_of=part_of)
                 self._connection.executemany("REPLACE INTO answering VALUES (?, ?)", answering.items())
@@ -160,10 +169,20 @@ class SwitchLog:
                 if self._connection.in_transaction:
                     with suppress(sqlite3.Error):
                         self._connection.execute("ROLLBACK")
+            self._is_reader = True
             del self._unwritten[:noted]
             self._answering = {name: each for name, each in self._answering.items() if answering.get(name) != each}
         for switch in written:
             log.info("switch %d by %s %s: %s", switch.id, switch.by.name, switch.by.address, switch)
+
+    def _check_reader(self) -> None:
+        ((process,),) = self._connection.execute("SELECT process FROM reader")
+        if process != os.getpid() and _is_running(process):
+            raise Unavailable(
+                f"another server (process {process}) is taking this one's place and has read {self._file} already; the switch "
+                "was not made, try again when that server answers",
+                5,
+            )
 
     def _insert(
         self,
@@ -189,6 +208,16 @@ def _connect(file: Path | str) -> sqlite3.Connection:
     # FULL, and the folder when the journal is deleted: with the journal, a power failure would bring back the old state.
     connection.execute("PRAGMA synchronous=EXTRA")
     return connection
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        pass
+    return True
 
 
 def _now() -> str:
