@@ -1,64 +1,106 @@
-"""A simulated crowd that answers what it is asked for a year, into a store of feedback that is read and swept every day."""
+"""Simulated phones that answer what they are asked in the course of a year, and who finds a winner between the versions."""
 
 import json
-import random
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
+
 from backend.serving.feedback.claims import BREED, judge
+from backend.serving.feedback.comparison import ALPHA, P_OF_RATES, block_of, gains, log_evidence, p_of_rates
 from backend.serving.feedback.store import Store, timestamp
 from backend.serving.feedback.verdict import verdict
 from backend.serving.feedback.votes import Vote
 
 MODEL, DAYS = "dogs", 365
-CORRECTS_WRONG = 2 / 3  # a third of people leave a wrong answer uncorrected
-SAYS_RIGHT = 0.8
+SAYS_RIGHT, CORRECTS = 0.8, 2 / 3  # a third of people leave a wrong answer uncorrected
 
 
-def year(
-    seed: int, phones: int, answers: int, correlation: float, share: float = 0.5, accuracy=(0.9, 0.9)
-) -> int | None:
-    """The version that a report names as the better one on any day of a year, or None.
+@dataclass
+class Crowd:
+    """Phones by their side (0 or 1), and their answers in the order of time: when (days), right or not, with feedback or not."""
 
-    Each phone gives up to so many `answers`; whether two of one phone are right correlates. Version 2 gets `share` of the
-    phones; version 1 is sure most of the time, version 2 names sets. What people say is kept for 30 days.
+    share: float
+    side: np.ndarray
+    days: np.ndarray
+    right: np.ndarray
+    said: np.ndarray
+
+
+def crowd(seed: int, phones: int, answers: int, correlation: float, share=0.5, accuracy=(0.9, 0.9)) -> Crowd:
+    """Each phone gets so many `answers`; whether two of one phone are right correlates (a beta distribution of its share)."""
+    chance = np.random.default_rng(seed)
+    side = (chance.random(phones) < share).astype(int)
+    of_phone = np.array(accuracy)[side]
+    if correlation:
+        size = (1 - correlation) / correlation
+        of_phone = chance.beta(of_phone * size, (1 - of_phone) * size)
+    right = chance.random((phones, answers)) < of_phone[:, None]
+    said = chance.random((phones, answers)) < np.where(right, SAYS_RIGHT, SAYS_RIGHT * CORRECTS)
+    return Crowd(share, side, np.sort(DAYS * chance.random((phones, answers))), right, said)
+
+
+def decision(side: np.ndarray, right: np.ndarray, share: float) -> tuple[int | None, int]:
+    """After how many blocks of these votes the test decides (None: never), and for which side."""
+    block = block_of(share)
+    blocks = min(int((side == each).sum()) // block[each] for each in (0, 1))
+    rights = [right[side == each][: blocks * block[each]].reshape(blocks, -1).sum(axis=1) for each in (0, 1)]
+    before = np.cumsum([0, *sum(rights)])[:-1]
+    logs = np.cumsum(gains(block, before, sum(block) * np.arange(blocks), rights), axis=0)
+    decided = np.flatnonzero(log_evidence(logs) >= -np.log(ALPHA))
+    return (int(decided[0]) + 1, int(logs[decided[0]].argmax() % 2)) if len(decided) else (None, 0)
+
+
+def winner(given: Crowd) -> int | None:
+    """The version (1 or 2) that a report names on any day, by the functions that decide, over the phones' first feedback."""
+    votes = np.flatnonzero(given.said.any(axis=1))
+    first = given.said[votes].argmax(axis=1)
+    days, right = given.days[votes, first], given.right[votes, first]
+    order = np.argsort(days)
+    side = given.side[votes][order]
+    blocks, better = decision(side, right[order], given.share)
+    if blocks is None:
+        return None
+    block = block_of(given.share)
+    known = max(days[order][side == each][blocks * block[each] - 1] for each in (0, 1))
+    for day in range(int(known) + 1, DAYS + 1):
+        asked = [int((given.days[given.side == each, 0] < day).sum()) for each in (0, 1)]
+        answered = [int((days[given.side[votes] == each] < day).sum()) for each in (0, 1)]
+        if p_of_rates(answered, asked) >= P_OF_RATES:
+            return 1 + better
+    return None
+
+
+def winner_in_store(given: Crowd) -> int | None:
+    """The same by a store of feedback that keeps rows for 30 days, and is swept and read every day.
+
+    Version 1 names one breed each time, version 2 mostly sets.
     """
-    chance, store = random.Random(seed), Store(Path(":memory:"), 30)
-    store.follow({(MODEL, ""): (1, 2, share)})
-    split = store.open[MODEL, ""].id
-    events = []
-    for phone in range(phones):
-        version = 2 if chance.random() < share else 1
-        right = _right_of_phone(chance, accuracy[version - 1], correlation)
-        events += [(chance.randrange(DAYS), phone, version, chance.random() < right) for _ in range(answers)]
-    events.sort(key=lambda each: each[0])
-    start, last = datetime.now(UTC) - timedelta(days=DAYS), -1
-    for place, (day, phone, version, is_right) in enumerate(events):
-        if day != last:
-            last = day
+    store = Store(Path(":memory:"), 30)
+    store.follow({(MODEL, ""): (1, 2, given.share)})
+    split, start = store.open[MODEL, ""].id, datetime.now(UTC) - timedelta(days=DAYS)
+    found, day = None, 0
+    order = [divmod(int(place), given.days.shape[1]) for place in np.argsort(given.days, axis=None)]
+    for number, (phone, place) in enumerate([*order, (None, None)]):
+        now = DAYS if phone is None else int(given.days[phone, place])
+        if now > day:
+            day = now
             store.sweep()
-            (found,) = verdict(store, MODEL, [1, 2], {})["comparisons"]
-            if found["better"] is not None:
-                return found["better"]
+            found = found or verdict(store, MODEL, [1, 2], {})["comparisons"][0]["better"]
+        if phone is None:
+            break
+        version, is_right = 1 + int(given.side[phone]), bool(given.right[phone, place])
         store.asked({(split, str(phone)): version})
-        if chance.random() < (SAYS_RIGHT if is_right else SAYS_RIGHT * CORRECTS_WRONG):
-            level = "set" if version == 2 and chance.random() < 0.7 else "breed"
+        if given.said[phone, place]:
+            level = "set" if version == 2 and number % 10 < 7 else "breed"
             breeds, said = ("a", "b") if level == "set" else ("a",), "a" if is_right else "b"
             first_right, holds = judge(level, breeds, BREED, said)
             row = {
-                **{"request_id": str(place), "answered_at": timestamp(start + timedelta(days=day)), "model": MODEL},
+                **{"request_id": str(number), "answered_at": timestamp(start + timedelta(days=day)), "model": MODEL},
                 **{"version": version, "split": split, "asked": True, "level": level, "breeds": json.dumps(breeds)},
                 **{"probability": 0.9, "verdict": BREED, "breed": said, "is_right": first_right, "holds": holds},
             }
             store.add(row, Vote(split, str(phone), version, first_right))
-    (found,) = verdict(store, MODEL, [1, 2], {})["comparisons"]
     store.close()
-    return found["better"]
-
-
-def _right_of_phone(chance: random.Random, share: float, correlation: float) -> float:
-    """A phone's own share of right answers: from a beta distribution, which gives two of its answers this correlation."""
-    if correlation == 0:
-        return share
-    size = (1 - correlation) / correlation
-    return chance.betavariate(share * size, (1 - share) * size)
+    return found

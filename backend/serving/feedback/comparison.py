@@ -6,10 +6,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import NormalDist
 
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.float64]
 ALPHA = 0.05
 Z = NormalDist().inv_cdf(1 - ALPHA / 2)
 # Differences in log-odds that the test bets on: between 85 and 90 % it is 0.46, between 91 and 99 % 2.3.
-EFFECTS = tuple(sign * 2.0**power for power in range(-5, 2) for sign in (-1, 1))
+EFFECTS = np.array([sign * 2.0**power for power in range(-5, 2) for sign in (-1, 1)])
+P_OF_RATES = 0.001  # below it the rates of answering differ: who answers depends on the version
 # The smallest difference that the estimate of votes still needed assumes: a smaller one is hardly worth the wait.
 LEAST_DIFFERENCE = 0.01
 
@@ -40,66 +45,84 @@ def block_of(share: float) -> tuple[int, int]:
     return part.denominator - part.numerator, part.numerator
 
 
-@dataclass
-class SequentialTest:
-    """Tests from the first vote of a split on whether both versions are right equally often; `add` every vote once.
+def gains(
+    block: tuple[int, int], right: npt.ArrayLike, votes: npt.ArrayLike, rights: Sequence[npt.ArrayLike]
+) -> Numbers:
+    """The logarithm of a block's E-variable for two Bernoulli streams, for each of EFFECTS (the last axis).
 
-    Each block of votes, so many of the first version and so many of the second, multiplies an E-variable for two Bernoulli
-    streams (Turner, Ly and Grünwald 2024, "Generic E-variables for exact sequential k-sample tests that allow for optional
-    stopping", Journal of Statistical Planning and Inference 230, 106116); it is averaged over EFFECTS. While both versions are
-    equally good, the product ever reaches 1 / ALPHA with a probability of at most ALPHA (Ville's inequality): after any number
-    of looks, with any shares, and also where the share of right votes changes in the course of time.
+    `rights` are the right votes of each version in the block, `right` those of all `votes` in the blocks before; all may be
+    arrays of one shape. Turner, Ly and Grünwald 2024, "Generic E-variables for exact sequential k-sample tests that allow for
+    optional stopping", Journal of Statistical Planning and Inference 230, 106116. The effects lie around the share of right
+    votes in the blocks before, so that they do not depend on this one.
     """
+    before = np.asarray(right, float)[..., None]
+    odds = (before + 1) / (np.asarray(votes)[..., None] - before + 1)
+    part = block[1] / sum(block)
+    shares = [1 / (1 + np.exp(-offset) / odds) for offset in (-EFFECTS * part, EFFECTS * (1 - part))]
+    null = (shares[0] * block[0] + shares[1] * block[1]) / sum(block)
+    total = np.zeros_like(null)
+    for share, size, each in zip(shares, block, rights, strict=True):
+        good = np.asarray(each)[..., None]
+        total = total + good * np.log(share / null) + (size - good) * np.log((1 - share) / (1 - null))
+    return total
+
+
+def log_evidence(logs: npt.ArrayLike) -> Numbers:
+    """The logarithm of the evidence against "both are equally good": the mean over EFFECTS of what their blocks gained.
+
+    `logs` are the sums of `gains` over the blocks. While both versions are equally good, the evidence ever reaches 1 / ALPHA with
+    a probability of at most ALPHA (Ville's inequality): after any number of looks, with any shares, and also where the share of
+    right votes changes in the course of time.
+    """
+    return np.logaddexp.reduce(np.asarray(logs), axis=-1) - math.log(len(EFFECTS))
+
+
+def _pair() -> list[int]:
+    return [0, 0]
+
+
+@dataclass
+class Tally:
+    """What a split has counted from its first phone on, always for its first and its second version, and the test on it."""
 
     block: tuple[int, int]
+    asked: list[int] = field(default_factory=_pair)
+    answered: list[int] = field(default_factory=_pair)
+    judged: list[int] = field(default_factory=_pair)  # votes that say whether the first breed is right
+    right: list[int] = field(default_factory=_pair)
     waiting: list[str] = field(default_factory=lambda: ["", ""])  # "1" or "0" for each vote that is in no block yet
-    right: int = 0  # in the blocks
-    votes: int = 0  # in the blocks
+    right_in_blocks: int = 0
+    votes_in_blocks: int = 0
     logs: list[float] = field(default_factory=lambda: [0.0] * len(EFFECTS))
     better: int | None = None  # 0 or 1, once it is known
     decided_at: int | None = None  # how many votes were in the blocks then
 
-    def add(self, side: int, is_right: bool) -> None:
+    def add(self, side: int, is_right: bool | None) -> None:
+        """Count a vote; None where it cannot be told whether the first breed is right."""
+        self.answered[side] += 1
+        if is_right is None:
+            return
+        self.judged[side] += 1
+        self.right[side] += is_right
         self.waiting[side] += str(int(is_right))
-        while all(len(own) >= size for own, size in zip(self.waiting, self.block, strict=True)):
-            rights = [own[:size].count("1") for own, size in zip(self.waiting, self.block, strict=True)]
-            self.waiting = [own[size:] for own, size in zip(self.waiting, self.block, strict=True)]
-            self.logs = [before + gain for before, gain in zip(self.logs, self._gains(*rights), strict=True)]
-            self.right, self.votes = self.right + sum(rights), self.votes + sum(self.block)
-            if self.better is None and self.evidence() >= 1 / ALPHA:
-                self.decided_at = self.votes
-                self.better = int(EFFECTS[self.logs.index(max(self.logs))] > 0)
+        if any(len(own) < size for own, size in zip(self.waiting, self.block, strict=True)):
+            return
+        rights = [own[:size].count("1") for own, size in zip(self.waiting, self.block, strict=True)]
+        self.waiting = [own[size:] for own, size in zip(self.waiting, self.block, strict=True)]
+        self.logs = (self.logs + gains(self.block, self.right_in_blocks, self.votes_in_blocks, rights)).tolist()
+        self.right_in_blocks += sum(rights)
+        self.votes_in_blocks += sum(self.block)
+        if self.better is None and log_evidence(self.logs) >= -math.log(ALPHA):
+            self.decided_at = self.votes_in_blocks
+            self.better = int(EFFECTS[np.argmax(self.logs)] > 0)
 
-    def evidence(self) -> float:
-        """The product: the factor by which a bet against "both are equally good" has grown."""
-        most = max(self.logs)
-        return math.exp(min(most, 700.0)) * sum(math.exp(each - most) for each in self.logs) / len(EFFECTS)
-
-    def votes_needed(self, rights: Sequence[int], counts: Sequence[int]) -> int:
+    def votes_needed(self) -> int:
         """About how many more votes decide, if the shares of right ones stay, or differ by LEAST_DIFFERENCE."""
-        first, second = ((right + 1) / (count + 2) for right, count in zip(rights, counts, strict=True))
+        first, second = ((right + 1) / (count + 2) for right, count in zip(self.right, self.judged, strict=True))
         if abs(second - first) < LEAST_DIFFERENCE:
             second = first - math.copysign(LEAST_DIFFERENCE, first - 0.5)
-        gains = self._gains(self.block[0] * first, self.block[1] * second)
-        missing = [math.log(len(EFFECTS) / ALPHA) - each for each in self.logs]
-        blocks = min((more / gain for more, gain in zip(missing, gains, strict=True) if gain > 0), default=1.0)
+        rights = (self.block[0] * first, self.block[1] * second)
+        gained = gains(self.block, self.right_in_blocks, self.votes_in_blocks, rights)
+        missing = math.log(len(EFFECTS) / ALPHA) - np.array(self.logs)
+        blocks = min(missing[gained > 0] / gained[gained > 0], default=1.0)
         return max(1, math.ceil(blocks)) * sum(self.block)
-
-    def _gains(self, first: float, second: float) -> list[float]:
-        """By effect: the logarithm of the E-variable of a block with so many right votes of each version.
-
-        The effects lie around the share of right votes in the blocks before, so that they do not depend on this one.
-        """
-        centre = math.log((self.right + 1) / (self.votes - self.right + 1))
-        part, size = self.block[1] / sum(self.block), sum(self.block)
-        gains = []
-        for effect in EFFECTS:
-            shares = [1 / (1 + math.exp(-(centre + offset))) for offset in (-effect * part, effect * (1 - part))]
-            null = sum(share * own for share, own in zip(shares, self.block, strict=True)) / size
-            gains.append(
-                sum(
-                    right * math.log(share / null) + (own - right) * math.log((1 - share) / (1 - null))
-                    for share, own, right in zip(shares, self.block, (first, second), strict=True)
-                )
-            )
-        return gains

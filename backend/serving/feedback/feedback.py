@@ -22,7 +22,6 @@ from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.labels import Classification
 
 TICK_SECONDS, SWEEP_SECONDS = 2.0, 3600.0
-REMEMBERED = 100_000  # phones that are known to have been asked, so that they are not written again
 
 
 class Feedback:
@@ -37,7 +36,6 @@ class Feedback:
         self._ask_every = ask_every
         self._lock = threading.Lock()
         self._asked: dict[tuple[int, str], int] = {}  # phones that are not in the store yet, with the version
-        self._known: set[tuple[int, str]] = set()
         self._names = lru_cache(64)(self._read_names)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="feedback", daemon=True)
@@ -54,7 +52,7 @@ class Feedback:
             number_of_split, phone = 0, ""
         else:
             number_of_split, phone = split.id, split.phone(spec.sticky_key)
-            if asked and (split.id, phone) not in self._known:
+            if asked:
                 with self._lock:
                     self._asked.setdefault((split.id, phone), version)
         rounded = None if probability is None else round(probability, 4)
@@ -157,7 +155,6 @@ class Feedback:
             asked, self._asked = self._asked, {}
         if asked:
             self._store.asked(asked)
-            self._known = {*(self._known if len(self._known) < REMEMBERED else ()), *asked}
 
     def _read_names(self, servable: ServableId) -> Mapping[str, str]:
         """The English name of each breed of a version, by id. Raises NotFound, Unavailable."""

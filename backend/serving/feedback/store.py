@@ -14,9 +14,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from backend.errors import AlreadyExists, FailedPrecondition, Unavailable
-from backend.serving.feedback.schema import COLUMNS, FORMAT, prepare
-from backend.serving.feedback.votes import Arms, Split, Vote
+from backend.errors import AlreadyExists, Unavailable
+from backend.serving.feedback.schema import COLUMNS, KIND, prepare
+from backend.serving.feedback.votes import Arms, Split, Vote, ask, begin, count
 
 log = logging.getLogger("dogsnap.feedback")
 
@@ -38,12 +38,8 @@ class Store:
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
             self._connection.execute(f"PRAGMA {pragma}")
         with self._transaction() as connection:
-            found = prepare(connection)
-        if found > FORMAT:
-            raise FailedPrecondition(
-                f"{file} has feedback of format {found}; this version writes {FORMAT}: choose another file"
-            )
-        self.open: dict[tuple[str, str], Split] = self._open_splits(self._connection)
+            prepare(connection)
+            self.open = _open_splits(connection)
         self.sweep()
 
     # -- feedback ------------------------------------------------------------------------------------------------------
@@ -59,7 +55,7 @@ class Store:
                 names = ", ".join(COLUMNS)
                 places = ", ".join("?" * len(COLUMNS))
                 connection.execute(f"INSERT INTO feedback ({names}) VALUES ({places})", [row[name] for name in COLUMNS])
-                return vote.count(connection) if vote else ""
+                return count(connection, vote) if vote else ""
         except sqlite3.IntegrityError:
             raise AlreadyExists("this answer has its feedback already; it is taken once for each request id") from None
 
@@ -72,19 +68,17 @@ class Store:
     def sweep(self) -> None:
         """Delete what is older than the retention time, a little at a time. Raises Unavailable."""
         oldest = timestamp(datetime.now(UTC) - timedelta(days=self._days))
-        old = "SELECT number FROM feedback WHERE answered_at < ? ORDER BY answered_at LIMIT ?"
-        phones = (
-            "SELECT split, phone FROM phones WHERE split NOT IN (SELECT id FROM splits WHERE ended IS NULL) LIMIT ?"
-        )
-        self._delete(f"DELETE FROM feedback WHERE number IN ({old})", oldest, AT_ONCE)
-        self._delete(f"DELETE FROM phones WHERE (split, phone) IN ({phones})", AT_ONCE)
-        self._delete("DELETE FROM splits WHERE ended < ?", oldest)
-
-    def _delete(self, statement: str, *values: Any) -> None:
-        deleted = AT_ONCE
-        while deleted >= AT_ONCE:
-            with self._transaction() as connection:
-                deleted = connection.execute(statement, values).rowcount
+        for table, key, condition in (
+            ("feedback", "number", f"answered_at < '{oldest}' ORDER BY answered_at"),
+            ("phones", "split, phone", "split NOT IN (SELECT id FROM splits WHERE ended IS NULL)"),
+            ("splits", "id", f"ended < '{oldest}'"),
+            ("sums", ", ".join(KIND), "answers = 0"),
+        ):
+            old = f"SELECT {key} FROM {table} WHERE {condition} LIMIT {AT_ONCE}"
+            deleted = AT_ONCE
+            while deleted == AT_ONCE:
+                with self._transaction() as connection:
+                    deleted = connection.execute(f"DELETE FROM {table} WHERE ({key}) IN ({old})").rowcount
 
     # -- splits --------------------------------------------------------------------------------------------------------
 
@@ -93,27 +87,20 @@ class Store:
         if {key: split.arms for key, split in self.open.items()} == wanted:
             return
         with self._transaction() as connection:
-            before, now = self._open_splits(connection), timestamp(datetime.now(UTC))
+            before, now = self.open, timestamp(datetime.now(UTC))
             for key, split in before.items():
                 if split.arms != wanted.get(key):
                     connection.execute("UPDATE splits SET ended = ?, salt = NULL WHERE id = ?", (now, split.id))
             for key, arms in wanted.items():
                 if key not in before or before[key].arms != arms:
-                    Split.begin(connection, key, arms, now)
-            self.open = self._open_splits(connection)
+                    begin(connection, key, arms, now)
+            self.open = _open_splits(connection)
 
     def asked(self, phones: Mapping[tuple[int, str], int]) -> None:
         """Remember that these phones (split and hash) were asked about an answer of this version. Raises Unavailable."""
         with self._transaction() as connection:
             for (split, phone), version in phones.items():
-                Vote(split, phone, version).ask(connection)
-
-    def _open_splits(self, connection: sqlite3.Connection) -> dict[tuple[str, str], Split]:
-        rows = connection.execute("SELECT model, label, id, first, second, share, salt FROM splits WHERE ended IS NULL")
-        return {
-            (model, label): Split(number, (first, second, share), salt)
-            for model, label, number, first, second, share, salt in rows
-        }
+                ask(connection, Vote(split, phone, version))
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -156,6 +143,14 @@ def _errors_reported() -> Iterator[None]:
     except sqlite3.Error as error:
         log.error("the file of feedback cannot be used: %s", error)
         raise Unavailable("feedback cannot be kept at the moment; the server's log has the reason", 60) from error
+
+
+def _open_splits(connection: sqlite3.Connection) -> dict[tuple[str, str], Split]:
+    rows = connection.execute("SELECT model, label, id, first, second, share, salt FROM splits WHERE ended IS NULL")
+    return {
+        (model, label): Split(number, (first, second, share), salt)
+        for model, label, number, first, second, share, salt in rows
+    }
 
 
 def timestamp(time: datetime) -> str:

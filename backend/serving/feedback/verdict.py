@@ -1,71 +1,51 @@
 """The report on feedback, as JSON for command and console: how often each version was right, and which of a split's is better."""
 
 import json
-from collections import Counter
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from backend.serving.feedback.comparison import SequentialTest, p_of_rates, wilson
+from backend.serving.feedback.comparison import P_OF_RATES, Tally, log_evidence, p_of_rates, wilson
 from backend.serving.feedback.store import Store
-from backend.serving.feedback.votes import SIDES
 
 SHOWN = 10  # corrections of a version
-P_OF_RATES = 0.001  # below it the rates of answering differ: who answers depends on the version
-SUMS = [f"{each}_{side}" for each in ("asked", "answered", "judged", "right") for side in SIDES]
 
 
 def verdict(store: Store, model: str, versions: Sequence[int], names: Mapping[str, str]) -> dict[str, Any]:
     """The feedback on these versions of a model; `names` of breeds by id, as far as known. Raises Unavailable."""
-    totals = store.read(
-        "SELECT version, level, size, verdict, is_right, holds, answers FROM totals WHERE model = ?", model
-    )
-    query = f"SELECT id, label, first, second, started, ended, test, {', '.join(SUMS)} FROM splits WHERE model = ? ORDER BY id"
-    reports = [
-        {
-            **_version([row[1:] for row in totals if row[0] == each]),
-            "version": each,
-            "corrections": _corrections(store, model, each, names),
-        }
-        for each in sorted(versions)
-    ]
+    reports = [_version(store, model, each, names) for each in sorted(versions)]
     found = [each for each in reports if each["said"]]
+    query = "SELECT id, label, first, second, started, ended, tally FROM splits WHERE model = ? ORDER BY id"
     splits = [_comparison(*row) for row in store.read(query, model) if row[2] in versions and row[3] in versions]
     return {"answers": sum(sum(each["said"].values()) for each in found), "versions": found, "comparisons": splits}
 
 
-def _version(rows: Sequence[tuple[str, int, str, int, int, int]]) -> dict[str, Any]:
+def _version(store: Store, model: str, version: int, names: Mapping[str, str]) -> dict[str, Any]:
     """`said`: how many people said what; `right` first named breeds of `counted`, where that can be told."""
-    said, counted, right = Counter[str](), 0, 0
-    levels: dict[str, Counter[str]] = {}
-    for level, size, what, is_right, holds, answers in rows:
-        said[what] += answers
-        counted += answers * (is_right >= 0)
-        right += answers * (is_right == 1)
-        worth = {
-            "answers": answers,
-            "right": answers * (is_right == 1),
-            "holds": answers * (holds == 1),
-            "breeds": answers * size,
-        }
-        levels.setdefault(level, Counter()).update(worth)
+    of = "FROM sums WHERE model = ? AND version = ? AND answers > 0"
+    said = dict(store.read(f"SELECT verdict, sum(answers) {of} GROUP BY verdict", model, version))
+    sums = (
+        "level, sum(answers), sum(answers * (is_right >= 0)), sum(answers * (is_right = 1)), sum(answers * (holds = 1))"
+    )
+    levels = store.read(f"SELECT {sums}, 1.0 * sum(answers * size) / sum(answers) {of} GROUP BY level", model, version)
+    most = "SELECT first, iif(breed = '', verdict, breed) AS said, sum(answers) AS times"
+    query = f"{most} {of} AND is_right = 0 GROUP BY first, said ORDER BY times DESC LIMIT {SHOWN}"
+    right, counted = sum(each[3] for each in levels), sum(each[2] for each in levels)
     return {
-        "said": dict(+said),
+        "version": version,
+        "said": said,
         "right": right,
         "counted": counted,
         "share": wilson(right, counted) if counted else None,
         "levels": {
-            level: {**each, "breeds": each["breeds"] / each["answers"]}
-            for level, each in levels.items()
-            if each["answers"]
+            level: {"answers": answers, "right": good, "holds": holds, "breeds": size}
+            for level, answers, _, good, holds, size in levels
         },
+        "corrections": [
+            {"answered": _name(answered, names), "said": _name(correction, names), "times": times}
+            for answered, correction, times in store.read(query, model, version)
+        ],
     }
-
-
-def _corrections(store: Store, model: str, version: int, names: Mapping[str, str]) -> list[dict[str, Any]]:
-    columns = "SELECT answered, said, times FROM corrections"
-    query = f"{columns} WHERE model = ? AND version = ? AND times > 0 ORDER BY times DESC LIMIT ?"
-    found = store.read(query, model, version, SHOWN)
-    return [{"answered": _name(answered, names), "said": _name(said, names), "times": n} for answered, said, n in found]
 
 
 def _name(text: str, names: Mapping[str, str]) -> str:
@@ -73,15 +53,14 @@ def _name(text: str, names: Mapping[str, str]) -> str:
 
 
 def _comparison(
-    number: int, label: str, first: int, second: int, started: str, ended: str | None, state: str, *sums: int
+    number: int, label: str, first: int, second: int, started: str, ended: str | None, text: str
 ) -> dict[str, Any]:
     """A split: its sums by phone, for the first and the second version, and what can be said of them."""
-    pairs = [list(pair) for pair in zip(sums[::2], sums[1::2], strict=True)]
-    asked, answered, judged, right = pairs
-    test, versions, p = SequentialTest(**json.loads(state)), (first, second), p_of_rates(answered, asked)
+    tally, versions = Tally(**json.loads(text)), (first, second)
+    p = p_of_rates(tally.answered, tally.asked)
     is_stopped = p < P_OF_RATES
-    better = None if is_stopped or test.better is None else versions[test.better]
-    more = test.votes_needed(right, judged) if test.better is None and ended is None else None
+    better = None if is_stopped or tally.better is None else versions[tally.better]
+    more = tally.votes_needed() if tally.better is None and ended is None else None
     return {
         "kind": "split",
         "split": number,
@@ -89,18 +68,18 @@ def _comparison(
         "versions": versions,
         "started": started,
         "ended": ended,
-        "asked": asked,
-        "answered": answered,
-        "rates": [got / of if of else None for got, of in zip(answered, asked, strict=True)],
+        "asked": tally.asked,
+        "answered": tally.answered,
+        "rates": [got / of if of else None for got, of in zip(tally.answered, tally.asked, strict=True)],
         "p_of_rates": p,
-        "counted": judged,
-        "right": right,
-        "shares": [wilson(good, of) if of else None for good, of in zip(right, judged, strict=True)],
-        "evidence": test.evidence(),
-        "decided_at": test.decided_at,
+        "counted": tally.judged,
+        "right": tally.right,
+        "shares": [wilson(good, of) if of else None for good, of in zip(tally.right, tally.judged, strict=True)],
+        "evidence": math.exp(min(700.0, float(log_evidence(tally.logs)))),
+        "decided_at": tally.decided_at,
         "better": better,
         "more": more,
-        "sentence": _sentence(versions, better, is_stopped, more, test.decided_at),
+        "sentence": _sentence(versions, better, is_stopped, more, tally.decided_at),
     }
 
 
