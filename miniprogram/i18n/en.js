@@ -118,7 +118,7 @@ module.exports = {
       notKnown: 'No breed called “{words}” is known here.',
       typed: 'It is “{words}”',
       verdicts: { mix: 'A mix of breeds', other: 'A breed that is not here', no_dog: 'Not a dog' },
-      kept: 'The server keeps the answer and what you say about it. It keeps no photo.',
+      kept: 'The server keeps the answer and what you say about it, also a name that you type; no other user sees it. It keeps no photo.',
       notSent: 'That could not be sent. Please try again later.',
       loading: 'Loading…',
       failed: 'The breeds cannot be shown right now. Check your connection, then try again.',
@@ -202,7 +202,7 @@ module.exports = {
         'Your history is on this phone only. You can delete it at any time.',
       ],
       feedbackKept:
-        'If you say whether an answer was right, the server keeps that answer and what you said for up to {days} days, to find the better model. While it compares two models it also keeps a scrambled mark of this phone, so that each phone counts once; the key to it is deleted when the comparison ends. Nothing in it leads to you, and "Delete all" in the history deletes it there, too.',
+        'If you say whether an answer was right, the server keeps that answer and what you said or typed for up to {days} days, to find the better model and the breeds to learn next; no other user sees it. While it compares two models it also keeps a scrambled mark of this phone, so that each phone counts once; the key to it is deleted when the comparison ends. Nothing in it leads to you, unless you type it, and "Delete all" in the history deletes it there, too.',
       feedbackOff: 'This server does not ask whether its answers were right.',
     },
   },

@@ -1,19 +1,21 @@
-"""The tables of the file of feedback, and how a file of the first format gets them."""
+"""The tables of the file of feedback, and how a file of an earlier format gets them."""
 
 import json
 import sqlite3
 
-FORMAT = 2  # PRAGMA user_version of a file with these tables
+FORMAT = 3  # PRAGMA user_version of a file with these tables
 COLUMNS = (
     *("request_id", "answered_at", "model", "version", "split", "asked", "level", "breeds", "probability"),
-    *("verdict", "breed", "is_right", "holds"),
+    *("verdict", "breed", "is_right", "holds", "text"),
 )
 # Triggers keep the sums, so that a report reads some hundred rows of a million. Sums of votes outlast the rows they are of.
 TABLES = """
 CREATE TABLE feedback (number INTEGER PRIMARY KEY, request_id TEXT NOT NULL UNIQUE, answered_at TEXT NOT NULL,
     model TEXT NOT NULL, version INTEGER NOT NULL, split INTEGER NOT NULL, asked INTEGER NOT NULL, level TEXT NOT NULL,
-    breeds TEXT NOT NULL, probability REAL, verdict TEXT NOT NULL, breed TEXT, is_right INTEGER, holds INTEGER);
+    breeds TEXT NOT NULL, probability REAL, verdict TEXT NOT NULL, breed TEXT, is_right INTEGER, holds INTEGER,
+    text TEXT);
 CREATE INDEX by_time ON feedback (answered_at);
+CREATE INDEX by_text ON feedback (model, text COLLATE NOCASE) WHERE text IS NOT NULL;
 CREATE TABLE totals (model, version, level, size, verdict, is_right, holds, answers,
     PRIMARY KEY (model, version, level, size, verdict, is_right, holds)) WITHOUT ROWID;
 CREATE TABLE corrections (model, version, answered, said, times, PRIMARY KEY (model, version, answered, said)) WITHOUT ROWID;
@@ -42,17 +44,23 @@ CREATE TABLE phones (split INTEGER, phone TEXT, version INTEGER, has_voted INTEG
 MOVE = """
 INSERT INTO feedback SELECT number, request_id, answered_at, model, version, 0, 0, level, ids(level, breeds), probability,
     verdict, breed, CASE WHEN level IN ('group', 'set') AND is_right THEN NULL WHEN level = 'unknown' THEN
-    CASE WHEN is_right IS NULL THEN NULL ELSE breed IS breeds END ELSE is_right END, is_right FROM of_format_1;
+    CASE WHEN is_right IS NULL THEN NULL ELSE breed IS breeds END ELSE is_right END, is_right, NULL FROM of_format_1;
 DROP TABLE of_format_1;
+"""
+# The second format had no words of users.
+WORDS = """
+ALTER TABLE feedback ADD COLUMN text TEXT;
+CREATE INDEX by_text ON feedback (model, text COLLATE NOCASE) WHERE text IS NOT NULL;
 """
 
 
 def prepare(connection: sqlite3.Connection) -> int:
-    """Make the tables in an open transaction, or move a file of the first format to them; returns the format found."""
+    """Make the tables in an open transaction, or move a file of an earlier format to them; returns the format found."""
     ((found,),) = connection.execute("PRAGMA user_version").fetchall()
     if found < FORMAT:
         connection.create_function("ids", 2, _ids)
-        script = f"ALTER TABLE feedback RENAME TO of_format_1; {TABLES} {MOVE}" if found else TABLES
+        move = f"ALTER TABLE feedback RENAME TO of_format_1; {TABLES} {MOVE}"
+        script = (TABLES, move, WORDS)[found]
         statement = ""
         for line in script.splitlines(keepends=True):
             statement += line

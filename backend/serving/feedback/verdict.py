@@ -9,7 +9,7 @@ from backend.serving.feedback.comparison import SequentialTest, p_of_rates, wils
 from backend.serving.feedback.store import Store
 from backend.serving.feedback.votes import SIDES
 
-SHOWN = 10  # corrections of a version
+SHOWN = 10  # corrections of a version, and typed names
 P_OF_RATES = 0.001  # below it the rates of answering differ: who answers depends on the version
 SUMS = [f"{each}_{side}" for each in ("asked", "answered", "judged", "right") for side in SIDES]
 
@@ -30,7 +30,18 @@ def verdict(store: Store, model: str, versions: Sequence[int], names: Mapping[st
     ]
     found = [each for each in reports if each["said"]]
     splits = [_comparison(*row) for row in store.read(query, model) if row[2] in versions and row[3] in versions]
-    return {"answers": sum(sum(each["said"].values()) for each in found), "versions": found, "comparisons": splits}
+    typed = store.read(
+        "SELECT text, count(*) FROM feedback WHERE model = ? AND text IS NOT NULL "
+        "GROUP BY text COLLATE NOCASE ORDER BY count(*) DESC, text LIMIT ?",
+        model,
+        SHOWN,
+    )
+    return {
+        "answers": sum(sum(each["said"].values()) for each in found),
+        "versions": found,
+        "comparisons": splits,
+        "typed": [{"text": text, "times": times} for text, times in typed],
+    }
 
 
 def _version(rows: Sequence[tuple[str, int, str, int, int, int]]) -> dict[str, Any]:
