@@ -72,6 +72,7 @@ module.exports = {
       notSent: 'That could not be sent. Please try again later.',
       answeredBy: 'Answered by {name}, version {version}',
       failedHeadline: 'That did not work',
+      waits: 'The photo waits on this phone, and is answered once the connection is back.',
       requestId: 'Reference: {id}',
       failures: {
         offline: 'The server cannot be reached. Check your connection, then try again.',
@@ -174,6 +175,7 @@ module.exports = {
       clearContent: 'Photos and results will be deleted from this phone, for good.',
       confirm: 'Delete',
       cancel: 'Cancel',
+      waits: 'Answered once the connection is back (at most 10 wait)',
       today: 'Today',
       yesterday: 'Yesterday',
       date: '{day} {month} {year}',
@@ -199,7 +201,7 @@ module.exports = {
         'A photo is first made small on your phone and loses its location and other details. Then the server looks at it. A photo in a format that the phone cannot open goes as it is.',
         'The server forgets it right away: it stores no photo and writes none to its logs.',
         'A random number goes along, only so that the same model version answers this phone each time. It says nothing about you, and "Delete all" replaces it.',
-        'Your history is on this phone only. You can delete it at any time.',
+        'Your history, with photos that wait for a connection, is on this phone only. You can delete it at any time.',
       ],
       feedbackKept:
         'If you say whether an answer was right, the server keeps that answer and what you said or typed for up to {days} days, to find the better model and the breeds to learn next; no other user sees it. While it compares two models it also keeps a scrambled mark of this phone, so that each phone counts once; the key to it is deleted when the comparison ends. Nothing in it leads to you, unless you type it, and "Delete all" in the history deletes it there, too.',
@@ -217,6 +219,7 @@ module.exports = {
     probablyOneOf: 'Probably one of {count} breeds',
     perhaps: '{name}?',
     unknownShort: 'Unknown breed',
+    waits: 'Waiting',
   },
   notPhoto: 'This file is not a photo',
   singlePage: 'Open the mini program below to go on',
