@@ -7,11 +7,13 @@ App({
   onLaunch() {
     appearance.followPhone()
     feedback.forgetRest()
+    wx.onNetworkStatusChange(({ isConnected }) => isConnected && sendWaiting())
   },
 
   onShow(options) {
     const photo = (options.forwardMaterials || []).find(({ type }) => type.startsWith('image'))
     if (photo) snaps.forward(photo.path)
+    sendWaiting()
   },
 
   /** Only browsers call this: something was dropped or pasted that is no photo. */
@@ -19,3 +21,8 @@ App({
     wx.showToast({ title: appearance.texts().notPhoto, icon: 'none' })
   },
 })
+
+/** The page in view shows what was answered. */
+async function sendWaiting() {
+  if (await snaps.sendWaiting()) getCurrentPages().slice(-1).forEach((page) => page.onShow())
+}

@@ -32,7 +32,7 @@ POPULARITY_FILE = "popularity.json"
 FIELDS = {"top_k": WHOLE, "model": TEXT, "version": WHOLE, "label": TEXT}
 # What the paths about feedback take, by the name of their function.
 BODIES = {
-    "give_feedback": Body({"request_id": TEXT}, {"breed": TEXT, "verdict": TEXT}),
+    "give_feedback": Body({"request_id": TEXT}, {"breed": TEXT, "verdict": TEXT, "text": TEXT}),
     "forget_feedback": Body({"request_ids": TEXTS}),
 }
 
@@ -65,7 +65,8 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.post("/feedback")
     def give_feedback() -> Response:
         fields = BODIES["give_feedback"].received()
-        note = _taken(feedback).give(fields["request_id"], fields.get("verdict", ""), fields.get("breed", ""))
+        said = (fields.get(name, "") for name in ("verdict", "breed", "text"))
+        note = _taken(feedback).give(fields["request_id"], *said)
         return json_response({"kept": True, **({"note": note} if note else {}), "request_id": g.request_id})
 
     @routes.post("/feedback/forget")

@@ -204,7 +204,8 @@ def operations(settings: Settings) -> dict[str, Operation]:
             bodies=photo_bodies(settings, {}),
         ),
         "app_api.give_feedback": Operation(
-            "say what an answer was about: that it is right, or which breed it is",
+            "say what an answer was about: that it is right, or which breed it is; `text` (at most 60 characters) names a breed "
+            "that is not known, with the verdict `other`",
             an_object(kept={"type": "boolean"}, request_id=NAME) | {"description": NOTE},
             refusals=(400, 404, 409),
             bodies={JSON: app_api.BODIES["give_feedback"].schema()},

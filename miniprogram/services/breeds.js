@@ -27,6 +27,7 @@ const TIMEOUT_MS = 15 * 1000
  * @property {Text} care
  * @property {Text} description
  * @property {string[]} look_alikes  ids
+ * @property {{url?: string, path?: string, author: string, licence: string}} [image]  path: on the server
  */
 
 /** @type {Promise<Breed[]> | null}  this session's one request, unless it failed */

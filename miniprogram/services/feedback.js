@@ -38,8 +38,8 @@ function stateOf({ feedbackId }, time) {
  * @param {Said} said
  * @returns {Promise<void>}  rejects with a Failure
  */
-async function give(feedbackId, { verdict, breed }) {
-  const data = Object.assign({ request_id: feedbackId }, breed ? { breed } : { verdict })
+async function give(feedbackId, { verdict, breed, name }) {
+  const data = Object.assign({ request_id: feedbackId }, breed ? { breed } : name ? { verdict, text: name } : { verdict })
   if (toForget().includes(feedbackId)) await forgetRest() // else that would take back what is said now
   try {
     await request.send('/api/feedback', { method: 'POST', data, timeoutMs: TIMEOUT_MS }).answer

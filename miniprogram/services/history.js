@@ -5,7 +5,7 @@
  * @property {string} id  of the snap
  * @property {number} time  milliseconds since 1970
  * @property {string} photo  file under USER_DATA_PATH
- * @property {import('./classifier').Outcome} outcome
+ * @property {import('./classifier').Outcome | null} outcome  null: the photo waits for a connection
  * @property {import('./feedback').Said | null} [said]  what the user said that it is
  */
 
@@ -13,6 +13,7 @@ const storage = require('./storage')
 
 const KEY = 'history'
 const MOST = 100
+const MOST_WAITING = 10
 
 /** @returns {Entry[]} */
 function list() {
@@ -25,20 +26,31 @@ function find(id) {
 }
 
 /**
- * Keeps a snap; the oldest beyond a hundred go. Rejects when the phone will not keep it, and then nothing is left of it.
+ * Keeps a snap, in place of the same one that waited; the oldest beyond a hundred go. Rejects when the phone will not keep it, and then nothing is left of it.
  * @param {string} id
- * @param {import('./classifier').Outcome} outcome
- * @param {string} photo  temporary file, copied
+ * @param {import('./classifier').Outcome | null} outcome
+ * @param {string} photo  copied
  */
 async function add(id, outcome, photo) {
   const kept = `${wx.env.USER_DATA_PATH}/${id}.jpg`
-  await copy(photo, kept)
+  if (photo !== kept) await copy(photo, kept)
   const before = list()
-  const entries = [{ id, time: Date.now(), photo: kept, outcome }].concat(before)
+  const entries = [{ id, time: Date.now(), photo: kept, outcome }].concat(before.filter((entry) => entry.id !== id))
   if (storage.write(KEY, entries.slice(0, MOST))) return entries.slice(MOST).forEach(removePhoto)
   storage.write(KEY, before)
   removePhoto({ photo: kept })
   throw new Error('the phone does not take the list')
+}
+
+/** Photos that wait for a connection, newest first. */
+function waiting() {
+  return list().filter(({ outcome }) => !outcome)
+}
+
+/** Lets a snap without a connection wait, with its small photo. @returns {Promise<boolean>}  whether it does: no more than ten wait */
+async function wait(id, photo) {
+  if (!find(id) && waiting().length >= MOST_WAITING) return false
+  return add(id, null, photo).then(() => true, () => false)
 }
 
 /** Keeps what the user said about a snap; null takes it back. @param {import('./feedback').Said | null} said */
@@ -73,4 +85,4 @@ function removePhoto({ photo }) {
   wx.getFileSystemManager().unlink({ filePath: photo, fail: () => {} })
 }
 
-module.exports = { list, find, add, say, remove, clear }
+module.exports = { list, find, add, waiting, wait, say, remove, clear }

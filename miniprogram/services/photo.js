@@ -136,4 +136,4 @@ function readBase64(filePath) {
   })
 }
 
-module.exports = { choose, prepare, crop }
+module.exports = { choose, prepare, crop, readBase64 }

@@ -17,6 +17,8 @@ const photos = new Map()
 const PAUSES_MS = [1000, 2000, 4000, 8000, 15000]
 const READY_TIMEOUT_MS = 5000
 
+let sending = false
+
 /** A photo opened with the app from outside, until the home page takes it. */
 let forwarded = ''
 
@@ -46,7 +48,7 @@ function photoOf(id) {
  */
 function original(id) {
   const kept = history.find(id)
-  return { path: photos.get(id) || (kept ? kept.photo : ''), box: (kept && kept.outcome.box) || null }
+  return { path: photos.get(id) || (kept ? kept.photo : ''), box: (kept && kept.outcome && kept.outcome.box) || null }
 }
 
 function forward(path) {
@@ -61,7 +63,7 @@ function takeForwarded() {
 }
 
 /**
- * Shrinks, sends, and tells of each step: {stage}, {shown} where the photo needs a copy that the phone can show, then {outcome, photo} or {failure}. After stop() it says nothing.
+ * Shrinks, sends, and tells of each step: {stage}, {shown} where the photo needs a copy that the phone can show, then {outcome, photo} or {failure, photo}. After stop() it says nothing.
  * @param {string} path
  * @param {(news: News) => void} tell
  * @returns {() => void}  stop
@@ -69,14 +71,15 @@ function takeForwarded() {
 function run(path, tell) {
   let stopped = false
   let cancelRequest = () => {}
+  let small = { path: '', base64: '' }
   const say = (news) => {
     if (!stopped) tell(news)
   }
 
   async function go() {
     say({ stage: 'shrinking' })
-    let small = await photo.prepare(path)
-    const shown = small.unshown && !stopped ? await classifier.shown(small.base64) : ''
+    const own = (small = await photo.prepare(path))
+    const shown = own.unshown && !stopped ? await classifier.shown(small.base64) : ''
     if (shown) {
       say({ shown })
       small = await photo.prepare(shown)
@@ -98,11 +101,30 @@ function run(path, tell) {
     }
   }
 
-  go().catch((failure) => say({ failure }))
+  go().catch((failure) => say({ failure, photo: small.path }))
   return () => {
     stopped = true
     cancelRequest()
   }
+}
+
+/** Asks about the photos that wait, the oldest first. @returns {Promise<boolean>}  whether one was answered */
+async function sendWaiting() {
+  if (sending) return false
+  sending = true
+  let answered = false
+  for (const { id, photo: path } of history.waiting().reverse()) {
+    try {
+      const outcome = await classifier.classify(await photo.readBase64(path)).outcome
+      if (!history.waiting().some((entry) => entry.id === id)) continue // deleted, or answered on its page
+      await history.add(id, outcome, path)
+      answered = true
+    } catch ({ kind }) {
+      if (kind === 'offline') break // else its page says why
+    }
+  }
+  sending = false
+  return answered
 }
 
 /** What a failed attempt waits for; '' where another one would hardly help. @returns {Promise<Stage | ''>} */
@@ -116,4 +138,4 @@ async function stageOf({ kind }) {
   )
 }
 
-module.exports = { open, replace, photoOf, original, forward, takeForwarded, run }
+module.exports = { open, replace, photoOf, original, forward, takeForwarded, run, sendWaiting }

@@ -18,9 +18,10 @@ function headline({ state, breeds, group, set }) {
   return state === 'set' ? anyOf(set, breeds, text) : nameOf(breeds[0])
 }
 
-/** The same where no lead stands above it. @param {import('./classifier').Outcome} outcome */
+/** The same where no lead stands above it. @param {import('./history').Entry['outcome']} outcome */
 function caption(outcome) {
   const { told: text } = appearance.texts()
+  if (!outcome) return text.waits
   if (outcome.state !== 'set') return headline(outcome)
   if (outcome.set.length > MOST_NAMED) return wording.fill(text.probablyOneOf, { count: outcome.set.length })
   return wording.fill(text.probably, { name: headline(outcome) })
@@ -43,6 +44,7 @@ function names(outcome) {
 function short({ outcome, said: correction }) {
   if (correction && correction.name) return nameOf(correction)
   const { told: text } = appearance.texts()
+  if (!outcome) return text.waits
   const { state, breeds } = outcome
   if (state === 'unsure' || state === 'set') return wording.fill(text.perhaps, { name: nameOf(breeds[0]) })
   return state === 'unknown' ? text.unknownShort : headline(outcome)

@@ -156,6 +156,8 @@ SAID = [
     {}, {"verdict": ""}, {"verdict": "perhaps"}, {"breed": "c9"}, {"breed": ""}, {"breed": 1}, {"breed": ["c1"]},
     {"verdict": "right", "breed": "c1"}, {"verdict": "breed"}, {"verdict": "right", "note": "x"},
     {"verdict": "right", "request_ids": []}, {"breed": "c1'; DROP TABLE feedback; --"}, {"breed": "\ud800"},
+    {"verdict": "right", "text": "shiba"}, {"breed": "c1", "text": "shiba"}, {"text": "shiba"},
+    {"verdict": "other", "text": "x" * 61}, {"verdict": "other", "text": 7}, {"verdict": "other", "text": "\ud800" * 61},
 ]  # fmt: skip
 
 
@@ -209,7 +211,7 @@ def test_a_row_holds_what_the_version_and_the_person_said_and_nothing_that_leads
     row.pop("number")
     assert row == {
         "request_id": number, "model": MODEL, "split": 0, "asked": 1, "version": 2, "level": "breed", "breeds": '["c1"]',
-        "verdict": "breed", "breed": "c2", "is_right": 0, "holds": 0,
+        "verdict": "breed", "breed": "c2", "is_right": 0, "holds": 0, "text": None,
     }  # fmt: skip
 
 
@@ -249,6 +251,23 @@ def test_feedback_is_counted_by_version_and_verdict(server):
     for said in ({"verdict": "right"}, {"breed": "c1"}, {"breed": "c3"}, {"verdict": "wrong"}, {"verdict": "mix"}):
         assert say(server, classify(server, "c1", version=2).json()["request_id"], **said).status_code == 200
     assert {result: counted(result) - before[result] for result in before} == {"right": 2, "wrong": 2, "unclear": 1}
+
+
+def test_names_of_unknown_breeds_are_kept_in_one_safe_line_and_listed_by_the_verdict(start, tmp_path):
+    server = start()
+    for typed in ("柴犬", "=Shiba\x1b[31m\n inu", "shiba[31m Inu", "x" * 60, "\x00"):
+        assert say(server, classify(server).json()["request_id"], verdict="other", text=typed).status_code == 200
+    refused = say(server, classify(server).json()["request_id"], verdict="other", text="柴" * 61)
+    assert (refused.status_code, "at most 60" in refused.json()["error"]) == (400, True)
+    refused = say(server, classify(server).json()["request_id"], verdict="mix", text="柴犬")
+    assert (refused.status_code, "with verdict other alone" in refused.json()["error"]) == (400, True)
+    kept = [row["text"] for row in rows(tmp_path / "feedback.db")]
+    assert kept == ["柴犬", "Shiba[31m inu", "shiba[31m Inu", "x" * 60, None]
+    typed = verdict(server)["feedback"]["typed"]
+    assert [(each["text"].lower(), each["times"]) for each in typed][:1] == [("shiba[31m inu", 2)]
+    assert sorted(each["times"] for each in typed) == [1, 1, 2]
+    said = CliRunner().invoke(main, ["models", "verdict", "--url", server.url]).output
+    assert "1 x 柴犬" in said
 
 
 def test_feedback_can_be_deleted_with_its_id(server, file):
@@ -579,6 +598,18 @@ def test_a_file_of_the_first_format_is_moved_and_nothing_is_lost(start, tmp_path
         assert (told["answers"], told["versions"][0]["right"], told["versions"][0]["counted"]) == (6, 2, 4)
         assert told["comparisons"] == []
         server.stop()
+
+
+def test_a_file_of_the_second_format_gets_the_column_for_typed_names(start, tmp_path):
+    file = tmp_path / "feedback.db"
+    server = start()
+    assert say(server, classify(server).json()["request_id"], verdict="right").status_code == 200
+    server.stop()
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.executescript("DROP INDEX by_text; ALTER TABLE feedback DROP COLUMN text; PRAGMA user_version=2")
+    server = start()
+    assert say(server, classify(server).json()["request_id"], verdict="other", text="柴犬").status_code == 200
+    assert [row["text"] for row in rows(file)] == [None, "柴犬"]
 
 
 def test_a_shadow_is_compared_by_agreement_without_any_feedback(start):

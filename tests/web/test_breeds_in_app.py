@@ -1,6 +1,7 @@
 """The page of all breeds in a browser: two orders, a search in both languages, and a way to each breed."""
 
 import pytest
+import requests
 from playwright.sync_api import expect
 from test_feedback_in_app import serious_violations
 
@@ -52,3 +53,32 @@ def test_without_connection_the_list_says_so_and_a_retry_works(open_phone):
     phone.context.set_offline(False)
     phone.tap("retry")
     phone.screen.locator(".choice").first.wait_for()
+
+
+@pytest.mark.parametrize(
+    ("locale", "credit"), [("zh-CN", "图片：王芳，CC BY 4.0"), ("en-US", "Picture: 王芳, CC BY 4.0")]
+)
+def test_a_breed_with_a_picture_shows_it_with_its_author_and_without_an_author_none(open_phone, locale, credit):
+    phone = open_phone(locale=locale)
+    phone.button("camera").wait_for()
+    manifest = requests.get(phone.page.locator("link[rel=manifest]").evaluate("each => each.href"), timeout=60).json()
+    given = {"path": f"/{manifest['icons'][0]['src']}", "author": "王芳", "licence": "CC BY 4.0"}
+
+    def with_pictures(route):
+        breeds = route.fetch().json()["breeds"]
+        for breed in breeds:
+            if breed["name"] == "Siberian husky":
+                breed["image"] = given
+            if breed["name"] == "Alaskan malamute":
+                breed["image"] = {**given, "author": ""}
+        route.fulfill(json={"breeds": breeds})
+
+    phone.page.route("**/api/breeds", with_pictures)
+    phone.page.evaluate("location.hash = '#/pages/breed/breed?id=n02110185'")
+    expect(phone.screen.locator(".credit")).to_have_text(credit)
+    assert phone.shown_picture(".picture")["width"] == 192
+    assert serious_violations(phone) == []
+    phone.shoot(f"phone-{locale}-breed-picture")
+    phone.page.evaluate("location.hash = '#/pages/breed/breed?id=n02110063'")
+    phone.screen.locator(".facts").wait_for()
+    assert phone.screen.locator(".picture").count() == 0

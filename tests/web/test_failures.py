@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import requests
 from PIL import Image
+from playwright.sync_api import expect
 from real_model import built_models
 from server_process import children, held
 from waiting import wait_until
@@ -72,19 +73,78 @@ def test_a_file_beyond_the_servers_limit_is_too_large(open_phone, tmp_path):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_offline_is_told_and_a_retry_works_once_the_connection_is_back(open_phone, dog, theme):
-    phone = open_phone(color_scheme=theme)
+def test_offline_is_told_and_the_photo_is_answered_once_the_connection_is_back(open_phone, dog, theme):
+    phone = open_phone(color_scheme=theme, locale="zh-CN" if theme == "light" else "en-US")
     phone.button("camera").wait_for()
     phone.context.set_offline(True)
     phone.choose(dog)
-    assert "连不上服务器" in failure(phone)
+    assert ("连不上服务器" if theme == "light" else "cannot be reached") in failure(phone)
+    phone.screen.locator(".waits").wait_for()
     phone.shoot(f"phone-{theme}-failed-offline")
     phone.tap("retry")
-    assert "连不上服务器" in failure(phone)
+    failure(phone)
+    phone.screen.locator(".waits").wait_for()
     phone.context.set_offline(False)
-    phone.tap("retry")
     phone.screen.locator(".state-shown").wait_for()
     assert phone.shown_picture(".photo")["width"] > 0
+
+
+def waiting(phone) -> int:
+    """How many photos the phone keeps without an answer."""
+    kept = "(JSON.parse(localStorage.getItem('dogsnap:history')) || [])"
+    return phone.page.evaluate(f"{kept}.filter(({{outcome}}) => !outcome).length")
+
+
+@pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
+def test_photos_without_a_connection_wait_and_are_answered_later_but_those_deleted(open_phone, dog, locale):
+    phone = open_phone(locale=locale)
+    word = "等待识别" if locale == "zh-CN" else "Waiting"
+    phone.button("camera").wait_for()
+    phone.page.evaluate("navigator.serviceWorker.ready.then(() => null)")
+    phone.context.set_offline(True)
+    for number in range(1, 12):
+        phone.choose(dog)
+        failure(phone)
+        if number <= 10:
+            phone.screen.locator(".waits").wait_for()
+        phone.back()
+        assert waiting(phone) == min(number, 10)
+    assert phone.screen.locator(".recent-name").all_inner_texts() == [word] * 4
+    phone.shoot(f"phone-{locale}-waiting-home")
+    phone.tap("history")
+    names = phone.screen.locator(".entry .name")
+    expect(names).to_have_text([word] * 10)
+    phone.shoot(f"phone-{locale}-waiting-history")
+    for _ in range(8):
+        phone.tap(phone.screen.locator(".remove").first)
+        phone.confirm("delete")
+        phone.page.get_by_role("dialog").wait_for(state="detached")
+    expect(names).to_have_text([word] * 2)
+    phone.context.set_offline(False)
+    expect(names).not_to_contain_text([word, word])
+    expect(names).to_have_count(2)
+    wait_until(lambda: waiting(phone) == 0)
+    assert phone.classify_requests() == 13  # eleven that were lost, and one for each that waited
+    phone.tap(phone.screen.locator(".open").first)
+    assert phone.wait_for_answer() == "shown"
+    assert phone.shown_picture(".photo")["width"] > 0
+
+
+def test_a_photo_that_waits_is_answered_when_the_app_starts(open_phone, dog):
+    phone = open_phone()
+    phone.button("camera").wait_for()
+    phone.page.route("**/api/classify", lambda route: route.abort("internetdisconnected"))
+    phone.context.set_offline(True)
+    phone.choose(dog)
+    phone.screen.locator(".waits").wait_for()
+    phone.back()
+    phone.context.set_offline(False)
+    wait_until(lambda: phone.classify_requests() == 2)
+    assert waiting(phone) == 1
+    phone.page.unroute("**/api/classify")
+    phone.page.reload()
+    wait_until(lambda: waiting(phone) == 0)
+    expect(phone.screen.locator(".recent-name")).not_to_have_text("等待识别")
 
 
 def test_breeds_can_be_read_offline_after_the_first_answer(open_phone, dog):

@@ -196,7 +196,7 @@ def test_a_breed_that_is_not_known_can_be_typed(open_phone, server, photos, file
     assert serious_violations(phone) == []
     phone.tap(phone.screen.locator(".choice"))
     expect(phone.screen.locator(".said")).to_contain_text("柴犬")
-    assert [row["verdict"] for row in rows(file)] == ["other"]
+    assert [(row["verdict"], row["text"]) for row in rows(file)] == [("other", "柴犬")]
     phone.back()
     expect(phone.screen.locator(".recent-name")).to_have_text("柴犬")
 

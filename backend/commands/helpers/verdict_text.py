@@ -17,6 +17,10 @@ def lines_of(verdict: Mapping[str, Any]) -> Iterator[str]:
         yield from _versions(feedback["versions"])
         for comparison in feedback["comparisons"]:
             yield from _comparison(comparison)
+        if feedback["typed"]:
+            yield "names of breeds that people typed because they were not there (teach them next):"
+        for each in feedback["typed"]:
+            yield f"    {each['times']} x {each['text']}"
     if verdict["shadow"]:
         yield from _shadow(verdict["shadow"])
 

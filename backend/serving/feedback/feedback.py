@@ -22,6 +22,7 @@ from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.labels import Classification
 
 TICK_SECONDS, SWEEP_SECONDS = 2.0, 3600.0
+LONGEST_TEXT = 60  # characters of a breed's name as a user types it
 
 
 class Feedback:
@@ -79,16 +80,19 @@ class Feedback:
 
     # -- feedback ------------------------------------------------------------------------------------------------------
 
-    def give(self, request_id: str, said: str, breed: str) -> str:
+    def give(self, request_id: str, said: str, breed: str, text: str = "") -> str:
         """Store a user's feedback on an answer: one of VERDICTS, or, with `said` "", the id of a breed.
 
+        `text`: how the user calls a breed that the version does not know, with the verdict "other".
+
         Returns why it does not count as a vote in the split that the answer was part of, or "". Raises InvalidArgument (no such
-        verdict or breed, no signed id), NotFound (an id that this server did not sign, or of a version that is gone),
-        FailedPrecondition (too late), AlreadyExists, Unavailable.
+        verdict or breed, an unfit text, no signed id), NotFound (an id that this server did not sign, or of a version that is
+        gone), FailedPrecondition (too late), AlreadyExists, Unavailable.
         """
         number, facts, at = self._signer.opened(request_id)
         answered = ServableId(facts.model, facts.version)
         _check_said(said, breed, self._names(answered))
+        words = _words(text, said)
         is_right, holds = judge(facts.level, facts.breeds, said or BREED, breed)
         row = {
             **vars(facts),
@@ -99,6 +103,7 @@ class Feedback:
             "breed": breed or None,
             "is_right": is_right,
             "holds": holds,
+            "text": words or None,
         }
         counts = facts.asked and facts.split
         why_not = self._store.add(row, Vote(facts.split, facts.phone, facts.version, is_right) if counts else None)
@@ -171,3 +176,12 @@ def _check_said(said: str, breed: str, known: Mapping[str, str]) -> None:
         raise InvalidArgument(
             f"breed is {breed!r}; expected the id of a breed that the version knows, or verdict other, mix or no_dog"
         )
+
+
+def _words(text: str, said: str) -> str:
+    """`text` in one line that is safe to read: no control characters for a terminal, no formula for a spreadsheet."""
+    if text and said != "other":
+        raise InvalidArgument('expected "text" with verdict other alone: it names a breed that is not known')
+    if len(text) > LONGEST_TEXT:
+        raise InvalidArgument(f"text has {len(text)} characters; expected at most {LONGEST_TEXT}")
+    return "".join(each for each in " ".join(text.split()) if each.isprintable()).lstrip("=+-@ ")

@@ -7,7 +7,7 @@ from backend.errors import FailedPrecondition
 FORMAT = 2  # PRAGMA user_version of a file with these tables
 COLUMNS = (
     *("request_id", "answered_at", "model", "version", "split", "asked", "level", "breeds", "probability"),
-    *("verdict", "breed", "is_right", "holds"),
+    *("verdict", "breed", "is_right", "holds", "text"),
 )
 # What equal rows of feedback have in common, from a row: a report reads their sums in place of a million rows.
 KIND = {
@@ -25,7 +25,9 @@ NEW, OLD = (", ".join(each.format(row) for each in KIND.values()) for row in ("n
 TABLES = (
     """CREATE TABLE feedback (number INTEGER PRIMARY KEY, request_id TEXT NOT NULL UNIQUE, answered_at TEXT NOT NULL,
     model TEXT NOT NULL, version INTEGER NOT NULL, split INTEGER NOT NULL, asked INTEGER NOT NULL, level TEXT NOT NULL,
-    breeds TEXT NOT NULL, probability REAL, verdict TEXT NOT NULL, breed TEXT, is_right INTEGER, holds INTEGER)""",
+    breeds TEXT NOT NULL, probability REAL, verdict TEXT NOT NULL, breed TEXT, is_right INTEGER, holds INTEGER,
+    text TEXT)""",
+    "CREATE INDEX by_text ON feedback (model, text COLLATE NOCASE) WHERE text IS NOT NULL",
     "CREATE INDEX by_time ON feedback (answered_at)",
     f"CREATE TABLE sums ({', '.join(KIND)}, answers, PRIMARY KEY ({', '.join(KIND)})) WITHOUT ROWID",
     f"""CREATE TRIGGER added AFTER INSERT ON feedback BEGIN
@@ -44,7 +46,7 @@ MOVE = (
     """INSERT INTO feedback SELECT number, request_id, answered_at, model, version, 0, 0, level,
     CASE WHEN breeds = '' THEN '[]' WHEN level IN ('group', 'set') THEN '["' || replace(breeds, ' ', '", "') || '"]'
     ELSE json_array(breeds) END, probability, verdict, breed, CASE WHEN level IN ('group', 'set') AND is_right THEN NULL
-    WHEN level = 'unknown' AND is_right IS NOT NULL THEN breed IS breeds ELSE is_right END, is_right FROM of_format_1""",
+    WHEN level = 'unknown' AND is_right IS NOT NULL THEN breed IS breeds ELSE is_right END, is_right, NULL FROM of_format_1""",
     "DROP TABLE of_format_1",
 )
 

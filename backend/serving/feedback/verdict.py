@@ -8,7 +8,7 @@ from typing import Any
 from backend.serving.feedback.comparison import P_OF_RATES, Tally, log_evidence, p_of_rates, wilson
 from backend.serving.feedback.store import Store
 
-SHOWN = 10  # corrections of a version
+SHOWN = 10  # corrections of a version, and typed names
 
 
 def verdict(store: Store, model: str, versions: Sequence[int], names: Mapping[str, str]) -> dict[str, Any]:
@@ -17,7 +17,18 @@ def verdict(store: Store, model: str, versions: Sequence[int], names: Mapping[st
     found = [each for each in reports if each["said"]]
     query = "SELECT id, label, first, second, started, ended, tally FROM splits WHERE model = ? ORDER BY id"
     splits = [_comparison(*row) for row in store.read(query, model) if row[2] in versions and row[3] in versions]
-    return {"answers": sum(sum(each["said"].values()) for each in found), "versions": found, "comparisons": splits}
+    typed = store.read(
+        "SELECT text, count(*) FROM feedback WHERE model = ? AND text IS NOT NULL "
+        "GROUP BY text COLLATE NOCASE ORDER BY count(*) DESC, text LIMIT ?",
+        model,
+        SHOWN,
+    )
+    return {
+        "answers": sum(sum(each["said"].values()) for each in found),
+        "versions": found,
+        "comparisons": splits,
+        "typed": [{"text": text, "times": times} for text, times in typed],
+    }
 
 
 def _version(store: Store, model: str, version: int, names: Mapping[str, str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
  * What to know about one breed. Its states: loading, shown, unknown (no such breed), failed (no connection and nothing
  * kept). It holds no facts: breeds.js gets them from the server.
  */
+const { baseUrl } = require('../../config')
 const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
 const routes = require('../../services/routes')
@@ -95,6 +96,7 @@ function toView(breed, all, { text, language }) {
     second,
     others: (others || []).join(language === 'zh' ? '、' : ', '),
     wild: breed.wild,
+    picture: picture(breed, text),
     sizes: SIZES.map((size) => ({ size, current: size === breed.size })),
     sizeName: text.sizes[breed.size],
     facts: facts(breed, text, language),
@@ -104,6 +106,11 @@ function toView(breed, all, { text, language }) {
       .filter(({ id }) => (breed.look_alikes || []).includes(id))
       .map((other) => ({ id: other.id, name: wording.names(other, language).main })),
   }
+}
+
+/** Never without its author. @param {import('../../services/breeds').Breed} breed */
+function picture({ image }, text) {
+  return image && image.author ? { src: image.url || baseUrl + image.path, credit: wording.fill(text.credit, image) } : null
 }
 
 /** What is known, as label and value; what is not known is left out. */

@@ -53,7 +53,8 @@ Page({
     const { text } = this.data
     if (!(await this.confirmed(text.removeTitle, text.removeContent))) return
     const { id } = currentTarget.dataset
-    feedback.forget([history.find(id).outcome.feedbackId])
+    const { outcome } = history.find(id)
+    if (outcome) feedback.forget([outcome.feedbackId])
     history.remove(id)
     this.show()
   },
@@ -84,16 +85,17 @@ Page({
 /** @param {import('../../services/history').Entry} entry */
 function toItem({ id, time, photo, outcome, said }, now, text, language) {
   const corrected = said && said.verdict !== 'right'
-  const { name, detail } = corrected ? { name: told.said(said), detail: told.caption(outcome) } : describe(outcome, language)
+  const { name, detail } = corrected ? { name: told.said(said), detail: told.caption(outcome) } : describe(outcome, text, language)
   const removeLabel = wording.fill(text.remove, { name })
   return { day: wording.day(time, now, text), id, photo, name, detail, removeLabel }
 }
 
 /**
  * What was told, with the percentage and the other name under it where there is one breed or group to name.
- * @param {import('../../services/classifier').Outcome} outcome
+ * @param {import('../../services/history').Entry['outcome']} outcome
  */
-function describe(outcome, language) {
+function describe(outcome, text, language) {
+  if (!outcome) return { name: told.caption(outcome), detail: text.waits }
   const { state, breeds, group, set } = outcome
   if (state === 'set' && set.length > 1) return { name: told.caption(outcome), detail: set.length > 2 ? told.names(outcome) : '' }
   const named = { shown: breeds[0], group, set: breeds[0], unsure: breeds[0] }[state]

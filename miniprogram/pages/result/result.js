@@ -58,6 +58,8 @@ Page({
     /** What the server has us ask, so that answers of all levels are compared alike; '' where it does not. */
     question: '',
     failure: { sentence: '', reference: '', retry: false, settings: false },
+    /** Whether the photo is answered once the connection is back. */
+    waits: false,
   },
 
   /** @type {string} of the snap this page shows */
@@ -77,7 +79,7 @@ Page({
     const path = kept ? kept.photo : snaps.photoOf(this.snapId)
     this.setData({ photo: path || '' })
     this.dress()
-    if (kept) this.answer(kept.outcome)
+    if (kept && kept.outcome) this.answer(kept.outcome)
     else if (!path) this.fail(new Failure('photoGone'))
   },
 
@@ -88,6 +90,8 @@ Page({
 
   onShow() {
     this.dress()
+    const { outcome = null } = history.find(this.snapId) || {}
+    if (outcome && this.data.state === 'failed') this.answer(outcome) // it waited
     this.showFeedback()
   },
 
@@ -112,6 +116,7 @@ Page({
   hear({ stage, shown, outcome, photo: small, failure }) {
     if (stage) this.setData({ stage })
     if (failure) this.fail(failure)
+    if (failure && failure.kind === 'offline' && small) history.wait(this.snapId, small).then((waits) => this.setData({ waits }))
     if (shown) {
       snaps.replace(this.snapId, shown)
       this.setData({ photo: shown, photoHidden: false })
@@ -152,7 +157,7 @@ Page({
   /** Only of what is in the history: that knows when it was answered. */
   showFeedback() {
     const kept = history.find(this.snapId)
-    if (!kept) return
+    if (!kept || !kept.outcome) return
     const { outcome, time, said } = kept
     const canConfirm = outcome.asked || outcome.state === 'noDog' || candidates.isOne(outcome)
     this.setData({ said: said ? told.said(said) : this.data.text.thanks, isOne: candidates.isOne(outcome) || isNamed(said) })
@@ -200,7 +205,7 @@ Page({
   fail(problem) {
     this.problem = problem
     this.showProblem()
-    this.setData({ state: 'failed' })
+    this.setData({ state: 'failed', waits: false })
   },
 
   showProblem() {

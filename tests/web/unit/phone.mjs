@@ -205,6 +205,7 @@ function fakeWx(phone) {
       phone.pictures[tempFilePath] = plain(destWidth, destHeight)
       return { tempFilePath }
     },
+    onNetworkStatusChange: () => {},
     getNetworkType: async () => ({ networkType: phone.network }),
     request: (options) => {
       const request = { ...options, aborted: false }

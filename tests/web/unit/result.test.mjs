@@ -131,9 +131,49 @@ test('a group is shared by its name and probability', async () => {
   assert.equal(page.onShareAppMessage().title, '这是哈士奇类（97%）')
 })
 
-test('a photo without an answer is not kept', async () => {
+test('a photo that the server refuses is not kept', async () => {
   const { request } = await asking()
+  await request.answer(415, { error: 'x' })
+  await settle()
+  assert.deepEqual(phone.service('history').list(), [])
+})
+
+test('a photo without a connection waits, and goes again until it is answered', async () => {
+  const { page, request } = await asking()
   await request.lose('request:fail ')
+  await settle()
+  assert.equal(page.data.waits, true)
+  const kept = phone.service('history')
+  assert.deepEqual(
+    kept.list().map(({ id, outcome }) => [id, outcome]),
+    [[page.snapId, null]],
+  )
+  const snaps = phone.service('snaps')
+  for (const [status, answered] of [
+    [503, false],
+    [200, true],
+  ]) {
+    const sent = snaps.sendWaiting()
+    await settle()
+    assert.equal(await snaps.sendWaiting(), false) // one at a time
+    await phone.requests.at(-1).answer(status, answerBody())
+    assert.equal(await sent, answered)
+  }
+  assert.equal(kept.waiting().length, 0)
+  assert.equal(kept.list().length, 1)
+  page.onShow()
+  assert.equal(page.data.state, 'shown')
+})
+
+test('a photo that is deleted while it is sent stays deleted', async () => {
+  const { page, request } = await asking()
+  await request.lose('request:fail ')
+  await settle()
+  const sent = phone.service('snaps').sendWaiting()
+  await settle()
+  phone.service('history').remove(page.snapId)
+  await phone.requests.at(-1).answer(200, answerBody())
+  assert.equal(await sent, false)
   assert.deepEqual(phone.service('history').list(), [])
 })
 

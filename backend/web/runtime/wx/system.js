@@ -17,6 +17,9 @@ export const system = {
   getDeviceInfo: () => ({ platform: 'web', brand: '', model: '', system: navigator.userAgent }),
   getWindowInfo: () => ({ windowWidth: innerWidth, windowHeight: innerHeight, pixelRatio: devicePixelRatio }),
   getNetworkType: async () => ({ networkType: navigator.onLine ? 'wifi' : 'none' }),
+  onNetworkStatusChange(listener) {
+    for (const name of ['online', 'offline']) addEventListener(name, () => listener({ isConnected: navigator.onLine }))
+  },
   onThemeChange(listener) {
     if (themeListeners.size === 0) dark().addEventListener('change', tellTheme)
     themeListeners.add(listener)
