@@ -15,7 +15,8 @@ from backend.errors import InvalidArgument, TooLarge, TooSlow, Unavailable
 from backend.middleware.connections import PAUSE_SECONDS, end_reading, reading_until
 from backend.settings import MEBIBYTE, Settings
 
-SLICE = 64 * 1024  # of a compressed body at a time: zlib copies what it has not inflated yet
+SLICE = 64 * 1024  # bytes of a body at a time, compressed and inflated: zlib copies what it has not inflated yet
+MOST_RATIO = 1032  # of inflated to compressed bytes, for deflate (zlib.net/zlib_tech.html)
 
 
 class HeldMemory:
@@ -96,21 +97,24 @@ class ReceivedBody:
     def inflate(self, body: bytes, limit: int) -> bytes:
         """A gzipped body, inflated to at most `limit` bytes and a bit; empty if it is damaged, as in TensorFlow Serving."""
         inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-        whole = io.BytesIO()
+        # Its end declares its size (RFC 1952, modulo 4 GiB). The buffer has that size at once: if it grew, blocks of its earlier
+        # sizes would stay in the heap, 283 MiB for 128 that are counted.
+        declared = int.from_bytes(body[-4:], "little")
+        room = min(declared, limit, MOST_RATIO * len(body))
+        self._take(room)
+        whole = io.BytesIO(bytes(room))
         try:
             for at in range(0, len(body), SLICE):
                 rest = body[at : at + SLICE]
                 while rest and not inflater.eof and whole.tell() <= limit:
-                    self._take(MEBIBYTE)
-                    piece = b""
-                    try:
-                        piece = inflater.decompress(rest, MEBIBYTE)
-                    finally:
-                        self._give_back(MEBIBYTE - len(piece))
+                    piece = inflater.decompress(rest, SLICE)
+                    if whole.tell() + len(piece) > declared:
+                        return b""
                     whole.write(piece)
                     rest = inflater.unconsumed_tail
         except zlib.error:
             return b""
+        whole.truncate()
         return whole.getvalue() if inflater.eof or whole.tell() > limit else b""
 
     def _take(self, count: int) -> None:

@@ -11,14 +11,18 @@ from server_process import memory, worker_of
 
 BODIES = 100
 CALLS = 16  # at a time: the client holds each message before it compresses it
-LIMIT = 16  # MiB
 COPY = 100  # MiB: one body that is being made beside those that are counted
 INFLATED = 100 * 2**20
 
 
-@pytest.fixture(scope="module")
-def server(start_server, half_models):
-    server = start_server(half_models, "--max-held-mb", str(LIMIT))
+@pytest.fixture(params=[16, 128])  # MiB
+def limit(request) -> int:
+    return request.param
+
+
+@pytest.fixture
+def server(start_server, half_models, limit):
+    server = start_server(half_models, "--max-held-mb", str(limit))
     assert predict(server, b'{"instances": [1.0]}', {}) == 200
     return server
 
@@ -52,24 +56,32 @@ class Peak:
 
 
 @pytest.mark.long
-def test_bodies_that_inflate_to_more_than_there_is_room_for_are_refused(server):
+def test_bodies_that_inflate_to_more_than_there_is_room_for_are_refused(server, limit):
     worker, body = worker_of(server), gzip.compress(b" " * (INFLATED - 1000), 9)
     assert len(body) < 110_000
     with Peak(server) as peak, ThreadPoolExecutor(BODIES) as pool:
         headers = {"Content-Encoding": "gzip"}
         statuses = [*pool.map(lambda _: predict(server, body, headers), range(BODIES))]
-    print(f"{BODIES} gzipped bodies: {peak.more():.0f} MiB more, {sorted(set(statuses))}")
+    print(f"{BODIES} gzipped bodies at {limit} MiB: {peak.more():.0f} MiB more, {sorted(set(statuses))}")
     assert set(statuses) <= {400, 413, 503}  # 400: it is no JSON
     assert statuses.count(503) > BODIES / 2
-    assert peak.more() < LIMIT + COPY
+    assert peak.more() < limit + COPY
     assert worker_of(server) == worker
     assert predict(server, b'{"instances": [1.0]}', {}) == 200
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("limit", [LIMIT, 128])
-def test_grpc_messages_that_inflate_to_more_than_there_is_room_for_are_refused(start_server, half_models, limit):
-    server = start_server(half_models, "--max-held-mb", str(limit))
+def test_bodies_that_declare_to_be_smaller_than_they_are_take_no_more_than_they_declare(server):
+    body = gzip.compress(b" " * (INFLATED - 1000), 9)[:-4] + b"\x10\0\0\0"
+    with Peak(server) as peak, ThreadPoolExecutor(BODIES) as pool:
+        headers = {"Content-Encoding": "gzip"}
+        statuses = [*pool.map(lambda _: predict(server, body, headers), range(BODIES))]
+    assert set(statuses) == {400}
+    assert peak.more() < COPY / 2
+
+
+@pytest.mark.long
+def test_grpc_messages_that_inflate_to_more_than_there_is_room_for_are_refused(server, limit):
     worker, message = worker_of(server), bytes(INFLATED - 1000)
 
     def code(_: int) -> str:
