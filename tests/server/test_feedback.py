@@ -28,6 +28,8 @@ from backend import api_keys
 from backend.cli import main
 from backend.middleware.client_identity import new_number
 from backend.serving.feedback.schema import COLUMNS
+from backend.serving.feedback.store import Store
+from backend.serving.feedback.verdict import verdict as verdict_of
 from backend.serving.repository.choices import Split
 
 PHOTOS = {name: colour_photos.encode(colour_photos.plain(colour), "JPEG") for name, colour in
@@ -579,6 +581,42 @@ def test_a_file_of_the_first_format_is_moved_and_nothing_is_lost(start, tmp_path
         assert (told["answers"], told["versions"][0]["right"], told["versions"][0]["counted"]) == (6, 2, 4)
         assert told["comparisons"] == []
         server.stop()
+
+
+def test_a_file_of_the_second_format_keeps_its_rows_and_the_votes_of_its_splits(tmp_path):
+    """Its test of a split was JSON, and each sum of phones a column."""
+    test = {"block": [1, 1], "waiting": ["1", ""], "right": 3, "votes": 4, "logs": [0.5] * 14, "better": None}
+    with closing(sqlite3.connect(tmp_path / "feedback.db")) as connection, connection:
+        connection.executescript(
+            """CREATE TABLE feedback (number INTEGER PRIMARY KEY, request_id TEXT UNIQUE, answered_at, model, version, split,
+            asked, level, breeds, probability, verdict, breed, is_right, holds);
+            CREATE INDEX by_time ON feedback (answered_at);
+            CREATE TABLE totals (model); CREATE TABLE corrections (model);
+            CREATE TRIGGER added AFTER INSERT ON feedback BEGIN INSERT INTO totals VALUES (new.model); END;
+            CREATE TRIGGER removed AFTER DELETE ON feedback BEGIN DELETE FROM totals; END;
+            CREATE TABLE splits (id INTEGER PRIMARY KEY AUTOINCREMENT, model, label, first, second, share, started, ended,
+            salt, test, asked_first, asked_second, answered_first, answered_second, judged_first, judged_second,
+            right_first, right_second);
+            CREATE TABLE phones (split INTEGER, phone TEXT, version INTEGER, has_voted INTEGER DEFAULT 0,
+            PRIMARY KEY (split, phone)) WITHOUT ROWID;
+            PRAGMA user_version=2;"""
+        )
+        connection.execute("INSERT INTO phones VALUES (7, 'a', 1, 1)")
+        connection.execute(
+            "INSERT INTO splits VALUES (7, 'dogs', '', 1, 2, 0.5, '2026-01-01', NULL, x'00', ?, 6, 5, 3, 2, 3, 2, 2, 2)",
+            [json.dumps({**test, "decided_at": None})],
+        )
+        row = ["0", time.strftime("%Y-%m-%dT%H:%M:%SZ"), "dogs", 1, 7, 1, "breed", '["c1"]', 0.9, "breed", "c2", 0, 0]
+        connection.execute(f"INSERT INTO feedback VALUES (NULL, {', '.join('?' * len(row))})", row)
+    store = Store(tmp_path / "feedback.db", 90)
+    again = {**dict(zip(COLUMNS, row, strict=True)), "request_id": "1"}
+    assert "one vote" in store.add(again, "a")
+    assert store.add({**again, "request_id": "2", "version": 2}, "b") == ""
+    told = verdict_of(store, "dogs", [1, 2], {})
+    store.close()
+    (split,), (first, _) = told["comparisons"], told["versions"]
+    assert (split["asked"], split["answered"], split["right"]) == ([6, 6], [3, 3], [2, 2])
+    assert (first["counted"], first["corrections"]) == (2, [{"answered": "c1", "said": "c2", "times": 2}])
 
 
 def test_a_shadow_is_compared_by_agreement_without_any_feedback(start):
