@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from flask import Blueprint, Response, render_template, request, send_from_directory
+from flask import Blueprint, Response, make_response, render_template, request, send_from_directory
 
 from backend.errors import NotFound, Unavailable
 from backend.middleware.admin_auth import check_access
@@ -33,12 +33,14 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         return send_from_directory(PAGE, name)
 
     @routes.get("/models")
-    def models() -> str:
+    def models() -> Response:
         check_access(settings, request.remote_addr or "", request.headers)
         described = overview(predictor, predictor.repository.models())
         switches = log_of(board, "")[:SHOWN_SWITCHES]
         verdicts = {name: _verdict(name) for name in predictor.repository.models()}
-        return render_template("models.html", models=described, switches=switches, verdicts=verdicts)
+        response = make_response(render_template("models.html", models=described, switches=switches, verdicts=verdicts))
+        response.add_etag()
+        return response.make_conditional(request)
 
     def _verdict(model: str) -> dict[str, Any] | None:
         """None while feedback cannot be read: the page shows the rest."""

@@ -11,7 +11,6 @@ from backend.serving.feedback.claims import BREED, judge
 from backend.serving.feedback.comparison import ALPHA, P_OF_RATES, block_of, gains, log_evidence, p_of_rates
 from backend.serving.feedback.store import Store, timestamp
 from backend.serving.feedback.verdict import verdict
-from backend.serving.feedback.votes import Vote
 
 MODEL, DAYS = "dogs", 365
 SAYS_RIGHT, CORRECTS = 0.8, 2 / 3  # a third of people leave a wrong answer uncorrected
@@ -91,7 +90,7 @@ def winner_in_store(given: Crowd) -> int | None:
         if phone is None:
             break
         version, is_right = 1 + int(given.side[phone]), bool(given.right[phone, place])
-        store.asked({(split, str(phone)): version})
+        store.asked(split, {str(phone): version})
         if given.said[phone, place]:
             level = "set" if version == 2 and number % 10 < 7 else "breed"
             breeds, said = ("a", "b") if level == "set" else ("a",), "a" if is_right else "b"
@@ -99,8 +98,15 @@ def winner_in_store(given: Crowd) -> int | None:
             row = {
                 **{"request_id": str(number), "answered_at": timestamp(start + timedelta(days=day)), "model": MODEL},
                 **{"version": version, "split": split, "asked": True, "level": level, "breeds": json.dumps(breeds)},
-                **{"probability": 0.9, "verdict": BREED, "breed": said, "is_right": first_right, "holds": holds},
+                **{
+                    "probability": 0.9,
+                    "verdict": BREED,
+                    "breed": said,
+                    "is_right": first_right,
+                    "holds": holds,
+                    "text": None,
+                },
             }
-            store.add(row, Vote(split, str(phone), version, first_right))
+            store.add(row, str(phone))
     store.close()
     return found

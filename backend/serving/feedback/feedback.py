@@ -14,7 +14,7 @@ from backend.serving.feedback.claims import BREED, VERDICTS, judge, named_by
 from backend.serving.feedback.request_ids import Facts, Signer
 from backend.serving.feedback.store import Store, timestamp
 from backend.serving.feedback.verdict import verdict
-from backend.serving.feedback.votes import Arms, Split, Vote
+from backend.serving.feedback.votes import Arms
 from backend.serving.metrics import Metrics
 from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec
@@ -36,7 +36,7 @@ class Feedback:
         self._metrics = metrics
         self._ask_every = ask_every
         self._lock = threading.Lock()
-        self._asked: dict[tuple[int, str], int] = {}  # phones that are not in the store yet, with the version
+        self._asked: dict[int, dict[str, int]] = {}  # by split: phones that are not in the store yet, with the version
         self._names = lru_cache(64)(self._read_names)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="feedback", daemon=True)
@@ -48,27 +48,24 @@ class Feedback:
         """The id for feedback on `result`, the answer to `spec`, and whether the app is to ask about it."""
         asked = self._ask_every == 1 or secrets.randbelow(self._ask_every) == 0
         breeds, probability = named_by(result)
-        version, split = result.servable.version, self._split_of(spec)
+        version = result.servable.version
+        split = self._store.open.get((spec.name, spec.label or "")) if spec.version is None else None
         if split is None or version not in split.arms[:2]:
             number_of_split, phone = 0, ""
         else:
             number_of_split, phone = split.id, split.phone(spec.sticky_key)
             if asked:
                 with self._lock:
-                    self._asked.setdefault((split.id, phone), version)
+                    self._asked.setdefault(split.id, {}).setdefault(phone, version)
         rounded = None if probability is None else round(probability, 4)
         facts = Facts(spec.name, version, result.level.value, breeds, rounded, asked, number_of_split, phone)
         return self._signer.signed(number, facts), asked
 
-    def _split_of(self, spec: ModelSpec) -> Split | None:
-        key = (spec.name, spec.label or "")
-        if spec.version is None and self._repository.is_split(spec) != (key in self._store.open):
-            with suppress(Unavailable):
-                self._follow_splits()
-        return self._store.open.get(key) if spec.version is None else None
-
     def _follow_splits(self) -> None:
-        """Open and close splits in the store as the repository has them; another version or share makes another split."""
+        """Open and close splits in the store as the repository has them; another version or share makes another split.
+
+        An answer does not wait for it: those of the first TICK_SECONDS of a split do not count in it.
+        """
         if not self._repository.has_started():  # the choices of before a restart are not all in force yet
             return
         wanted: dict[tuple[str, str], Arms] = {}
@@ -105,8 +102,7 @@ class Feedback:
             "holds": holds,
             "text": words or None,
         }
-        counts = facts.asked and facts.split
-        why_not = self._store.add(row, Vote(facts.split, facts.phone, facts.version, is_right) if counts else None)
+        why_not = self._store.add(row, facts.phone)
         self._metrics.feedback(answered, {True: "right", False: "wrong", None: "unclear"}[is_right])
         return why_not
 
@@ -158,8 +154,8 @@ class Feedback:
     def _write_asked(self) -> None:
         with self._lock:
             asked, self._asked = self._asked, {}
-        if asked:
-            self._store.asked(asked)
+        for split, phones in asked.items():
+            self._store.asked(split, phones)
 
     def _read_names(self, servable: ServableId) -> Mapping[str, str]:
         """The English name of each breed of a version, by id. Raises NotFound, Unavailable."""

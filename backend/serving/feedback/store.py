@@ -16,7 +16,7 @@ from typing import Any
 
 from backend.errors import AlreadyExists, Unavailable
 from backend.serving.feedback.schema import COLUMNS, KIND, prepare
-from backend.serving.feedback.votes import Arms, Split, Vote, ask, begin, count
+from backend.serving.feedback.votes import Arms, Split, ask, begin, count
 
 log = logging.getLogger("dogsnap.feedback")
 
@@ -44,8 +44,8 @@ class Store:
 
     # -- feedback ------------------------------------------------------------------------------------------------------
 
-    def add(self, row: Mapping[str, Any], vote: Vote | None = None) -> str:
-        """Add feedback with these COLUMNS, and count it in its split if it is the vote of a phone that was asked.
+    def add(self, row: Mapping[str, Any], phone: str) -> str:
+        """Add feedback with these COLUMNS, and count it in its split if it is the vote of a `phone` that was asked.
 
         Returns why such a vote does not count, or "". Raises AlreadyExists for a request id that has feedback, Unavailable
         where it cannot be written.
@@ -55,7 +55,8 @@ class Store:
                 names = ", ".join(COLUMNS)
                 places = ", ".join("?" * len(COLUMNS))
                 connection.execute(f"INSERT INTO feedback ({names}) VALUES ({places})", [row[name] for name in COLUMNS])
-                return count(connection, vote) if vote else ""
+                counts = row["asked"] and row["split"]
+                return count(connection, row["split"], phone, row["version"], row["is_right"]) if counts else ""
         except sqlite3.IntegrityError:
             raise AlreadyExists("this answer has its feedback already; it is taken once for each request id") from None
 
@@ -87,7 +88,7 @@ class Store:
         if {key: split.arms for key, split in self.open.items()} == wanted:
             return
         with self._transaction() as connection:
-            before, now = self.open, timestamp(datetime.now(UTC))
+            before, now = _open_splits(connection), timestamp(datetime.now(UTC))
             for key, split in before.items():
                 if split.arms != wanted.get(key):
                     connection.execute("UPDATE splits SET ended = ?, salt = NULL WHERE id = ?", (now, split.id))
@@ -96,11 +97,10 @@ class Store:
                     begin(connection, key, arms, now)
             self.open = _open_splits(connection)
 
-    def asked(self, phones: Mapping[tuple[int, str], int]) -> None:
-        """Remember that these phones (split and hash) were asked about an answer of this version. Raises Unavailable."""
+    def asked(self, split: int, phones: Mapping[str, int]) -> None:
+        """Remember that these phones (hashes) were asked about an answer of a version. Raises Unavailable."""
         with self._transaction() as connection:
-            for (split, phone), version in phones.items():
-                ask(connection, Vote(split, phone, version))
+            ask(connection, split, phones)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 

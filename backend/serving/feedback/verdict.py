@@ -73,7 +73,6 @@ def _comparison(
     better = None if is_stopped or tally.better is None else versions[tally.better]
     more = tally.votes_needed() if tally.better is None and ended is None else None
     return {
-        "kind": "split",
         "split": number,
         "label": label,
         "versions": versions,

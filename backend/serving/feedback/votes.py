@@ -4,7 +4,7 @@ import hashlib
 import json
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
@@ -28,16 +28,6 @@ class Split:
         return hashlib.blake2b(sticky_key.encode(errors="replace"), key=self.salt, digest_size=8).hexdigest()
 
 
-@dataclass(frozen=True)
-class Vote:
-    """What a phone that was asked about an answer of `version` says: `is_right`, or None where that cannot be told."""
-
-    split: int
-    phone: str
-    version: int
-    is_right: bool | None = None
-
-
 def begin(connection: sqlite3.Connection, key: tuple[str, str], arms: Arms, now: str) -> None:
     """Begin a split of a model and a label (`key`)."""
     connection.execute(
@@ -46,30 +36,31 @@ def begin(connection: sqlite3.Connection, key: tuple[str, str], arms: Arms, now:
     )
 
 
-def ask(connection: sqlite3.Connection, vote: Vote) -> None:
-    """Count the phone as asked; of each phone the first version counts."""
+def ask(connection: sqlite3.Connection, split: int, phones: Mapping[str, int]) -> None:
+    """Count these phones as asked about an answer of a version; of each phone the first version counts."""
     insert = "INSERT OR IGNORE INTO phones (split, phone, version) VALUES (?, ?, ?)"
-    with _tally(connection, vote) as (tally, side):
-        tally.asked[side] += connection.execute(insert, (vote.split, vote.phone, vote.version)).rowcount
+    with _tally(connection, split) as (tally, versions):
+        for phone, version in phones.items():
+            tally.asked[versions.index(version)] += connection.execute(insert, (split, phone, version)).rowcount
 
 
-def count(connection: sqlite3.Connection, vote: Vote) -> str:
-    """Count the vote; returns why it does not count, or ""."""
-    if not connection.execute("SELECT 1 FROM splits WHERE id = ? AND ended IS NULL", (vote.split,)).fetchone():
+def count(connection: sqlite3.Connection, split: int, phone: str, version: int, is_right: bool | None) -> str:
+    """Count a vote, None where it cannot be told whether the first breed is right. Returns why it does not count, or ""."""
+    if not connection.execute("SELECT 1 FROM splits WHERE id = ? AND ended IS NULL", (split,)).fetchone():
         return f"the split that this answer was part of has ended; {KEPT}"
-    ask(connection, vote)
+    ask(connection, split, {phone: version})
     mark = "UPDATE phones SET has_voted = 1 WHERE split = ? AND phone = ? AND version = ? AND NOT has_voted"
-    if not connection.execute(mark, (vote.split, vote.phone, vote.version)).rowcount:
+    if not connection.execute(mark, (split, phone, version)).rowcount:
         return f"each phone has one vote in a split, on the version it was first asked about; {KEPT}"
-    with _tally(connection, vote) as (tally, side):
-        tally.add(side, vote.is_right)
+    with _tally(connection, split) as (tally, versions):
+        tally.add(versions.index(version), is_right)
     return ""
 
 
 @contextmanager
-def _tally(connection: sqlite3.Connection, vote: Vote) -> Iterator[tuple[Tally, int]]:
-    """The tally of the vote's split, which is written afterwards, and the vote's side in it."""
-    ((first, text),) = connection.execute("SELECT first, tally FROM splits WHERE id = ?", (vote.split,))
+def _tally(connection: sqlite3.Connection, split: int) -> Iterator[tuple[Tally, tuple[int, int]]]:
+    """The tally of a split, which is written afterwards, and its versions."""
+    ((first, second, text),) = connection.execute("SELECT first, second, tally FROM splits WHERE id = ?", (split,))
     tally = Tally(**json.loads(text))
-    yield tally, int(vote.version != first)
-    connection.execute("UPDATE splits SET tally = ? WHERE id = ?", (json.dumps(asdict(tally)), vote.split))
+    yield tally, (first, second)
+    connection.execute("UPDATE splits SET tally = ? WHERE id = ?", (json.dumps(asdict(tally)), split))
