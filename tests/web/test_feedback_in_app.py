@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import sqlite3
+import time
 from base64 import b64encode
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +20,7 @@ from real_model import built_models
 from waiting import wait_until
 
 from backend.cli import main
+from backend.serving.feedback.feedback import TICK_SECONDS
 from backend.serving.feedback.schema import COLUMNS
 
 expect.set_options(timeout=30_000)  # a machine that runs several browsers and servers at once is slow
@@ -271,6 +273,7 @@ def test_the_votes_of_a_split_name_the_better_version_or_none(
     admin = f"{server.url}/api/admin/models/inception_v3"
     requests.post(f"{admin}/default", json={"version": 2}, timeout=60).raise_for_status()
     requests.post(f"{admin}/split", json={"version": other, "percent": 50}, timeout=60).raise_for_status()
+    time.sleep(TICK_SECONDS + 1)  # until then answers do not count in the split
     phone = open_phone(server=server)
     for person in people[:TAPPED]:
         tap_through(phone, person, photos[person["dog"]])
