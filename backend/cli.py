@@ -24,10 +24,6 @@ COMMANDS = {
 }
 
 
-# Commands that are not in a module of their own name.
-ELSEWHERE = {"model-server": "helpers.model_server"}
-
-
 class LazyGroup(click.Group):
     """Imports a command's module only when it runs: `dogsnap serve` never loads the training code."""
 
@@ -37,8 +33,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module = importlib.import_module(f"backend.commands.{ELSEWHERE.get(name, name)}")
-        return getattr(module, name.replace("-", "_"))
+        module = name.replace("-", "_")
+        return getattr(importlib.import_module(f"backend.commands.{module}"), module)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

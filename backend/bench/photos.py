@@ -25,7 +25,7 @@ def from_folder(folder: Path) -> list[bytes]:
 
 def of_test_list(data: Path, most: int) -> list[bytes]:
     """At most `most` photos of the test list in the Stanford Dogs layout, evenly spread. Raises CannotMeasure."""
-    from backend.training.dataset import read_list  # imports TensorFlow
+    from backend.fitting.dataset import read_list  # imports TensorFlow
 
     try:
         examples = read_list(data, LIST)

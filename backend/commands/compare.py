@@ -10,7 +10,7 @@ import click
 from backend.commands.helpers.arguments import PATH, json_option, list_option
 
 if TYPE_CHECKING:  # importing it takes seconds
-    from backend.scoring.comparison import Comparison
+    from backend.evaluation.comparison import Comparison
 
 
 @click.command()
@@ -57,9 +57,9 @@ def compare(
     Reports agreement, difference of the probabilities, accuracy if the folders name the breeds, and time; lists the photos with
     different top classes.
     """
-    from backend.scoring.comparison import compare as measure
-    from backend.scoring.comparison import photo_files
-    from backend.scoring.exported_version import ExportedVersion
+    from backend.evaluation.comparison import compare as measure
+    from backend.evaluation.comparison import photo_files
+    from backend.evaluation.exported_version import ExportedVersion
 
     try:
         files = photo_files(data, photos, list_name)

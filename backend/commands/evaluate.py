@@ -55,8 +55,8 @@ def _evaluate(
 ) -> None:
     import numpy as np
 
-    from backend.scoring import exported_version
-    from backend.training import dataset, evaluation, levels
+    from backend.evaluation import exported_version
+    from backend.fitting import dataset, scoring, thresholds
 
     exported = exported_version.ExportedVersion.load(version)
     labels, decision = exported.description["labels"], exported.description["decision"]
@@ -64,18 +64,18 @@ def _evaluate(
     breeds = np.array([example.breed for example in examples])
     answers = exported_version.answers(exported, [example.path for example in examples])
     probabilities, dog = answers["prediction"], answers["dog"]
-    scores = evaluation.report(probabilities, breeds, labels, decision["confident_threshold"])
-    scores["dogs"] = evaluation.dog_report(dog, decision["dog_threshold"], shows_dog=True)
-    click.echo(f"{version} on {len(examples)} photos of {data}\n{evaluation.as_text(scores)}")
+    scores = scoring.report(probabilities, breeds, labels, decision["confident_threshold"])
+    scores["dogs"] = scoring.dog_report(dog, decision["dog_threshold"], shows_dog=True)
+    click.echo(f"{version} on {len(examples)} photos of {data}\n{scoring.as_text(scores)}")
     click.echo(f"called a dog                {scores['dogs']['called_dog']:.2%}")
     claimed = exported.servable.description.levels
     if claimed is not None:
-        scores["levels"] = levels.report(claimed, probabilities, breeds, dog >= decision["dog_threshold"])
-        click.echo(levels.as_text(scores["levels"]))
+        scores["levels"] = thresholds.report(claimed, probabilities, breeds, dog >= decision["dog_threshold"])
+        click.echo(thresholds.as_text(scores["levels"]))
     if other_dogs:
         scores["other_dogs"] = _other_dogs(exported, claimed, other_dogs)
     if "box" in answers and any(example.box for example in examples):
-        scores["boxes"] = evaluation.box_report(answers["box"], [example.box for example in examples])
+        scores["boxes"] = scoring.box_report(answers["box"], [example.box for example in examples])
         click.echo(
             f"box                         overlap {scores['boxes']['mean_overlap']:.3f}, more than a half "
             f"{scores['boxes']['over_half']:.2%} of {scores['boxes']['photos']}"
@@ -83,36 +83,36 @@ def _evaluate(
     if not_dogs:
         others = dataset.readable_photos(dataset.every_second_photo(not_dogs, 1), click.echo)
         dog = exported_version.answers(exported, others)["dog"]
-        scores["not_dogs"] = evaluation.dog_report(dog, decision["dog_threshold"], shows_dog=False)
+        scores["not_dogs"] = scoring.dog_report(dog, decision["dog_threshold"], shows_dog=False)
         click.echo(
             f"called no dog               {scores['not_dogs']['called_no_dog']:.2%} of {len(dog)} photos without one"
         )
     if json_file:
         json_file.write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if picture:
-        from backend.scoring import plots
+        from backend.evaluation import plots
 
         plots.draw(probabilities, breeds, labels, picture)
 
 
 def _other_dogs(exported: Any, claimed: Any, folder: Path) -> dict:
     """What is told of dogs of breeds that the version does not know: shares of the levels, and what they are surely taken for."""
-    from backend.scoring import exported_version
-    from backend.training import dataset, levels
+    from backend.evaluation import exported_version
+    from backend.fitting import dataset, thresholds
 
     if claimed is None:
         raise ValueError(f"--other-dogs: {exported.path} has no levels that could tell a breed unknown")
     photos = dataset.readable_photos(dataset.photos_below(folder), click.echo)
     probabilities = exported_version.answers(exported, photos)["prediction"]
-    scores = levels.report_unknown(
+    scores = thresholds.report_unknown(
         claimed, probabilities, [photo.parent.name for photo in photos], exported.description["labels"]
     )
-    click.echo(f"{len(photos)} photos of {folder}\n{levels.unknown_as_text(scores)}")
+    click.echo(f"{len(photos)} photos of {folder}\n{thresholds.unknown_as_text(scores)}")
     return scores
 
 
 def _examples(data: Path, list_name: str, labels: list[dict], limit: int | None) -> list:
-    from backend.training import dataset
+    from backend.fitting import dataset
 
     # A list that is named must exist; without the default one, all photos of the folder are used.
     named = click.get_current_context().get_parameter_source("list_name") is ParameterSource.COMMANDLINE

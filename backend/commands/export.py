@@ -74,10 +74,10 @@ def _export(
     model: str, source: str | None, artefacts: Path, models: Path, labels: Path | None, batch: int, merged: bool
 ) -> list[Path]:
     """The version folders written."""
-    from backend.export.freezing import FreezingError, Source
-    from backend.export.merging.merge import MergeError, merge_all
-    from backend.export.publication import together
-    from backend.export.saved_model import ExportError, export_stored
+    from backend.building.freezing import FreezingError, Source
+    from backend.building.merging.merge import MergeError, merge_all
+    from backend.building.publication import together
+    from backend.building.saved_model import ExportError, export_stored
 
     try:
         with together(models / model) as folder:
@@ -97,7 +97,7 @@ def _stored(model: str, models: Path) -> Path:
 
 
 def _export_vit(source: str | None, labels: Path | None, model_folder: Path, batch: int) -> Path:
-    from backend.export import vit
+    from backend.building import vit
 
     preset = source or vit.DEFAULT_PRESET
     click.echo(f"reading {preset}")

@@ -107,10 +107,10 @@ def merge(
     **chosen: Any,
 ) -> None:
     """Merge decoding into SOURCE_VERSION_DIR (such as models/inception_v3/1) and write the next version beside it."""
-    from backend.export.acceleration import NotFaster
-    from backend.export.freezing import FreezingError
-    from backend.export.inspection import InspectionError, input_specs
-    from backend.export.merging import merge as merging
+    from backend.building.acceleration import NotFaster
+    from backend.building.freezing import FreezingError
+    from backend.building.inspection import InspectionError, input_specs
+    from backend.building.merging import merge as merging
 
     logging.getLogger("tensorflow").setLevel(
         logging.ERROR

@@ -41,16 +41,16 @@ def quantize(version: Path, data: tuple[Path, ...], not_dogs: Path | None, photo
     VERSION takes images, like models/inception_v3/1. To be run again when the weights change. Prints how the answers in
     int8 compare with those in float32 on validation photos.
     """
-    from backend.export import calibration
-    from backend.export.freezing import FreezingError
-    from backend.export.quantization import RANGES
+    from backend.building import ranges
+    from backend.building.freezing import FreezingError
+    from backend.building.quantization import RANGES
+    from backend.fitting.dataset import DatasetError
     from backend.serving.versions.runtimes import IncompatibleNetwork
-    from backend.training.dataset import DatasetError
 
     try:
-        recipe = calibration.read_description(version)["recipe"]
-        chosen = calibration.choose(data, not_dogs, recipe, photos, judged)
-        calibration.calibrate(version, chosen, click.echo).write(out / RANGES)
+        recipe = ranges.read_description(version)["recipe"]
+        chosen = ranges.choose(data, not_dogs, recipe, photos, judged)
+        ranges.calibrate(version, chosen, click.echo).write(out / RANGES)
     except KeyError as error:
         raise click.ClickException(
             f"{version} does not say {error}; expected a version made by `dogsnap export`"

@@ -25,7 +25,7 @@ def show(
     signature_def: str | None,
 ) -> None:
     """Print the signatures in MODEL_DIR (a version, like models/inception_v3/2, or a model) as saved_model_cli does."""
-    from backend.export import inspection
+    from backend.building import inspection
 
     if (model_dir is None) == (directory is None):
         raise click.UsageError("expected the folder of a version or of a model, as MODEL_DIR or by --dir")
@@ -46,9 +46,9 @@ def show(
 
 
 def _nodes(folder: Path) -> str:
-    from backend.export import inspection
-    from backend.export.merging.image_input import find_image_input
-    from backend.export.merging.options import MergeError
+    from backend.building import inspection
+    from backend.building.merging.image_input import find_image_input
+    from backend.building.merging.options import MergeError
 
     try:
         merging = f"Decoding would be merged in front of {find_image_input(inspection.input_specs(folder))}."

@@ -79,9 +79,9 @@ def _write(temporary: Path, model_folder: Path, dry_run: bool, **arguments: Any)
     first = in_own_process(_write_first, temporary=None if dry_run else temporary, **arguments)
     if first is None:
         return []
-    from backend.export.freezing import FreezingError, Source
-    from backend.export.merging.merge import MergeError, merge_all
-    from backend.export.publication import publish_together
+    from backend.building.freezing import FreezingError, Source
+    from backend.building.merging.merge import MergeError, merge_all
+    from backend.building.publication import publish_together
 
     try:
         written = [first, *merge_all(Source(first), click.echo)]
@@ -113,11 +113,11 @@ def _write_first(
     artefacts: Path | None,
 ) -> Path | None:
     """Teach, and write the version that takes image tensors to a folder in `temporary`; without one nothing."""
-    from backend.export import teaching
-    from backend.export.freezing import FreezingError
-    from backend.export.publication import staged
-    from backend.export.saved_model import ExportError
-    from backend.training.class_statistics import StatisticsError
+    from backend.building import teaching
+    from backend.building.freezing import FreezingError
+    from backend.building.publication import staged
+    from backend.building.saved_model import ExportError
+    from backend.fitting.class_statistics import StatisticsError
 
     try:
         breeds = _breeds(name, name_zh, photos, facts_file)
@@ -130,7 +130,7 @@ def _write_first(
 
 
 def _breeds(name: str | None, name_zh: str, photos: tuple[Path, ...], facts_file: Path | None) -> list:
-    from backend.export import teaching
+    from backend.building import teaching
 
     facts = teaching.read_facts(facts_file) if facts_file else []
     if name is None:

@@ -39,7 +39,7 @@ def work_option(name: str) -> Callable:
     help="`imagenet` (fetched by Keras) or a .weights.h5 file of a whole network, like models/inception_v3/float16.weights.h5",
 )
 @click.option(
-    "--recipe", "recipe_name", default="inception_v3", show_default=True, help="a recipe of training/recipes.py"
+    "--recipe", "recipe_name", default="inception_v3", show_default=True, help="a recipe of fitting/recipes.py"
 )
 @click.option(
     "--not-dogs",
@@ -82,8 +82,8 @@ def train(
         raise click.UsageError(
             "Missing option '--data', the folder of photos (or the command 'cyclegan', which needs none)."
         )
-    from backend.training import artefacts, dataset, popularity, trainer
-    from backend.training.recipes import RECIPES
+    from backend.fitting import artefacts, dataset, popularity, trainer
+    from backend.fitting.recipes import RECIPES
 
     if recipe_name not in RECIPES:
         raise click.ClickException(f"no recipe {recipe_name!r}; there are: {', '.join(RECIPES)}")
@@ -126,8 +126,8 @@ def cyclegan(out: Path, work: Path | None, ngf: int, steps: int | None, size: in
     """Train a CycleGAN that puts a sinusoid into Gaussian noise, on pictures that it makes; interrupted, it goes on."""
     if size and size % 8:
         raise click.UsageError(f"--size is {size}; expected a multiple of 8")
-    from backend.training import cyclegan as networks
-    from backend.training.trainer import use_precision
+    from backend.fitting import cyclegan as networks
+    from backend.fitting.trainer import use_precision
 
     chosen = {"width": ngf, "steps": steps, "size": (size, size) if size else None}
     recipe = networks.Recipe(**{name: value for name, value in chosen.items() if value})

@@ -18,7 +18,7 @@ from backend.middleware.rate_limits import KEY_HEADER
 from backend.protocols import admin, app_api, generated_clients, tf_serving_rest
 from backend.protocols.fields import TEXT, WHOLE, Kind
 from backend.protocols.web_app import HEADERS
-from backend.serving.versions.levels import Level
+from backend.serving.answers.levels import Level
 from backend.settings import MEBIBYTE, Settings, table, variable
 
 PAGE = Path(__file__).parent.parent / "web" / "docs"

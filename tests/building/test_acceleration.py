@@ -13,13 +13,13 @@ import tensorflow as tf
 from click.testing import CliRunner
 from real_model import built_models
 
+from backend.building import acceleration
+from backend.building.acceleration import Acceleration, NotFaster, Steps, accelerate, trial_images
+from backend.building.drawn_pictures import drawn_pictures
+from backend.building.freezing import freeze, load_signatures
+from backend.building.merging.merge import MergeError, Options, merge
+from backend.building.quantization import Ranges, find_ranges, quantised
 from backend.cli import main
-from backend.export import acceleration
-from backend.export.acceleration import Acceleration, NotFaster, Steps, accelerate, trial_images
-from backend.export.drawn_pictures import drawn_pictures
-from backend.export.freezing import freeze, load_signatures
-from backend.export.merging.merge import MergeError, Options, merge
-from backend.export.quantization import Ranges, find_ranges, quantised
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.runtimes import FOLDER, NETWORK, IncompatibleNetwork, Network, NetworkManifest, Weights
 from backend.serving.versions.servable import Servable

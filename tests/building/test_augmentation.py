@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from photos import striped
 
-from backend.training.augmentation import augment, mixing, paste
+from backend.fitting.augmentation import augment, mixing, paste
 
 
 def _views(count: int, image: np.ndarray, strength: float = 1.0) -> np.ndarray:

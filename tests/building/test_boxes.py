@@ -10,8 +10,9 @@ import tensorflow as tf
 from photos import make_data_set, make_frames
 from tiny_network import tiny_with_box
 
-from backend.training import artefacts, boxes, dataset, trainer, windows
-from backend.training.recipes import RECIPES
+from backend.fitting import artefacts, dataset, trainer, windows
+from backend.fitting.recipes import RECIPES
+from backend.networks import boxes
 
 CENTRES = ((0.25, 0.75), (0.1, 0.5, 0.9))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backend.training.class_statistics import ClassStatistics, StatisticsError
+from backend.fitting.class_statistics import ClassStatistics, StatisticsError
 
 CLASSES, FEATURES = 6, 24
 

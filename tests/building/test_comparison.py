@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 from exported import LABELS, export, network, photos
 
+from backend.building.merging.merge import Options, merge
 from backend.cli import main
-from backend.export.merging.merge import Options, merge
-from backend.scoring.comparison import compare, photo_files
-from backend.scoring.exported_version import ExportedVersion
+from backend.evaluation.comparison import compare, photo_files
+from backend.evaluation.exported_version import ExportedVersion
 
 
 @pytest.fixture(scope="module")

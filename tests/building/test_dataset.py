@@ -7,8 +7,8 @@ import tensorflow as tf
 from photos import BREEDS, make_data_set, make_frames
 from PIL import Image
 
+from backend.fitting import dataset, windows
 from backend.serving.photos import preprocessing
-from backend.training import dataset, windows
 
 
 @pytest.fixture

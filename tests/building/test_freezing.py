@@ -10,8 +10,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.grappler import tf_optimizer
 
-from backend.export import freezing
-from backend.export.freezing import FreezingError, freeze
+from backend.building import freezing
+from backend.building.freezing import FreezingError, freeze
 
 
 def saved(folder: Path, function: tf.types.experimental.ConcreteFunction, signatures: int = 1) -> Path:

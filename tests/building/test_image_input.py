@@ -3,8 +3,8 @@
 import pytest
 import tensorflow as tf
 
-from backend.export.merging.image_input import Layout, find_image_input, image_input, layout_of
-from backend.export.merging.options import MergeError, Options
+from backend.building.merging.image_input import Layout, find_image_input, image_input, layout_of
+from backend.building.merging.options import MergeError, Options
 
 
 def spec(*shape: int | None, dtype: tf.DType = tf.float32) -> tf.TensorSpec:

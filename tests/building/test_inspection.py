@@ -10,8 +10,7 @@ from exported import SIZE, contents_of, export
 from forked import printed_by
 from tiny_models import half_plus_two_of_examples
 
-from backend.cli import main
-from backend.export.inspection import (
+from backend.building.inspection import (
     InspectionError,
     input_specs,
     meta_graphs,
@@ -19,7 +18,8 @@ from backend.export.inspection import (
     signatures_text,
     version_folder,
 )
-from backend.export.merging.merge import Options, merge
+from backend.building.merging.merge import Options, merge
+from backend.cli import main
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from exported import photos, png
 
-from backend.export import layers
-from backend.export.layers import ImageInput
+from backend.building import layers
+from backend.building.layers import ImageInput
 from backend.serving.photos.preprocessing import photos_to_images
 
 SIZE = (8, 6)

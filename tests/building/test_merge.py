@@ -15,11 +15,11 @@ from exported import LABELS, SIZE, contents_of, export, network, photos, run_wit
 from PIL import Image
 from tensorflow.core.protobuf import saved_model_pb2
 
+from backend.building.freezing import FreezingError
+from backend.building.inspection import InspectionError
+from backend.building.merging import merge as merging
+from backend.building.merging.merge import MergeError, Options, merge
 from backend.cli import main
-from backend.export.freezing import FreezingError
-from backend.export.inspection import InspectionError
-from backend.export.merging import merge as merging
-from backend.export.merging.merge import MergeError, Options, merge
 from backend.serving.photos.preprocessing import photos_to_images
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.description import Description

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from backend.scoring import plots
+from backend.evaluation import plots
 
 LABELS = [{"id": f"n{i}", "name": f"breed {i}", "name_zh": f"犬{i}"} for i in range(6)]
 

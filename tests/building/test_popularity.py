@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backend.training.evaluation import softmax
-from backend.training.popularity import STRENGTH, log_prior
+from backend.fitting.popularity import STRENGTH, log_prior
+from backend.fitting.scoring import softmax
 
 MODELS = Path(__file__).parents[2] / "models"
 LABELS = [{"id": "foxhound"}, {"id": "beagle"}, {"id": "dhole"}]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.export.publication import together
+from backend.building.publication import together
 
 
 def written(folder: Path, *numbers: int) -> None:

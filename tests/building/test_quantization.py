@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from openvino import Core, Model, opset13
 
-from backend.export.quantization import Ranges, find_ranges, quantised
+from backend.building.quantization import Ranges, find_ranges, quantised
 
 RANDOM = np.random.default_rng(3)
 IMAGES = RANDOM.random((16, 12, 12, 3), np.float32)

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 from photos import make_data_set
 
+from backend.building import acceleration
+from backend.building.quantization import Ranges
 from backend.cli import main
-from backend.export import acceleration
-from backend.export.quantization import Ranges
 from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.runtimes import FOLDER, NetworkManifest
 

@@ -12,19 +12,19 @@ from exported import DESCRIPTION, LABELS, LOG_PRIOR, SIZE, TEMPERATURE, contents
 from small_disk import fill, small_disk
 from tiny_network import tiny
 
+from backend.building import publication
+from backend.building import saved_model as exporting
+from backend.building.publication import next_version
+from backend.building.saved_model import ExportError, export_stored
 from backend.cli import main
-from backend.export import publication
-from backend.export import saved_model as exporting
-from backend.export.publication import next_version
-from backend.export.saved_model import ExportError, export_stored
+from backend.fitting.artefacts import write_descriptions
+from backend.fitting.class_statistics import STATISTICS_FILE, ClassStatistics
+from backend.fitting.recipes import RECIPES
+from backend.networks import architectures
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions import checksums
 from backend.serving.versions.servable import Servable
 from backend.serving.versions.warmup import RECORDS_FILE, read_records, warm_up
-from backend.training import architectures
-from backend.training.artefacts import write_descriptions
-from backend.training.class_statistics import STATISTICS_FILE, ClassStatistics
-from backend.training.recipes import RECIPES
 
 
 @pytest.fixture(scope="module")

@@ -14,16 +14,16 @@ from exported import LABELS, SIZE, network, png, run_with_tensorflow_alone
 from PIL import Image
 from spotting import COLOURS, PASS, photo, place
 
-from backend.export.merging.merge import MergeError, Options, merge
-from backend.export.saved_model import export_classifier
+from backend.building.merging.merge import MergeError, Options, merge
+from backend.building.saved_model import export_classifier
+from backend.fitting import second_pass
+from backend.fitting.dataset import Example
+from backend.fitting.scoring import Calibration
+from backend.fitting.second_pass import SecondPass, choose
 from backend.serving.photos.base64_text import to_web_safe_base64
 from backend.serving.photos.preprocessing import windows_to_images
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.servable import Servable
-from backend.training import second_pass
-from backend.training.dataset import Example
-from backend.training.evaluation import Calibration
-from backend.training.second_pass import SecondPass, choose
 
 FAR = photo([("blue spaniel", (200, 150, 240, 180))])
 NEAR = photo([("red hound", (10, 10, 315, 235))])

@@ -21,16 +21,17 @@ from real_model import built_models
 from tiny_network import tiny
 from tutorials import run_page
 
+from backend.building.merging import merge as merging
+from backend.building.merging.options import MergeError
 from backend.commands.export import export
 from backend.commands.merge import merge
 from backend.commands.teach import _write_first, in_own_process, teach
 from backend.commands.train import train
-from backend.export.merging import merge as merging
-from backend.export.merging.options import MergeError
+from backend.fitting import dataset, recipes, trainer
+from backend.fitting.recipes import RECIPES, Stage
+from backend.networks import architectures
+from backend.serving.answers.levels import Levels
 from backend.serving.versions.description import DESCRIPTION_FILE
-from backend.serving.versions.levels import Levels
-from backend.training import architectures, dataset, recipes, trainer
-from backend.training.recipes import RECIPES, Stage
 
 TUTORIAL = Path(__file__).parents[2] / "backend/tutorials/new_breed.md"
 YELLOW, VIOLET = (220, 210, 50), (150, 50, 200)

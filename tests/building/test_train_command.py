@@ -15,11 +15,12 @@ from small_disk import fill, small_disk
 from tiny_network import tiny
 
 from backend.commands.train import train
+from backend.fitting import recipes
+from backend.fitting.class_statistics import STATISTICS_FILE
+from backend.fitting.recipes import RECIPES, Stage
+from backend.networks import architectures
+from backend.networks.architectures import STORED_WEIGHTS
 from backend.serving.versions import checksums
-from backend.training import architectures, recipes
-from backend.training.architectures import STORED_WEIGHTS
-from backend.training.class_statistics import STATISTICS_FILE
-from backend.training.recipes import RECIPES, Stage
 
 TINY = dataclasses.replace(
     RECIPES["inception_v3"],

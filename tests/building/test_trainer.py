@@ -14,17 +14,18 @@ import tensorflow as tf
 from photos import make_data_set
 from tiny_network import tiny, tiny_with_box
 
-from backend.training import architectures, artefacts, dataset, trainer
-from backend.training.architectures import (
+from backend.fitting import artefacts, dataset, trainer
+from backend.fitting.augmentation import mixing
+from backend.fitting.class_statistics import STATISTICS_FILE
+from backend.fitting.recipes import RECIPES, Stage
+from backend.networks import architectures
+from backend.networks.architectures import (
     STORED_WEIGHTS,
     backbone_of,
     inception_v3,
     load_stored_weights,
     load_trained_weights,
 )
-from backend.training.augmentation import mixing
-from backend.training.class_statistics import STATISTICS_FILE
-from backend.training.recipes import RECIPES, Stage
 
 SIZE = (16, 16)
 DESCRIPTIONS = ["labels.json", "recipe.json", "scores.json"]

@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 from exported import png
 from PIL import Image
 
+from backend.building.merging.merge import MergeError, Options, merge
 from backend.cli import main
-from backend.export.merging.merge import MergeError, Options, merge
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.servable import Servable
 from backend.serving.versions.warmup import warm_up

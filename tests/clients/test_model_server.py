@@ -16,7 +16,7 @@ from conftest import free_port
 from exported import png
 
 from backend.cli import main
-from backend.commands.helpers import model_server
+from backend.commands import model_server
 
 DOGSNAP = Path(sys.executable).with_name("dogsnap")
 CLIENT = Path(__file__).parents[1] / "support" / "clients" / "image_to_image_client.py"

@@ -11,6 +11,8 @@ import pytest
 import requests
 
 from backend.middleware.client_identity import new_number
+from backend.serving.answers.labels import Breed, Classification
+from backend.serving.answers.levels import Level
 from backend.serving.feedback.feedback import Feedback
 from backend.serving.feedback.request_ids import Signer
 from backend.serving.feedback.store import Store, timestamp
@@ -18,8 +20,6 @@ from backend.serving.feedback.verdict import verdict
 from backend.serving.metrics import Metrics
 from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions.labels import Breed, Classification
-from backend.serving.versions.levels import Level
 
 LABELS = [{"id": f"n{number:08}", "name": f"breed {number}"} for number in range(120)]
 DOGS = ServableId("inception_v3", 3)

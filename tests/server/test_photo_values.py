@@ -16,8 +16,8 @@ from hostile_photos import gif_of_frames
 from server_process import memory, most_seconds, worker_of
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
+from backend.building.merging import merge
 from backend.errors import InvalidArgument, TooLarge
-from backend.export.merging import merge
 from backend.serving.photos.base64_text import web_safe
 from backend.serving.photos.photo import PhotoLimits
 from backend.serving.photos.photo_files import gif_pixels

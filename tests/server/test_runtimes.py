@@ -16,8 +16,8 @@ import tensorflow as tf
 from exported import LABELS, SIZE, photos
 from real_model import built_models
 
+from backend.building.acceleration import TOLERANCES
 from backend.errors import FailedPrecondition, InvalidArgument
-from backend.export.acceleration import TOLERANCES
 from backend.serving.photos.base64_text import to_web_safe_base64
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions import checksums, runtimes

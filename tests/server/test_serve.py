@@ -22,7 +22,14 @@ from backend.cli import main
 PHOTO = colour_photos.encode(colour_photos.plain(), "JPEG")
 ROOT = Path(__file__).parents[2]
 SERVING = ROOT / "backend" / "serving"
-OUTSIDE = ("backend.protocols", "backend.middleware", "backend.training", "backend.export", "backend.commands")
+OUTSIDE = (
+    "backend.protocols",
+    "backend.middleware",
+    "backend.networks",
+    "backend.fitting",
+    "backend.building",
+    "backend.commands",
+)
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from click.testing import CliRunner, Result
 from PIL import Image
 
 from backend.cli import main
-from backend.training import cyclegan
-from backend.training.architectures import cyclegan_discriminator, cyclegan_generator
-from backend.training.cyclegan import Recipe, gaussian_noise, sinusoid_share, sinusoidal_noise
+from backend.fitting import cyclegan
+from backend.fitting.cyclegan import Recipe, gaussian_noise, sinusoid_share, sinusoidal_noise
+from backend.networks.architectures import cyclegan_discriminator, cyclegan_generator
 
 RECIPE = Recipe()
 TINY = dataclasses.replace(RECIPE, width=4, size=(16, 16), steps=4, checkpoint_every=2)

@@ -26,10 +26,10 @@ from exported import contents_of, run_with_tensorflow_alone
 from grpc_client import connected, values
 from PIL import Image
 
+from backend.building.inspection import meta_graphs
+from backend.building.saved_model import ExportError
+from backend.building.vit import export_vit, load_classifier
 from backend.cli import main
-from backend.export.inspection import meta_graphs
-from backend.export.saved_model import ExportError
-from backend.export.vit import export_vit, load_classifier
 from backend.serving.photos.preprocessing import decode
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.servable import Servable

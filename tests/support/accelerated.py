@@ -5,8 +5,8 @@ from pathlib import Path
 import exported
 import pytest
 
-from backend.export import acceleration
-from backend.export.merging.merge import Options, merge
+from backend.building import acceleration
+from backend.building.merging.merge import Options, merge
 
 
 def patch(monkeypatch: pytest.MonkeyPatch, *speedups: float) -> None:

@@ -10,9 +10,9 @@ import tensorflow as tf
 from photos import striped
 from tiny_network import tiny
 
-from backend.export.saved_model import export_classifier
-from backend.training.architectures import backbone_of
-from backend.training.evaluation import Calibration
+from backend.building.saved_model import export_classifier
+from backend.fitting.scoring import Calibration
+from backend.networks.architectures import backbone_of
 
 SIZE = (16, 16)
 LABELS = [

@@ -5,7 +5,7 @@ It is no stand-in for TensorFlow: it is trained, stored and exported by the real
 
 import keras
 
-from backend.training.architectures import AttentionPooling, StoredStatistics, box_head, heads
+from backend.networks.architectures import AttentionPooling, StoredStatistics, box_head, heads
 
 
 def tiny(classes: int, size: tuple[int, int] = (16, 16), dropout: float = 0.0) -> keras.Model:

@@ -105,3 +105,8 @@ def test_a_build_that_fails_changes_nothing(models):
         renewal.renew(models.artefacts, models.folder, fail, models.said.append)
     assert models.versions() == {"1": "old", "2": "old"}
     assert not list(models.folder.glob(".building.*"))
+
+
+def test_the_code_that_decides_what_a_version_holds_is_where_it_is_looked_for():
+    for folder in renewal.CODE:
+        assert list((Path(renewal.backend.__file__).parent / folder).rglob("*.py")), folder

@@ -13,7 +13,7 @@ def _stderr_of(code: str) -> str:
 
 @pytest.mark.parametrize("module", ["comparison", "exported_version"])
 def test_what_compares_and_evaluates_versions_writes_nothing(module: str) -> None:
-    assert _stderr_of(f"import backend.scoring.{module}") == ""
+    assert _stderr_of(f"import backend.evaluation.{module}") == ""
 
 
 def test_importing_the_room_and_running_an_operation_writes_nothing() -> None:

@@ -18,7 +18,7 @@ SUMS = (
 # Beside the versions: the checksums of each version as it was built, by its number, and the digest of what all were made from.
 NOTES, MADE_FROM = ".built", "made_from"
 # The code that decides what a version holds.
-CODE = ("export", "training", "serving/photos", "serving/versions")
+CODE = ("networks", "fitting", "building", "serving/answers", "serving/photos", "serving/versions")
 PACKAGES = ("keras", "openvino", "tensorflow")  # whose release decides as well
 
 

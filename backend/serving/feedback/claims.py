@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from backend.serving.versions.labels import Classification
-from backend.serving.versions.levels import Level
+from backend.serving.answers.labels import Classification
+from backend.serving.answers.levels import Level
 
 # What a user can answer instead of naming a breed.
 VERDICTS = ("right", "wrong", "mix", "other", "no_dog")

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from backend.errors import DogsnapError, InvalidArgument, NotFound, Unavailable
+from backend.serving.answers.labels import Classification
 from backend.serving.feedback.claims import BREED, VERDICTS, judge, named_by
 from backend.serving.feedback.request_ids import Facts, Signer
 from backend.serving.feedback.store import Store, timestamp
@@ -19,7 +20,6 @@ from backend.serving.metrics import Metrics
 from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions.labels import Classification
 
 TICK_SECONDS, SWEEP_SECONDS = 2.0, 3600.0
 LONGEST_TEXT = 60  # characters of a breed's name as a user types it

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound
+from backend.serving.answers.labels import Classification
 from backend.serving.inference.executor import Executor, OnDisconnect, within
 from backend.serving.inference.shadow import Shadow
 from backend.serving.inference.work import Breeds, Outputs, Work
@@ -17,7 +18,6 @@ from backend.serving.photos.photo import PhotoLimits, check
 from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
-from backend.serving.versions.labels import Classification
 from backend.serving.versions.servable import BaseServable
 
 # Of a copy that a phone shows and cuts a dog out of: sides in pixels and JPEG quality that make about 250 kB.

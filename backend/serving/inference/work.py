@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend.errors import InvalidArgument, Unavailable, UnsupportedPhoto
+from backend.serving.answers.labels import Classification, checked_top_k, name_breeds
 from backend.serving.metrics import Metrics
 from backend.serving.photos import photo, photo_values, preprocessing
 from backend.serving.photos.photo import PhotoLimits
@@ -21,7 +22,6 @@ from backend.serving.tensors.examples import (
 )
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature
 from backend.serving.tensors.tensors import OtherInputs
-from backend.serving.versions.labels import Classification, checked_top_k, name_breeds
 from backend.serving.versions.servable import BaseServable
 
 Arrays = Mapping[str, np.ndarray]

@@ -1,1 +1,1 @@
-"""One version of a model: its folder, checksums, and the loaded servable with labels and runtime."""
+"""One version of a model: its folder, checksums, and the loaded servable and its runtime."""

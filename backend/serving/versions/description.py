@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from backend.serving.versions.levels import Levels
+from backend.serving.answers.levels import Levels
 
 DESCRIPTION_FILE = Path("assets.extra") / "dogsnap.json"
 SCHEMA_FILE = Path(__file__).with_name("description.schema.json")

@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from backend.serving.versions.levels import LARGEST_SET, THRESHOLDS, Group, Level, Levels, top_z_score
-from backend.training import levels as fitting
+from backend.fitting import thresholds as fitting
+from backend.serving.answers.levels import LARGEST_SET, THRESHOLDS, Group, Level, Levels, top_z_score
 
 IDS = tuple(f"n{number}" for number in range(12))
 LABELS = [{"id": each, "name": f"dog {each}", "name_zh": f"犬{each}"} for each in IDS]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from backend.errors import FailedPrecondition, InvalidArgument
+from backend.serving.answers.levels import Claim, Group, Level
 from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions.levels import Claim, Group, Level
 from backend.serving.versions.servable import BaseServable
 
 DEFAULT_TOP_K = 5

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from backend.training.boxes import overlap
+from backend.networks.boxes import overlap
 
 CALIBRATION_BINS = 15
 KEPT_DOGS = (

@@ -1,6 +1,6 @@
 """The second pass: the network's answer to the part of a photo that holds the dog, combined with its answer to the whole photo.
 
-`export/merging` puts it into versions.
+`building/merging` puts it into versions.
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from backend.fitting import scoring, thresholds
+from backend.fitting.dataset import Example, photo_bytes
+from backend.fitting.scoring import share
 from backend.serving.photos.preprocessing import windows_to_images
-from backend.training import evaluation, levels
-from backend.training.dataset import Example, photo_bytes
-from backend.training.evaluation import share
 
 Tensors = dict[str, tf.Tensor]
 
@@ -108,10 +108,10 @@ def choose(model: keras.Model, examples: list[Example], calibration: Mapping, la
     """
     breeds = np.array([example.breed for example in examples])
     whole = np.array([example.is_whole for example in examples])
-    before, best = _best(model, examples, evaluation.Calibration.of(calibration, len(labels)), breeds, whole)
+    before, best = _best(model, examples, scoring.Calibration.of(calibration, len(labels)), breeds, whole)
     _, _, (margin, largest, sure, weight), twice, mixed = best
-    sharpness = 1 / evaluation.fit_temperature(mixed[twice], breeds[twice]) if twice.any() else 1.0
-    probabilities = evaluation.softmax(np.where(twice[:, np.newaxis], sharpness, 1.0) * mixed)
+    sharpness = 1 / scoring.fit_temperature(mixed[twice], breeds[twice]) if twice.any() else 1.0
+    probabilities = scoring.softmax(np.where(twice[:, np.newaxis], sharpness, 1.0) * mixed)
     places = {label["id"]: place for place, label in enumerate(labels)}
     groups = [[places[member] for member in group] for group in calibration["groups"]]
     right_once, right = before.argmax(-1) == breeds, mixed.argmax(-1) == breeds
@@ -123,7 +123,7 @@ def choose(model: keras.Model, examples: list[Example], calibration: Mapping, la
         "sharpness": round(sharpness, 4),
         "decision": {
             "dog_threshold": calibration["dog_threshold"],
-            **levels.fit_decision(probabilities, breeds, groups, whole),
+            **thresholds.fit_decision(probabilities, breeds, groups, whole),
         },
         "validation": {
             "photos": len(breeds),
@@ -139,7 +139,7 @@ def choose(model: keras.Model, examples: list[Example], calibration: Mapping, la
 def _best(
     model: keras.Model,
     examples: list[Example],
-    calibration: evaluation.Calibration,
+    calibration: scoring.Calibration,
     breeds: np.ndarray,
     whole: np.ndarray,
 ) -> tuple[np.ndarray, tuple]:
@@ -175,7 +175,7 @@ def _balanced(logarithms: np.ndarray, breeds: np.ndarray, whole: np.ndarray) -> 
 
 def _logarithms(logits: np.ndarray) -> np.ndarray:
     """Logarithms of the probabilities, (n, classes)."""
-    return np.log(np.maximum(evaluation.softmax(logits), LEAST))
+    return np.log(np.maximum(scoring.softmax(logits), LEAST))
 
 
 def _answers(model: keras.Model, photos: list[bytes], windows: np.ndarray | None) -> dict[str, np.ndarray]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
-from backend.export import layers
-from backend.export.merging.options import MergeError, Options
+from backend.building import layers
+from backend.building.merging.options import MergeError, Options
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE
 
 Function = tf.types.experimental.ConcreteFunction

@@ -13,7 +13,7 @@ from tensorflow.python.framework.convert_to_constants import (
 )
 from tensorflow.python.grappler import tf_optimizer
 
-from backend.export.inspection import INIT_OP, meta_graphs, specs_of
+from backend.building.inspection import INIT_OP, meta_graphs, specs_of
 
 # Constants from this size on are shared by reference; smaller ones (axes, shapes, biases) stay in the graph and can be folded.
 SHARED_BYTES = 1024

@@ -11,9 +11,20 @@ import numpy as np
 import tensorflow as tf
 
 from backend.files import replacing
-from backend.serving.versions import checksums
-from backend.training import evaluation, levels, second_pass, windows
-from backend.training.architectures import (
+from backend.fitting import scoring, second_pass, thresholds, windows
+from backend.fitting.augmentation import paste
+from backend.fitting.class_statistics import STATISTICS_FILE, ClassStatistics
+from backend.fitting.dataset import Example
+from backend.fitting.recipes import Recipe
+from backend.fitting.trainer import (
+    BOX_LAYERS,
+    features_of,
+    photo_files,
+    plain_batches,
+    training_batches,
+    with_whole_pictures,
+)
+from backend.networks.architectures import (
     ARCHITECTURES,
     STORED_WEIGHTS,
     dog_logit,
@@ -22,19 +33,8 @@ from backend.training.architectures import (
     load_stored_weights,
     save_stored_weights,
 )
-from backend.training.augmentation import paste
-from backend.training.boxes import BoxLoss
-from backend.training.class_statistics import STATISTICS_FILE, ClassStatistics
-from backend.training.dataset import Example
-from backend.training.recipes import Recipe
-from backend.training.trainer import (
-    BOX_LAYERS,
-    features_of,
-    photo_files,
-    plain_batches,
-    training_batches,
-    with_whole_pictures,
-)
+from backend.networks.boxes import BoxLoss
+from backend.serving.versions import checksums
 
 # Views per photo, to balance 12,000 photos of dogs against some hundred others.
 PAIR_SHARE = 0.3  # of the views for the box that show two dogs side by side
@@ -74,22 +74,22 @@ def finish(
     validation = with_whole_pictures(photos.validation)
     report(f"calibrating on {len(validation)} validation photos")
     breeds, logits, dog = raw_answers(model, validation, recipe)
-    calibration = evaluation.calibrate(logits, breeds, dog, others, log_prior)
-    scaled = evaluation.Calibration.of(calibration, len(labels)).scaled
-    probabilities = evaluation.softmax(scaled(logits))
+    calibration = scoring.calibrate(logits, breeds, dog, others, log_prior)
+    scaled = scoring.Calibration.of(calibration, len(labels)).scaled
+    probabilities = scoring.softmax(scaled(logits))
     whole = np.array([example.is_whole for example in validation])
-    claims = levels.fit(probabilities, breeds, whole, labels)
-    validated = evaluation.report(probabilities, breeds, labels, claims["confident_threshold"])
+    claims = thresholds.fit(probabilities, breeds, whole, labels)
+    validated = scoring.report(probabilities, breeds, labels, claims["confident_threshold"])
     out.mkdir(parents=True, exist_ok=True)
     # Weights and their thresholds are replaced together, after everything is measured.
     with replacing(out / STORED_WEIGHTS) as weights:
         save_stored_weights(model, recipe.architecture, weights)
-        stored = evaluation.softmax(scaled(stored_answers(model, recipe, validation, weights)))
+        stored = scoring.softmax(scaled(stored_answers(model, recipe, validation, weights)))
         scores = {
             "weights": checksums.digest(weights),  # which all other artefacts are of
             "calibration": {**calibration, **claims},
             "validation": validated,
-            "float16": evaluation.cost_of_storing(probabilities, stored, breeds),
+            "float16": scoring.cost_of_storing(probabilities, stored, breeds),
         }
         if "box" in model.output:
             report("choosing the second pass")

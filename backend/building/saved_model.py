@@ -15,23 +15,23 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from backend.export import layers
-from backend.export.acceleration import Acceleration, Steps, accelerate
-from backend.export.freezing import Source, freeze
-from backend.export.publication import WRITING, publish
-from backend.export.quantization import RANGES
-from backend.serving.versions import checksums
-from backend.serving.versions.description import DESCRIPTION_FILE
-from backend.serving.versions.warmup import RECORDS_FILE
-from backend.training.architectures import (
+from backend.building import layers
+from backend.building.acceleration import Acceleration, Steps, accelerate
+from backend.building.freezing import Source, freeze
+from backend.building.publication import WRITING, publish
+from backend.building.quantization import RANGES
+from backend.fitting.scoring import Calibration
+from backend.fitting.thresholds import named_groups
+from backend.networks.architectures import (
     ARCHITECTURES,
     CYCLEGAN,
     STORED_WEIGHTS,
     cyclegan_generator,
     load_stored_weights,
 )
-from backend.training.evaluation import Calibration
-from backend.training.levels import named_groups
+from backend.serving.versions import checksums
+from backend.serving.versions.description import DESCRIPTION_FILE
+from backend.serving.versions.warmup import RECORDS_FILE
 
 GROUPS_FILE = "groups.json"
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from backend.export import layers
-from backend.export.acceleration import Acceleration, Steps, takes_images_of_one_size
-from backend.export.freezing import FrozenGraph, Source
-from backend.export.merging import network_outputs
-from backend.export.merging.image_input import (
+from backend.building import layers
+from backend.building.acceleration import Acceleration, Steps, takes_images_of_one_size
+from backend.building.freezing import FrozenGraph, Source
+from backend.building.merging import network_outputs
+from backend.building.merging.image_input import (
     Function,
     NetworkInput,
     check_choice,
@@ -20,12 +20,12 @@ from backend.export.merging.image_input import (
     kind_of,
     layout_of,
 )
-from backend.export.merging.options import MergeError, Options
-from backend.export.quantization import Ranges
+from backend.building.merging.options import MergeError, Options
+from backend.building.quantization import Ranges
+from backend.fitting.second_pass import SecondPass, second_images
 from backend.serving.photos.preprocessing import decode_base64
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE
 from backend.serving.versions.runtimes import ROWS, SECOND, SECOND_PASS_INPUTS
-from backend.training.second_pass import SecondPass, second_images
 
 Tensors = dict[str, tf.Tensor]
 # A signature: its input, the function from it to image bytes, and the function from the network's outputs to its outputs.

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from backend.files import replacing
-from backend.training import boxes
+from backend.networks import boxes
 
 STORED_WEIGHTS = "float16.weights.h5"
 BOX_FILTERS = 128

@@ -12,10 +12,10 @@ import numpy as np
 import tensorflow as tf
 
 from backend.files import CONVERTED_ENDINGS
+from backend.fitting import augmentation
+from backend.fitting.augmentation import sometimes, uniform
+from backend.fitting.dataset import Example, photo_bytes
 from backend.serving.photos.preprocessing import decode, resize
-from backend.training import augmentation
-from backend.training.augmentation import sometimes, uniform
-from backend.training.dataset import Example, photo_bytes
 
 CONVERTED = "(?i).*(" + "|".join(CONVERTED_ENDINGS).replace(".", "[.]") + ")"
 CROP_SHARE = 0.15  # of the views of a picture with a box that show the crop alone

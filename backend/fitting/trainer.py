@@ -13,9 +13,11 @@ import numpy as np
 import tensorflow as tf
 
 from backend.files import replacing
-from backend.serving.photos.preprocessing import resize
-from backend.training import windows
-from backend.training.architectures import (
+from backend.fitting import windows
+from backend.fitting.augmentation import augment, mixing
+from backend.fitting.dataset import Example
+from backend.fitting.recipes import Recipe, Soup, Stage
+from backend.networks.architectures import (
     ARCHITECTURES,
     backbone_of,
     feature_extractor,
@@ -25,10 +27,8 @@ from backend.training.architectures import (
     require_space,
     to_backbone_range,
 )
-from backend.training.augmentation import augment, mixing
-from backend.training.boxes import BoxLoss
-from backend.training.dataset import Example
-from backend.training.recipes import Recipe, Soup, Stage
+from backend.networks.boxes import BoxLoss
+from backend.serving.photos.preprocessing import resize
 
 Report = Callable[[str], None]
 

@@ -30,9 +30,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from backend.export.drawn_pictures import drawn_pictures
-from backend.export.freezing import FrozenGraph
-from backend.export.quantization import Ranges, quantised
+from backend.building.drawn_pictures import drawn_pictures
+from backend.building.freezing import FrozenGraph
+from backend.building.quantization import Ranges, quantised
 from backend.serving.versions.runtimes import (
     AFTER,
     AGAIN,

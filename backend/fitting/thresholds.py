@@ -1,6 +1,6 @@
 """Finds what a version's answers may claim: its groups of look-alikes, and the thresholds of breed, group, set and unknown.
 
-It works on the probabilities of validation photos; what a claim is, `serving/versions/levels.py` says.
+It works on the probabilities of validation photos; what a claim is, `serving/answers/levels.py` says.
 """
 
 import math
@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from backend.serving.versions.levels import Group, Level, Levels, top_z_score
-from backend.training.evaluation import share
+from backend.fitting.scoring import share
+from backend.serving.answers.levels import Group, Level, Levels, top_z_score
 
 CONFUSED = 0.015  # mean probability that goes to the other of two breeds, from which on they are grouped
 LARGEST_GROUP = 4  # more breeds are no answer to "which breed is it"

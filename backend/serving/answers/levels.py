@@ -1,6 +1,6 @@
 """Levels of an answer: one breed, a group of look-alikes, a set of breeds, unsure, unknown breed or no dog.
 
-Thresholds and groups travel with the version; `training/levels.py` finds them.
+Thresholds and groups travel with the version; `fitting/thresholds.py` finds them.
 """
 
 from collections.abc import Mapping, Sequence

@@ -9,7 +9,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from backend.training.architectures import (
+from backend.fitting.artefacts import write_json
+from backend.fitting.trainer import remember
+from backend.networks.architectures import (
     CYCLEGAN,
     STORED_WEIGHTS,
     cyclegan_discriminator,
@@ -18,8 +20,6 @@ from backend.training.architectures import (
     require_space,
     save_half_weights,
 )
-from backend.training.artefacts import write_json
-from backend.training.trainer import remember
 
 Report = Callable[[str], None]
 LOSSES = ("generators", "discriminators", "cycle")

@@ -7,14 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from backend.export.acceleration import convert
-from backend.export.freezing import freeze, load_signatures
-from backend.export.merging.merge import read_description
-from backend.export.quantization import Ranges, find_ranges, quantised
-from backend.serving.photos.preprocessing import photos_to_images
-from backend.serving.versions.runtimes import INT8, NETWORK, Network, Weights
-from backend.training import evaluation
-from backend.training.dataset import (
+from backend.building.acceleration import convert
+from backend.building.freezing import freeze, load_signatures
+from backend.building.merging.merge import read_description
+from backend.building.quantization import Ranges, find_ranges, quantised
+from backend.fitting import scoring
+from backend.fitting.dataset import (
     DatasetError,
     Example,
     every_second_photo,
@@ -24,6 +22,8 @@ from backend.training.dataset import (
     readable_photos,
     split_validation,
 )
+from backend.serving.photos.preprocessing import photos_to_images
+from backend.serving.versions.runtimes import INT8, NETWORK, Network, Weights
 
 Report = Callable[[str], None]
 
@@ -106,7 +106,7 @@ def _judged(network: Network, photos: Photos, size: tuple[int, int], description
     for name, examples in photos.dogs.items():
         probabilities, dog = _answers(network, [each.path for each in examples], size)
         breeds = np.array([each.breed for each in examples])
-        scores = evaluation.report(probabilities, breeds, description["labels"], decision["confident_threshold"])
+        scores = scoring.report(probabilities, breeds, description["labels"], decision["confident_threshold"])
         yield (
             f"{name}, {scores['photos']} photos: top-1 {scores['top1']:.1%}, calibration error "
             f"{scores['expected_calibration_error']:.1%}, sure {scores['confident_share']:.1%}, right where sure "

@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from backend.export import layers
-from backend.export.acceleration import NotFaster
-from backend.export.freezing import Source
-from backend.export.inspection import input_specs
-from backend.export.merging.image_input import (
+from backend.building import layers
+from backend.building.acceleration import NotFaster
+from backend.building.freezing import Source
+from backend.building.inspection import input_specs
+from backend.building.merging.image_input import (
     Function,
     NetworkInput,
     find_image_input,
@@ -33,14 +33,14 @@ from backend.export.merging.image_input import (
     range_text,
     with_known_layout,
 )
-from backend.export.merging.merger import Merger, noise_images, warmup_requests
-from backend.export.merging.options import MergeError, Options
-from backend.export.quantization import Ranges
-from backend.export.saved_model import INT8_RANGES, write_version
+from backend.building.merging.merger import Merger, noise_images, warmup_requests
+from backend.building.merging.options import MergeError, Options
+from backend.building.quantization import Ranges
+from backend.building.saved_model import INT8_RANGES, write_version
+from backend.fitting.second_pass import NEEDED, SecondPass
+from backend.serving.answers.labels import WITHOUT_THRESHOLDS
 from backend.serving.versions.description import DESCRIPTION_FILE, check
-from backend.serving.versions.labels import WITHOUT_THRESHOLDS
 from backend.serving.versions.runtimes import IncompatibleNetwork
-from backend.training.second_pass import NEEDED, SecondPass
 
 
 def merge(source: Path, options: Options, report: Callable[[str], None] = lambda _: None) -> Path:

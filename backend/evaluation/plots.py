@@ -5,7 +5,7 @@ from pathlib import Path
 import matplotlib.figure
 import numpy as np
 
-from backend.training import evaluation
+from backend.fitting import scoring
 
 
 def draw(probabilities: np.ndarray, breeds: np.ndarray, labels: list[dict], path: Path) -> None:
@@ -31,8 +31,8 @@ def _heat_map(axes, answered: np.ndarray, breeds: np.ndarray, labels: list[dict]
 
 
 def _reliability(axes, probabilities: np.ndarray, breeds: np.ndarray) -> None:
-    _, right, said = zip(*evaluation.reliability(probabilities, breeds), strict=True)
-    error = evaluation.calibration_error(probabilities, breeds)
+    _, right, said = zip(*scoring.reliability(probabilities, breeds), strict=True)
+    error = scoring.calibration_error(probabilities, breeds)
     axes.plot([0, 1], [0, 1], color="grey", linestyle="--", label="perfectly calibrated")
     axes.plot(said, right, marker="o", label=f"this model, error {error:.1%}")
     axes.set(

@@ -12,16 +12,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from backend.building.merging.merge import read_description
+from backend.building.saved_model import Stored, export_classifier, read_stored
 from backend.errors import DogsnapError
-from backend.export.merging.merge import read_description
-from backend.export.saved_model import Stored, export_classifier, read_stored
 from backend.files import READ_ENDINGS
+from backend.fitting.class_statistics import STATISTICS_FILE, ClassStatistics, NewClass
+from backend.fitting.scoring import softmax
+from backend.fitting.thresholds import look_alikes, named_groups
+from backend.serving.answers.levels import Group
 from backend.serving.photos import photo
 from backend.serving.photos.preprocessing import photos_to_images
-from backend.serving.versions.levels import Group
-from backend.training.class_statistics import STATISTICS_FILE, ClassStatistics, NewClass
-from backend.training.evaluation import softmax
-from backend.training.levels import look_alikes, named_groups
 
 Report = Callable[[str], None]
 

@@ -11,11 +11,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from backend.export import huggingface_h5, layers
-from backend.export.freezing import check_size
-from backend.export.merging.image_input import layout_of
-from backend.export.merging.merger import TOP_K, warmup_requests
-from backend.export.saved_model import ExportError, read_json, write_version
+from backend.building import huggingface_h5, layers
+from backend.building.freezing import check_size
+from backend.building.merging.image_input import layout_of
+from backend.building.merging.merger import TOP_K, warmup_requests
+from backend.building.saved_model import ExportError, read_json, write_version
 from backend.serving.photos.preprocessing import Resizing
 
 Function = tf.types.experimental.ConcreteFunction

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from backend.training import evaluation
+from backend.fitting import scoring
 
 LABELS = [
     {"id": f"n{i}", "name": name, "name_zh": name}
@@ -15,21 +15,19 @@ def _logits(photos: int, strength: float, seed: int = 3) -> tuple[np.ndarray, np
     """Logits whose softmax at temperature 1 is exactly calibrated: breeds are drawn from it, then scaled by `strength`."""
     generator = np.random.default_rng(seed)
     logits = generator.normal(0, 2, (photos, len(LABELS)))
-    breeds = np.array([generator.choice(len(LABELS), p=row) for row in evaluation.softmax(logits)])
+    breeds = np.array([generator.choice(len(LABELS), p=row) for row in scoring.softmax(logits)])
     return logits * strength, breeds
 
 
 def test_temperature_scaling_finds_the_factor_by_which_logits_are_too_bold() -> None:
     logits, breeds = _logits(4000, strength=2.5)
-    assert evaluation.fit_temperature(logits, breeds) == pytest.approx(2.5, rel=0.07)
+    assert scoring.fit_temperature(logits, breeds) == pytest.approx(2.5, rel=0.07)
 
 
 def test_calibration_lowers_the_calibration_error_of_bold_logits() -> None:
     logits, breeds = _logits(4000, strength=2.5)
-    before = evaluation.calibration_error(evaluation.softmax(logits), breeds)
-    after = evaluation.calibration_error(
-        evaluation.softmax(logits / evaluation.fit_temperature(logits, breeds)), breeds
-    )
+    before = scoring.calibration_error(scoring.softmax(logits), breeds)
+    after = scoring.calibration_error(scoring.softmax(logits / scoring.fit_temperature(logits, breeds)), breeds)
     assert before > 0.1
     assert after < 0.03
 
@@ -38,53 +36,53 @@ def test_the_temperature_fits_to_answers_with_the_prior() -> None:
     logits, _ = _logits(4000, strength=2.5)
     log_prior = np.array([0.8, 0.2, 0.0, -0.2, -0.3, -0.5])
     generator = np.random.default_rng(4)
-    calibration = evaluation.Calibration(2.5, log_prior)
-    asked = evaluation.softmax(calibration.scaled(logits))
+    calibration = scoring.Calibration(2.5, log_prior)
+    asked = scoring.softmax(calibration.scaled(logits))
     breeds = np.array([generator.choice(len(LABELS), p=row) for row in asked])
-    assert evaluation.fit_temperature(logits, breeds, log_prior) == pytest.approx(2.5, rel=0.07)
+    assert scoring.fit_temperature(logits, breeds, log_prior) == pytest.approx(2.5, rel=0.07)
 
 
 def test_without_a_stated_prior_all_breeds_are_equally_common() -> None:
     logits, _ = _logits(5, strength=1.0)
-    np.testing.assert_allclose(evaluation.Calibration.of({"temperature": 2.0}, 6).scaled(logits), logits / 2)
+    np.testing.assert_allclose(scoring.Calibration.of({"temperature": 2.0}, 6).scaled(logits), logits / 2)
 
 
 def test_calibration_error_of_one_bin_is_the_gap_between_said_and_right() -> None:
     probabilities = np.array([[0.8, 0.2]] * 10)
     breeds = np.array([0] * 5 + [1] * 5)
-    assert evaluation.calibration_error(probabilities, breeds) == pytest.approx(0.3)
+    assert scoring.calibration_error(probabilities, breeds) == pytest.approx(0.3)
 
 
 def test_the_dog_threshold_refuses_the_asked_share_of_others_when_the_dogs_allow_it() -> None:
     dogs, others = np.linspace(0.5, 1, 1000), np.linspace(0, 0.6, 1001)
-    chosen = evaluation.dog_threshold(dogs, others * 0.5)
-    assert (others * 0.5 < chosen).mean() == pytest.approx(evaluation.REFUSED_OTHERS, abs=0.002)
+    chosen = scoring.dog_threshold(dogs, others * 0.5)
+    assert (others * 0.5 < chosen).mean() == pytest.approx(scoring.REFUSED_OTHERS, abs=0.002)
     assert (dogs >= chosen).all()
 
 
 def test_the_dog_threshold_keeps_the_asked_share_of_dogs_first() -> None:
     dogs, others = np.linspace(0, 1, 1001), np.linspace(0, 1, 1001)
-    chosen = evaluation.dog_threshold(dogs, others)
-    assert (dogs >= chosen).mean() == pytest.approx(evaluation.KEPT_DOGS, abs=0.002)
-    assert evaluation.dog_threshold(dogs, np.zeros(0)) == 0.0
+    chosen = scoring.dog_threshold(dogs, others)
+    assert (dogs >= chosen).mean() == pytest.approx(scoring.KEPT_DOGS, abs=0.002)
+    assert scoring.dog_threshold(dogs, np.zeros(0)) == 0.0
 
 
 def test_the_report_counts_right_answers_and_names_the_confused() -> None:
     probabilities = np.full((4, 6), 0.02)
     probabilities[[0, 1, 2, 3], [0, 1, 2, 0]] = 0.9
-    scores = evaluation.report(probabilities, np.array([0, 1, 2, 3]), LABELS, confident=0.5)
+    scores = scoring.report(probabilities, np.array([0, 1, 2, 3]), LABELS, confident=0.5)
     assert scores["top1"] == 0.75
     assert scores["top5"] == 1.0
     assert scores["recall"] == {"n0": 1.0, "n1": 1.0, "n2": 1.0, "n3": 0.0}
     assert scores["confused"] == [{"is": "dhole", "taken_for": "akita", "times": 1}]
     assert (scores["confident_share"], scores["confident_precision"]) == (1.0, 0.75)
-    assert "dhole taken for akita (1)" in evaluation.as_text(scores)
+    assert "dhole taken for akita (1)" in scoring.as_text(scores)
 
 
 def test_the_cost_of_storing_is_told_in_photos_that_are_still_right() -> None:
     whole = np.array([[0.6, 0.4, 0], [0.2, 0.7, 0.1], [0.5, 0.45, 0.05], [0.1, 0.1, 0.8]])
     stored = np.array([[0.6, 0.4, 0], [0.2, 0.7, 0.1], [0.45, 0.5, 0.05], [0.1, 0.1, 0.8]])
-    assert evaluation.cost_of_storing(whole, stored, np.array([0, 1, 0, 1])) == {
+    assert scoring.cost_of_storing(whole, stored, np.array([0, 1, 0, 1])) == {
         "photos": 4,
         "top1_float32": 0.75,
         "top1_float16": 0.5,

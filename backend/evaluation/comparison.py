@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from backend.errors import InvalidArgument
+from backend.evaluation.exported_version import ExportedVersion
 from backend.files import is_photo
-from backend.scoring.exported_version import ExportedVersion
-from backend.training.dataset import read_list
+from backend.fitting.dataset import read_list
 
 
 @dataclass(frozen=True)

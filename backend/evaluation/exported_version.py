@@ -8,10 +8,10 @@ import keras
 import numpy as np
 
 from backend.errors import DogsnapError
+from backend.fitting.dataset import photo_bytes
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.servable import Servable
-from backend.training.dataset import photo_bytes
 
 BATCH = 16  # photos that the version is given together
 

@@ -1,0 +1,1 @@
+"""What an answer claims: its level, and the names of the breeds."""
