@@ -3,6 +3,8 @@
 It knows the app's words and a few class names; it asserts nothing.
 """
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -94,6 +96,13 @@ class Phone:
 
     def back(self) -> None:
         self.page.get_by_role("button", name="返回 Back").click()
+
+    def wait_until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
+        """For what the browser reports (`complaints`, `sent`): Playwright hands that on only while it is called."""
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, f"it did not become so within {seconds:g} s"
+            self.page.wait_for_timeout(50)
 
     def confirm(self, word: str) -> None:
         self.page.get_by_role("dialog").get_by_role("button", name=self.words[word], exact=True).click()

@@ -123,7 +123,7 @@ def test_photos_without_a_connection_wait_and_are_answered_later_but_those_delet
     phone.context.set_offline(False)
     expect(names).not_to_contain_text([word, word])
     expect(names).to_have_count(2)
-    wait_until(lambda: waiting(phone) == 0)
+    phone.wait_until(lambda: waiting(phone) == 0)
     assert phone.classify_requests() == 13  # eleven that were lost, and one for each that waited
     phone.tap(phone.screen.locator(".open").first)
     assert phone.wait_for_answer() == "shown"
@@ -139,11 +139,11 @@ def test_a_photo_that_waits_is_answered_when_the_app_starts(open_phone, dog):
     phone.screen.locator(".waits").wait_for()
     phone.back()
     phone.context.set_offline(False)
-    wait_until(lambda: phone.classify_requests() >= 2)
+    phone.wait_until(lambda: phone.classify_requests() >= 2)
     assert waiting(phone) == 1
     phone.page.unroute("**/api/classify")
     phone.page.reload()
-    wait_until(lambda: waiting(phone) == 0)
+    phone.wait_until(lambda: waiting(phone) == 0)
     expect(phone.screen.locator(".recent-name")).not_to_have_text("等待识别")
 
 

@@ -176,7 +176,7 @@ def test_a_word_taken_back_without_connection_does_not_take_back_the_next_one(op
     phone.context.set_offline(True)
     phone.tap(phone.screen.locator(".undo"))
     phone.button("right").wait_for()
-    wait_until(lambda: phone.complaints == ["warning: feedback is forgotten later: offline"])
+    phone.wait_until(lambda: phone.complaints == ["warning: feedback is forgotten later: offline"])
     phone.complaints.clear()
     phone.context.set_offline(False)
     correct(phone, "红犬", "红犬")
