@@ -190,34 +190,34 @@ def operations(settings: Settings) -> dict[str, Operation]:
         "console.page": Operation("the console", **page),
         "console.file": Operation("its script and style", kind="*/*"),
         "console.models": Operation("the part of the console that refreshes", refusals=(403,), **page),
-        "app_api.classify": Operation(
+        "api.classify": Operation(
             "name the breed in a photo",
             CLASSIFICATION,
             refusals=(400, 404, 413, 415, *((422,) if settings.content_check else ())),
             bodies=photo_bodies(settings),
             query=app_api.FIELDS,
         ),
-        "app_api.upright": Operation(
+        "api.upright": Operation(
             "a small upright JPEG of a photo, as base64, for apps that cannot show its format; no photo is stored",
             an_object(image=NAME, request_id=NAME),
             refusals=(400, 413, 415),
             bodies=photo_bodies(settings, {}),
         ),
-        "app_api.give_feedback": Operation(
+        "api.give_feedback": Operation(
             "say what an answer was about: that it is right, or which breed it is; `text` (at most 60 characters) names a breed "
             "that is not known, with the verdict `other`",
             an_object(kept={"type": "boolean"}, request_id=NAME) | {"description": NOTE},
             refusals=(400, 404, 409),
             bodies={JSON: app_api.BODIES["give_feedback"].schema()},
         ),
-        "app_api.forget_feedback": Operation(
+        "api.forget_feedback": Operation(
             "remove the feedback on answers",
             an_object(forgotten=NUMBER, request_id=NAME),
             refusals=(400,),
             bodies={JSON: app_api.BODIES["forget_feedback"].schema()},
         ),
-        "app_api.breeds": Operation("the breeds with their descriptions", an_object(breeds=a_list({}))),
-        "app_api.models": Operation("models with versions, states and labels", an_object(models=a_list(MODEL))),
+        "api.breeds": Operation("the breeds with their descriptions", an_object(breeds=a_list({}))),
+        "api.models": Operation("models with versions, states and labels", an_object(models=a_list(MODEL))),
         "simple.infer": Operation(
             "run a model, in the form of Simple TensorFlow Serving",
             {"type": "object"},

@@ -37,8 +37,8 @@ from backend import addresses
 from backend.errors import DogsnapError, Internal, InvalidArgument
 from backend.logs import REQUEST_ID
 from backend.middleware.admin_auth import check_access
-from backend.middleware.client_identity import client_address, request_id, sticky_key
 from backend.middleware.rate_limits import AccessControl
+from backend.middleware.request_ids import request_id, sticky_key
 from backend.protocols import grpc_messages as translate
 from backend.protocols.grpc_admission import AdmissionInterceptor
 from backend.serving.administration.switchboard import Switchboard, checked_who
@@ -201,7 +201,13 @@ class Calls:
         return dataclasses.replace(spec, sticky_key=sticky_key(headers, self._address(context, headers)))
 
     def _address(self, context: grpc.ServicerContext, headers: Mapping[str, str]) -> str:
-        return client_address(headers, peer_address(context.peer()), self._trusted_proxies)
+        """The address that the outermost of our proxies saw, or without any the peer's.
+
+        Whatever stands further left in X-Forwarded-For was sent by the client, and may say anything.
+        """
+        forwarded = [each.strip() for each in headers.get("X-Forwarded-For", "").split(",") if each.strip()]
+        is_through_proxies = 0 < self._trusted_proxies <= len(forwarded)
+        return forwarded[-self._trusted_proxies] if is_through_proxies else peer_address(context.peer())
 
     def _leave(self) -> None:
         with self._changed:
@@ -278,7 +284,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         return [translate.inference_result(task, result) for task, result in zip(tasks, results, strict=True)]
 
     def _answer(self, spec: ModelSpec, works: list[Work], context: grpc.ServicerContext) -> list[Any]:
-        return self.predictor.answer(spec, works, PROTOCOL, context.time_remaining(), context.add_callback)
+        return self.predictor.answer(spec, works, PROTOCOL, context.time_remaining(), lambda: not context.is_active())
 
     @rpc
     def GetModelMetadata(

@@ -123,7 +123,7 @@ def test_requests_that_would_fill_the_memory_are_refused_and_the_server_goes_on(
     refused, _, _ = select.select(clients, [], [], 60)  # whose bytes came last
     status, body = answer(refused[0])
     assert b" 503 " in status
-    assert "16 MiB (DOGSNAP_MAX_HELD_MB)" in body["error"]
+    assert "16 MiB together (DOGSNAP_MAX_HELD_MB)" in body["error"]
     for client in clients:
         client.close()
     predict_seconds(server)
