@@ -28,6 +28,7 @@ BREEDS_FILE = "breeds.json"
 POPULARITY_FILE = "popularity.json"
 # The fields beside the photo, in the JSON object, the form or the query.
 FIELDS = {"top_k": WHOLE, "model": TEXT, "version": WHOLE, "label": TEXT}
+VERSION_FIELDS = ("version", "state", "error", "load_seconds", "runtime", "classes")
 # What the paths about feedback take, by the name of their function.
 BODIES = {
     "give_feedback": Body({"request_id": TEXT}, {"breed": TEXT, "verdict": TEXT, "text": TEXT}),
@@ -105,15 +106,7 @@ def describe(repository: Repository, name: str) -> dict[str, Any]:
         "name": name,
         "default_version": repository.default_version(name),
         "versions": [
-            {
-                "version": each.version,
-                "state": each.state,
-                "error": each.error,
-                "load_seconds": each.load_seconds,
-                "runtime": each.runtime,
-                "classes": each.classes,
-            }
-            for each in repository.status(ModelSpec(name))
+            {field: getattr(each, field) for field in VERSION_FIELDS} for each in repository.status(ModelSpec(name))
         ],
         "labels": labels,
         "pending_labels": pending,

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote
 
 import grpc
@@ -145,16 +145,6 @@ def _open_port(server: grpc.Server, settings: Settings) -> None:
         server.add_insecure_port(address)
 
 
-class CallWrapper(Protocol):
-    """What the servicers need around a call."""
-
-    def answer(self, work: Callable[[], Any], context: grpc.ServicerContext, name: str) -> Any:
-        """Run `work`, the call of the method `name`, and return its response."""
-
-    def keyed(self, spec: ModelSpec, context: grpc.ServicerContext) -> ModelSpec:
-        """The spec with the client's sticky key."""
-
-
 class Calls:
     """Wraps every call: access control, tracing, access log, errors as status codes, and the count of running calls."""
 
@@ -167,6 +157,7 @@ class Calls:
         self._changed = threading.Condition()
 
     def answer(self, work: Callable[[], Any], context: grpc.ServicerContext, name: str) -> Any:
+        """Run `work`, the call of the method `name`, and return its response."""
         started = time.perf_counter()
         REQUEST_ID.set(request_id(headers_of(context.invocation_metadata())))
         with self._changed:
@@ -197,6 +188,7 @@ class Calls:
         self._access_control.check_call(address, headers, PROTOCOL, needs_key=name not in ADMINISTRATION)
 
     def keyed(self, spec: ModelSpec, context: grpc.ServicerContext) -> ModelSpec:
+        """The spec with the client's sticky key."""
         headers = headers_of(context.invocation_metadata())
         return dataclasses.replace(spec, sticky_key=sticky_key(headers, self._address(context, headers)))
 
@@ -236,9 +228,9 @@ def rpc(method: Callable) -> Callable:
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """tensorflow.serving.PredictionService over a predictor."""
+    """tensorflow.serving.PredictionService over a predictor; `calls` has the methods `answer` and `keyed` of `Calls`."""
 
-    def __init__(self, predictor: Predictor, calls: CallWrapper, max_bytes: int):
+    def __init__(self, predictor: Predictor, calls: Any, max_bytes: int):
         self.predictor = predictor
         self.calls = calls
         self.max_bytes = max_bytes
