@@ -357,6 +357,19 @@ def test_silent_grpc_connections_leave_files_for_http_connections(server, many_f
         assert check(health_pb2.HealthCheckRequest(), 60, wait_for_ready=True).status == 1
 
 
+def test_a_client_counts_as_gone_when_it_has_closed_its_connection():
+    app = Flask("gone")
+    ours, clients = socket.socketpair()
+    with ours, app.test_request_context(environ_overrides={"gunicorn.socket": ours}):
+        is_gone = connections.client_is_gone()
+        clients.send(b"the next request")
+        assert not is_gone()
+        clients.close()
+        assert is_gone()
+    with app.test_request_context():
+        assert connections.client_is_gone() is None
+
+
 # -- answers -------------------------------------------------------------------------------------------------------------
 
 LARGE = bytes(range(256)) * 32 * 1024  # 8 MiB
