@@ -115,25 +115,22 @@ class AccessControl:
 
     def init_app(self, app: Flask) -> None:
         """Check every HTTP request of `app`. Call it after `request_ids.init_app`, which sets the request id of errors."""
-        app.before_request(self._check_request_rates)
-        app.before_request(self._check_request_key)
+        app.before_request(self._check_request)
 
-    def _check_request_rates(self) -> None:
-        is_free = request.endpoint is None or request.blueprint in FREE_BLUEPRINTS or request.path in FREE_PATHS
-        if self._limits and not is_free:
-            protocol = request.blueprint if request.blueprint in PROTOCOLS else "other"
-            address, key = request.remote_addr or "", self.key_of(request.headers)
-            self._check_rates(protocol, {"address": address, "key": key, ANONYMOUS: self._anonymous_address()})
-
-    def _anonymous_address(self) -> str:
-        """The address of a client that uses the app without a key, if that is allowed; else ""."""
-        is_allowed = ANONYMOUS in self._limits and request.blueprint == APP and not sent_key(request.headers)
-        return (request.remote_addr or "") if is_allowed else ""
-
-    def _check_request_key(self) -> None:
-        is_free = request.path in FREE_PATHS or request.method == "OPTIONS"
-        if request.blueprint in PROTOCOLS and not is_free and not self._anonymous_address():
-            self.check_key(request.headers, request.blueprint)
+    def _check_request(self) -> None:
+        if request.endpoint is None or request.blueprint in FREE_BLUEPRINTS or request.path in FREE_PATHS:
+            return
+        protocol = request.blueprint if request.blueprint in PROTOCOLS else "other"
+        address = request.remote_addr or ""
+        may_be_anonymous = ANONYMOUS in self._limits and request.blueprint == APP and not sent_key(request.headers)
+        names = {
+            "address": address,
+            "key": self.key_of(request.headers),
+            ANONYMOUS: address if may_be_anonymous else "",
+        }
+        self._check_rates(protocol, names)
+        if protocol != "other" and request.method != "OPTIONS" and not may_be_anonymous:
+            self.check_key(request.headers, protocol)
 
 
 def sent_key(headers: Headers) -> str:
