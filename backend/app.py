@@ -11,7 +11,6 @@ from backend.middleware import (
     compression,
     connections,
     cors,
-    disconnects,
     error_bodies,
     json_bodies,
     overload,
@@ -45,7 +44,6 @@ def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None
     if settings.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.trusted_proxies, x_proto=0, x_host=0)
     init_messages(app, settings)
-    disconnects.init_app(app)
     if tracing is not None:
         tracing.follow(app)
         predictor.metrics.on_step = tracing.step
@@ -74,7 +72,7 @@ def init_messages(app: Flask, settings: Settings) -> None:
     connections.init_app(app)
     json_bodies.init_app(app, settings)
     compression.init_app(app)
-    request_ids.init_app(app, settings)
+    request_ids.init_app(app)
     if settings.enable_cors:
         cors.init_app(app)
     if settings.access_log:

@@ -28,6 +28,12 @@ def give_back_large() -> None:
     _mallopt(M_MMAP_THRESHOLD, LARGE)
 
 
+def give_back_free() -> None:
+    """Return free memory of the heap to the system. Does nothing without glibc."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def _mallopt(option: int, value: int) -> None:
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(option, value)

@@ -1,1 +1,1 @@
-"""Middleware for every request: API keys, rate limits, request ids, security headers, disconnects, overload."""
+"""Middleware for every request: API keys, rate limits, request ids, security headers, connections, overload."""

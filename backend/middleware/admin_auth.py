@@ -3,7 +3,6 @@
 import hmac
 import ipaddress
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from backend.api_keys import digest
 from backend.errors import PermissionDenied, Unauthenticated
@@ -36,10 +35,10 @@ def check_metrics_access(settings: Settings, address: str, headers: Mapping[str,
         return
     if is_loopback(address) and not any(name in headers for name in FORWARDED):
         _check_own_page(headers)
-        return
-    if not settings.admin_token:
+    elif settings.admin_token:
+        _check_token(settings.admin_token, headers)
+    else:
         raise PermissionDenied(f"only this machine may read the metrics, the request came from {address}; set {TOKEN}")
-    _check_token(settings.admin_token, headers)
 
 
 def knows_token(settings: Settings, headers: Mapping[str, str]) -> bool:
@@ -91,7 +90,7 @@ def _check_own_page(headers: Mapping[str, str]) -> None:
     if host and not is_loopback(_host_name(host)):
         raise PermissionDenied(f"the request names the host {host}; expected localhost or 127.0.0.1, or set {TOKEN}")
     origin = headers.get("Origin", "")
-    if origin and _authority(origin) != host.lower():
+    if origin and origin.lower().partition("://")[2] != host.lower():
         raise PermissionDenied(f"the request comes from a page of {origin}; expected one of this server, or none")
     if headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
         raise PermissionDenied("the request comes from a page of another site; expected one of this server, or none")
@@ -106,14 +105,6 @@ def is_loopback(host: str) -> bool:
     except ValueError:
         return False
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback
-
-
-def _authority(origin: str) -> str:
-    """Host and port of an Origin header; "" for one without a host or that cannot be parsed."""
-    try:
-        return urlsplit(origin).netloc.lower()
-    except ValueError:
-        return ""
 
 
 def _host_name(host: str) -> str:

@@ -12,7 +12,7 @@ from werkzeug.datastructures import FileStorage
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from backend.errors import InvalidArgument, TooLarge, TooSlow, Unavailable
-from backend.middleware.connections import PAUSE_SECONDS, end_reading, reading_until
+from backend.middleware.connections import DEADLINES, PAUSE_SECONDS, end_reading
 from backend.settings import MEBIBYTE, Settings
 
 SLICE = 64 * 1024  # bytes of a body at a time, compressed and inflated: zlib copies what it has not inflated yet
@@ -20,7 +20,7 @@ MOST_RATIO = 1032  # of inflated to compressed bytes, for deflate (zlib.net/zlib
 
 
 class HeldMemory:
-    """Counts the bytes of all bodies together. Thread-safe."""
+    """Counts the bytes of all bodies together; gRPC's messages have one of their own. Thread-safe."""
 
     def __init__(self, max_mebibytes: int):
         self._most = max_mebibytes * MEBIBYTE
@@ -32,7 +32,8 @@ class HeldMemory:
         with self._lock:
             if self._held + count > self._most:
                 raise Unavailable(
-                    f"the server holds {self._most // MEBIBYTE} MiB (DOGSNAP_MAX_HELD_MB) of requests already; try again later"
+                    f"requests that are being answered may take {self._most // MEBIBYTE} MiB together (DOGSNAP_MAX_HELD_MB), and "
+                    "this is one more; try again later, or send less at once"
                 )
             self._held += count
 
@@ -45,7 +46,7 @@ class ReceivedBody:
     """A request's body as `wsgi.input`, and what is inflated from it, until `release`."""
 
     def __init__(self, environ: dict[str, Any], memory: HeldMemory, seconds: int):
-        self._environ, self._stream = environ, environ["wsgi.input"]
+        self._connection, self._stream = environ.get("gunicorn.socket"), environ["wsgi.input"]
         self._memory, self._seconds = memory, seconds
         self._end = time.monotonic() + seconds
         self._held = 0
@@ -68,7 +69,7 @@ class ReceivedBody:
         self._take(step)
         piece = b""
         try:
-            with reading_until(self._end, self._environ):
+            with DEADLINES.until(self._end, self._connection):
                 piece = self._stream.read(step)
         except TimeoutError:
             self._refuse(TooSlow(_slow(f"paused for {PAUSE_SECONDS:g} seconds")))
@@ -89,9 +90,7 @@ class ReceivedBody:
 
     def _refuse(self, error: Exception) -> None:
         """The rest of such a body is not waited for."""
-        connection = self._environ.get("gunicorn.socket")
-        if connection is not None:
-            end_reading(connection)
+        end_reading(self._connection)
         raise error from None
 
     def inflate(self, body: bytes, limit: int) -> bytes:
@@ -162,7 +161,8 @@ def read_body(max_mebibytes: int, variable: str) -> bytes:
     if length > limit:
         raise too_large(f"{length / MEBIBYTE:.1f} MiB", max_mebibytes, variable)
     received = request.environ["wsgi.input"]
-    body = received.read(limit + 1 if _is_chunked() else length)
+    is_chunked = "Transfer-Encoding" in request.headers  # gunicorn takes no other coding
+    body = received.read(limit + 1 if is_chunked else length)
     if len(body) < length:
         raise InvalidArgument(f"the body ended early: {length} bytes were promised, {len(body)} came")
     if request.headers.get("Content-Encoding", "").lower() == "gzip":
@@ -174,13 +174,10 @@ def read_body(max_mebibytes: int, variable: str) -> bytes:
 
 def check_form_size(max_mebibytes: int, variable: str) -> None:
     """Call before request.form or request.files is used. Raises TooLarge naming the limit."""
-    limit = max_mebibytes * MEBIBYTE
-    if (request.content_length or 0) > limit:
-        raise too_large(f"{request.content_length / MEBIBYTE:.1f} MiB", max_mebibytes, variable)
-    request.max_content_length = request.max_form_memory_size = limit
+    request.max_content_length = request.max_form_memory_size = max_mebibytes * MEBIBYTE
     try:
         request.form.to_dict()
-    except RequestEntityTooLarge:  # without a length in its header, a body shows its size only when it is read
+    except RequestEntityTooLarge:
         raise too_large(f"more than {max_mebibytes} MiB", max_mebibytes, variable) from None
 
 
@@ -192,7 +189,3 @@ def contents_of(file: FileStorage) -> bytes:
 
 def too_large(received: str, max_mebibytes: int, variable: str) -> TooLarge:
     return TooLarge(f"the body is {received}; at most {max_mebibytes} MiB are taken ({variable}); send less at once")
-
-
-def _is_chunked() -> bool:
-    return "chunked" in request.headers.get("Transfer-Encoding", "").lower()

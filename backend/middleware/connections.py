@@ -1,19 +1,20 @@
-"""The connection behind a request: time limits for sending and reading, and an end that holds up no other connection.
+"""The connection behind a request: whether its client is there, time limits, and an end that holds up no other connection.
 
 gunicorn's `gthread` worker gives each request a thread, in which it may wait, and the connection itself as `gunicorn.socket`.
-It closes connections in the one thread that accepts new ones and waits there for the client to close, too. So the request's own
-thread waits before, and ends reading, after which gunicorn has nothing to wait for.
+It closes connections in the one thread that accepts new ones and waits there for what the client still sends. So the request's
+own thread waits before, and ends reading, after which gunicorn has nothing to wait for.
 """
 
+import select
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
-from flask import Flask, Response
+from flask import Flask, Response, request
 from werkzeug.wsgi import ClosingIterator
 
 from backend.settings import MEBIBYTE
@@ -34,8 +35,11 @@ class ReadingDeadlines:
         self._started = False
 
     @contextmanager
-    def until(self, end: float, connection: socket.socket) -> Iterator[None]:
-        """Read within this block until `end`, a time of time.monotonic()."""
+    def until(self, end: float, connection: socket.socket | None) -> Iterator[None]:
+        """Read within this block until `end`, a time of time.monotonic(); without a connection, as in tests, nothing ends it."""
+        if connection is None:
+            yield
+            return
         with self._lock:
             self._ends[connection] = end
             if not self._started:
@@ -60,19 +64,24 @@ class ReadingDeadlines:
 DEADLINES = ReadingDeadlines()
 
 
-def reading_until(end: float, environ: dict[str, Any]) -> Any:
-    """A block in which the body of a request is read; without a connection, as in tests, nothing ends it."""
-    connection = environ.get("gunicorn.socket")
-    return nullcontext() if connection is None else DEADLINES.until(end, connection)
-
-
-def end_reading(connection: socket.socket) -> None:
-    _shut(connection, socket.SHUT_RD)
-
-
-def _shut(connection: socket.socket, side: int) -> None:
+def end_reading(connection: socket.socket | None) -> None:
+    """The thread that reads from the connection, or gunicorn's that is about to close it, finds the end of the data."""
     with suppress(OSError):
-        socket.socket.shutdown(connection, side)  # that of a TLS connection would also end its encryption
+        if connection is not None:
+            socket.socket.shutdown(connection, socket.SHUT_RD)  # that of a TLS connection would also end its encryption
+
+
+def client_is_gone() -> Callable[[], bool] | None:
+    """What says whether this request's client has disconnected; None without a connection.
+
+    A client that closed its side counts as disconnected, as for nginx: one that only stops sending looks the same.
+    """
+    connection = request.environ.get("gunicorn.socket")
+    if connection is None:
+        return None
+    poll = select.poll()
+    poll.register(connection, select.POLLRDHUP)
+    return lambda: bool(poll.poll(0))
 
 
 def init_app(app: Flask) -> None:
@@ -101,15 +110,12 @@ def _send_in_pieces(response: Response) -> Response:
 
 
 def _finish(environ: dict[str, Any], body: Any, connection: socket.socket) -> None:
-    """Discard what is left of the body, so that the connection can be used again, or wait for the client to close it."""
+    """Discard what is left of the body, so that the connection can be used again, or closed without losing the answer."""
     with DEADLINES.until(time.monotonic() + LINGER_SECONDS, connection):
         try:
             while body.read(MEBIBYTE):
                 pass
             if _is_last(environ):
-                _shut(connection, socket.SHUT_WR)
-                while socket.socket.recv(connection, SEND_BYTES):
-                    pass
                 end_reading(connection)
         except Exception:  # of gunicorn's parser, which names no common type: the body has no clear end
             end_reading(connection)

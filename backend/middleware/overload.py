@@ -4,8 +4,8 @@ from flask import Flask, request
 
 from backend.serving.inference.predictor import Predictor
 
-# Blueprint -> its protocol in the metrics, for those that answer with or about models. Requests that run a model are POSTs.
-PROTOCOL_OF_BLUEPRINT = {"app_api": "api", "simple": "simple", "tf_serving": "rest"}
+# Protocols in the metrics, and blueprints, that answer with or about models. Requests that run a model are POSTs.
+PROTOCOLS = ("api", "simple", "rest")
 
 
 def init_app(app: Flask, predictor: Predictor) -> None:
@@ -13,5 +13,5 @@ def init_app(app: Flask, predictor: Predictor) -> None:
 
     @app.before_request
     def refuse_if_full() -> None:
-        if request.method == "POST" and request.blueprint in PROTOCOL_OF_BLUEPRINT:
-            predictor.refuse_if_full(PROTOCOL_OF_BLUEPRINT[request.blueprint])
+        if request.method == "POST" and request.blueprint in PROTOCOLS:
+            predictor.refuse_if_full(request.blueprint)

@@ -18,7 +18,7 @@ from limits.strategies import FixedWindowRateLimiter
 from backend.api_keys import KeyFile
 from backend.errors import TooManyRequests, Unauthenticated
 from backend.middleware.admin_auth import bearer, knows_token
-from backend.middleware.overload import PROTOCOL_OF_BLUEPRINT
+from backend.middleware.overload import PROTOCOLS
 from backend.serving.metrics import Metrics
 from backend.settings import Settings
 
@@ -28,7 +28,7 @@ KEY_HEADER = "X-Api-Key"
 # Probes and the app's static files: requested so often that a limit would hit ordinary users.
 FREE_BLUEPRINTS = ("health", "web")
 FREE_PATHS = ("/health",)  # Simple TensorFlow Serving's probe
-APP = "app_api"  # the blueprint that the app uses
+APP = "api"  # the blueprint that the app uses
 ANONYMOUS = "client without a key"  # of the app; counted per address, apart from all requests of that address
 REDIS_TIMEOUTS = {"socket_timeout": 0.5, "socket_connect_timeout": 0.5}  # seconds that a request waits for a Redis
 RETRY_SECONDS = 2.0  # after which a storage that was away is tried again
@@ -48,23 +48,18 @@ class RateLimiter:
 
     def hit(self, limit: RateLimitItem, *names: str) -> float:
         """Count one request; 0 if it is within the limit, else the seconds until the next one is allowed."""
-        seconds = self._hit_shared(limit, names)
-        return _hit(self._own, limit, names) if seconds is None else seconds
-
-    def _hit_shared(self, limit: RateLimitItem, names: tuple[str, ...]) -> float | None:
-        """None while the storage is unreachable."""
-        was_away = self._retry_at > 0
-        if time.monotonic() < self._retry_at:
-            return None
+        was_away, now = self._retry_at > 0, time.monotonic()
+        if now < self._retry_at:
+            return _hit(self._own, limit, names)
         if was_away:
-            self._retry_at = time.monotonic() + RETRY_SECONDS  # one request tries; the others do not wait with it
+            self._retry_at = now + RETRY_SECONDS  # one request tries; the others do not wait with it
         try:
             seconds = _hit(self._shared, limit, names)
         except StorageError as error:
             if not was_away:
                 log.warning("--rate-limit-storage is unreachable (%s); this server counts for itself", error)
             self._retry_at = time.monotonic() + RETRY_SECONDS
-            return None
+            return _hit(self._own, limit, names)
         if was_away:
             log.info("--rate-limit-storage is reachable again")
         self._retry_at = 0.0
@@ -120,26 +115,22 @@ class AccessControl:
 
     def init_app(self, app: Flask) -> None:
         """Check every HTTP request of `app`. Call it after `request_ids.init_app`, which sets the request id of errors."""
-        app.before_request(self._check_request_rates)
-        app.before_request(self._check_request_key)
+        app.before_request(self._check_request)
 
-    def _check_request_rates(self) -> None:
-        is_free = request.endpoint is None or request.blueprint in FREE_BLUEPRINTS or request.path in FREE_PATHS
-        if self._limits and not is_free:
-            protocol = PROTOCOL_OF_BLUEPRINT.get(request.blueprint or "", "other")
-            address, key = request.remote_addr or "", self.key_of(request.headers)
-            self._check_rates(protocol, {"address": address, "key": key, ANONYMOUS: self._anonymous_address()})
-
-    def _anonymous_address(self) -> str:
-        """The address of a client that uses the app without a key, if that is allowed; else ""."""
-        is_allowed = ANONYMOUS in self._limits and request.blueprint == APP and not sent_key(request.headers)
-        return (request.remote_addr or "") if is_allowed else ""
-
-    def _check_request_key(self) -> None:
-        if request.blueprint not in PROTOCOL_OF_BLUEPRINT or request.path in FREE_PATHS or request.method == "OPTIONS":
+    def _check_request(self) -> None:
+        if request.endpoint is None or request.blueprint in FREE_BLUEPRINTS or request.path in FREE_PATHS:
             return
-        if not self._anonymous_address():
-            self.check_key(request.headers, PROTOCOL_OF_BLUEPRINT[request.blueprint])
+        protocol = request.blueprint if request.blueprint in PROTOCOLS else "other"
+        address = request.remote_addr or ""
+        may_be_anonymous = ANONYMOUS in self._limits and request.blueprint == APP and not sent_key(request.headers)
+        names = {
+            "address": address,
+            "key": self.key_of(request.headers),
+            ANONYMOUS: address if may_be_anonymous else "",
+        }
+        self._check_rates(protocol, names)
+        if protocol != "other" and request.method != "OPTIONS" and not may_be_anonymous:
+            self.check_key(request.headers, protocol)
 
 
 def sent_key(headers: Headers) -> str:

@@ -1,20 +1,23 @@
-"""The id of each request, in its answer, in the log and in the access log; and the sticky key of its client."""
+"""The id of each request, in its answer, in the log and in the access log; and the sticky key that assigns its client to a side
+of a split. Shared by HTTP and gRPC.
+"""
 
 import logging
-from functools import partial
+import re
+import secrets
+from collections.abc import Mapping
 
 from flask import Flask, Response, g, request
 
 from backend.logs import REQUEST_ID
-from backend.middleware import client_identity
-from backend.settings import Settings
 
 access = logging.getLogger("dogsnap.access")
 
+VALID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
-def init_app(app: Flask, settings: Settings) -> None:
-    make_id = client_identity.new_number if settings.feedback else client_identity.new_id
-    app.before_request(partial(_take, make_id))
+
+def init_app(app: Flask) -> None:
+    app.before_request(_take)
     app.teardown_request(_forget)
     app.after_request(_add_header)
 
@@ -23,13 +26,29 @@ def init_access_log(app: Flask) -> None:
     app.after_request(_log_access)
 
 
-def sticky_key() -> str:
-    """The key that keeps the client of this request on one side of a split."""
-    return client_identity.sticky_key(request.headers, request.remote_addr or "")
+def new_id() -> str:
+    """16 hexadecimal digits, which leaves room for what feedback signs behind them."""
+    return secrets.token_hex(8)
 
 
-def _take(make: partial) -> None:
-    g.request_id = client_identity.request_id(request.headers, make)
+def request_id(headers: Mapping[str, str]) -> str:
+    """The request id that the client sent, if it is valid, or a new one."""
+    received = headers.get("X-Request-Id", "")
+    return received if VALID.fullmatch(received) else new_id()
+
+
+def sticky_key(headers: Mapping[str, str], address: str) -> str:
+    """The sticky key that a client sends (one per user or device, for example), or else its address."""
+    return headers.get("X-Request-Key") or address
+
+
+def own_sticky_key() -> str:
+    """The key that keeps the client of this HTTP request on one side of a split."""
+    return sticky_key(request.headers, request.remote_addr or "")
+
+
+def _take() -> None:
+    g.request_id = request_id(request.headers)
     REQUEST_ID.set(g.request_id)
 
 

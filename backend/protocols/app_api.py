@@ -10,26 +10,25 @@ from flask import Blueprint, Response, g, request
 
 from backend.errors import InvalidArgument, NotFound, Unavailable
 from backend.middleware.bodies import check_form_size, contents_of, read_body
-from backend.middleware.client_identity import new_number
-from backend.middleware.content_check import ContentCheck
-from backend.middleware.disconnects import disconnect_callback
+from backend.middleware.connections import client_is_gone
 from backend.middleware.json_bodies import json_response, parse_json
-from backend.middleware.overload import PROTOCOL_OF_BLUEPRINT
-from backend.middleware.request_ids import sticky_key
+from backend.middleware.request_ids import new_id, own_sticky_key
 from backend.protocols.fields import TEXT, TEXTS, WHOLE, Body
 from backend.serving.feedback.feedback import Feedback
 from backend.serving.inference.predictor import Predictor
 from backend.serving.photos.base64_text import decode_base64
+from backend.serving.photos.content_check import ContentCheck
 from backend.serving.photos.photo import check
 from backend.serving.repository.model import ModelSpec
 from backend.serving.repository.repository import Repository
 from backend.settings import Settings
 
-PROTOCOL = PROTOCOL_OF_BLUEPRINT["app_api"]
+PROTOCOL = "api"  # in the metrics, and of the blueprint
 BREEDS_FILE = "breeds.json"
 POPULARITY_FILE = "popularity.json"
 # The fields beside the photo, in the JSON object, the form or the query.
 FIELDS = {"top_k": WHOLE, "model": TEXT, "version": WHOLE, "label": TEXT}
+VERSION_FIELDS = ("version", "state", "error", "load_seconds", "runtime", "classes")
 # What the paths about feedback take, by the name of their function.
 BODIES = {
     "give_feedback": Body({"request_id": TEXT}, {"breed": TEXT, "verdict": TEXT, "text": TEXT}),
@@ -38,7 +37,7 @@ BODIES = {
 
 
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
-    routes = Blueprint("app_api", __name__, url_prefix="/api")
+    routes = Blueprint(PROTOCOL, __name__, url_prefix="/api")
     content_check = ContentCheck(settings.content_check) if settings.content_check else None
 
     @routes.post("/classify")
@@ -49,9 +48,8 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
             content_check.require_passed(check(photo, predictor.photo_limits))
         spec = _spec(fields, predictor)
         if feedback is None:
-            answer = predictor.classify(
-                photo, spec, fields["top_k"], PROTOCOL, on_disconnect=disconnect_callback()
-            ).to_json()
+            result = predictor.classify(photo, spec, fields["top_k"], PROTOCOL, client_is_gone())
+            answer = result.to_json()
         else:
             answer = _with_feedback_id(feedback, predictor, photo, spec, fields["top_k"])
         return json_response({**answer, "request_id": g.request_id})
@@ -59,7 +57,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.post("/upright")
     def upright() -> Response:
         photo, _ = _photo_and_fields(settings)
-        copy = predictor.upright_copy(photo, disconnect_callback())
+        copy = predictor.upright_copy(photo, client_is_gone())
         return json_response({"image": base64.b64encode(copy).decode(), "request_id": g.request_id})
 
     @routes.post("/feedback")
@@ -108,15 +106,7 @@ def describe(repository: Repository, name: str) -> dict[str, Any]:
         "name": name,
         "default_version": repository.default_version(name),
         "versions": [
-            {
-                "version": each.version,
-                "state": each.state,
-                "error": each.error,
-                "load_seconds": each.load_seconds,
-                "runtime": each.runtime,
-                "classes": each.classes,
-            }
-            for each in repository.status(ModelSpec(name))
+            {field: getattr(each, field) for field in VERSION_FIELDS} for each in repository.status(ModelSpec(name))
         ],
         "labels": labels,
         "pending_labels": pending,
@@ -132,8 +122,8 @@ def _with_feedback_id(
     own X-Request-Id stays what it is: it may come again with another request.
     """
     is_clients = g.request_id == request.headers.get("X-Request-Id")
-    number = new_number() if is_clients else g.request_id
-    result = predictor.classify(photo, spec, top_k, PROTOCOL, on_disconnect=disconnect_callback())
+    number = new_id() if is_clients else g.request_id
+    result = predictor.classify(photo, spec, top_k, PROTOCOL, client_is_gone())
     signed, asked = feedback.signed(number, result, spec)
     if not is_clients:
         g.request_id = signed
@@ -196,4 +186,4 @@ def _from_text(fields: dict[str, Any]) -> bytes:
 
 def _spec(fields: dict[str, Any], predictor: Predictor) -> ModelSpec:
     name = fields["model"] or predictor.default_model()
-    return ModelSpec(name, fields["version"], fields["label"] or None, sticky_key())
+    return ModelSpec(name, fields["version"], fields["label"] or None, own_sticky_key())

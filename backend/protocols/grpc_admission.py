@@ -10,7 +10,9 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health
 
-from backend.settings import MEBIBYTE, Settings
+from backend.errors import Unavailable
+from backend.middleware.bodies import HeldMemory
+from backend.settings import Settings
 
 EXTRA_THREADS = 16  # threads in addition to the admitted calls: for calls being refused or evicted
 GRACE_SECONDS = 1.0  # a message that is sent with its call has arrived by then, even on a busy machine
@@ -31,8 +33,7 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
         self.threads = places + EXTRA_THREADS
         self._places = places
         self._seconds = settings.receive_seconds
-        self._most_held = settings.max_held_mb * MEBIBYTE
-        self._held = 0
+        self._memory = HeldMemory(settings.max_held_mb)
         self._active: set[Context] = set()
         self._waiting: dict[Context, float] = {}  # since when, oldest first
         self._lock = threading.Lock()
@@ -135,25 +136,16 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
         if data is None or not is_here:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "expected one message, received the end of the call")
         size = len(data)
-        self._hold(size, context)
+        try:
+            self._memory.take(size)
+        except Unavailable as error:
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, error.message)
         try:
             request = _read(data, handler, context)
             del data
             yield request
         finally:
-            with self._lock:
-                self._held -= size
-
-    def _hold(self, size: int, context: Context) -> None:
-        with self._lock:
-            is_held = self._held + size <= self._most_held
-            self._held += size if is_held else 0
-        if not is_held:
-            context.abort(
-                grpc.StatusCode.RESOURCE_EXHAUSTED,
-                f"the messages that are being answered may take {self._most_held // MEBIBYTE} MiB together "
-                f"(DOGSNAP_MAX_HELD_MB), received one of {size} bytes more; try again later, or send less at once",
-            )
+            self._memory.give_back(size)
 
 
 def _read(data: bytes, handler: grpc.RpcMethodHandler, context: Context) -> Any:

@@ -41,33 +41,33 @@ CONVERTERS["path"] = CONVERTERS[None]
 Schema = Mapping[str, Any]
 
 
-def an_object(**properties: Schema) -> dict[str, Any]:
+def object_with(**properties: Schema) -> dict[str, Any]:
     """An object that has at least these."""
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-def a_list(items: Schema) -> dict[str, Any]:
+def list_of(items: Schema) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
 NAME, NUMBER, ANYTHING = {"type": "string"}, {"type": "integer"}, {}
-ERROR = an_object(error={"type": "string", "minLength": 1}, request_id={"type": "string", "minLength": 1})
+ERROR = object_with(error={"type": "string", "minLength": 1}, request_id={"type": "string", "minLength": 1})
 SHARE = {"type": "number", "minimum": 0, "maximum": 1.000001}
-BREED = an_object(id=NAME, name=NAME, name_zh=NAME, probability=SHARE)
-GROUP = an_object(
-    id=NAME, name=NAME, name_zh=NAME, members=a_list(NAME), probability=SHARE, difference=NAME, difference_zh=NAME
+BREED = object_with(id=NAME, name=NAME, name_zh=NAME, probability=SHARE)
+GROUP = object_with(
+    id=NAME, name=NAME, name_zh=NAME, members=list_of(NAME), probability=SHARE, difference=NAME, difference_zh=NAME
 )
 LEVELS = {
     "enum": [level.value for level in Level],
     "description": "what the answer claims: one breed; a group of look-alikes; that the breed is one of `set`; not sure; "
     "a dog of a breed that the model does not know; no dog",
 }
-CLASSIFICATION = an_object(
-    model=an_object(name=NAME, version=NUMBER),
+CLASSIFICATION = object_with(
+    model=object_with(name=NAME, version=NUMBER),
     dog={"type": ["boolean", "null"]},
     confident={"type": ["boolean", "null"]},
     level=LEVELS,
-    breeds=a_list(BREED),
+    breeds=list_of(BREED),
     group={
         **GROUP,
         "type": ["object", "null"],
@@ -100,10 +100,10 @@ CLASSES = {
     "type": ["integer", "null"],
     "description": "how many breeds it names: 0, and /api/classify refuses it; null: not known yet",
 }
-VERSION = an_object(version=NUMBER, state=NAME, classes=CLASSES)
-MODEL = an_object(name=NAME, versions=a_list(VERSION), labels={"type": "object"})
-SWITCHED = an_object(switch={"type": ["object", "null"]}, model={"type": ["object", "null"]})
-STATUS = an_object(model_version_status=a_list(an_object(version=NAME, state=NAME, status={"type": "object"})))
+VERSION = object_with(version=NUMBER, state=NAME, classes=CLASSES)
+MODEL = object_with(name=NAME, versions=list_of(VERSION), labels={"type": "object"})
+SWITCHED = object_with(switch={"type": ["object", "null"]}, model={"type": ["object", "null"]})
+STATUS = object_with(model_version_status=list_of(object_with(version=NAME, state=NAME, status={"type": "object"})))
 # The body of Simple TensorFlow Serving's one path.
 SIMPLE_FIELDS = {"data": {"type": "object"}, "model_name": TEXT.schema, "model_version": WHOLE.schema}
 SIMPLE_BODY = {"type": "object", "properties": SIMPLE_FIELDS, "required": ["data"]}
@@ -143,8 +143,8 @@ def tensor_body(key: str) -> dict[str, Schema]:
     """The body of a TensorFlow Serving method: `key` is "examples", or "inputs" for predict with its two forms."""
     name = {"signature_name": NAME}
     if key == "examples":
-        examples = a_list({"type": "object", "propertyNames": {"minLength": 1}})
-        return {JSON: {**an_object(examples=examples), "properties": {**name, "examples": examples}}}
+        examples = list_of({"type": "object", "propertyNames": {"minLength": 1}})
+        return {JSON: {**object_with(examples=examples), "properties": {**name, "examples": examples}}}
     rows, columns = {"type": "array", "minItems": 1, "items": VALUE}, VALUE
     either = [{"required": ["instances"]}, {"required": ["inputs"]}]
     return {JSON: {"type": "object", "properties": {**name, "instances": rows, "inputs": columns}, "oneOf": either}}
@@ -167,22 +167,22 @@ def operations(settings: Settings) -> dict[str, Operation]:
     page = {"kind": HTML}
     return {
         **switches,
-        "health.healthz": Operation("liveness", an_object(status=NAME)),
+        "health.healthz": Operation("liveness", object_with(status=NAME)),
         "health.readyz": Operation(
-            "readiness: whether every configured model has an available version", an_object(status=NAME)
+            "readiness: whether every configured model has an available version", object_with(status=NAME)
         ),
         "health.prometheus": Operation("metrics for Prometheus", kind=TEXT_TYPE),
-        "admin.models": Operation("status of all models", an_object(models=a_list({})), refusals=(403,)),
-        "admin.one_model": Operation("status of one model", an_object(model={"type": "object"}), refusals=(403, 404)),
+        "admin.models": Operation("status of all models", object_with(models=list_of({})), refusals=(403,)),
+        "admin.one_model": Operation("status of one model", object_with(model={"type": "object"}), refusals=(403, 404)),
         "admin.switches": Operation(
             "the log of switches, newest first",
-            an_object(switches=a_list({"type": "object"})),
+            object_with(switches=list_of({"type": "object"})),
             refusals=(403,),
             query={"model": TEXT},
         ),
         "admin.verdict": Operation(
             "which version is better, by what people said",
-            an_object(model=NAME, feedback={"type": ["object", "null"]}, shadow={"type": ["object", "null"]}),
+            object_with(model=NAME, feedback={"type": ["object", "null"]}, shadow={"type": ["object", "null"]}),
             refusals=(403, 404),
             query={"model": TEXT},
         ),
@@ -190,34 +190,34 @@ def operations(settings: Settings) -> dict[str, Operation]:
         "console.page": Operation("the console", **page),
         "console.file": Operation("its script and style", kind="*/*"),
         "console.models": Operation("the part of the console that refreshes", refusals=(403,), **page),
-        "app_api.classify": Operation(
+        "api.classify": Operation(
             "name the breed in a photo",
             CLASSIFICATION,
             refusals=(400, 404, 413, 415, *((422,) if settings.content_check else ())),
             bodies=photo_bodies(settings),
             query=app_api.FIELDS,
         ),
-        "app_api.upright": Operation(
+        "api.upright": Operation(
             "a small upright JPEG of a photo, as base64, for apps that cannot show its format; no photo is stored",
-            an_object(image=NAME, request_id=NAME),
+            object_with(image=NAME, request_id=NAME),
             refusals=(400, 413, 415),
             bodies=photo_bodies(settings, {}),
         ),
-        "app_api.give_feedback": Operation(
+        "api.give_feedback": Operation(
             "say what an answer was about: that it is right, or which breed it is; `text` (at most 60 characters) names a breed "
             "that is not known, with the verdict `other`",
-            an_object(kept={"type": "boolean"}, request_id=NAME) | {"description": NOTE},
+            object_with(kept={"type": "boolean"}, request_id=NAME) | {"description": NOTE},
             refusals=(400, 404, 409),
             bodies={JSON: app_api.BODIES["give_feedback"].schema()},
         ),
-        "app_api.forget_feedback": Operation(
+        "api.forget_feedback": Operation(
             "remove the feedback on answers",
-            an_object(forgotten=NUMBER, request_id=NAME),
+            object_with(forgotten=NUMBER, request_id=NAME),
             refusals=(400,),
             bodies={JSON: app_api.BODIES["forget_feedback"].schema()},
         ),
-        "app_api.breeds": Operation("the breeds with their descriptions", an_object(breeds=a_list({}))),
-        "app_api.models": Operation("models with versions, states and labels", an_object(models=a_list(MODEL))),
+        "api.breeds": Operation("the breeds with their descriptions", object_with(breeds=list_of({}))),
+        "api.models": Operation("models with versions, states and labels", object_with(models=list_of(MODEL))),
         "simple.infer": Operation(
             "run a model, in the form of Simple TensorFlow Serving",
             {"type": "object"},
@@ -225,7 +225,7 @@ def operations(settings: Settings) -> dict[str, Operation]:
             bodies={JSON: SIMPLE_BODY},
         ),
         "simple.health": Operation("liveness", kind=TEXT_TYPE),
-        "simple.models": Operation("models with their default signatures", a_list(an_object(model_name=NAME))),
+        "simple.models": Operation("models with their default signatures", list_of(object_with(model_name=NAME))),
         "simple.gen_json": Operation(
             "example data for a signature",
             ANYTHING,
@@ -243,7 +243,7 @@ def operations(settings: Settings) -> dict[str, Operation]:
             },
         ),
         "web.page": Operation("the app", kind="*/*", refusals=(404,)),
-        "openapi.document": Operation("this document", an_object(openapi=NAME)),
+        "openapi.document": Operation("this document", object_with(openapi=NAME)),
         "openapi.page": Operation("a page to try it", **page),
         "openapi.file": Operation("its script and style", kind="*/*"),
     }
@@ -251,8 +251,8 @@ def operations(settings: Settings) -> dict[str, Operation]:
 
 def rest_operations() -> dict[tuple[str, str], Operation]:
     """By HTTP method and the end of the path, which follows the model and its version or label."""
-    predicted = {"anyOf": [an_object(predictions=ANYTHING), an_object(outputs=ANYTHING)]}
-    results = an_object(results={"type": "array"})
+    predicted = {"anyOf": [object_with(predictions=ANYTHING), object_with(outputs=ANYTHING)]}
+    results = object_with(results={"type": "array"})
     made = {
         "predict": Operation("run a signature on tensors", predicted, JSON, (400, 404, 413), tensor_body("inputs")),
         "classify": Operation("run a signature on tf.Examples", results, JSON, (400, 404), tensor_body("examples")),
@@ -261,7 +261,7 @@ def rest_operations() -> dict[tuple[str, str], Operation]:
     return {
         ("get", ""): Operation("states of a model's versions", STATUS, refusals=(400, 404)),
         ("get", "/metadata"): Operation(
-            "signatures of a version", an_object(metadata={"type": "object"}), JSON, (404,)
+            "signatures of a version", object_with(metadata={"type": "object"}), JSON, (404,)
         ),
         **{("post", f":{method}"): made[method] for method in tf_serving_rest.METHODS},
     }

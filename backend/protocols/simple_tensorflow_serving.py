@@ -13,10 +13,9 @@ from flask import Blueprint, Response, request
 
 from backend.errors import DogsnapError, InvalidArgument, NotFound
 from backend.middleware.bodies import check_form_size, contents_of
-from backend.middleware.disconnects import disconnect_callback
+from backend.middleware.connections import client_is_gone
 from backend.middleware.json_bodies import json_response, tensor_fields, version_header
-from backend.middleware.overload import PROTOCOL_OF_BLUEPRINT
-from backend.middleware.request_ids import sticky_key
+from backend.middleware.request_ids import own_sticky_key
 from backend.protocols import generated_clients
 from backend.protocols.fields import text_field, whole_number
 from backend.serving.inference.predictor import Predictor
@@ -26,12 +25,12 @@ from backend.serving.tensors import tensors
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
 from backend.settings import Settings
 
-PROTOCOL = PROTOCOL_OF_BLUEPRINT["simple"]
+PROTOCOL = "simple"  # in the metrics, and of the blueprint
 DEFAULT_NAME = "default"  # the name that clients use if there is only one model
 
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
-    routes = Blueprint("simple", __name__)
+    routes = Blueprint(PROTOCOL, __name__)
 
     @routes.post("/")
     def infer() -> Response:
@@ -90,7 +89,7 @@ def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
             return arrays
 
         works = [Values(inputs, signature_name)]
-        (prediction,) = predictor.answer(spec, works, PROTOCOL, on_disconnect=disconnect_callback())
+        (prediction,) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
     return prediction
 
 
@@ -111,7 +110,7 @@ def _from_form(settings: Settings, predictor: Predictor) -> Prediction:
     spec = _spec(predictor, request.form.get("model_name", ""), request.form.get("model_version"))
     photos = [contents_of(file) for file in files]
     works = [Photos(photos, request.form.get("signature_name", ""))]
-    (prediction,) = predictor.answer(spec, works, PROTOCOL, on_disconnect=disconnect_callback())
+    (prediction,) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
     return prediction
 
 
@@ -120,7 +119,7 @@ def _spec(predictor: Predictor, name: str, version: Any) -> ModelSpec:
     return ModelSpec(
         predictor.default_model() if is_default else name,
         whole_number("model_version", version),
-        sticky_key=sticky_key(),
+        sticky_key=own_sticky_key(),
     )
 
 

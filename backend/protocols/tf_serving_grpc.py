@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote
 
 import grpc
@@ -37,8 +37,8 @@ from backend import addresses
 from backend.errors import DogsnapError, Internal, InvalidArgument
 from backend.logs import REQUEST_ID
 from backend.middleware.admin_auth import check_access
-from backend.middleware.client_identity import client_address, request_id, sticky_key
 from backend.middleware.rate_limits import AccessControl
+from backend.middleware.request_ids import request_id, sticky_key
 from backend.protocols import grpc_messages as translate
 from backend.protocols.grpc_admission import AdmissionInterceptor
 from backend.serving.administration.switchboard import Switchboard, checked_who
@@ -145,16 +145,6 @@ def _open_port(server: grpc.Server, settings: Settings) -> None:
         server.add_insecure_port(address)
 
 
-class CallWrapper(Protocol):
-    """What the servicers need around a call."""
-
-    def answer(self, work: Callable[[], Any], context: grpc.ServicerContext, name: str) -> Any:
-        """Run `work`, the call of the method `name`, and return its response."""
-
-    def keyed(self, spec: ModelSpec, context: grpc.ServicerContext) -> ModelSpec:
-        """The spec with the client's sticky key."""
-
-
 class Calls:
     """Wraps every call: access control, tracing, access log, errors as status codes, and the count of running calls."""
 
@@ -167,6 +157,7 @@ class Calls:
         self._changed = threading.Condition()
 
     def answer(self, work: Callable[[], Any], context: grpc.ServicerContext, name: str) -> Any:
+        """Run `work`, the call of the method `name`, and return its response."""
         started = time.perf_counter()
         REQUEST_ID.set(request_id(headers_of(context.invocation_metadata())))
         with self._changed:
@@ -197,11 +188,18 @@ class Calls:
         self._access_control.check_call(address, headers, PROTOCOL, needs_key=name not in ADMINISTRATION)
 
     def keyed(self, spec: ModelSpec, context: grpc.ServicerContext) -> ModelSpec:
+        """The spec with the client's sticky key."""
         headers = headers_of(context.invocation_metadata())
         return dataclasses.replace(spec, sticky_key=sticky_key(headers, self._address(context, headers)))
 
     def _address(self, context: grpc.ServicerContext, headers: Mapping[str, str]) -> str:
-        return client_address(headers, peer_address(context.peer()), self._trusted_proxies)
+        """The address that the outermost of our proxies saw, or without any the peer's.
+
+        Whatever stands further left in X-Forwarded-For was sent by the client, and may say anything.
+        """
+        forwarded = [each.strip() for each in headers.get("X-Forwarded-For", "").split(",") if each.strip()]
+        is_through_proxies = 0 < self._trusted_proxies <= len(forwarded)
+        return forwarded[-self._trusted_proxies] if is_through_proxies else peer_address(context.peer())
 
     def _leave(self) -> None:
         with self._changed:
@@ -230,9 +228,9 @@ def rpc(method: Callable) -> Callable:
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """tensorflow.serving.PredictionService over a predictor."""
+    """tensorflow.serving.PredictionService over a predictor; `calls` has the methods `answer` and `keyed` of `Calls`."""
 
-    def __init__(self, predictor: Predictor, calls: CallWrapper, max_bytes: int):
+    def __init__(self, predictor: Predictor, calls: Any, max_bytes: int):
         self.predictor = predictor
         self.calls = calls
         self.max_bytes = max_bytes
@@ -278,7 +276,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         return [translate.inference_result(task, result) for task, result in zip(tasks, results, strict=True)]
 
     def _answer(self, spec: ModelSpec, works: list[Work], context: grpc.ServicerContext) -> list[Any]:
-        return self.predictor.answer(spec, works, PROTOCOL, context.time_remaining(), context.add_callback)
+        return self.predictor.answer(spec, works, PROTOCOL, context.time_remaining(), lambda: not context.is_active())
 
     @rpc
     def GetModelMetadata(

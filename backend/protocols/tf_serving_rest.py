@@ -15,10 +15,9 @@ from flask import Blueprint, Response, request
 from google.protobuf import json_format
 
 from backend.errors import InvalidArgument
-from backend.middleware.disconnects import disconnect_callback
+from backend.middleware.connections import client_is_gone
 from backend.middleware.json_bodies import json_response, tensor_fields, version_header
-from backend.middleware.overload import PROTOCOL_OF_BLUEPRINT
-from backend.middleware.request_ids import sticky_key
+from backend.middleware.request_ids import own_sticky_key
 from backend.serving.inference.predictor import Predictor
 from backend.serving.inference.work import Examples, Prediction, Task, Values
 from backend.serving.repository.model import ModelSpec, VersionStatus
@@ -28,7 +27,7 @@ from backend.serving.tensors.signatures import Signature
 from backend.serving.versions.version_folders import MAX_INT64
 from backend.settings import Settings
 
-PROTOCOL = PROTOCOL_OF_BLUEPRINT["tf_serving"]
+PROTOCOL = "rest"  # in the metrics, and of the blueprint
 METHODS = ("classify", "regress", "predict")
 WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 POST_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}:(?P<method>{'|'.join(METHODS)})", re.IGNORECASE)
@@ -45,7 +44,7 @@ class Path:
 
 
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
-    routes = Blueprint("tf_serving", __name__)
+    routes = Blueprint(PROTOCOL, __name__)
     options = {"methods": ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"], "provide_automatic_options": False}
 
     @routes.route("/<any(v1, V1):prefix>/", defaults={"rest": ""}, **options)
@@ -54,7 +53,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
         if request.method == "OPTIONS" and settings.enable_cors:
             return _preflight()
         path = parse_path(request.method, _raw_path())
-        path = replace(path, spec=replace(path.spec, sticky_key=sticky_key()))
+        path = replace(path, spec=replace(path.spec, sticky_key=own_sticky_key()))
         if path.method == "status":
             return _status(predictor, path.spec)
         if path.method == "metadata":
@@ -111,7 +110,7 @@ def _predict(settings: Settings, predictor: Predictor, path: Path) -> Response:
             return arrays
 
         works = [Values(inputs, signature_name(fields))]
-        (prediction,) = predictor.answer(path.spec, works, PROTOCOL, on_disconnect=disconnect_callback())
+        (prediction,) = predictor.answer(path.spec, works, PROTOCOL, is_gone=client_is_gone())
     return json_response(_shaped(by_rows, prediction), headers=version_header(prediction.servable))
 
 
@@ -139,7 +138,7 @@ def _examples(settings: Settings, predictor: Predictor, path: Path) -> Response:
         name, examples = signature_name(fields), examples_from_body(fields, path.method)
         fields.clear()
     works = [Examples(Task(path.method, name), examples)]
-    (result,) = predictor.answer(path.spec, works, PROTOCOL, on_disconnect=disconnect_callback())
+    (result,) = predictor.answer(path.spec, works, PROTOCOL, is_gone=client_is_gone())
     return json_response({"results": result.rows()}, headers=version_header(result.servable))
 
 

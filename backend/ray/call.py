@@ -1,7 +1,5 @@
 """A gRPC call on its way from the router to a replica, with messages as bytes."""
 
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -34,9 +32,7 @@ class CallContext:
 
     def __init__(self, call: Call):
         self._call = call
-        self._callbacks: list[Callable[[], object]] = []
         self._gone = False
-        self._lock = threading.Lock()
 
     def invocation_metadata(self) -> tuple[tuple[str, str | bytes], ...]:
         return self._call.metadata
@@ -50,16 +46,6 @@ class CallContext:
     def is_active(self) -> bool:
         return not self._gone
 
-    def add_callback(self, callback: Callable[[], object]) -> bool:
-        with self._lock:
-            if not self._gone:
-                self._callbacks.append(callback)
-            return not self._gone
-
     def leave(self) -> None:
-        """Call the callbacks: the client has disconnected."""
-        with self._lock:
-            self._gone, callbacks = True, self._callbacks
-            self._callbacks = []
-        for callback in callbacks:
-            callback()
+        """The client has disconnected."""
+        self._gone = True

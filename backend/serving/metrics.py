@@ -61,6 +61,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._labels: dict[str, tuple[str, ...]] = {"dogsnap_split_share": _Splits.LABELS}
+        self._of_versions: list[Any] = []  # the metrics that grow with every version
         # Looking up labels would double the time of a refusal.
         self._of_full = cache(self._of_a_full_server)
         # Called after each step; for traces.
@@ -124,7 +125,10 @@ class Metrics:
     def add(self, kind: type[Any], name: str, text: str, labels: tuple[str, ...] = (), **options: Any) -> Any:
         """A new metric of this kind (Counter, Gauge or Histogram) in the registry."""
         self._labels[name] = labels
-        return kind(name, text, labels, registry=self.registry, **options)
+        metric = kind(name, text, labels, registry=self.registry, **options)
+        if set(VERSION) <= set(labels):
+            self._of_versions.append(metric)
+        return metric
 
     def labels_of(self, name: str) -> tuple[str, ...]:
         """The names of a metric's labels."""
@@ -229,22 +233,9 @@ class Metrics:
         self._available.labels(servable.name, servable.version).set(0)
 
     def forgotten(self, servable: ServableId) -> None:
-        """Remove a deleted version from the metrics, which would otherwise grow with every version."""
-        labels = {"model": servable.name, "version": str(servable.version)}
-        for metric in (
-            self._requests,
-            self._seconds,
-            self._available,
-            self._load_seconds,
-            self._failed_loads,
-            self._step_seconds,
-            self._sizes,
-            self._routed,
-            self._shadowed,
-            self._answered,
-            self._feedback,
-        ):
-            metric.remove_by_labels(labels)
+        """Remove a deleted version from the metrics."""
+        for metric in self._of_versions:
+            metric.remove_by_labels({"model": servable.name, "version": str(servable.version)})
         self._shadowed.remove_by_labels({"model": servable.name, "shadow": str(servable.version)})
 
     def text(self) -> bytes:

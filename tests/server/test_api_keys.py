@@ -244,7 +244,7 @@ def test_a_call_by_grpc_is_logged_with_its_id_its_code_and_no_key(server, key):
     lines = [json.loads(line) for line in server.log().splitlines() if line.startswith("{")]
     entry = next(line for line in lines if line.get("method") == "Predict" and line["status"] == "OK")
     assert set(entry) == {"time", "level", "logger", "message", "method", "status", "seconds", "request_id"}
-    assert len(entry["request_id"]) == 32
+    assert len(entry["request_id"]) == 16
     assert key not in server.log()
 
 

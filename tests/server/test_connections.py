@@ -123,7 +123,7 @@ def test_requests_that_would_fill_the_memory_are_refused_and_the_server_goes_on(
     refused, _, _ = select.select(clients, [], [], 60)  # whose bytes came last
     status, body = answer(refused[0])
     assert b" 503 " in status
-    assert "16 MiB (DOGSNAP_MAX_HELD_MB)" in body["error"]
+    assert "16 MiB together (DOGSNAP_MAX_HELD_MB)" in body["error"]
     for client in clients:
         client.close()
     predict_seconds(server)
@@ -355,6 +355,19 @@ def test_silent_grpc_connections_leave_files_for_http_connections(server, many_f
     with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
         check = health_pb2_grpc.HealthStub(channel).Check
         assert check(health_pb2.HealthCheckRequest(), 60, wait_for_ready=True).status == 1
+
+
+def test_a_client_counts_as_gone_when_it_has_closed_its_connection():
+    app = Flask("gone")
+    ours, clients = socket.socketpair()
+    with ours, app.test_request_context(environ_overrides={"gunicorn.socket": ours}):
+        is_gone = connections.client_is_gone()
+        clients.send(b"the next request")
+        assert not is_gone()
+        clients.close()
+        assert is_gone()
+    with app.test_request_context():
+        assert connections.client_is_gone() is None
 
 
 # -- answers -------------------------------------------------------------------------------------------------------------

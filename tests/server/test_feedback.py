@@ -26,7 +26,7 @@ from waiting import wait_until
 
 from backend import api_keys
 from backend.cli import main
-from backend.middleware.client_identity import new_number
+from backend.middleware.request_ids import new_id
 from backend.serving.feedback.schema import COLUMNS
 from backend.serving.repository.choices import Split
 
@@ -125,7 +125,7 @@ def test_answers_and_errors_of_other_paths_keep_short_ids(server):
 def test_a_server_without_the_setting_gives_out_no_such_ids_and_takes_no_feedback(colour_server):
     answer = classify(colour_server).json()
     assert "feedback_id" not in answer
-    assert len(answer["request_id"]) == 32
+    assert len(answer["request_id"]) == 16
     refused = say(colour_server, signed(), verdict="right")
     assert (refused.status_code, "--feedback" in refused.json()["error"]) == (404, True)
     described = requests.get(f"{colour_server.url}/api/admin/verdict", timeout=60).json()
@@ -174,7 +174,7 @@ def test_1000_forged_repeated_late_and_malformed_feedbacks_change_nothing(server
         *BAD,
         *[{"request_id": one, **said} for one, said in zip(good, SAID, strict=True)],
         *[{"request_id": each, "verdict": "right"} for each in swapped],
-        *[{"request_id": f"{new_number()}.{rest}", "verdict": "right"} for _ in range(200)],
+        *[{"request_id": f"{new_id()}.{rest}", "verdict": "right"} for _ in range(200)],
         *[{"request_id": signed(secret=SECRET[::-1]), "verdict": "right"} for _ in range(200)],
         *[{"request_id": signed(age), "verdict": "right"} for age in range(86_410, 4_000_000, 20_000)],
         *[{"request_id": signed(-age), "verdict": "right"} for age in range(200, 4_000_000, 200_000)],

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import requests
 
-from backend.middleware.client_identity import new_number
+from backend.middleware.request_ids import new_id
 from backend.serving.answers.labels import Breed, Classification
 from backend.serving.answers.levels import Level
 from backend.serving.feedback.feedback import Feedback
@@ -76,7 +76,7 @@ def test_an_answer_takes_at_most_a_tenth_of_a_millisecond_more(feedback):
     for phone, each in enumerate(answers):
         spec = ModelSpec(DOGS.name, sticky_key=f"phone {phone}")
         started = time.perf_counter()
-        number = new_number()
+        number = new_id()
         feedback.signed(number, each, spec)
         metrics.answered(DOGS, "breed")
         seconds.append(time.perf_counter() - started)
@@ -88,7 +88,7 @@ def test_an_answer_takes_at_most_a_tenth_of_a_millisecond_more(feedback):
 def test_feedback_takes_one_commit_and_an_answer_none(feedback, store):
     statements: list[str] = []
     store._connection.set_trace_callback(statements.append)
-    signed, _ = feedback.signed(new_number(), answer(7), ModelSpec(DOGS.name, 3))
+    signed, _ = feedback.signed(new_id(), answer(7), ModelSpec(DOGS.name, 3))
     assert statements == []
     feedback.give(signed, "right", "")
     assert [each for each in statements if each in ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK")] == [
@@ -114,7 +114,7 @@ def full(store):
         "is_right",
     )
     now = timestamp(datetime.now(UTC))
-    with store._transaction() as connection:
+    with store.transaction() as connection:
         connection.executemany(
             f"INSERT INTO feedback ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
             (
@@ -149,7 +149,7 @@ def seconds_of_fsync(file: Path) -> float:
 
 
 @pytest.mark.long
-def test_of_a_million_rows_a_write_takes_an_fsync_and_2_ms_and_a_report_20(full, tmp_path):
+def test_of_a_million_rows_a_write_takes_2_ms_and_a_report_20(full, tmp_path):
     split = full.open[DOGS.name, ""].id
 
     def write(number: int) -> None:

@@ -38,7 +38,7 @@ def document(app) -> dict:
 
 def test_every_route_is_in_the_document_with_its_methods(app, document):
     for rule in app.url_map.iter_rules():
-        if rule.endpoint == "tf_serving.handle":
+        if rule.endpoint == "rest.handle":
             continue  # a pattern of its own, below
         operations = document["paths"][openapi.path_of(rule)]
         assert {method.lower() for method in rule.methods & {"GET", "POST"}} <= set(operations), rule.rule
@@ -46,7 +46,7 @@ def test_every_route_is_in_the_document_with_its_methods(app, document):
 
 def test_every_route_that_is_described_exists(app):
     endpoints = {rule.endpoint for rule in app.url_map.iter_rules()}
-    assert set(openapi.operations(Settings())) == endpoints - {"tf_serving.handle"}
+    assert set(openapi.operations(Settings())) == endpoints - {"rest.handle"}
 
 
 def test_every_path_of_tensorflow_servings_api_is_one_that_the_rest_api_takes(document):
@@ -115,10 +115,10 @@ FILES = {"/console/{name}": "console.js", "/docs/{name}": "docs.js", "/{name}": 
 GIVEN = signed()
 # What is sent for an answer, by the operation.
 SENT = {
-    "app_api.classify": {"json": {"image": TEXT, "top_k": 2}},
-    "app_api.upright": {"json": {"image": TEXT}},
-    "app_api.give_feedback": {"json": {"request_id": GIVEN, "verdict": "right"}},
-    "app_api.forget_feedback": {"json": {"request_ids": [GIVEN]}},
+    "api.classify": {"json": {"image": TEXT, "top_k": 2}},
+    "api.upright": {"json": {"image": TEXT}},
+    "api.give_feedback": {"json": {"request_id": GIVEN, "verdict": "right"}},
+    "api.forget_feedback": {"json": {"request_ids": [GIVEN]}},
     "simple.infer": {"json": {"data": {"image": [TEXT]}, "model_version": 2}},
     "admin.label": {"json": {"version": 2}},
     "admin.default": {"json": {"version": 2}},
@@ -134,13 +134,13 @@ MANY = [TEXT] * 33
 # What provokes a refusal, by its status: changes of the path's parameters, or another body.
 FORM = {"files": {"image": ("a.jpg", b"no photo")}}
 PROVOKED = {
-    ("app_api.classify", 404): {"json": {"image": TEXT, "model": "none"}},
-    ("app_api.classify", 413): {"data": colour_photos.huge_png(9000, 9000), "headers": {"Content-Type": "image/png"}},
-    ("app_api.classify", 415): FORM,
-    ("app_api.upright", 413): {"data": colour_photos.huge_png(9000, 9000), "headers": {"Content-Type": "image/png"}},
-    ("app_api.upright", 415): FORM,
-    ("app_api.give_feedback", 404): {"json": {"request_id": signed(secret="another"), "verdict": "right"}},
-    ("app_api.give_feedback", 409): {"json": {"request_id": GIVEN, "verdict": "right"}},
+    ("api.classify", 404): {"json": {"image": TEXT, "model": "none"}},
+    ("api.classify", 413): {"data": colour_photos.huge_png(9000, 9000), "headers": {"Content-Type": "image/png"}},
+    ("api.classify", 415): FORM,
+    ("api.upright", 413): {"data": colour_photos.huge_png(9000, 9000), "headers": {"Content-Type": "image/png"}},
+    ("api.upright", 415): FORM,
+    ("api.give_feedback", 404): {"json": {"request_id": signed(secret="another"), "verdict": "right"}},
+    ("api.give_feedback", 409): {"json": {"request_id": GIVEN, "verdict": "right"}},
     ("admin.verdict", 404): {"params": {"model": "none"}},
     ("simple.infer", 404): {"json": {"data": {"image": [TEXT]}, "model_name": "none"}},
     ("simple.infer", 413): {"json": {"data": {"image": MANY}, "model_version": 2}},

@@ -45,8 +45,7 @@ def decision(side: np.ndarray, right: np.ndarray, share: float) -> tuple[int | N
     block = block_of(share)
     blocks = min(int((side == each).sum()) // block[each] for each in (0, 1))
     rights = [right[side == each][: blocks * block[each]].reshape(blocks, -1).sum(axis=1) for each in (0, 1)]
-    before = np.cumsum([0, *sum(rights)])[:-1]
-    logs = np.cumsum(gains(block, before, sum(block) * np.arange(blocks), rights), axis=0)
+    logs = np.cumsum(gains(block, rights), axis=0)
     decided = np.flatnonzero(log_evidence(logs) >= -np.log(ALPHA))
     return (int(decided[0]) + 1, int(logs[decided[0]].argmax() % 2)) if len(decided) else (None, 0)
 

@@ -4,7 +4,7 @@ import time
 
 from itsdangerous import TimestampSigner
 
-from backend.middleware.client_identity import new_number
+from backend.middleware.request_ids import new_id
 from backend.serving.feedback.request_ids import Facts, Signer
 
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -21,4 +21,4 @@ def signed(
 
     signer = Signer(secret.encode())
     signer.clock = Then
-    return signer.signed(new_number(), Facts(model, version, "breed", ("c1",), 0.9, True, split, phone))
+    return signer.signed(new_id(), Facts(model, version, "breed", ("c1",), 0.9, True, split, phone))

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from backend.errors import DeadlineExceeded, Unavailable
-from backend.serving.inference.executor import BoundedExecutor
+from backend.errors import Cancelled, DeadlineExceeded, Unavailable
+from backend.serving.inference.executor import CHECK_SECONDS, BoundedExecutor
 
 
 @pytest.fixture
@@ -83,3 +83,15 @@ def test_a_request_that_runs_past_its_deadline_keeps_its_place_until_it_ends(exe
     release.set()
     while executor.held:
         time.sleep(0.001)
+
+
+def test_a_request_whose_client_has_gone_leaves_the_queue_and_a_running_one_runs_on(executor):
+    release, running = occupy(executor)
+    ran = []
+    with pytest.raises(Cancelled, match="its client disconnected"):
+        executor.run(lambda: ran.append(1), soon(), is_gone=lambda: True)
+    assert executor.held == 1
+    release.set()
+    running.join()
+    assert executor.run(lambda: time.sleep(2 * CHECK_SECONDS) or "done", soon(), is_gone=lambda: True) == "done"
+    assert ran == []

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backend.errors import DogsnapError, FailedPrecondition, NotFound
-from backend.middleware.client_identity import new_number
+from backend.middleware.request_ids import new_id
 from backend.serving.feedback.claims import judge
 from backend.serving.feedback.request_ids import Facts, Signer, read_or_create_secret
 
@@ -60,7 +60,7 @@ facts = st.builds(
 
 @given(facts)
 def test_what_is_signed_is_opened_the_same(known):
-    number = new_number()
+    number = new_id()
     signed_id = SIGNER.signed(number, known)
     assert SIGNER.opened(signed_id)[:2] == (number, known)
     assert signed_id.isascii()
@@ -76,7 +76,7 @@ def test_another_secret_another_number_and_another_time_are_refused():
     with pytest.raises(NotFound):
         SIGNER.opened(signed(secret=SECRET[::-1]))
     with pytest.raises(NotFound):
-        SIGNER.opened(f"{new_number()}.{signed().partition('.')[2]}")
+        SIGNER.opened(f"{new_id()}.{signed().partition('.')[2]}")
     for age in (86_500, -3600):
         with pytest.raises(FailedPrecondition, match="within 24 hours"):
             SIGNER.opened(signed(age))
@@ -88,6 +88,6 @@ def test_an_empty_secret_is_refused_and_two_processes_make_one(tmp_path):
     assert read_or_create_secret(tmp_path / "secret") == first
     assert len(first) == 64
     (tmp_path / "empty").touch()
-    with pytest.raises(DogsnapError, match="holds no secret"):
+    with pytest.raises(DogsnapError, match="has no secret"):
         read_or_create_secret(tmp_path / "empty")
-    assert {file.name for file in tmp_path.iterdir()} == {"secret", "empty"}
+    assert {file.name for file in tmp_path.iterdir() if not file.name.endswith(".lock")} == {"secret", "empty"}

@@ -6,7 +6,7 @@ import pytest
 
 from backend.errors import InvalidArgument, TooLarge, Unavailable
 from backend.serving.tensors import json_text
-from backend.serving.tensors.json_text import JsonLimits, is_deeper, reading, without_deep_values
+from backend.serving.tensors.json_text import JsonLimits, is_deeper, reading
 
 
 def read(body: bytes, **limits: int) -> dict:
@@ -14,9 +14,10 @@ def read(body: bytes, **limits: int) -> dict:
         return document
 
 
-def test_deep_values_under_keys_that_are_ignored_do_no_harm() -> None:
+def test_deep_values_are_refused_also_under_keys_that_are_ignored() -> None:
     body = b'{"ignored": ' + b"[" * 100_000 + b"]" * 100_000 + b', "instances": [1]}'
-    assert read(body)["instances"] == [1]
+    with pytest.raises(InvalidArgument, match="nested deeper than"):
+        read(body)
 
 
 @pytest.mark.parametrize("body", [b'{"a":' * 200_000, b"[" * 200_000, b'{"instances": ' + b"[" * 100_000])
@@ -48,19 +49,6 @@ def test_depth_is_counted_in_levels_of_lists_and_objects() -> None:
 def test_more_values_than_allowed_are_refused_before_they_are_parsed() -> None:
     with pytest.raises(TooLarge, match=r"million are taken \(DOGSNAP_MAX_JSON_VALUES\)"):
         read(b'{"instances": [' + b"[1]," * 500 + b"[1]]}", values=1000)
-
-
-@pytest.mark.parametrize(
-    ("text", "depth", "kept"),
-    [
-        ('{"a": [[[1]], [2]], "b": [3]}', 2, '{"a": [null, null], "b": [3]}'),
-        ('{"a[[[": "]]\\"[[", "b": [[[]]]}', 2, '{"a[[[": "]]\\"[[", "b": [null]}'),
-        ('{"a": {"b": {"c": {}}}} [[[[', 2, '{"a": {"b": null}} [[[['),
-        ("[[[[", 2, "[[[["),
-    ],
-)
-def test_what_is_too_deep_is_replaced_by_null_and_brackets_in_texts_count_for_nothing(text, depth, kept) -> None:
-    assert without_deep_values(text, depth) == kept
 
 
 def test_one_large_document_is_read_at_a_time_and_no_garbage_is_looked_for_meanwhile(monkeypatch) -> None:

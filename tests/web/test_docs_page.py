@@ -33,7 +33,7 @@ def test_every_operation_is_listed_with_the_limits_of_this_server(page, colour_s
 
 
 def test_a_photo_as_json_is_sent_and_answered(page):
-    form = page.locator("[id='app_api.classify']")
+    form = page.locator("[id='api.classify']")
     form.locator("summary").click()
     text = base64.b64encode(colour_photos.every_kind()["jpeg"]).decode()
     form.get_by_label("body", exact=True).fill(f'{{"image": "{text}"}}')
@@ -43,7 +43,7 @@ def test_a_photo_as_json_is_sent_and_answered(page):
 
 
 def test_a_photo_as_a_file_is_sent_in_a_form(page):
-    form = page.locator("[id='app_api.classify']")
+    form = page.locator("[id='api.classify']")
     form.locator("summary").click()
     form.get_by_label("kind of body").select_option("multipart/form-data")
     photo = {"name": "a.jpg", "mimeType": "image/jpeg", "buffer": colour_photos.every_kind()["jpeg"]}

@@ -158,8 +158,8 @@ def main() -> None:
     job = json.load(sys.stdin)
     before, run = processor_seconds(), Run(job)
     asyncio.run(run.open_loop() if "rate" in job else run.closed_loop())
-    told = {"answers": run.answers, "notes": run.notes, "clock": run.clock}
-    json.dump({**told, "processor_seconds": processor_seconds() - before}, sys.stdout)
+    measured = {"answers": run.answers, "notes": run.notes, "clock": run.clock}
+    json.dump({**measured, "processor_seconds": processor_seconds() - before}, sys.stdout)
 
 
 if __name__ == "__main__":

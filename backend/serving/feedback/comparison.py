@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
@@ -19,11 +20,11 @@ P_OF_RATES = 0.001  # below it the rates of answering differ: who answers depend
 LEAST_DIFFERENCE = 0.01
 
 
-def wilson(right: int, count: int, z: float = Z) -> dict[str, float]:
+def wilson(right: int, count: int) -> dict[str, float]:
     """The share (`value`) of `right` in `count` > 0, with the limits of Wilson's score interval (Wilson 1927)."""
-    share = right / count
-    centre = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    share, weight = right / count, Z * Z / count
+    centre = (share + weight / 2) / (1 + weight)
+    half = Z / (1 + weight) * math.sqrt(share * (1 - share) / count + weight / (4 * count))
     return {"value": share, "low": max(0.0, centre - half), "high": min(1.0, centre + half)}
 
 
@@ -32,10 +33,9 @@ def p_of_rates(answered: Sequence[int], asked: Sequence[int]) -> float:
     pooled = sum(answered) / max(1, sum(asked))
     if min(asked) == 0 or pooled in (0, 1):
         return 1.0
-    squares = sum(
-        (got - of * pooled) ** 2 / (of * pooled * (1 - pooled)) for got, of in zip(answered, asked, strict=True)
-    )
-    return math.erfc(math.sqrt(squares / 2))
+    difference = answered[0] / asked[0] - answered[1] / asked[1]
+    variance = pooled * (1 - pooled) * (1 / asked[0] + 1 / asked[1])
+    return math.erfc(abs(difference) / math.sqrt(2 * variance))  # its square is chi-square, with one degree of freedom
 
 
 def block_of(share: float) -> tuple[int, int]:
@@ -45,26 +45,29 @@ def block_of(share: float) -> tuple[int, int]:
     return part.denominator - part.numerator, part.numerator
 
 
-def gains(
-    block: tuple[int, int], right: npt.ArrayLike, votes: npt.ArrayLike, rights: Sequence[npt.ArrayLike]
-) -> Numbers:
-    """The logarithm of a block's E-variable for two Bernoulli streams, for each of EFFECTS (the last axis).
+@lru_cache(64)
+def _log_means(block: tuple[int, int]) -> Numbers:
+    """By the right votes in a block, and by effect: the log of the mean of exp(effect * those of the second version).
 
-    `rights` are the right votes of each version in the block, `right` those of all `votes` in the blocks before; all may be
-    arrays of one shape. Turner, Ly and Grünwald 2024, "Generic E-variables for exact sequential k-sample tests that allow for
-    optional stopping", Journal of Statistical Planning and Inference 230, 106116. The effects lie around the share of right
-    votes in the blocks before, so that they do not depend on this one.
+    If every vote is right with the same chance, whatever it is, those of the second version are hypergeometric.
     """
-    before = np.asarray(right, float)[..., None]
-    odds = (before + 1) / (np.asarray(votes)[..., None] - before + 1)
-    part = block[1] / sum(block)
-    shares = [1 / (1 + np.exp(-offset) / odds) for offset in (-EFFECTS * part, EFFECTS * (1 - part))]
-    null = (shares[0] * block[0] + shares[1] * block[1]) / sum(block)
-    total = np.zeros_like(null)
-    for share, size, each in zip(shares, block, rights, strict=True):
-        good = np.asarray(each)[..., None]
-        total = total + good * np.log(share / null) + (size - good) * np.log((1 - share) / (1 - null))
-    return total
+    rows = []
+    for right in range(sum(block) + 1):
+        of_second = range(max(0, right - block[0]), min(right, block[1]) + 1)
+        ways = [math.comb(block[0], right - each) * math.comb(block[1], each) for each in of_second]
+        logs = np.log([each / sum(ways) for each in ways])
+        rows.append(np.logaddexp.reduce(np.outer(EFFECTS, of_second) + logs, axis=1))
+    return np.array(rows)
+
+
+def gains(block: Sequence[int], rights: Sequence[npt.ArrayLike]) -> Numbers:
+    """The logarithm of a block's evidence for each of EFFECTS (the last axis), given the right votes of each version in it.
+
+    The likelihood ratio of Fisher's exact test: of an odds ratio exp(effect) against one of 1, given how many votes are right.
+    While both versions are equally good its mean is 1, so that the product over blocks is a test martingale.
+    """
+    first, second = (np.asarray(each) for each in rights)
+    return EFFECTS * second[..., None] - _log_means((block[0], block[1]))[first + second]
 
 
 def log_evidence(logs: npt.ArrayLike) -> Numbers:
@@ -88,11 +91,9 @@ class Tally:
     block: tuple[int, int]
     asked: list[int] = field(default_factory=_pair)
     answered: list[int] = field(default_factory=_pair)
-    judged: list[int] = field(default_factory=_pair)  # votes that say whether the first breed is right
+    counted: list[int] = field(default_factory=_pair)  # votes that say whether the first breed is right
     right: list[int] = field(default_factory=_pair)
     waiting: list[str] = field(default_factory=lambda: ["", ""])  # "1" or "0" for each vote that is in no block yet
-    right_in_blocks: int = 0
-    votes_in_blocks: int = 0
     logs: list[float] = field(default_factory=lambda: [0.0] * len(EFFECTS))
     better: int | None = None  # 0 or 1, once it is known
     decided_at: int | None = None  # how many votes were in the blocks then
@@ -102,27 +103,27 @@ class Tally:
         self.answered[side] += 1
         if is_right is None:
             return
-        self.judged[side] += 1
+        self.counted[side] += 1
         self.right[side] += is_right
         self.waiting[side] += str(int(is_right))
         if any(len(own) < size for own, size in zip(self.waiting, self.block, strict=True)):
             return
         rights = [own[:size].count("1") for own, size in zip(self.waiting, self.block, strict=True)]
         self.waiting = [own[size:] for own, size in zip(self.waiting, self.block, strict=True)]
-        self.logs = (self.logs + gains(self.block, self.right_in_blocks, self.votes_in_blocks, rights)).tolist()
-        self.right_in_blocks += sum(rights)
-        self.votes_in_blocks += sum(self.block)
+        self.logs = (self.logs + gains(self.block, rights)).tolist()
         if self.better is None and log_evidence(self.logs) >= -math.log(ALPHA):
-            self.decided_at = self.votes_in_blocks
+            self.decided_at = sum(self.counted) - sum(map(len, self.waiting))
             self.better = int(EFFECTS[np.argmax(self.logs)] > 0)
 
     def votes_needed(self) -> int:
         """About how many more votes decide, if the shares of right ones stay, or differ by LEAST_DIFFERENCE."""
-        first, second = ((right + 1) / (count + 2) for right, count in zip(self.right, self.judged, strict=True))
+        first, second = ((right + 1) / (count + 2) for right, count in zip(self.right, self.counted, strict=True))
         if abs(second - first) < LEAST_DIFFERENCE:
             second = first - math.copysign(LEAST_DIFFERENCE, first - 0.5)
-        rights = (self.block[0] * first, self.block[1] * second)
-        gained = gains(self.block, self.right_in_blocks, self.votes_in_blocks, rights)
-        missing = math.log(len(EFFECTS) / ALPHA) - np.array(self.logs)
-        blocks = min(missing[gained > 0] / gained[gained > 0], default=1.0)
-        return max(1, math.ceil(blocks)) * sum(self.block)
+        pooled = (self.block[0] * first + self.block[1] * second) / sum(self.block)
+        per_block = sum(
+            size * (share * math.log(share / pooled) + (1 - share) * math.log((1 - share) / (1 - pooled)))
+            for size, share in zip(self.block, (first, second), strict=True)
+        )
+        found = max(np.array(self.logs)[EFFECTS * (second - first) > 0])
+        return max(1, math.ceil((math.log(len(EFFECTS) / ALPHA) - found) / per_block)) * sum(self.block)

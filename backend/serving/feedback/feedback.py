@@ -91,17 +91,9 @@ class Feedback:
         _check_said(said, breed, self._names(answered))
         words = _words(text, said)
         is_right, holds = judge(facts.level, facts.breeds, said or BREED, breed)
-        row = {
-            **vars(facts),
-            "request_id": number,
-            "answered_at": timestamp(at),
-            "breeds": json.dumps(facts.breeds, ensure_ascii=False),
-            "verdict": said or BREED,
-            "breed": breed or None,
-            "is_right": is_right,
-            "holds": holds,
-            "text": words or None,
-        }
+        row = {**vars(facts), "breeds": json.dumps(facts.breeds, ensure_ascii=False)}
+        row |= {"request_id": number, "answered_at": timestamp(at), "verdict": said or BREED, "breed": breed or None}
+        row |= {"is_right": is_right, "holds": holds, "text": words or None}
         why_not = self._store.add(row, facts.phone)
         self._metrics.feedback(answered, {True: "right", False: "wrong", None: "unclear"}[is_right])
         return why_not

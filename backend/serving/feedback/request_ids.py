@@ -8,7 +8,6 @@ import hashlib
 import os
 import re
 import secrets
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 from itsdangerous import BadData, SignatureExpired, TimestampSigner, URLSafeTimedSerializer
 
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound
+from backend.files import locked, replacing
 
 FORM = re.compile(r"([0-9a-f]{16})\.([A-Za-z0-9_.-]+)")
 SECRET_BYTES = 32
@@ -53,8 +53,10 @@ class Signer:
         return f"{number}.{self._serializer(number).dumps(vars(facts))}"
 
     def opened(self, request_id: str, max_age: int | None = MAX_AGE_SECONDS) -> tuple[str, Facts, datetime]:
-        """The number, the facts and the time of the answer. Raises InvalidArgument for anything else than such an id,
-        NotFound for another signature, FailedPrecondition for one older than `max_age` seconds.
+        """The number, the facts and the time of the answer.
+
+        Raises InvalidArgument for anything else than such an id, NotFound for another signature, FailedPrecondition for one
+        older than `max_age` seconds.
         """
         found = FORM.fullmatch(request_id)
         if found is None:
@@ -65,9 +67,8 @@ class Signer:
         try:
             facts, at = self._serializer(number).loads(text, max_age=max_age, return_timestamp=True)
         except SignatureExpired as error:
-            raise FailedPrecondition(
-                f"feedback is taken within {MAX_AGE_SECONDS // 3600} hours of the answer: {error}"
-            ) from None
+            hours = MAX_AGE_SECONDS // 3600
+            raise FailedPrecondition(f"feedback is taken within {hours} hours of the answer: {error}") from None
         except BadData:
             raise NotFound(
                 "this server gave out no such request id; send the feedback_id of an answer as it came"
@@ -81,19 +82,12 @@ class Signer:
 
 def read_or_create_secret(file: Path) -> bytes:
     """The secret in `file`, which only its owner may read; created if missing. Raises OSError, InvalidArgument."""
-    if not file.exists():
-        temporary = file.with_name(f".{file.name}.{os.getpid()}")
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-                stream.write(secrets.token_hex(SECRET_BYTES))
-            with suppress(FileExistsError):  # another process was first: its secret counts
-                os.link(temporary, file)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with locked(file):  # of two processes, the first one's secret counts
+        if not file.exists():
+            with replacing(file) as temporary:
+                os.close(os.open(temporary, os.O_CREAT, 0o600))
+                temporary.write_text(secrets.token_hex(SECRET_BYTES), encoding="ascii")
     secret = file.read_bytes().strip()
     if len(secret) < SECRET_BYTES:
-        raise InvalidArgument(
-            f"{file} holds no secret: expected at least {SECRET_BYTES} characters; remove it for a new one"
-        )
+        raise InvalidArgument(f"{file} has no secret of {SECRET_BYTES} characters; remove it for a new one")
     return secret

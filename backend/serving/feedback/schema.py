@@ -4,24 +4,16 @@ import sqlite3
 
 from backend.errors import FailedPrecondition
 
-FORMAT = 2  # PRAGMA user_version of a file with these tables
+FORMAT = 3  # PRAGMA user_version of a file with these tables
 COLUMNS = (
     *("request_id", "answered_at", "model", "version", "split", "asked", "level", "breeds", "probability"),
     *("verdict", "breed", "is_right", "holds", "text"),
 )
-# What equal rows of feedback have in common, from a row: a report reads their sums in place of a million rows.
-KIND = {
-    "model": "{}.model",
-    "version": "{}.version",
-    "level": "{}.level",
-    "size": "json_array_length({}.breeds)",
-    "first": "ifnull(json_extract({0}.breeds, '$[0]'), {0}.level)",
-    "verdict": "{}.verdict",
-    "breed": "ifnull({}.breed, '')",
-    "is_right": "ifnull({}.is_right, -1)",
-    "holds": "ifnull({}.holds, -1)",
-}
-NEW, OLD = (", ".join(each.format(row) for each in KIND.values()) for row in ("new", "old"))
+# What equal rows of feedback have in common: a report reads their sums in place of a million rows.
+KIND = "model, version, level, size, first, verdict, breed, is_right, holds"
+KIND_OF = """{0}.model, {0}.version, {0}.level, json_array_length({0}.breeds),
+    ifnull(json_extract({0}.breeds, '$[0]'), {0}.level), {0}.verdict, ifnull({0}.breed, ''), ifnull({0}.is_right, -1),
+    ifnull({0}.holds, -1)"""
 TABLES = (
     """CREATE TABLE feedback (number INTEGER PRIMARY KEY, request_id TEXT NOT NULL UNIQUE, answered_at TEXT NOT NULL,
     model TEXT NOT NULL, version INTEGER NOT NULL, split INTEGER NOT NULL, asked INTEGER NOT NULL, level TEXT NOT NULL,
@@ -29,11 +21,11 @@ TABLES = (
     text TEXT)""",
     "CREATE INDEX by_text ON feedback (model, text COLLATE NOCASE) WHERE text IS NOT NULL",
     "CREATE INDEX by_time ON feedback (answered_at)",
-    f"CREATE TABLE sums ({', '.join(KIND)}, answers, PRIMARY KEY ({', '.join(KIND)})) WITHOUT ROWID",
+    f"CREATE TABLE sums ({KIND}, answers, PRIMARY KEY ({KIND})) WITHOUT ROWID",
     f"""CREATE TRIGGER added AFTER INSERT ON feedback BEGIN
-    INSERT INTO sums VALUES ({NEW}, 1) ON CONFLICT DO UPDATE SET answers = answers + 1; END""",
+    INSERT INTO sums VALUES ({KIND_OF.format("new")}, 1) ON CONFLICT DO UPDATE SET answers = answers + 1; END""",
     f"""CREATE TRIGGER removed AFTER DELETE ON feedback BEGIN
-    UPDATE sums SET answers = answers - 1 WHERE ({", ".join(KIND)}) = ({OLD}); END""",
+    UPDATE sums SET answers = answers - 1 WHERE ({KIND}) = ({KIND_OF.format("old")}); END""",
     # A split's tally outlasts the rows that it counts; its salt is deleted when it ends.
     """CREATE TABLE splits (id INTEGER PRIMARY KEY AUTOINCREMENT, model TEXT NOT NULL, label TEXT NOT NULL,
     first INTEGER NOT NULL, second INTEGER NOT NULL, share REAL NOT NULL, started TEXT NOT NULL, ended TEXT, salt BLOB,
@@ -43,6 +35,8 @@ TABLES = (
 )
 # The first format joined ids by spaces, judged groups and sets as a whole, and kept of a split only that there was one.
 MOVE = (
+    "ALTER TABLE feedback RENAME TO of_format_1",
+    *TABLES,
     """INSERT INTO feedback SELECT number, request_id, answered_at, model, version, 0, 0, level,
     CASE WHEN breeds = '' THEN '[]' WHEN level IN ('group', 'set') THEN '["' || replace(breeds, ' ', '", "') || '"]'
     ELSE json_array(breeds) END, probability, verdict, breed, CASE WHEN level IN ('group', 'set') AND is_right THEN NULL
@@ -54,14 +48,14 @@ MOVE = (
 def prepare(connection: sqlite3.Connection) -> None:
     """Make the tables in an open transaction, or move a file of the first format to them.
 
-    Raises FailedPrecondition for a file of a later format.
+    Raises FailedPrecondition for a file of another format.
     """
     ((found,),) = connection.execute("PRAGMA user_version").fetchall()
-    if found > FORMAT:
+    statements = {0: TABLES, 1: MOVE, FORMAT: ()}.get(found)
+    if statements is None:
         raise FailedPrecondition(
             f"the file has feedback of format {found}; this version writes {FORMAT}: choose another file"
         )
-    rename = "ALTER TABLE feedback RENAME TO of_format_1"
-    for statement in {0: TABLES, 1: (rename, *TABLES, *MOVE), FORMAT: ()}[found]:
+    for statement in statements:
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version={FORMAT}")

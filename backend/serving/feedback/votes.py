@@ -7,9 +7,11 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from backend.serving.feedback.comparison import Tally, block_of
 
+Key = tuple[str, str]  # model and label
 # The version that a split takes phones from, the one that gets them, and its share in (0, 1).
 Arms = tuple[int, int, float]
 KEPT = "the feedback is kept, and counts in no comparison"
@@ -28,12 +30,24 @@ class Split:
         return hashlib.blake2b(sticky_key.encode(errors="replace"), key=self.salt, digest_size=8).hexdigest()
 
 
-def begin(connection: sqlite3.Connection, key: tuple[str, str], arms: Arms, now: str) -> None:
-    """Begin a split of a model and a label (`key`)."""
-    connection.execute(
-        "INSERT INTO splits (model, label, first, second, share, started, salt, tally) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (*key, *arms, now, secrets.token_bytes(16), json.dumps(asdict(Tally(block_of(arms[2]))))),
-    )
+def open_splits(connection: sqlite3.Connection) -> dict[Key, Split]:
+    rows = connection.execute("SELECT model, label, id, first, second, share, salt FROM splits WHERE ended IS NULL")
+    return {(model, label): Split(number, tuple(arms), salt) for model, label, number, *arms, salt in rows}
+
+
+def follow(connection: sqlite3.Connection, wanted: Mapping[Key, Arms], now: str) -> dict[Key, Split]:
+    """End the splits that are not wanted and begin those that are missing; returns what is open then."""
+    before = open_splits(connection)
+    for key, split in before.items():
+        if split.arms != wanted.get(key):
+            connection.execute("UPDATE splits SET ended = ?, salt = NULL WHERE id = ?", (now, split.id))
+    for key, arms in wanted.items():
+        if key not in before or before[key].arms != arms:
+            connection.execute(
+                "INSERT INTO splits (model, label, first, second, share, started, salt, tally) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (*key, *arms, now, secrets.token_bytes(16), json.dumps(asdict(Tally(block_of(arms[2]))))),
+            )
+    return open_splits(connection)
 
 
 def ask(connection: sqlite3.Connection, split: int, phones: Mapping[str, int]) -> None:
@@ -44,8 +58,9 @@ def ask(connection: sqlite3.Connection, split: int, phones: Mapping[str, int]) -
             tally.asked[versions.index(version)] += connection.execute(insert, (split, phone, version)).rowcount
 
 
-def count(connection: sqlite3.Connection, split: int, phone: str, version: int, is_right: bool | None) -> str:
-    """Count a vote, None where it cannot be told whether the first breed is right. Returns why it does not count, or ""."""
+def count(connection: sqlite3.Connection, row: Mapping[str, Any], phone: str) -> str:
+    """Count the vote in a row of feedback. Returns why it does not count, or ""."""
+    split, version = row["split"], row["version"]
     if not connection.execute("SELECT 1 FROM splits WHERE id = ? AND ended IS NULL", (split,)).fetchone():
         return f"the split that this answer was part of has ended; {KEPT}"
     ask(connection, split, {phone: version})
@@ -53,14 +68,14 @@ def count(connection: sqlite3.Connection, split: int, phone: str, version: int, 
     if not connection.execute(mark, (split, phone, version)).rowcount:
         return f"each phone has one vote in a split, on the version it was first asked about; {KEPT}"
     with _tally(connection, split) as (tally, versions):
-        tally.add(versions.index(version), is_right)
+        tally.add(versions.index(version), row["is_right"])
     return ""
 
 
 @contextmanager
-def _tally(connection: sqlite3.Connection, split: int) -> Iterator[tuple[Tally, tuple[int, int]]]:
+def _tally(connection: sqlite3.Connection, split: int) -> Iterator[tuple[Tally, list[int]]]:
     """The tally of a split, which is written afterwards, and its versions."""
-    ((first, second, text),) = connection.execute("SELECT first, second, tally FROM splits WHERE id = ?", (split,))
+    ((*versions, text),) = connection.execute("SELECT first, second, tally FROM splits WHERE id = ?", (split,))
     tally = Tally(**json.loads(text))
-    yield tally, (first, second)
+    yield tally, versions
     connection.execute("UPDATE splits SET tally = ? WHERE id = ?", (json.dumps(asdict(tally)), split))

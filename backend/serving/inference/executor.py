@@ -13,8 +13,8 @@ from typing import TypeVar
 from backend.errors import Cancelled, DeadlineExceeded, Full, Unavailable
 
 Result = TypeVar("Result")
-# Registers a callback for the disconnect of the client; returns False if it is disconnected already.
-OnDisconnect = Callable[[Callable[[], object]], bool]
+IsGone = Callable[[], bool]  # whether the client has disconnected
+CHECK_SECONDS = 0.25  # interval of the check for clients that have disconnected
 DEADLINE: ContextVar[float] = ContextVar("deadline")
 STOPPING = "the server is shutting down; try again later"
 TOO_LATE = "the answer was not ready before the request's deadline; try again later"
@@ -46,7 +46,7 @@ class Executor(ABC):
         self._lock = threading.Lock()
 
     @abstractmethod
-    def run(self, work: Callable[[], Result], deadline: float, on_disconnect: OnDisconnect | None = None) -> Result:
+    def run(self, work: Callable[[], Result], deadline: float, is_gone: IsGone | None = None) -> Result:
         """Run `work` and return its result; `deadline` is a time of time.monotonic().
 
         Raises Full, DeadlineExceeded, Cancelled, and Unavailable while the server stops.
@@ -103,7 +103,7 @@ class BoundedExecutor(Executor):
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="run")
 
-    def run(self, work: Callable[[], Result], deadline: float, on_disconnect: OnDisconnect | None = None) -> Result:
+    def run(self, work: Callable[[], Result], deadline: float, is_gone: IsGone | None = None) -> Result:
         """Run `work` and return its result; `deadline` is a time of time.monotonic().
 
         Raises Full if the queue is full, DeadlineExceeded if the result is not ready in time, and Cancelled if the client
@@ -118,9 +118,7 @@ class BoundedExecutor(Executor):
             self._leave_place()
             raise Unavailable(STOPPING) from None
         future.add_done_callback(lambda _: self._leave_place())
-        if on_disconnect is not None and not on_disconnect(future.cancel):
-            future.cancel()
-        return _result_by(future, deadline)
+        return _result_by(future, deadline, is_gone)
 
     def is_busy(self) -> bool:
         """Whether background work should wait: more than half of the threads are in use."""
@@ -141,8 +139,8 @@ class InlineExecutor(Executor):
         super().__init__(places)
         self._closed = False
 
-    def run(self, work: Callable[[], Result], deadline: float, on_disconnect: OnDisconnect | None = None) -> Result:
-        """As `BoundedExecutor.run`; `on_disconnect` is ignored, since nothing is queued."""
+    def run(self, work: Callable[[], Result], deadline: float, is_gone: IsGone | None = None) -> Result:
+        """As `BoundedExecutor.run`; `is_gone` is ignored, since nothing is queued."""
         if self._closed:
             raise Unavailable(STOPPING)
         self._take_place()
@@ -158,13 +156,18 @@ class InlineExecutor(Executor):
         self._closed = True
 
 
-def _result_by(future: Future[Result], deadline: float) -> Result:
-    try:
-        return future.result(timeout=max(0.0, deadline - time.monotonic()))
-    except CancelledError:
-        raise Cancelled("the request left the queue: its client disconnected, or the server stops") from None
-    except NotDone:
-        if future.done():  # just in time, or the work itself raised a TimeoutError
-            return future.result()
-        future.cancel()
-        raise DeadlineExceeded(TOO_LATE) from None
+def _result_by(future: Future[Result], deadline: float, is_gone: IsGone | None) -> Result:
+    """The result; meanwhile the calling thread, which has to wait anyway, looks now and then whether the client is there."""
+    while True:
+        try:
+            return future.result(timeout=max(0.0, min(CHECK_SECONDS, deadline - time.monotonic())))
+        except CancelledError:
+            raise Cancelled("the request left the queue: its client disconnected, or the server stops") from None
+        except NotDone:
+            if future.done():  # just in time, or the work itself raised a TimeoutError
+                return future.result()
+        if time.monotonic() >= deadline:
+            future.cancel()
+            raise DeadlineExceeded(TOO_LATE)
+        if is_gone is not None and not future.running() and is_gone():
+            future.cancel()

@@ -10,7 +10,7 @@ from typing import Any
 
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound
 from backend.serving.answers.labels import Classification
-from backend.serving.inference.executor import Executor, OnDisconnect, within
+from backend.serving.inference.executor import Executor, IsGone, within
 from backend.serving.inference.shadow import Shadow
 from backend.serving.inference.work import Breeds, Outputs, Work
 from backend.serving.metrics import Metrics
@@ -56,12 +56,12 @@ class Predictor:
         works: Sequence[Work],
         protocol: str = "",
         timeout: float | None = None,
-        on_disconnect: OnDisconnect | None = None,
+        is_gone: IsGone | None = None,
     ) -> list[Any]:
         """The path of a request: check it, choose the version, wait for a place, run, offer it to the shadow, answer.
 
-        All of `works` are answered by one version. `timeout` in seconds, at most the server's own deadline; `on_disconnect`
-        registers a function to call when the client disconnects. Raises the types of `backend.errors`.
+        All of `works` are answered by one version. `timeout` in seconds, at most the server's own deadline; `is_gone`
+        says whether the client has disconnected. Raises the types of `backend.errors`.
         """
         deadline = time.monotonic() + min(self.deadline_seconds, self.deadline_seconds if timeout is None else timeout)
         answers = []
@@ -77,9 +77,8 @@ class Predictor:
                     except InvalidArgument as error:
                         raise self._with_version_of_text(servable, error) from error
                     run = partial(self._run, servable, signature, work, time.perf_counter())
-                    outputs, servable = self._executor.run(
-                        run, deadline, on_disconnect
-                    )  # the engine may have switched versions
+                    # The engine may have switched versions.
+                    outputs, servable = self._executor.run(run, deadline, is_gone)
                     record.answered_by(servable.id)
                     self.shadow.offer(servable, outputs, work.repeat)
                     answers.append(work.answer(servable, outputs, self.metrics))
@@ -111,19 +110,19 @@ class Predictor:
         spec: ModelSpec,
         top_k: int | None = None,
         protocol: str = "",
-        on_disconnect: OnDisconnect | None = None,
+        is_gone: IsGone | None = None,
     ) -> Classification:
         """Name the breed in a photo (the bytes of its file)."""
         result: Classification
-        (result,) = self.answer(spec, [Breeds(contents, top_k)], protocol, on_disconnect=on_disconnect)
+        (result,) = self.answer(spec, [Breeds(contents, top_k)], protocol, is_gone=is_gone)
         self.metrics.answered(result.servable, result.level.value)
         return result
 
-    def upright_copy(self, contents: bytes, on_disconnect: OnDisconnect | None = None) -> bytes:
+    def upright_copy(self, contents: bytes, is_gone: IsGone | None = None) -> bytes:
         """A JPEG of a photo as `Photo.small_jpeg` makes it, at most COPY_SIDE pixels long; it takes a place as a photo does."""
         photo = check(contents, self.photo_limits)
         deadline = time.monotonic() + self.deadline_seconds
-        return self._executor.run(partial(photo.small_jpeg, COPY_SIDE, COPY_QUALITY), deadline, on_disconnect)
+        return self._executor.run(partial(photo.small_jpeg, COPY_SIDE, COPY_QUALITY), deadline, is_gone)
 
     def taking(self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]) -> ModelSpec:
         """`spec`, or the largest version whose signature `takes` what the version that `spec` means does not take.

@@ -1,16 +1,16 @@
 """Watches the model folders, loads and unloads versions, and hands out the version that a request asks for."""
 
-import ctypes
 import gc
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from backend.errors import Cancelled, DeadlineExceeded, DogsnapError, NotFound
+from backend.memory import give_back_free
 from backend.serving.metrics import Metrics
 from backend.serving.repository.model import Model, ModelSpec, State, Version, VersionStatus
 from backend.serving.repository.resolver import find_model, resolve, version_of_label
@@ -414,7 +414,7 @@ class Repository:
             servable = Servable.load(version.id, version.path)
             self._prepare(servable)
             records = warm_up(servable) if self._run_warm_up else 0
-            _trim()  # loading leaves up to 90 MB of free heap: the graph's file, read and parsed
+            give_back_free()  # loading leaves up to 90 MB of free heap: the graph's file, read and parsed
         except Exception as error:  # a damaged folder can raise anything; the other versions go on answering
             self._failed(version, error)
             return
@@ -502,9 +502,4 @@ def _give_memory_back() -> None:
     Without malloc_trim, 250 of the 320 MB of an Inception v3 stayed with the process (x86-64, glibc 2.36).
     """
     gc.collect()
-    _trim()
-
-
-def _trim() -> None:
-    with suppress(OSError, AttributeError):  # only glibc has malloc_trim
-        ctypes.CDLL(None).malloc_trim(0)
+    give_back_free()
