@@ -28,6 +28,9 @@ PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 OWN_PORTS = PORTS[1000 * PROCESS : 1000 * (PROCESS + 1)]
 UNUSED_PORTS = random.SystemRandom().sample(OWN_PORTS, len(OWN_PORTS))
 
+# What no test asks for need not run: a merged version warms up four signatures, which takes longer than the rest of a start.
+RUNS_AT_FIRST_REQUEST = {"DOGSNAP_WARM_UP": "false"}
+
 
 # What takes longest begins first, so that no process is left with one of these at the end while the others wait.
 LONGEST = (
@@ -35,6 +38,12 @@ LONGEST = (
     "real_photos", "runtimes", "gateway", "app_api", "hostile_requests", "image_to_image", "boxes", "serve",
     "tf_serving_rest", "train_command", "tensorflow_import", "worker", "shadow", "tls", "bench", "predict",
 )  # fmt: skip
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Without `-m`, slow/ is not even imported: KerasHub alone takes a second of every process."""
+    is_default = config.option.markexpr == "not long and not soak and not ray"
+    return True if is_default and collection_path.name == "slow" else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
@@ -119,7 +128,7 @@ class Server:
         arguments = [str(each) for each in ["--models", models, *ports, *flags]]  # the last of a flag counts
         clean = {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
         plain = not prefix and all(name.startswith("DOGSNAP_") for name in environ or ())
-        environ = {**clean, **(environ or {})}
+        environ = {**clean, **({} if self.measuring else RUNS_AT_FIRST_REQUEST), **(environ or {})}
         log_file.touch()
         if plain and not self.measuring:
             self.process = ForkedServer(arguments, log_file, environ)

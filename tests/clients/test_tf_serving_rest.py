@@ -109,13 +109,6 @@ def test_a_body_that_does_not_inflate_counts_as_empty(server):
     assert (response.status_code, response.json()["error"]) == (400, "JSON Parse error: The document is empty")
 
 
-def test_a_body_that_inflates_beyond_the_limit_is_refused_with_413(server):
-    body = gzip.compress(b'{"instances": [' + b" " * (101 * 2**20) + b"1.0]}", compresslevel=1)
-    response = raw(server, "POST", "/v1/models/half_plus_two:predict", body, {"Content-Encoding": "gzip"})
-    assert response.status_code == 413
-    assert "DOGSNAP_MAX_TENSOR_BODY_MB" in response.json()["error"]
-
-
 def test_a_long_reply_is_gzipped_for_clients_that_accept_it(server):
     body = json.dumps({"instances": [float(number) for number in range(1000)]}).encode()
     zipped = raw(server, "POST", "/v1/models/half_plus_two:predict", body, {"Accept-Encoding": "gzip"})
@@ -253,7 +246,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     path=st.sampled_from(["half_plus_two", "several", "texts", "all_types", "odd_outputs"]),
     method=st.sampled_from(["predict", "predict", "classify", "regress"]),
