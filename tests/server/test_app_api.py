@@ -2,6 +2,7 @@
 
 import base64
 import concurrent.futures
+import resource
 import shutil
 
 import colour_photos
@@ -9,6 +10,7 @@ import pytest
 import requests
 from colour_photos import BLUE, GREEN, RED, encode, huge_png, plain
 from PIL import Image
+from server_process import worker_of
 from tiny_models import colours, with_levels
 
 PHOTOS = {
@@ -252,7 +254,9 @@ def breeds_server(start_server, tmp_path_factory, colour_models):
     shutil.copytree(colour_models / "inception_v3", models / "inception_v3")
     tiny_models.half_plus(2, models / "half_plus_two" / "1")
     (models / "breeds.json").write_text('[{"id": "c1", "name_zh": "红犬"}]', encoding="utf-8")
-    return start_server(models, prefix=("prlimit", "--fsize=200000"))
+    server = start_server(models)
+    resource.prlimit(worker_of(server), resource.RLIMIT_FSIZE, (200_000, 200_000))
+    return server
 
 
 def test_a_model_that_names_nothing_has_no_classes_and_classify_refuses_it(breeds_server):
@@ -264,7 +268,7 @@ def test_a_model_that_names_nothing_has_no_classes_and_classify_refuses_it(breed
     body = {"image": photo, "model": "half_plus_two"}
     code, error = refusal(requests.post(f"{breeds_server.url}/api/classify", json=body, timeout=60))
     assert code == 400
-    assert "cannot name breeds" in error
+    assert "half_plus_two version 1 cannot name breeds: expected labels in its assets.extra/dogsnap.json" in error
 
 
 def test_the_breeds_are_sent_as_they_are_stored_and_not_twice(breeds_server):
