@@ -19,4 +19,4 @@ def test_the_picture_shows_what_is_confused_and_how_often_an_answer_is_right(tmp
     right, wrong = (np.asarray(Image.open(tmp_path / f"{name}.png").convert("L"), int) for name in ("right", "wrong"))
     middle = right.shape[1] * 5 // 9
     for plot in (np.s_[:, :middle], np.s_[:, middle:]):
-        assert (right[plot] != wrong[plot]).mean() > 0.001
+        assert (right[plot] != wrong[plot]).any()
