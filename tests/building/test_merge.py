@@ -479,36 +479,6 @@ def test_an_input_whose_sides_are_all_open_asks_for_what_is_missing(tmp_path) ->
         merge(mean_colour(tmp_path / "both" / "1", images_spec(None, None, None, None)), Options(size=SIZE))
 
 
-def generator(folder: Path, *, output_range: tuple[float, float] = (0, 1), first: bool = False) -> Path:
-    """An image-to-image network with a variable: the negative of its input."""
-    one = tf.Variable(1.0)
-
-    @tf.function(input_signature=[images_spec(None, 3, *SIZE) if first else images_spec(None, *SIZE, 3)])
-    def serving_default(image):
-        low, high = output_range
-        return {"generated": low + (one - image) * (high - low)}
-
-    module = tf.Module()
-    module.one = one
-    tf.saved_model.save(module, str(folder), signatures=serving_default)
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("first", "output_range"), [(False, (0, 1)), (True, (-1, 1))], ids=["channels last", "channels first"]
-)
-def test_image_to_image_takes_bytes_and_gives_png_three_in_three_out(tmp_path, output_range, first) -> None:
-    source = generator(tmp_path / "m" / "1", output_range=output_range, first=first)
-    merged = Loaded(merge(source, Options(decode="bytes", encode="png", output_range=output_range)))
-    assert set(merged.signatures) == {"serving_default"}
-    answer = merged.serving_default(input_bytes=tf.constant(PHOTOS[:3]))
-    assert set(answer) == {"output_bytes"}
-    assert answer["output_bytes"].shape == (3,)
-    for file, image in zip(answer["output_bytes"].numpy(), IMAGES.numpy(), strict=False):
-        assert file.startswith(b"\x89PNG")
-        np.testing.assert_array_equal(tf.io.decode_png(file), np.round((1 - image) * 255))
-
-
 def test_image_to_image_alone_has_an_output_to_encode(source) -> None:
     with pytest.raises(MergeError, match=r"expected one output with images .* found none among: \"prediction\""):
         merge(source, Options(encode="png"))
