@@ -17,9 +17,7 @@ import tensorflow as tf
 from click.testing import CliRunner, Result
 from photos import make_data_set
 from PIL import Image
-from real_model import built_models
 from tiny_network import tiny
-from tutorials import run_page
 
 from backend.commands.export import export
 from backend.commands.merge import merge
@@ -32,7 +30,6 @@ from backend.serving.versions.levels import Levels
 from backend.training import architectures, dataset, recipes, trainer
 from backend.training.recipes import RECIPES, Stage
 
-TUTORIAL = Path(__file__).parents[2] / "backend/tutorials/new_breed.md"
 YELLOW, VIOLET = (220, 210, 50), (150, 50, 200)
 TINY = dataclasses.replace(
     RECIPES["inception_v3"],
@@ -398,14 +395,3 @@ def test_a_dry_run_says_what_to_expect_and_writes_nothing(model: Path, tmp_path:
     result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "Yellow", "--dry-run")
     assert "of 6 photos" in result.output
     assert versions(model) == ["1", "2"]
-
-
-@pytest.mark.long
-def test_the_tutorial_about_a_new_breed_runs_with_the_real_network(data_dir: Path, tmp_path: Path) -> None:
-    shutil.copytree(built_models(), tmp_path / "models")
-    shiba = sorted((data_dir / "other_dogs" / "images" / "shiba_inu").iterdir())
-    (tmp_path / "shiba").mkdir()
-    for file in shiba[:20]:
-        shutil.copy(file, tmp_path / "shiba")
-    Image.open(shiba[20]).convert("RGB").save(tmp_path / "dog.jpg")
-    assert run_page(TUTORIAL, tmp_path) >= 4
