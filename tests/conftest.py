@@ -28,13 +28,25 @@ PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 OWN_PORTS = PORTS[1000 * PROCESS : 1000 * (PROCESS + 1)]
 UNUSED_PORTS = random.SystemRandom().sample(OWN_PORTS, len(OWN_PORTS))
 
+# What no test asks for need not run: a merged version warms up four signatures, which takes longer than the rest of a start.
+RUNS_AT_FIRST_REQUEST = {"DOGSNAP_WARM_UP": "false"}
 
+
+# Of the tests in a browser those that need the real network share its servers; the other files have a browser of their own.
+WEB = "tests/web"
+WEB_BY_THEMSELVES = ("test_feedback_in_app", "test_console", "test_keys_in_app", "test_docs_page", "test_node_checks")
 # What takes longest begins first, so that no process is left with one of these at the end while the others wait.
 LONGEST = (
-    "web", "merge", "faults", "tutorials", "feedback", "teach_command", "tf_serving_grpc", "trainer", "second_pass",
-    "real_photos", "runtimes", "gateway", "app_api", "hostile_requests", "image_to_image", "boxes", "serve",
-    "tf_serving_rest", "train_command", "tensorflow_import", "worker", "shadow", "tls", "bench", "predict",
+    WEB, "merge", "feedback", "feedback_in_app", "teach_command", "real_photos", "trainer", "faults", "gateway", "console",
+    "tf_serving_grpc", "boxes", "second_pass", "train_command", "image_to_image", "hostile_requests", "runtimes", "app_api",
+    "tutorials", "bench", "tensorflow_import", "acceleration", "predict", "hostile_photos", "switchboard", "shadow", "serve",
 )  # fmt: skip
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Without `-m`, slow/ is not even imported: KerasHub alone takes a second of every process."""
+    is_default = config.option.markexpr == "not long and not soak and not ray"
+    return True if is_default and collection_path.name == "slow" else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
@@ -44,17 +56,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("long")
 
     def place(item: pytest.Item) -> int:
-        name = "web" if item.path.parent.name == "web" else item.path.stem.removeprefix("test_")
+        name = WEB if in_web(item.nodeid) else item.path.stem.removeprefix("test_")
         return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 
     items.sort(key=place)
 
 
+def in_web(nodeid: str) -> bool:
+    """Whether a test shares the browser and the servers of the real network."""
+    return nodeid.startswith(f"{WEB}/") and not any(name in nodeid for name in WEB_BY_THEMSELVES)
+
+
 class Together(LoadFileScheduling):
-    """The tests of a file run in the same process, and all that share a browser and the servers of the real model do."""
+    """The tests of a file run in the same process, and all of WEB do."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "tests/web" if nodeid.startswith("tests/web/") else super()._split_scope(nodeid)
+        return WEB if in_web(nodeid) else super()._split_scope(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
@@ -118,8 +135,8 @@ class Server:
         ports = ["--port", self.port, "--grpc-port", self.grpc_port]
         arguments = [str(each) for each in ["--models", models, *ports, *flags]]  # the last of a flag counts
         clean = {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
-        plain = not prefix and all(name.startswith("DOGSNAP_") for name in environ or ())
-        environ = {**clean, **(environ or {})}
+        plain = not prefix and "PYTHONPATH" not in (environ or {})
+        environ = {**clean, **({} if self.measuring else RUNS_AT_FIRST_REQUEST), **(environ or {})}
         log_file.touch()
         if plain and not self.measuring:
             self.process = ForkedServer(arguments, log_file, environ)

@@ -165,6 +165,7 @@ def test_a_network_is_refused_by_the_breeds_that_it_names(network, tmp_path):
         acceleration._check_named(exact, others)
 
 
+@pytest.mark.long
 def test_the_real_network_is_taken_in_int8_and_refused_with_its_ranges_in_another_order():
     folder = built_models() / "inception_v3" / "1"
     if not (folder / FOLDER / NETWORK).exists():

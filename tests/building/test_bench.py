@@ -189,6 +189,7 @@ def test_a_ratio_is_that_of_the_medians_over_alternating_rounds(tmp_path):
                 measuring.ratio(lambda: 1.0, lambda figure=nothing: figure, "ms")
 
 
+@pytest.mark.long
 def test_this_server_is_started_measured_and_stopped(colour_models, tmp_path):
     saved = tmp_path / "bench.json"
     result = bench("--models", colour_models, "--only", "latency", *BRIEF, "--save", saved)

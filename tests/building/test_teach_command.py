@@ -17,9 +17,7 @@ import tensorflow as tf
 from click.testing import CliRunner, Result
 from photos import make_data_set
 from PIL import Image
-from real_model import built_models
 from tiny_network import tiny
-from tutorials import run_page
 
 from backend.building.merging import merge as merging
 from backend.building.merging.options import MergeError
@@ -33,7 +31,6 @@ from backend.networks import architectures
 from backend.serving.answers.levels import Levels
 from backend.serving.versions.description import DESCRIPTION_FILE
 
-TUTORIAL = Path(__file__).parents[2] / "backend/tutorials/new_breed.md"
 YELLOW, VIOLET = (220, 210, 50), (150, 50, 200)
 TINY = dataclasses.replace(
     RECIPES["inception_v3"],
@@ -141,12 +138,27 @@ def versions(model: Path) -> list[str]:
     return sorted(path.name for path in model.iterdir() if path.is_dir())
 
 
-def test_a_breed_is_taught_from_photos_and_the_other_breeds_stay(model: Path, tmp_path: Path) -> None:
-    photos = dogs(tmp_path / "yellow", YELLOW, 12)
+@pytest.fixture(scope="module")
+def taught(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
+    """A copy of `trained` that was taught a yellow dog, the photos that it was taught with, and what the command said."""
+    folder = tmp_path_factory.mktemp("yellow")
+    model = Path(shutil.copytree(trained, folder / "models" / "colours"))
+    photos = dogs(folder / "yellow", YELLOW, 12)
     result = called(teach, model / "2", photos, "--name", "Yellow dog", "--name-zh", "黄犬")
     assert result.exit_code == 0, result.output
-    assert "of 12 photos" in result.output
-    assert "The other breeds lose 0.00 points" in result.output
+    return model, photos, result.output
+
+
+@pytest.fixture
+def yellow_model(taught: tuple[Path, Path, str], tmp_path: Path) -> Path:
+    """A copy of the taught model for one test."""
+    return Path(shutil.copytree(taught[0], tmp_path / "models" / "colours"))
+
+
+def test_a_breed_is_taught_from_photos_and_the_other_breeds_stay(taught, tmp_path: Path) -> None:
+    model, _, said = taught
+    assert "of 12 photos" in said
+    assert "The other breeds lose 0.00 points" in said
     assert description(model / "4")["labels"][3] == {"id": "yellow_dog", "name": "Yellow dog", "name_zh": "黄犬"}
     assert breeds_of(model / "4", dogs(tmp_path / "others", YELLOW, 10, seed=50)).count("yellow_dog") >= 6
     blue = breeds_of(model / "4", dogs(tmp_path / "blue", (60, 80, 210), 10, seed=90))
@@ -154,34 +166,35 @@ def test_a_breed_is_taught_from_photos_and_the_other_breeds_stay(model: Path, tm
     assert description(model / "2")["labels"] == description(model / "4")["labels"][:3]
 
 
-def test_the_photos_known_breeds_get_the_logits_that_they_had(model: Path, tmp_path: Path) -> None:
-    assert called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "Yellow").exit_code == 0
-    contents = tf.constant([(tmp_path / "y" / "00.jpg").read_bytes()])
-    before, after = (
-        np.log(tf.saved_model.load(str(model / each)).signatures["image_bytes"](image_bytes=contents)["prediction"])[0]
-        for each in ("2", "4")
-    )
-    np.testing.assert_allclose(np.diff(after[:3]), np.diff(before), atol=1e-3)
+def answers_before_and_after(model: Path, signature: str, photos: Path) -> list[dict[str, np.ndarray]]:
+    """Of version 2 and of version 4, the taught one."""
+    contents = tf.constant([path.read_bytes() for path in sorted(photos.iterdir())])
+    return [tf.saved_model.load(str(model / each)).signatures[signature](image_bytes=contents) for each in "24"]
+
+
+def test_the_photos_known_breeds_get_the_logits_that_they_had(taught) -> None:
+    model, photos, _ = taught
+    before, after = (np.log(each["prediction"]) for each in answers_before_and_after(model, "image_bytes", photos))
+    np.testing.assert_allclose(np.diff(after[:, :3]), np.diff(before), atol=1e-3)
     assert np.ptp(description(model / "4")["scores"]["calibration"]["log_prior"]) > 0.1
 
 
-def test_whether_there_is_a_dog_is_answered_as_before(model: Path, tmp_path: Path) -> None:
-    assert called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "Yellow").exit_code == 0
-    contents = tf.constant([path.read_bytes() for path in sorted(dogs(tmp_path / "blue", (60, 80, 210), 4).iterdir())])
-    before, after = (
-        tf.saved_model.load(str(model / each)).signatures["scores"](image_bytes=contents)["dog"] for each in ("2", "4")
-    )
-    np.testing.assert_allclose(after, before, atol=1e-3)
+def test_whether_there_is_a_dog_is_answered_as_before(taught, tmp_path: Path) -> None:
+    before, after = answers_before_and_after(taught[0], "scores", dogs(tmp_path / "blue", (60, 80, 210), 4))
+    np.testing.assert_allclose(after["dog"], before["dog"], atol=1e-3)
 
 
-def test_a_taught_version_is_taught_another_breed_and_keeps_the_first(model: Path, tmp_path: Path) -> None:
-    yellow, violet = dogs(tmp_path / "yellow", YELLOW, 8), dogs(tmp_path / "violet", VIOLET, 8)
-    assert called(teach, model / "2", yellow, "--name", "Yellow dog").exit_code == 0
-    assert called(teach, model / "4", violet, "--name", "Violet dog").exit_code == 0
-    last = sorted(versions(model), key=int)[-1]
-    assert [label["id"] for label in description(model / last)["labels"][3:]] == ["yellow_dog", "violet_dog"]
-    assert breeds_of(model / last, yellow).count("yellow_dog") >= 6
-    assert breeds_of(model / last, violet).count("violet_dog") >= 6
+def test_a_taught_version_is_taught_another_breed_and_keeps_the_first(taught, yellow_model, tmp_path: Path) -> None:
+    violet = dogs(tmp_path / "violet", VIOLET, 8)
+    assert called(teach, yellow_model / "4", violet, "--name", "Violet dog").exit_code == 0
+    last = newest(yellow_model)
+    assert [label["id"] for label in description(last)["labels"][3:]] == ["yellow_dog", "violet_dog"]
+    assert breeds_of(last, taught[1]).count("yellow_dog") >= 9
+    assert breeds_of(last, violet).count("violet_dog") >= 6
+
+
+def newest(model: Path) -> Path:
+    return model / max(versions(model), key=int)
 
 
 def test_a_folder_of_folders_is_a_breed_for_each_with_facts_by_name(model: Path, tmp_path: Path) -> None:
@@ -208,13 +221,10 @@ def test_ten_breeds_at_once_each_get_a_class_and_none_of_the_known_ones_changes(
     assert result.exit_code == 0, result.output
     assert result.output.count("are recognised by a head taught without them") == 10
     assert [label["name"] for label in description(model / "4")["labels"][3:]] == names
-    contents = tf.constant([(tmp_path / "new" / "Dog_0" / "00.jpg").read_bytes()])
-    before, after = (
-        tf.saved_model.load(str(model / each)).signatures["image_bytes"](image_bytes=contents)["prediction"].numpy()
-        for each in ("2", "4")
-    )
-    assert after.shape == (1, 13)
-    np.testing.assert_allclose(np.diff(np.log(after[0, :3])), np.diff(np.log(before[0])), atol=1e-3)
+    first = tmp_path / "new" / "Dog_0"
+    before, after = (np.log(each["prediction"]) for each in answers_before_and_after(model, "image_bytes", first))
+    assert after.shape == (6, 13)
+    np.testing.assert_allclose(np.diff(after[:, :3]), np.diff(before), atol=1e-3)
 
 
 def test_a_breed_joins_the_breeds_that_it_is_confused_with_and_answers_tell_the_group(
@@ -240,21 +250,19 @@ def test_a_breed_that_is_taught_anew_leaves_its_group_before_it_joins_another(mo
     assert sum("new_dog" in group["members"] for group in groups_of(model / "4")) == 1
     result = called(teach, model / "4", violet, "--name", "New dog", "--replace")
     assert result.exit_code == 0, result.output
-    last = model / sorted(versions(model), key=int)[-1]
+    last = newest(model)
     assert Levels.read(description(last))  # which refuses a breed in two groups
     kept = [[each for each in group["members"] if each != "new_dog"] for group in groups_of(last)]
     assert all(group["members"] in kept for group in groups_of(model / "2"))
 
 
-def test_a_breed_is_taught_anew_with_replace_alone(model: Path, tmp_path: Path) -> None:
-    assert called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "New dog").exit_code == 0
+def test_a_breed_is_taught_anew_with_replace_alone(yellow_model: Path, tmp_path: Path) -> None:
     violet = dogs(tmp_path / "v", VIOLET, 6)
-    assert "--replace teaches it anew" in called(teach, model / "4", violet, "--name", "New dog").output
-    result = called(teach, model / "4", violet, "--name", "New dog", "--replace")
+    assert "--replace teaches it anew" in called(teach, yellow_model / "4", violet, "--name", "Yellow dog").output
+    result = called(teach, yellow_model / "4", violet, "--name", "Yellow dog", "--replace")
     assert result.exit_code == 0, result.output
-    last = sorted(versions(model), key=int)[-1]
-    assert len(description(model / last)["labels"]) == 4
-    assert breeds_of(model / last, violet).count("new_dog") >= 5
+    assert len(description(newest(yellow_model))["labels"]) == 4
+    assert breeds_of(newest(yellow_model), violet).count("yellow_dog") >= 5
 
 
 def test_photos_that_cannot_teach_are_named_and_skipped(model: Path, tmp_path: Path) -> None:
@@ -337,14 +345,13 @@ def test_teaching_runs_in_a_process_of_its_own_whose_refusals_come_back(tmp_path
         in_own_process(os.abort)
 
 
-def test_it_says_what_will_answer_before_it_works_and_how_to_choose_at_its_end(model: Path, tmp_path: Path) -> None:
-    result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "Yellow")
-    assert result.exit_code == 0, result.output
-    first, *_, last = result.output.splitlines()
-    newest = max(versions(model), key=int)
+def test_it_says_what_will_answer_before_it_works_and_how_to_choose_at_its_end(taught) -> None:
+    model, _, said = taught
+    first, *_, last = said.splitlines()
+    number = newest(model).name
     assert "answers as before until one of them is chosen" in first
-    assert last.startswith(f"colours version {newest} knows what was taught")
-    assert f"`dogsnap models default {newest} --model colours`; to go back: `dogsnap models default 2 --model" in last
+    assert last.startswith(f"colours version {number} knows what was taught")
+    assert f"`dogsnap models default {number} --model colours`; to go back: `dogsnap models default 2 --model" in last
 
 
 def test_a_folder_that_cannot_be_written_to_is_a_sentence_before_any_work() -> None:
@@ -361,12 +368,10 @@ def test_a_version_that_names_no_breeds_is_refused(model: Path, tmp_path: Path) 
     assert "is no version that names breeds" in result.output
 
 
-def test_a_version_that_was_taught_with_other_weights_is_refused(model: Path, tmp_path: Path) -> None:
-    yellow, violet = dogs(tmp_path / "yellow", YELLOW, 6), dogs(tmp_path / "violet", VIOLET, 6)
-    assert called(teach, model / "2", yellow, "--name", "Yellow dog").exit_code == 0
-    scores = json.loads((model / "scores.json").read_text(encoding="utf-8"))
-    (model / "scores.json").write_text(json.dumps({**scores, "trained": "again"}), encoding="utf-8")
-    result = called(teach, model / "4", violet, "--name", "Violet dog")
+def test_a_version_that_was_taught_with_other_weights_is_refused(yellow_model: Path, tmp_path: Path) -> None:
+    scores = json.loads((yellow_model / "scores.json").read_text(encoding="utf-8"))
+    (yellow_model / "scores.json").write_text(json.dumps({**scores, "trained": "again"}), encoding="utf-8")
+    result = called(teach, yellow_model / "4", dogs(tmp_path / "violet", VIOLET, 6), "--name", "Violet dog")
     assert result.exit_code == 1
     assert "was taught with other weights" in result.output
 
@@ -391,14 +396,3 @@ def test_a_dry_run_says_what_to_expect_and_writes_nothing(model: Path, tmp_path:
     result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "Yellow", "--dry-run")
     assert "of 6 photos" in result.output
     assert versions(model) == ["1", "2"]
-
-
-@pytest.mark.long
-def test_the_tutorial_about_a_new_breed_runs_with_the_real_network(data_dir: Path, tmp_path: Path) -> None:
-    shutil.copytree(built_models(), tmp_path / "models")
-    shiba = sorted((data_dir / "other_dogs" / "images" / "shiba_inu").iterdir())
-    (tmp_path / "shiba").mkdir()
-    for file in shiba[:20]:
-        shutil.copy(file, tmp_path / "shiba")
-    Image.open(shiba[20]).convert("RGB").save(tmp_path / "dog.jpg")
-    assert run_page(TUTORIAL, tmp_path) >= 4

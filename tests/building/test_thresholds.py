@@ -97,6 +97,7 @@ def test_levels_that_are_not_whole_are_refused_with_what_is_wrong(changes, sente
         Levels.read({"labels": LABELS, "decision": DECISION, **changes})
 
 
+@pytest.mark.long
 def test_a_claim_costs_less_than_a_fifth_of_a_millisecond():
     ids = [str(number) for number in range(120)]
     levels = Levels(DECISION, [Group("a", "a", "", tuple(ids[:4]))], ids)

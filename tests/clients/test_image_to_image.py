@@ -116,6 +116,11 @@ def test_ranges_that_say_nothing_or_too_much_are_refused(tmp_path, options, mess
         wrapped(save(tmp_path / "m" / "1", lambda image: image, None, *SIZE, 3), **options)
 
 
+def test_a_network_of_channels_first_gives_pictures_as_well(tmp_path) -> None:
+    folder = wrapped(save(tmp_path / "m" / "1", lambda image: 1 - image, None, 3, *SIZE))
+    np.testing.assert_array_equal(made(folder, pixels(1))[0], 255 - pixels(1))
+
+
 def test_a_network_of_bytes_gives_bytes_back_without_any_range(tmp_path) -> None:
     said: list[str] = []
     folder = wrapped(save(tmp_path / "m" / "1", lambda image: 255 - image, None, *SIZE, 3, dtype=tf.uint8), said)
@@ -223,29 +228,21 @@ def detector(tmp_path_factory) -> Path:
     source = save(models / "detector" / "1", corners, 1, None, None, 3, dtype=tf.uint8)
     names = models / "names.txt"
     names.write_text("\n".join(NAMES))
-    done = CliRunner().invoke(
-        main,
-        [
-            "merge",
-            str(source),
-            "--decode",
-            "bytes",
-            "--encode",
-            "detections",
-            "--first-class",
-            "1",
-            "--labels",
-            str(names),
-        ],
-    )
+    options = ["--decode", "bytes", "--encode", "detections", "--first-class", "1", "--labels", str(names)]
+    done = CliRunner().invoke(main, ["merge", str(source), *options])
     assert done.exit_code == 0, done.output
     return models
 
 
-def test_a_detector_answers_boxes_classes_scores_and_names_through_rest(start_server, detector) -> None:
-    server = start_server(detector)
+@pytest.fixture(scope="module")
+def detecting(start_server, detector) -> str:
+    """The URL of the merged detector."""
+    return f"{start_server(detector).url}/v1/models/detector/versions/2:predict"
+
+
+def test_a_detector_answers_boxes_classes_scores_and_names_through_rest(detecting) -> None:
     rows = [{"b64": base64.b64encode(scene(size)).decode()} for size in ((20, 20), (40, 32))]
-    reply = requests.post(f"{server.url}/v1/models/detector/versions/2:predict", json={"instances": rows}, timeout=60)
+    reply = requests.post(detecting, json={"instances": rows}, timeout=60)
     assert reply.status_code == 200, reply.text
     first, second = reply.json()["predictions"]
     assert set(first) == {
@@ -259,10 +256,9 @@ def test_a_detector_answers_boxes_classes_scores_and_names_through_rest(start_se
     assert first["num_detections"] == 2
 
 
-def test_a_corrupt_picture_for_a_detector_is_400_and_named_by_its_place(start_server, detector) -> None:
+def test_a_corrupt_picture_for_a_detector_is_400_and_named_by_its_place(detecting) -> None:
     rows = [{"b64": base64.b64encode(content).decode()} for content in (scene((20, 20)), b"no picture")]
-    url = f"{start_server(detector).url}/v1/models/detector/versions/2:predict"
-    reply = requests.post(url, json={"instances": rows}, timeout=60)
+    reply = requests.post(detecting, json={"instances": rows}, timeout=60)
     assert reply.status_code == 400
     assert "[1]" in reply.json()["error"]
 

@@ -80,6 +80,7 @@ def models(tmp_path_factory, colour_models) -> Path:
     shutil.copytree(colour_models / "inception_v3", models / "inception_v3")
     tiny_models.half_plus(2, models / "half" / "1")
     tiny_models.texts(models / "texts" / "1")
+    tiny_models.several(models / "several" / "1")
     return models
 
 
@@ -95,12 +96,16 @@ def outcome(file: Path, *arguments: str) -> tuple[int, str]:
 
 
 SAME = {
+    "named inputs": (("--model", "several"), '{"a": 1.5, "b": 2}\n{"a": 3, "b": 4}\n'),
+    "bytes": (("--model", "texts"), '{"bin": {"b64": "YQ=="}}\n\n{"b64": "Yg=="}'),
+    "text": (("--model", "texts"), '"text"\n'),
     "numbers": (("--model", "half"), "1\n2.5\n\n1e39\nNaN\n-Infinity"),
     "rows of two sizes": (("--model", "half"), "[1, 2]\n\n[1, 2, 3]"),
     "a wrong type": (("--model", "half"), '1\n"2"'),
     "objects, then a value": (("--model", "half"), '{"x": 1}\n2'),
     "an unknown input": (("--model", "texts"), '{"bin": "a"}\n\n{"image_byte": "b"}'),
     "no base64": (("--model", "texts"), '{"b64": "YQ=="}\n{"b64": "?"}'),
+    "a whole request": (("--model", "texts"), '{"instances": [1]}'),
     "an unknown label": (("--model", "half", "--label", "nope"), "1"),
     "an unknown signature": (("--model", "half", "--signature-name", "nope"), "1"),
     "photos that are none": (("--version", "2", "--signature-name", "scores"), '{"b64": "YQ=="}\n\n{"b64": "Yg=="}'),

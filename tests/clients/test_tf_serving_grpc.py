@@ -182,14 +182,6 @@ def test_only_the_outputs_asked_for_come_back(client):
     assert set(client.predict("several", a=[1.0], b=[2]).outputs) == {"sum", "product"}
 
 
-def test_the_named_version_and_label_answer_and_are_named(client):
-    request = predict_request("half_plus_two", x=[1.0])
-    request.model_spec.version.value = 123
-    assert client.prediction.Predict(request, SECONDS).model_spec.version.value == 123
-    request.model_spec.version_label = "some_label"
-    assert client.prediction.Predict(request, SECONDS).model_spec.version.value == 123
-
-
 LONG = "狗" * 1000
 PREDICT_ERRORS = {
     "no model spec": (predict_pb2.PredictRequest(), "INVALID_ARGUMENT", "Missing ModelSpec"),

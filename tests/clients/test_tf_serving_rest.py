@@ -109,13 +109,6 @@ def test_a_body_that_does_not_inflate_counts_as_empty(server):
     assert (response.status_code, response.json()["error"]) == (400, "JSON Parse error: The document is empty")
 
 
-def test_a_body_that_inflates_beyond_the_limit_is_refused_with_413(server):
-    body = gzip.compress(b'{"instances": [' + b" " * (101 * 2**20) + b"1.0]}", compresslevel=1)
-    response = raw(server, "POST", "/v1/models/half_plus_two:predict", body, {"Content-Encoding": "gzip"})
-    assert response.status_code == 413
-    assert "DOGSNAP_MAX_TENSOR_BODY_MB" in response.json()["error"]
-
-
 def test_a_long_reply_is_gzipped_for_clients_that_accept_it(server):
     body = json.dumps({"instances": [float(number) for number in range(1000)]}).encode()
     zipped = raw(server, "POST", "/v1/models/half_plus_two:predict", body, {"Accept-Encoding": "gzip"})
@@ -205,31 +198,6 @@ def test_a_client_that_stops_while_sending_is_told_so_and_one_that_says_nothing_
     assert b"the request paused for 15 seconds" in answer
 
 
-BROKEN = {
-    "no request line": (b"hello\r\n\r\n", 400),
-    "a path that is too long": (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
-    "a header that is too long": (b"GET / HTTP/1.1\r\nHost: x\r\nX-A: " + b"a" * 70000 + b"\r\n\r\n", 431),
-    "chunks that are none": (
-        b"POST /v1/models/half_plus_two:predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n",
-        400,
-    ),
-}
-
-
-@pytest.mark.parametrize("case", BROKEN)
-def test_what_is_no_http_is_refused_by_gunicorn_and_broken_chunks_with_the_one_error_body(server, case):
-    sent, status = BROKEN[case]
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
-        client.sendall(sent)
-        head, _, body = b"".join(iter(lambda: client.recv(4096), b"")).partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 %d " % status)
-    if case == "chunks that are none":
-        assert b"Content-Type: application/json" in head
-        assert set(json.loads(body)) == {"error", "request_id"}
-    else:
-        assert b"Content-Type: text/html" in head
-
-
 @pytest.mark.parametrize(
     "framing", [b"Transfer-Encoding: chunked\r\n\r\n100\r\n", b"Content-Length: 1000\r\n\r\n"], ids=["chunks", "length"]
 )
@@ -253,7 +221,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     path=st.sampled_from(["half_plus_two", "several", "texts", "all_types", "odd_outputs"]),
     method=st.sampled_from(["predict", "predict", "classify", "regress"]),

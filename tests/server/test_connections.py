@@ -159,22 +159,20 @@ def test_requests_sent_one_behind_the_other_are_answered_in_turn(server):
     assert received.count(b'{"predictions":[2.5]}') == 3
 
 
-def test_half_a_request_whose_sender_listens_on_is_told_what_is_missing(server):
+@pytest.mark.parametrize(
+    ("framing", "half", "sentence"),
+    [
+        ("Content-Length: 500", b"{", "500 bytes were promised, 1 came"),
+        ("Transfer-Encoding: chunked", b"14\r\n{", "ended early"),
+    ],
+)
+def test_half_a_request_whose_sender_listens_on_is_told_what_is_missing(server, framing, half, sentence):
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
-        client.sendall(post("Content-Length: 500", body=b"{"))
+        client.sendall(post(framing, body=half))
         client.shutdown(socket.SHUT_WR)
         status, body = answer(client)
     assert status.startswith(b"HTTP/1.1 400 ")
-    assert "500 bytes were promised, 1 came" in body["error"]
-
-
-def test_half_a_body_in_chunks_is_told_what_is_wrong_with_it(server):
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
-        client.sendall(post("Transfer-Encoding: chunked", body=b"14\r\n{"))
-        client.shutdown(socket.SHUT_WR)
-        status, body = answer(client)
-    assert status.startswith(b"HTTP/1.1 400 ")
-    assert "ended early" in body["error"]
+    assert sentence in body["error"]
 
 
 def test_a_body_over_the_limit_is_refused_while_it_is_still_being_sent(server):

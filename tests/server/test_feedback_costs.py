@@ -101,22 +101,11 @@ def test_feedback_takes_one_commit_and_an_answer_none(feedback, store):
 def full(store):
     """A store with a million rows, and a split of which every row was a vote."""
     store.follow({(DOGS.name, ""): (2, 3, 0.5)})
-    columns = (
-        "request_id",
-        "answered_at",
-        "model",
-        "version",
-        "split",
-        "asked",
-        "level",
-        "breeds",
-        "verdict",
-        "is_right",
-    )
+    columns = "request_id, answered_at, model, version, split, asked, level, breeds, verdict, is_right"
     now = timestamp(datetime.now(UTC))
     with store.transaction() as connection:
         connection.executemany(
-            f"INSERT INTO feedback ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
+            f"INSERT INTO feedback ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 (f"{n:016x}", now, DOGS.name, 2 + n % 2, 1, 1, "breed", f'["n{n % 120:08}"]', "wrong", 0)
                 for n in range(10**6)

@@ -563,18 +563,8 @@ def instant_engine(colour_models):
 def plain_gateway(instant_engine):
     """`plain_gateway` in front of that engine, on the first core; its `url`, as a server has it."""
     first, url = min(os.sched_getaffinity(0)), f"127.0.0.1:{free_port()}"
-    gunicorn = (
-        sys.executable,
-        "-m",
-        "gunicorn",
-        "--bind",
-        url,
-        "--threads",
-        "64",
-        "--no-control-socket",
-        "--log-level",
-        "warning",
-    )
+    flags = ("--bind", url, "--threads", "64", "--no-control-socket", "--log-level", "warning")
+    gunicorn = (sys.executable, "-m", "gunicorn", *flags)
     gateway = subprocess.Popen(
         ["taskset", "-c", str(first), *gunicorn, "plain_gateway:app"],
         cwd=Path(__file__).parent,

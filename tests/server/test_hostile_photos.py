@@ -110,6 +110,14 @@ def test_the_corpus_has_more_than_two_thousand_cases_and_each_has_its_own_name(c
     assert len({case.name for case in cases}) == len(cases)
 
 
+def test_two_hundred_of_them_get_their_answer(colour_server, cases):
+    process = worker_of(colour_server)
+    some = [*hostile_photos.good(), *hostile_photos.strange(), *cases[::15]]
+    assert len(some) > 200
+    assert faults(colour_server.url, taking_turns(some)) == []
+    assert worker_of(colour_server) == process, "the server's process died"
+
+
 @pytest.mark.long
 def test_every_hostile_photo_gets_its_answer_by_every_protocol_in_time_and_memory(colour_server, cases):
     server, process = colour_server, worker_of(colour_server)

@@ -24,8 +24,7 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 from server_process import memory, most_seconds, worker_of
 
 MOST_GROWTH = 50  # MiB
-EXAMPLES = 10  # for each operation, once with data that the document allows and once with data that it does not
-JSON_EXAMPLES = 120
+JSON_EXAMPLES = 60
 FUZZ = {"deadline": None, "database": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
 FUZZ["phases"] = (Phase.explicit, Phase.generate)  # nothing is made smaller: a fault is a fault
 TEXT = base64.b64encode(colour_photos.every_kind()["jpeg"]).decode()
@@ -73,7 +72,9 @@ def send(
 # -- by the document ---------------------------------------------------------------------------------------------------
 
 
-def test_requests_made_from_the_openapi_document_get_what_it_promises(server):
+@pytest.mark.parametrize("examples", [3, pytest.param(10, marks=pytest.mark.long)])
+def test_requests_made_from_the_openapi_document_get_what_it_promises(server, examples):
+    """So many for each operation with data that the document allows, and as many with data that it does not."""
     document = requests.get(f"{server.url}/openapi.json", timeout=60).json()
     document["paths"]["/api/classify"]["post"]["requestBody"]["content"].pop("image/*")  # sent by the photos' own tests
     schema = schemathesis.openapi.from_dict(document)
@@ -81,18 +82,18 @@ def test_requests_made_from_the_openapi_document_get_what_it_promises(server):
     with requests.Session() as session:
         for result in schema.get_all_operations():
             for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
-                sent += fuzz(server, session, result.ok(), mode)
+                sent += fuzz(server, session, result.ok(), mode, examples)
     after = memory(worker_of(server))
     print(f"{sent} requests; resident memory {before:.0f} MiB before, {after:.0f} MiB after")
-    assert sent > 400
+    assert sent > 40 * examples
     assert after - before < MOST_GROWTH
 
 
-def fuzz(server, session: requests.Session, operation, mode: GenerationMode) -> int:
+def fuzz(server, session: requests.Session, operation, mode: GenerationMode, examples: int) -> int:
     """Send some requests of one operation; gives how many."""
     sent = []
 
-    @settings(max_examples=EXAMPLES, **FUZZ)
+    @settings(max_examples=examples, **FUZZ)
     @given(case=operation.as_strategy(generation_mode=mode))
     def run(case) -> None:
         names = case.path_parameters or {}
@@ -192,17 +193,19 @@ def test_hostile_json_is_answered(server, case, path):
     send(server, JSON_CASES[case], path, Content_Type="application/json")
 
 
-FULL = {
-    "of whole numbers": (b'{"instances": [' + b"1," * 8_000_000 + b"1]}", 200),
-    "of lists": (b'{"instances": [' + b"[]," * 30_000_000 + b"1]}", 413),
-    "of keys": (b"{" + b",".join(b'"%d":1' % number for number in range(1_300_000)) + b"}", 400),
-    "of many deep lists": (b'{"instances": [' + (b"[" * 90 + b"]" * 90 + b",") * 90_000 + b"1]}", 413),
+FULL = {  # made when they are sent: most processes of a test run send none of them
+    "of whole numbers": (lambda: b'{"instances": [' + b"1," * 8_000_000 + b"1]}", 200),
+    "of lists": (lambda: b'{"instances": [' + b"[]," * 30_000_000 + b"1]}", 413),
+    "of keys": (lambda: b"{" + b",".join(b'"%d":1' % number for number in range(1_300_000)) + b"}", 400),
+    "of many deep lists": (lambda: b'{"instances": [' + (b"[" * 90 + b"]" * 90 + b",") * 90_000 + b"1]}", 413),
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", FULL)
 def test_a_body_full_of_values_is_answered_or_refused_and_its_neighbours_are_answered_meanwhile(server, case):
-    body, status = FULL[case]
+    make_body, status = FULL[case]
+    body = make_body()
     seconds, over = [], threading.Event()
 
     def neighbour() -> None:
@@ -242,21 +245,21 @@ def deflated(size: int, times: int = 1) -> bytes:
 
 
 GZIPPED = {
-    "a bomb of 300 MB": (deflated(300_000_000), 413),
-    "a bomb in a bomb": (deflated(300_000_000, 2), 400),
-    "many files in one": (gzip.compress(b'{"instances": [1.0]}') * 1000, 200),
-    "cut off": (gzip.compress(b'{"instances": [1.0]}' * 100)[:30], 400),
-    "with a wrong checksum": (gzip.compress(b'{"instances": [1.0]}')[:-8] + b"\0" * 8, 400),
-    "no gzip at all": (b'{"instances": [1.0]}', 400),
-    "deflate, not gzip": (zlib.compress(b'{"instances": [1.0]}'), 400),
-    "nothing": (b"", 400),
+    "a bomb of 300 MB": (lambda: deflated(300_000_000), 413),
+    "a bomb in a bomb": (lambda: deflated(300_000_000, 2), 400),
+    "many files in one": (lambda: gzip.compress(b'{"instances": [1.0]}') * 1000, 200),
+    "cut off": (lambda: gzip.compress(b'{"instances": [1.0]}' * 100)[:30], 400),
+    "with a wrong checksum": (lambda: gzip.compress(b'{"instances": [1.0]}')[:-8] + b"\0" * 8, 400),
+    "no gzip at all": (lambda: b'{"instances": [1.0]}', 400),
+    "deflate, not gzip": (lambda: zlib.compress(b'{"instances": [1.0]}'), 400),
+    "nothing": (lambda: b"", 400),
 }
 
 
 @pytest.mark.parametrize("case", GZIPPED)
 def test_gzipped_bodies_are_inflated_within_the_limit_or_refused(server, case):
-    body, status = GZIPPED[case]
-    before = memory(worker_of(server))
+    make_body, status = GZIPPED[case]
+    body, before = make_body(), memory(worker_of(server))
     response = send(server, body, Content_Encoding="gzip")
     assert response.status_code == status
     if status == 413:
@@ -295,9 +298,6 @@ def test_hostile_forms_are_refused(server, case, path):
 
 LENGTHS = {
     "less than it sends": ("2", b'{"instances": [1.0]}', 400),
-    "negative": ("-5", b"{}", 400),
-    "no number": ("ten", b"{}", 400),
-    "two numbers": ("2, 3", b"{}", 400),
     "more than anybody has": ("9" * 30, b"{}", 413),
 }
 
@@ -314,10 +314,7 @@ def test_a_wrong_length_is_refused(server, case):
     body = response.read()
     connection.close()
     assert response.status == status
-    if response.getheader("Content-Type") == "application/json":  # otherwise gunicorn has refused the head, in HTML
-        check(response.status, body, time.monotonic() - begun)
-    else:
-        assert case in ("negative", "no number", "two numbers")
+    check(response.status, body, time.monotonic() - begun)
 
 
 TARGETS = (

@@ -65,24 +65,6 @@ def test_a_photo_gets_the_same_answer_here_and_by_a_server(models, server, photo
     assert here == answer(photo, "--url", server.url, "--version", version)
 
 
-INSTANCES = {
-    "long form": ("several", '{"a": 1.5, "b": 2}\n{"a": 3, "b": 4}\n'),
-    "bytes": ("texts", '{"bin": {"b64": "YQ=="}}\n{"bin": {"b64": "Yg=="}}\n'),
-    "shorthand": ("texts", '{"b64": "YQ=="}\n\n{"b64": "Yg=="}'),
-    "one line": ("texts", '"text"\n'),
-}
-
-
-@pytest.mark.parametrize("form", INSTANCES)
-def test_a_file_of_instances_gets_the_same_answer_here_and_by_a_server(models, server, tmp_path, form):
-    model, text = INSTANCES[form]
-    file = tmp_path / "instances.json"
-    file.write_text(text, encoding="utf-8")
-    here = answer("--json-instances", file, "--model", model, "--models", models)
-    assert len(here["predictions"]) == len([line for line in text.splitlines() if line])
-    assert here == answer("--json-instances", file, "--model", model, "--url", server.url)
-
-
 def test_photos_as_instances_reach_the_signature_that_is_named(models, server, tmp_path):
     file = tmp_path / "instances.json"
     rows = [
@@ -104,28 +86,6 @@ def test_inputs_of_another_signature_are_refused_with_its_name(server, form):
     assert answer.status_code == 400
     assert '; for image_bytes send "signature_name": "image_bytes"' in answer.json()["error"]
     assert requests.post(url, json={**body, "signature_name": "image_bytes"}, timeout=60).status_code == 200
-
-
-WRONG = {
-    "a line that is no JSON": ('{"a": 1}\n{"a"\n', "line 2 of"),
-    "a whole request": ('{"instances": [1]}', "holds a whole request; expected one instance per line"),
-    "an empty file": ("\n", "is empty; expected one JSON instance per line"),
-    "an unknown input": ('{"image_byte": {"b64": "YQ=="}}', "does not have named input: image_byte"),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-@pytest.mark.parametrize("here", [True, False])
-def test_a_wrong_file_is_told_in_one_sentence(models, server, tmp_path, case, here):
-    text, sentence = WRONG[case]
-    file = tmp_path / "instances.json"
-    file.write_text(text, encoding="utf-8")
-    result = run(
-        "--json-instances", file, "--model", "texts", *(("--models", models) if here else ("--url", server.url))
-    )
-    assert result.exit_code == 1
-    assert sentence in result.output
-    assert "Traceback" not in result.output
 
 
 @pytest.mark.parametrize("here", [True, False])

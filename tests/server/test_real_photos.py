@@ -17,6 +17,10 @@ import numpy as np
 import pytest
 import requests
 from PIL import Image
+from real_model import built_models
+
+from backend.building.acceleration import TOLERANCES
+from backend.serving.versions import runtimes
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,7 +52,7 @@ def _all_probabilities(answer: dict) -> dict[str, float]:
 
 
 def test_real_dogs_get_their_breed(app_server, data_dir: Path) -> None:
-    assert _top1(app_server.url, _test_list(data_dir, every=12)) >= 0.8
+    assert _top1(app_server.url, _test_list(data_dir, every=24)) >= 0.8
 
 
 @pytest.mark.long
@@ -63,7 +67,7 @@ def test_at_least_80_percent_of_the_whole_test_list_get_their_breed(app_server, 
 
 
 def test_versions_1_and_2_answer_at_the_same_time_and_agree(app_server, data_dir: Path) -> None:
-    photos = _test_list(data_dir, every=36)
+    photos = _test_list(data_dir, every=72)
 
     def ask(photo: Path, version: int) -> dict:
         return _classify(app_server.url, photo, top_k=120, version=version)
@@ -103,7 +107,7 @@ def test_the_command_line_gives_the_servers_answer_without_a_server(app_server, 
 
 
 def test_of_two_dogs_side_by_side_the_box_mostly_shows_one(app_server, data_dir: Path) -> None:
-    dogs = [Image.open(path).convert("RGB").resize((320, 320)) for path in _test_list(data_dir, every=36)]
+    dogs = [Image.open(path).convert("RGB").resize((320, 320)) for path in _test_list(data_dir, every=72)]
     shares = []
     for left, right in pairwise(dogs):
         both = Image.new("RGB", (640, 320))
@@ -115,3 +119,15 @@ def test_of_two_dogs_side_by_side_the_box_mostly_shows_one(app_server, data_dir:
         shares.append(max(min(end, 0.5) - begin, end - max(begin, 0.5)) / (end - begin))
     print(f"pairs whose box is of one dog: {sum(share > 0.8 for share in shares)} of {len(shares)}")
     assert np.mean([share > 0.8 for share in shares]) >= 0.5
+
+
+def test_the_server_shows_which_runtime_runs_the_real_network(app_server):
+    """A version has no network for OpenVINO if its export measured that this is hardly faster than TensorFlow."""
+    (model,) = requests.get(f"{app_server.url}/api/models", timeout=60).json()["models"]
+    for version in model["versions"]:
+        brings_network = (built_models() / model["name"] / str(version["version"]) / runtimes.FOLDER).is_dir()
+        runtime = version["runtime"]
+        assert runtime["name"] == ("openvino" if brings_network else "tensorflow")
+        if brings_network:
+            assert runtime["speedup"] > 1
+            assert runtime["largest_difference"] < TOLERANCES[runtime["precision"]]

@@ -14,9 +14,7 @@ import pytest
 import requests
 import tensorflow as tf
 from exported import LABELS, SIZE, photos
-from real_model import built_models
 
-from backend.building.acceleration import TOLERANCES
 from backend.errors import FailedPrecondition, InvalidArgument
 from backend.serving.photos.base64_text import to_web_safe_base64
 from backend.serving.tensors.signatures import ServableId
@@ -196,18 +194,6 @@ def test_openvino_comes_without_the_part_that_reports_to_its_maker():
 def test_a_version_that_brings_no_runtime_is_tensorflows(colour_server):
     (model,) = requests.get(f"{colour_server.url}/api/models", timeout=60).json()["models"]
     assert [version["runtime"] for version in model["versions"]] == [{"name": "tensorflow"}] * 2
-
-
-def test_the_server_shows_which_runtime_runs_the_real_network(app_server):
-    """A version has no network for OpenVINO if its export measured that this is hardly faster than TensorFlow."""
-    (model,) = requests.get(f"{app_server.url}/api/models", timeout=60).json()["models"]
-    for version in model["versions"]:
-        brings_network = (built_models() / model["name"] / str(version["version"]) / runtimes.FOLDER).is_dir()
-        runtime = version["runtime"]
-        assert runtime["name"] == ("openvino" if brings_network else "tensorflow")
-        if brings_network:
-            assert runtime["speedup"] > 1
-            assert runtime["largest_difference"] < TOLERANCES[runtime["precision"]]
 
 
 def test_the_labels_of_the_fast_version_are_the_networks_own(loaded):

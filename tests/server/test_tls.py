@@ -4,6 +4,7 @@ import base64
 import http.client
 import io
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from colour_photos import encode, plain
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from PIL import Image
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+from waiting import wait_until
 
 from backend.app import create_app
 from backend.errors import PermissionDenied, Unauthenticated
@@ -271,6 +273,8 @@ def test_a_client_at_another_address_reaches_the_app_and_the_models_and_nothing_
     start_server, colour_models, own_network
 ):
     server = start_server(colour_models, "--host", "0.0.0.0", prefix=OWN_NETWORK, wait=False)
+    # Until unshare has made the network, the process is in this one, and so would be whoever enters "its" network.
+    wait_until(lambda: network_of(server.process.pid) != network_of(os.getpid()))
     questions = [f"{OTHER} {each}" for each in (*OPEN, *CLOSED)] + ["127.0.0.1 GET /metrics"]
     command = ["nsenter", f"--net=/proc/{server.process.pid}/ns/net", sys.executable, "-c", ASK]
     command += [str(server.port), str(server.grpc_port), *questions]
@@ -279,6 +283,10 @@ def test_a_client_at_another_address_reaches_the_app_and_the_models_and_nothing_
     assert answers == [200] * len(OPEN) + [403] * len(CLOSED)
     assert metrics == 200
     assert (near, far) == ("PERMISSION_DENIED", "PERMISSION_DENIED")  # to all the network without a token: to nobody
+
+
+def network_of(process: int) -> str:
+    return os.readlink(f"/proc/{process}/ns/net")
 
 
 def test_by_default_no_port_is_open_but_at_this_machines_own_address(colour_server):

@@ -445,31 +445,6 @@ def predict(server, texts: list[bytes], path: str = "vit") -> requests.Response:
     return requests.post(f"{server.url}/v1/models/{path}:predict", json=body, timeout=60)
 
 
-@pytest.mark.parametrize("path", ["vit", "vit/versions/1"])
-def test_rest_answers_many_photos_in_a_request(server, version, path) -> None:
-    labels, confidence = version.ask(TEXTS)
-    predictions = predict(server, TEXTS, path).json()["predictions"]
-    assert [each["label"] for each in predictions] == labels
-    np.testing.assert_allclose([each["confidence"] for each in predictions], confidence, atol=1e-5)
-
-
-def test_rest_takes_the_bytes_as_b64_too(server, version) -> None:
-    rows = [{"b64": base64.b64encode(photo).decode()} for photo in PHOTOS[:2]]
-    body = {"signature_name": "image_bytes", "instances": rows}
-    answer = requests.post(f"{server.url}/v1/models/vit:predict", json=body, timeout=60).json()
-    assert [each["label"] for each in answer["predictions"]] == version.ask(TEXTS[:2])[0]
-
-
-def test_grpc_answers_many_photos_in_a_request(server, version) -> None:
-    labels, confidence = version.ask(TEXTS)
-    with connected(server.grpc_port) as client:
-        answer = client.predict("vit", string_input=TEXTS)
-    assert answer.model_spec.version.value == 1
-    received = values(answer.outputs)
-    assert [label.decode() for label in received["label"]] == labels
-    np.testing.assert_allclose(received["confidence"], confidence, atol=1e-6)
-
-
 def with_corrupt(places: tuple[int, ...]) -> list[bytes]:
     cut = base64.urlsafe_b64encode(PHOTOS[0][:60])
     return [cut if place in places else text for place, text in enumerate(TEXTS)]
@@ -502,21 +477,6 @@ def test_grpc_names_the_places_of_corrupt_photos_and_answers_the_others_when_the
         assert tuple(named) == corrupt
         again = client.predict("vit", string_input=[text for place, text in enumerate(texts) if place not in named])
     assert len(values(again.outputs)["label"]) == len(PHOTOS) - len(corrupt)
-
-
-def test_text_that_is_no_base64_is_named_by_its_place_too(server) -> None:
-    refused = predict(server, [TEXTS[0], b"no base64!", TEXTS[1]])
-    assert refused.status_code == 400
-    assert "no base64 text (either alphabet) at these places of the batch" in refused.json()["error"]
-    assert places_in(refused.json()["error"]) == [1]
-
-
-def test_the_app_says_that_this_model_names_no_breeds_and_where_to_call_it(server) -> None:
-    body = {"image": TEXTS[0].decode(), "model": "vit"}
-    refused = requests.post(f"{server.url}/api/classify", json=body, timeout=60)
-    assert refused.status_code == 400
-    assert "cannot name breeds" in refused.json()["error"]
-    assert "/v1/models/vit" in refused.json()["error"]
 
 
 def client(name: str, *arguments: object, cwd: Path) -> list[str]:

@@ -65,170 +65,145 @@ def refused(name: str, path: str, body: Any, error: str, status: int = 400, meth
 
 
 GOLDEN = [
-    golden(
-        "rows of two values",
-        "half_plus_two:predict",
-        {"instances": [[1.0, 2.0], [3.0, 4.0]]},
-        {"predictions": [[2.5, 3.0], [3.5, 4.0]]},
-    ),
-    golden(
-        "a version in the path",
-        "half_plus_two/versions/123:predict",
-        {"instances": [1.0, 2.0]},
-        {"predictions": [2.5, 3.0]},
-    ),
-    golden("leading zeros", "half_plus_two/versions/00123:predict", {"instances": [1.0]}, {"predictions": [2.5]}),
-    golden(
-        "a label in the path",
-        "half_plus_two/labels/some_label:predict",
-        {"instances": [1.0, 2.0]},
-        {"predictions": [2.5, 3.0]},
-    ),
-    golden(
-        "columns",
-        "half_plus_two:predict",
-        {"signature_name": "serving_default", "inputs": [3.0, 4.0]},
-        {"outputs": [3.5, 4.0]},
-    ),
-    golden("a scalar column", "half_plus_two:predict", {"inputs": 3}, {"outputs": 3.5}),
-    golden("named rows", "half_plus_two:predict", {"instances": [{"x": 1}, {"x": 2}]}, {"predictions": [2.5, 3.0]}),
-    golden("named columns", "half_plus_two:predict", {"inputs": {"x": [1, 2], "y": 7}}, {"outputs": [2.5, 3.0]}),
-    golden("unknown top keys", "half_plus_two:predict", {"instances": [1], "more": {"a": [1]}}, {"predictions": [2.5]}),
-    golden(
-        "an empty signature name", "half_plus_two:predict", {"signature_name": "", "inputs": [1]}, {"outputs": [2.5]}
-    ),
-    golden(
-        "percent-encoded names",
-        "a%21%23%24%26b%2Fc/labels/l%3Aa%20b:predict",
-        {"instances": [2.0]},
-        {"predictions": [4.0]},
-    ),
-    golden("what follows the document", "half_plus_two:predict", b'{"instances": [1.0]} }}}', {"predictions": [2.5]}),
-    golden("UTF-8 with its mark", "half_plus_two:predict", b'\xef\xbb\xbf{"instances": [1.0]}', {"predictions": [2.5]}),
-    golden(
-        "regress",
-        "half_plus_two:regress",
-        {"signature_name": "regress_x_to_y", "examples": [{"x": 80.0}]},
-        {"results": [42]},
-    ),
-    golden(
-        "regress two",
-        "half_plus_two:regress",
-        {"signature_name": "regress_x_to_y", "examples": [{"x": 80.0}, {"x": [20.0]}]},
-        {"results": [42, 12]},
-    ),
-    golden(
-        "regress with a context",
-        "half_plus_two:regress",
-        {"signature_name": "regress_x_to_y", "context": {"x": 80.0, "z": "a"}, "examples": [{"y": 1}, {"x": 20.0}]},
-        {"results": [42, 12]},
-    ),
-    golden(
-        "features of every kind",
-        "half_plus_two:regress",
-        {
-            "signature_name": "regress_x_to_y",
-            "examples": [
-                {"x": 80.0, "whole": [1, 2], "flags": [True, False], "text": "狗", "photo": {"b64": "/9j/4A=="}}
-            ],
-        },
-        {"results": [42]},
-    ),
-    golden(
-        "classify without labels",
-        "half_plus_two:classify",
-        {"signature_name": "classify_x_to_y", "examples": [{"x": 20.0}]},
-        {"results": [[["", 12]]]},
-    ),
-    golden(
-        "classify with labels",
-        "half_plus_two:classify",
-        {"signature_name": "classify_with_labels", "examples": [{"x": 20.0}, {"x": 0.0}]},
-        {"results": [[["plus", 12], ["minus", -12]], [["plus", 2], ["minus", -2]]]},
-    ),
-    golden(
-        "bytes out",
-        "texts:predict",
-        {"signature_name": "as_bytes", "instances": [["hello", "world"], ["tf", "serving"]]},
-        {
-            "predictions": [
-                [{"b64": "aGVsbG8="}, {"b64": "d29ybGQ="}],
-                [{"b64": "dGY="}, {"b64": "c2VydmluZw=="}],
-            ]
-        },
-    ),
-    golden(
-        "bytes in",
-        "texts:predict",
-        {"signature_name": "as_text", "instances": [{"b64": "aGVsbG8="}, {"b64": "d29ybGQ="}]},
-        {"predictions": ["hello", "world"]},
-    ),
-    golden(
-        "the shape of bytes in rows",
-        "texts:predict",
-        {"signature_name": "shape", "inputs": [[{"b64": "aGVsbG8="}], [{"b64": "d29ybGQ="}]]},
-        {"outputs": [2, 1]},
-    ),
-    golden(
-        "the shape of one value of bytes",
-        "texts:predict",
-        {"signature_name": "shape", "inputs": {"bin": {"b64": "aGVsbG8="}}},
-        {"outputs": []},
-    ),
-    golden(
-        "text is not decoded",
-        "texts:predict",
-        {"signature_name": "as_text", "instances": ["aGVsbG8=", "狗"]},
-        {"predictions": ["aGVsbG8=", "狗"]},
-    ),
-    golden(
-        "two outputs",
-        "texts:predict",
-        {"instances": ["a", "b"]},
-        {
-            "predictions": [
-                {"text": "a", "tensor_bytes": {"b64": "YQ=="}},
-                {"text": "b", "tensor_bytes": {"b64": "Yg=="}},
-            ]
-        },
-    ),
-    golden(
-        "web-safe base64 without padding",
-        "texts:predict",
-        {"signature_name": "as_bytes", "inputs": {"b64": "-_8"}},
-        {"outputs": {"b64": "+/8="}},
-    ),
-    golden(
-        "bytes that are no text",
-        "texts:predict",
-        {"signature_name": "as_text", "inputs": [{"b64": "//79"}]},
-        {"outputs": [{"b64": "//79"}]},
-    ),
-    golden(
-        "several inputs in rows",
-        "several:predict",
-        {"instances": [{"a": 1.5, "b": 2}, {"b": 4, "a": 3}]},
-        {"predictions": [{"sum": 3.5, "product": 3.0}, {"sum": 7.0, "product": 12.0}]},
-    ),
-    golden(
-        "several inputs in columns",
-        "several:predict",
-        {"inputs": {"a": [1.5, 3], "b": [2, 4], "other": None}},
-        {"outputs": {"sum": [3.5, 7.0], "product": [3.0, 12.0]}},
-    ),
-    golden(
-        "numbers that strict JSON does not know are null",
-        "odd_outputs:predict",
-        {"signature_name": "not_finite", "inputs": [1.0]},
-        {"outputs": [[None, None, None, 1.0]]},
-    ),
-    golden("no rows", "odd_outputs:predict", {"signature_name": "empty", "instances": [1.0]}, {"predictions": []}),
-    golden(
-        "a scalar output in columns",
-        "odd_outputs:predict",
-        {"signature_name": "scalar", "inputs": [1, 2]},
-        {"outputs": 3},
-    ),
+    golden(name, path, body, answer)
+    for path, rows in {
+        "half_plus_two:predict": [
+            ("rows of two values", {"instances": [[1.0, 2.0], [3.0, 4.0]]}, {"predictions": [[2.5, 3.0], [3.5, 4.0]]}),
+            ("columns", {"signature_name": "serving_default", "inputs": [3.0, 4.0]}, {"outputs": [3.5, 4.0]}),
+            ("a scalar column", {"inputs": 3}, {"outputs": 3.5}),
+            ("named rows", {"instances": [{"x": 1}, {"x": 2}]}, {"predictions": [2.5, 3.0]}),
+            ("named columns", {"inputs": {"x": [1, 2], "y": 7}}, {"outputs": [2.5, 3.0]}),
+            ("unknown top keys", {"instances": [1], "more": {"a": [1]}}, {"predictions": [2.5]}),
+            ("an empty signature name", {"signature_name": "", "inputs": [1]}, {"outputs": [2.5]}),
+            ("what follows the document", b'{"instances": [1.0]} }}}', {"predictions": [2.5]}),
+            ("UTF-8 with its mark", b'\xef\xbb\xbf{"instances": [1.0]}', {"predictions": [2.5]}),
+        ],
+        "half_plus_two/versions/123:predict": [
+            ("a version in the path", {"instances": [1.0, 2.0]}, {"predictions": [2.5, 3.0]}),
+        ],
+        "half_plus_two/versions/00123:predict": [
+            ("leading zeros", {"instances": [1.0]}, {"predictions": [2.5]}),
+        ],
+        "half_plus_two/labels/some_label:predict": [
+            ("a label in the path", {"instances": [1.0, 2.0]}, {"predictions": [2.5, 3.0]}),
+        ],
+        "a%21%23%24%26b%2Fc/labels/l%3Aa%20b:predict": [
+            ("percent-encoded names", {"instances": [2.0]}, {"predictions": [4.0]}),
+        ],
+        "half_plus_two:regress": [
+            ("regress", {"signature_name": "regress_x_to_y", "examples": [{"x": 80.0}]}, {"results": [42]}),
+            (
+                "regress two",
+                {"signature_name": "regress_x_to_y", "examples": [{"x": 80.0}, {"x": [20.0]}]},
+                {"results": [42, 12]},
+            ),
+            (
+                "regress with a context",
+                {
+                    "signature_name": "regress_x_to_y",
+                    "context": {"x": 80.0, "z": "a"},
+                    "examples": [{"y": 1}, {"x": 20.0}],
+                },
+                {"results": [42, 12]},
+            ),
+            (
+                "features of every kind",
+                {
+                    "signature_name": "regress_x_to_y",
+                    "examples": [
+                        {"x": 80.0, "whole": [1, 2], "flags": [True, False], "text": "狗", "photo": {"b64": "/9j/4A=="}}
+                    ],
+                },
+                {"results": [42]},
+            ),
+        ],
+        "half_plus_two:classify": [
+            (
+                "classify without labels",
+                {"signature_name": "classify_x_to_y", "examples": [{"x": 20.0}]},
+                {"results": [[["", 12]]]},
+            ),
+            (
+                "classify with labels",
+                {"signature_name": "classify_with_labels", "examples": [{"x": 20.0}, {"x": 0.0}]},
+                {"results": [[["plus", 12], ["minus", -12]], [["plus", 2], ["minus", -2]]]},
+            ),
+        ],
+        "texts:predict": [
+            (
+                "bytes out",
+                {"signature_name": "as_bytes", "instances": [["hello", "world"], ["tf", "serving"]]},
+                {
+                    "predictions": [
+                        [{"b64": "aGVsbG8="}, {"b64": "d29ybGQ="}],
+                        [{"b64": "dGY="}, {"b64": "c2VydmluZw=="}],
+                    ]
+                },
+            ),
+            (
+                "bytes in",
+                {"signature_name": "as_text", "instances": [{"b64": "aGVsbG8="}, {"b64": "d29ybGQ="}]},
+                {"predictions": ["hello", "world"]},
+            ),
+            (
+                "the shape of bytes in rows",
+                {"signature_name": "shape", "inputs": [[{"b64": "aGVsbG8="}], [{"b64": "d29ybGQ="}]]},
+                {"outputs": [2, 1]},
+            ),
+            (
+                "the shape of one value of bytes",
+                {"signature_name": "shape", "inputs": {"bin": {"b64": "aGVsbG8="}}},
+                {"outputs": []},
+            ),
+            (
+                "text is not decoded",
+                {"signature_name": "as_text", "instances": ["aGVsbG8=", "狗"]},
+                {"predictions": ["aGVsbG8=", "狗"]},
+            ),
+            (
+                "two outputs",
+                {"instances": ["a", "b"]},
+                {
+                    "predictions": [
+                        {"text": "a", "tensor_bytes": {"b64": "YQ=="}},
+                        {"text": "b", "tensor_bytes": {"b64": "Yg=="}},
+                    ]
+                },
+            ),
+            (
+                "web-safe base64 without padding",
+                {"signature_name": "as_bytes", "inputs": {"b64": "-_8"}},
+                {"outputs": {"b64": "+/8="}},
+            ),
+            (
+                "bytes that are no text",
+                {"signature_name": "as_text", "inputs": [{"b64": "//79"}]},
+                {"outputs": [{"b64": "//79"}]},
+            ),
+        ],
+        "several:predict": [
+            (
+                "several inputs in rows",
+                {"instances": [{"a": 1.5, "b": 2}, {"b": 4, "a": 3}]},
+                {"predictions": [{"sum": 3.5, "product": 3.0}, {"sum": 7.0, "product": 12.0}]},
+            ),
+            (
+                "several inputs in columns",
+                {"inputs": {"a": [1.5, 3], "b": [2, 4], "other": None}},
+                {"outputs": {"sum": [3.5, 7.0], "product": [3.0, 12.0]}},
+            ),
+        ],
+        "odd_outputs:predict": [
+            (
+                "numbers that strict JSON does not know are null",
+                {"signature_name": "not_finite", "inputs": [1.0]},
+                {"outputs": [[None, None, None, 1.0]]},
+            ),
+            ("no rows", {"signature_name": "empty", "instances": [1.0]}, {"predictions": []}),
+            ("a scalar output in columns", {"signature_name": "scalar", "inputs": [1, 2]}, {"outputs": 3}),
+        ],
+    }.items()
+    for name, body, answer in rows
 ]
 
 
@@ -285,198 +260,174 @@ TYPES = [
 ]
 
 BODY_ERRORS = [
-    refused("an empty body", "half_plus_two:predict", b"", "JSON Parse error: The document is empty"),
-    refused("no JSON", "half_plus_two:predict", b"abc", "JSON Parse error: Invalid value. at offset: 0"),
-    refused("no JSON for an unknown model", "nope:predict", b"abc", "JSON Parse error: Invalid value. at offset: 0"),
-    refused(
-        "a missing comma",
-        "half_plus_two:predict",
-        b'{"a": 1 "b": 2}',
-        "at offset: 8",
-    ),
-    refused(
-        "very deep nesting of an ignored key",
-        "half_plus_two:predict",
-        b'{"deep": %s1%s, "instances": [1.0]}' % (b"[" * 500_000, b"]" * 500_000),
-        "JSON Parse error: nested deeper than 100 levels",
-    ),
-    refused("bytes that are no UTF-8", "half_plus_two:predict", b'{"a": "\xff"}', "JSON Parse error: Invalid encoding"),
-    refused("a list at the top", "half_plus_two:predict", [1, 2], "JSON Value: [1,2] Is not object"),
-    refused(
-        "a signature name that is a number",
-        "half_plus_two:predict",
-        {"signature_name": 5, "instances": [1]},
-        "not formatted correctly. 'signature_name' key must be a string value.",
-    ),
-    refused(
-        "an unknown signature",
-        "half_plus_two:predict",
-        {"signature_name": "nope", "instances": [1]},
-        'Serving signature name: "nope" not found in signature def',
-    ),
-    refused(
-        "both keys",
-        "half_plus_two:predict",
-        {"instances": [1], "inputs": [1]},
-        "Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist ",
-    ),
-    refused("neither key", "half_plus_two:predict", {"x": 1}, "Missing 'inputs' or 'instances' key"),
-    refused(
-        "instances that are no list",
-        "half_plus_two:predict",
-        {"instances": {"x": 1}},
-        'JSON Value: {"instances":{"x":1}} Expecting \'instances\' to be an list/array',
-    ),
-    refused(
-        "no instances",
-        "half_plus_two:predict",
-        {"instances": []},
-        "JSON Value: {\"instances\":[]} No values in 'instances'",
-    ),
-    refused(
-        "bare rows for several inputs",
-        "several:predict",
-        {"instances": [1, 2]},
-        "instances is a plain list, but expecting list of objects as multiple input tensors required as per tensorinfo_map",
-    ),
-    refused(
-        "a row that is one base64 value for several inputs",
-        "several:predict",
-        {"instances": [{"b64": "AA=="}]},
-        "instances is a plain list, but expecting list of objects as multiple input tensors required",
-    ),
-    refused(
-        "a bare column for several inputs",
-        "several:predict",
-        {"inputs": [1, 2]},
-        "inputs is a plain value/list, but expecting an object as multiple input tensors required as per tensorinfo_map",
-    ),
-    refused(
-        "a column is missing", "several:predict", {"inputs": {"a": [1]}}, "Missing named input: b in 'inputs' object."
-    ),
-    refused(
-        "a row without an input",
-        "several:predict",
-        {"instances": [{"a": 1}]},
-        "Failed to process element: 0 of 'instances' list. JSON object: {\"a\":1} keys must be equal to: a,b",
-    ),
-    refused(
-        "a row with an unknown input",
-        "several:predict",
-        {"instances": [{"a": 1, "b": 2}, {"a": 1, "b": 2, "foo": 3}]},
-        "Failed to process element: 1 key: foo of 'instances' list. Error: INVALID_ARGUMENT: "
-        "JSON object: does not have named input: foo",
-    ),
-    refused(
-        "objects, then a value",
-        "half_plus_two:predict",
-        {"instances": [{"x": 1}, 2]},
-        "Expecting object but got list at item 1 of input list",
-    ),
-    refused(
-        "a value, then an object",
-        "half_plus_two:predict",
-        {"instances": [1, {"x": 2}]},
-        "Expecting value/list but got object at item 1 of input list",
-    ),
-    refused(
-        "rows of two sizes",
-        "half_plus_two:predict",
-        {"instances": [[1, 2], [1, 2, 3]]},
-        "Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: Expecting tensor size: 2 but got: 3",
-    ),
-    refused(
-        "named rows of two sizes",
-        "half_plus_two:predict",
-        {"instances": [{"x": [1, 2]}, {"x": [1, 2, 3]}]},
-        "Failed to process element: 1 key: x of 'instances' list. Error: INVALID_ARGUMENT: Expecting tensor size: 2 but got: 3",
-    ),
-    refused(
-        "rows of two shapes",
-        "half_plus_two:predict",
-        {"instances": [[1], [[1]]]},
-        "Error: INVALID_ARGUMENT: Expecting shape [1] but got: [1,1]",
-    ),
-    refused(
-        "a longer list inside a row",
-        "half_plus_two:predict",
-        {"inputs": [[1, 2], [1, 2, 3]]},
-        "Encountered list at unexpected size: 3 at level: 1 expected size: 2",
-    ),
-    refused(
-        "a deeper list inside a row",
-        "half_plus_two:predict",
-        {"inputs": [1, [2]]},
-        "Encountered list at unexpected level: 1 expected < 1",
-    ),
-    refused(
-        "a value where a list should be",
-        "half_plus_two:predict",
-        {"inputs": [[1], 2]},
-        "JSON Value: 2 found at incorrect level: 2 in the JSON DOM. Expected at level: 2",
-    ),
-    refused(
-        "a wrong type in a row",
-        "half_plus_two:predict",
-        {"instances": [1, "x"]},
-        "Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: "
-        'JSON Value: "x" Type: String is not of expected type: float',
-    ),
-    refused(
-        "an object where a number should be",
-        "half_plus_two:predict",
-        {"inputs": [{"b64": "YQ=="}]},
-        'JSON Value: {"b64":"YQ=="} Type: Object is not of expected type: float',
-    ),
-    refused(
-        "an object that is no base64",
-        "texts:predict",
-        {"inputs": {"bin": [{"b64": "YQ==", "x": 1}]}},
-        'JSON Value: {"b64":"YQ==","x":1} not formatted correctly for base64 data',
-    ),
-    refused("base64 that is none", "texts:predict", {"inputs": {"b64": "!!"}}, "Unable to base64 decode"),
-    refused(
-        "a shape that the signature does not take",
-        "several:predict",
-        {"inputs": {"a": [[1]], "b": [1]}},
-        'input "a": expected shape (None,), received (1, 1)',
-    ),
-    refused(
-        "an output without rows",
-        "odd_outputs:predict",
-        {"signature_name": "scalar", "instances": [1]},
-        "Tensor name: y has no shape information ",
-    ),
-    refused(
-        "outputs of two batch sizes",
-        "odd_outputs:predict",
-        {"signature_name": "uneven", "instances": [1]},
-        "Tensor name: b has inconsistent batch size: 2 expecting: 1",
-    ),
-    refused(
-        "an output that JSON has no form for",
-        "odd_outputs:predict",
-        {"signature_name": "complex_number", "inputs": [1]},
-        "Failed to write JSON value for tensor type: complex64",
-    ),
-    refused(
-        "a kernel's own words: no picture",
-        "odd_outputs:predict",
-        {"signature_name": "decode_png", "inputs": "what"},
-        "Unknown image file format. One of JPEG, ",
-    ),
-    refused(
-        "a kernel's own words: a vector where it takes one value",
-        "odd_outputs:predict",
-        {"signature_name": "decode_png", "instances": ["what"]},
-        "`contents` must be scalar but got shape[1]",
-    ),
-    refused(
-        "a list of rows for a graph of one value, with what to send",
-        "odd_outputs:predict",
-        {"signature_name": "decode_png", "instances": ["what"]},
-        'this graph takes one value: send it as {"inputs": ...}',
-    ),
+    refused(name, path, body, error)
+    for path, rows in {
+        "half_plus_two:predict": [
+            ("an empty body", b"", "JSON Parse error: The document is empty"),
+            ("no JSON", b"abc", "JSON Parse error: Invalid value. at offset: 0"),
+            ("a missing comma", b'{"a": 1 "b": 2}', "at offset: 8"),
+            (
+                "very deep nesting of an ignored key",
+                b'{"deep": %s1%s, "instances": [1.0]}' % (b"[" * 500000, b"]" * 500000),
+                "JSON Parse error: nested deeper than 100 levels",
+            ),
+            ("bytes that are no UTF-8", b'{"a": "\xff"}', "JSON Parse error: Invalid encoding"),
+            ("a list at the top", [1, 2], "JSON Value: [1,2] Is not object"),
+            (
+                "a signature name that is a number",
+                {"signature_name": 5, "instances": [1]},
+                "not formatted correctly. 'signature_name' key must be a string value.",
+            ),
+            (
+                "an unknown signature",
+                {"signature_name": "nope", "instances": [1]},
+                'Serving signature name: "nope" not found in signature def',
+            ),
+            (
+                "both keys",
+                {"instances": [1], "inputs": [1]},
+                "Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist ",
+            ),
+            ("neither key", {"x": 1}, "Missing 'inputs' or 'instances' key"),
+            (
+                "instances that are no list",
+                {"instances": {"x": 1}},
+                'JSON Value: {"instances":{"x":1}} Expecting \'instances\' to be an list/array',
+            ),
+            ("no instances", {"instances": []}, "JSON Value: {\"instances\":[]} No values in 'instances'"),
+            (
+                "objects, then a value",
+                {"instances": [{"x": 1}, 2]},
+                "Expecting object but got list at item 1 of input list",
+            ),
+            (
+                "a value, then an object",
+                {"instances": [1, {"x": 2}]},
+                "Expecting value/list but got object at item 1 of input list",
+            ),
+            (
+                "rows of two sizes",
+                {"instances": [[1, 2], [1, 2, 3]]},
+                "Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: Expecting tensor size: 2 but got: 3",
+            ),
+            (
+                "named rows of two sizes",
+                {"instances": [{"x": [1, 2]}, {"x": [1, 2, 3]}]},
+                "Failed to process element: 1 key: x of 'instances' list. Error: INVALID_ARGUMENT: Expecting "
+                "tensor size: 2 but got: 3",
+            ),
+            (
+                "rows of two shapes",
+                {"instances": [[1], [[1]]]},
+                "Error: INVALID_ARGUMENT: Expecting shape [1] but got: [1,1]",
+            ),
+            (
+                "a longer list inside a row",
+                {"inputs": [[1, 2], [1, 2, 3]]},
+                "Encountered list at unexpected size: 3 at level: 1 expected size: 2",
+            ),
+            (
+                "a deeper list inside a row",
+                {"inputs": [1, [2]]},
+                "Encountered list at unexpected level: 1 expected < 1",
+            ),
+            (
+                "a value where a list should be",
+                {"inputs": [[1], 2]},
+                "JSON Value: 2 found at incorrect level: 2 in the JSON DOM. Expected at level: 2",
+            ),
+            (
+                "a wrong type in a row",
+                {"instances": [1, "x"]},
+                "Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: JSON Value: \"x\" "
+                "Type: String is not of expected type: float",
+            ),
+            (
+                "an object where a number should be",
+                {"inputs": [{"b64": "YQ=="}]},
+                'JSON Value: {"b64":"YQ=="} Type: Object is not of expected type: float',
+            ),
+        ],
+        "nope:predict": [
+            ("no JSON for an unknown model", b"abc", "JSON Parse error: Invalid value. at offset: 0"),
+        ],
+        "several:predict": [
+            (
+                "bare rows for several inputs",
+                {"instances": [1, 2]},
+                "instances is a plain list, but expecting list of objects as multiple input tensors required "
+                "as per tensorinfo_map",
+            ),
+            (
+                "a row that is one base64 value for several inputs",
+                {"instances": [{"b64": "AA=="}]},
+                "instances is a plain list, but expecting list of objects as multiple input tensors required",
+            ),
+            (
+                "a bare column for several inputs",
+                {"inputs": [1, 2]},
+                "inputs is a plain value/list, but expecting an object as multiple input tensors required as per tensorinfo_map",
+            ),
+            ("a column is missing", {"inputs": {"a": [1]}}, "Missing named input: b in 'inputs' object."),
+            (
+                "a row without an input",
+                {"instances": [{"a": 1}]},
+                "Failed to process element: 0 of 'instances' list. JSON object: {\"a\":1} keys must be equal to: a,b",
+            ),
+            (
+                "a row with an unknown input",
+                {"instances": [{"a": 1, "b": 2}, {"a": 1, "b": 2, "foo": 3}]},
+                "Failed to process element: 1 key: foo of 'instances' list. Error: INVALID_ARGUMENT: JSON "
+                "object: does not have named input: foo",
+            ),
+            (
+                "a shape that the signature does not take",
+                {"inputs": {"a": [[1]], "b": [1]}},
+                'input "a": expected shape (None,), received (1, 1)',
+            ),
+        ],
+        "texts:predict": [
+            (
+                "an object that is no base64",
+                {"inputs": {"bin": [{"b64": "YQ==", "x": 1}]}},
+                'JSON Value: {"b64":"YQ==","x":1} not formatted correctly for base64 data',
+            ),
+            ("base64 that is none", {"inputs": {"b64": "!!"}}, "Unable to base64 decode"),
+        ],
+        "odd_outputs:predict": [
+            (
+                "an output without rows",
+                {"signature_name": "scalar", "instances": [1]},
+                "Tensor name: y has no shape information ",
+            ),
+            (
+                "outputs of two batch sizes",
+                {"signature_name": "uneven", "instances": [1]},
+                "Tensor name: b has inconsistent batch size: 2 expecting: 1",
+            ),
+            (
+                "an output that JSON has no form for",
+                {"signature_name": "complex_number", "inputs": [1]},
+                "Failed to write JSON value for tensor type: complex64",
+            ),
+            (
+                "a kernel's own words: no picture",
+                {"signature_name": "decode_png", "inputs": "what"},
+                "Unknown image file format. One of JPEG, ",
+            ),
+            (
+                "a kernel's own words: a vector where it takes one value",
+                {"signature_name": "decode_png", "instances": ["what"]},
+                "`contents` must be scalar but got shape[1]",
+            ),
+            (
+                "a list of rows for a graph of one value, with what to send",
+                {"signature_name": "decode_png", "instances": ["what"]},
+                'this graph takes one value: send it as {"inputs": ...}',
+            ),
+        ],
+    }.items()
+    for name, body, error in rows
 ]
 
 PATH_ERRORS = [

@@ -64,6 +64,7 @@ def _serve(arguments: list[str], log_file: str, environ: dict[str, str]) -> None
     os.dup2(log, 2)
     os.environ.clear()
     os.environ.update(environ)
+    tempfile.tempdir = None  # TMPDIR may be another one
     sys.argv = ["dogsnap", "serve", *arguments]
     from backend.cli import main
 

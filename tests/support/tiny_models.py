@@ -135,20 +135,8 @@ def texts(folder: Path) -> Path:
 
 
 TYPES = (
-    "float32",
-    "float64",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint32",
-    "uint64",
-    "bool",
-    "string",
-    "half",
-    "complex64",
-)
+    "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint32", "uint64", "bool", "string", "half", "complex64"
+)  # fmt: skip
 
 
 def all_types(folder: Path) -> Path:

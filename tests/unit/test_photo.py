@@ -10,7 +10,7 @@ from PIL import Image
 
 from backend.errors import InvalidArgument, TooLarge, UnsupportedPhoto
 from backend.serving.photos import photo, preprocessing
-from backend.serving.photos.photo import UPRIGHT, PhotoLimits
+from backend.serving.photos.photo import PhotoLimits
 
 LIMITS = PhotoLimits()
 KINDS = colour_photos.every_kind()
@@ -78,10 +78,6 @@ def test_a_heic_photo_comes_out_upright():
 @pytest.mark.parametrize("orientation", [0, 9, 65535])
 def test_an_orientation_that_does_not_exist_leaves_the_photo_as_it_is(orientation):
     assert pixels(with_orientation(plain(), orientation)).shape == (48, 64, 3)
-
-
-def test_every_orientation_but_upright_has_its_turn():
-    assert set(UPRIGHT) == set(range(2, 9))
 
 
 def test_a_photo_that_needs_nothing_passes_through_untouched():

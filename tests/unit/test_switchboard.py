@@ -325,14 +325,6 @@ def test_a_version_unloaded_while_it_loads_never_answers(scenario, monkeypatch):
     assert (scenario.answers(), scenario.states()[3]) == (2, State.END)
 
 
-def test_unloading_is_undone(scenario):
-    scenario.board.load("half", 1, False, ALICE)
-    scenario.repository.scan(skip_settling=True)
-    scenario.board.undo(ALICE)
-    scenario.repository.scan(skip_settling=True)
-    assert scenario.answers(version=1) == 1
-
-
 def test_a_version_outside_the_policy_is_loaded_when_told_to(scenario):
     scenario.config_text = "model_version_policy { latest { num_versions: 1 } }"
     scenario.with_versions(1, 2)

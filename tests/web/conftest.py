@@ -14,9 +14,10 @@ import requests
 from changed_version import changed_version
 from phone import DEVICES, Phone
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 from real_model import built_models
 
+expect.set_options(timeout=30_000)  # a machine that runs several browsers and servers at once is slow
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "backend" / "web"
 SCREENSHOTS = ROOT / "build" / "screenshots"
@@ -81,7 +82,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def open_phone(browser: Browser, app_server) -> Iterator[Callable[..., Phone]]:
+def open_phone(browser: Browser, request) -> Iterator[Callable[..., Phone]]:
     """A function that opens the app on a fresh device; at the end, none of them may have complained in its console."""
     contexts: list[BrowserContext] = []
     phones: list[Phone] = []
@@ -89,7 +90,7 @@ def open_phone(browser: Browser, app_server) -> Iterator[Callable[..., Phone]]:
     def open_phone(
         device: str = "phone", server=None, host: str = "127.0.0.1", path: str = "", **options: object
     ) -> Phone:
-        server = server or app_server
+        server = server or request.getfixturevalue("app_server")
         context = browser.new_context(**{**DEVICES[device], **options})
         contexts.append(context)
         phones.append(Phone(context, f"http://{host}:{server.port}/{path}", SCREENSHOTS, touch=device == "phone"))

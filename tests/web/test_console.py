@@ -14,8 +14,6 @@ from tensorflow_serving.config import model_server_config_pb2
 
 from backend import api_keys
 
-expect.set_options(timeout=30_000)  # a machine that runs several browsers and servers at once is slow
-
 AXE = Path(__file__).parents[2] / "backend/web/node_modules/axe-core/axe.min.js"
 TOKEN = "a-long-random-text"
 SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}

@@ -65,10 +65,13 @@ def all_pages(dog, photo_that_is, unsure_server):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_no_serious_violation(open_phone, all_pages, theme):
-    found = []
+def test_axe_finds_no_serious_violation_and_what_can_be_tapped_is_44_pixels_or_more(open_phone, all_pages, theme):
+    found, small = [], []
 
     def check(phone, name: str) -> None:
+        targets = phone.page.evaluate(TARGETS)
+        assert targets
+        small.extend((name, target) for target in targets if min(target["width"], target["height"]) < TARGET_PIXELS)
         phone.page.evaluate(AXE.read_text(encoding="utf-8"))
         for violation in phone.page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]:
             if violation["impact"] in SERIOUS:
@@ -76,19 +79,7 @@ def test_axe_finds_no_serious_violation(open_phone, all_pages, theme):
         phone.shoot(f"axe-{theme}-{name}")
 
     all_pages(partial(open_phone, color_scheme=theme), check)
-    assert found == []
-
-
-def test_everything_that_can_be_tapped_is_44_pixels_or_more(open_phone, all_pages):
-    small = []
-
-    def check(phone, name: str) -> None:
-        targets = phone.page.evaluate(TARGETS)
-        assert targets
-        small.extend((name, target) for target in targets if min(target["width"], target["height"]) < TARGET_PIXELS)
-
-    all_pages(open_phone, check)
-    assert small == []
+    assert (found, small) == ([], [])
 
 
 def test_large_fonts_are_respected_and_nothing_is_cut_off_sideways(open_phone, all_pages):
