@@ -95,7 +95,7 @@ def test_every_command_of_the_dockerfile_is_on_the_path_of_its_stage() -> None:
 
 def test_what_the_image_leaves_out_of_the_environment_is_there_to_be_left_out() -> None:
     packages = Path(np.__file__).parent.parent
-    removed = re.findall(r"/opt/venv/lib/python3\.12/site-packages/(\S+)", dockerfile())
+    removed = re.findall(r"/opt/venv/lib/python3\.\*/site-packages/(\S+)", dockerfile())
     assert len(removed) >= 7
     for name in removed:
         assert list(packages.glob(name)), name
