@@ -3,6 +3,7 @@
 import contextlib
 import resource
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -31,21 +32,30 @@ class Proxy:
     """nginx with the configuration of `deploy/`; all clients have one address here, which may hold all connections."""
 
     def __init__(self, server, files: tuple[Path, Path], folder: Path):
-        self.port, self.files = free_port(), files
+        self.port, self.files, self.folder = free_port(), files, folder
+        self._configure(server)
+        command = ["nginx", "-p", folder, "-e", folder / "errors.log", "-c", folder / "nginx.conf", "-g", "daemon off;"]
+        self.process = subprocess.Popen(command)
+
+    def _configure(self, *servers) -> None:
         text = CONFIGURATION.read_text(encoding="utf-8")
         for old, new in {
-            "127.0.0.1:8501": f"127.0.0.1:{server.port}",
+            "server 127.0.0.1:8501 ": "".join(f"server 127.0.0.1:{each.port};" for each in servers[1:])
+            + f"server 127.0.0.1:{servers[0].port} ",
             "listen 8443": f"listen 127.0.0.1:{self.port}",
-            "/etc/nginx/dogsnap/fullchain.pem": files[0],
-            "/etc/nginx/dogsnap/privkey.pem": files[1],
+            "/etc/nginx/dogsnap/fullchain.pem": self.files[0],
+            "/etc/nginx/dogsnap/privkey.pem": self.files[1],
             "limit_conn clients 64": "limit_conn clients 4000",
-            "/tmp/nginx": folder / "nginx",
+            "/tmp/nginx": self.folder / "nginx",
         }.items():
             assert old in text
             text = text.replace(old, str(new))
-        (folder / "nginx.conf").write_text(text, encoding="utf-8")
-        command = ["nginx", "-p", folder, "-e", folder / "errors.log", "-c", folder / "nginx.conf", "-g", "daemon off;"]
-        self.process = subprocess.Popen(command)
+        (self.folder / "nginx.conf").write_text(text, encoding="utf-8")
+
+    def pass_to(self, *servers) -> None:
+        """From now on, to these; requests in progress are finished where they are."""
+        self._configure(*servers)
+        self.process.send_signal(signal.SIGHUP)
 
     def connect(self) -> ssl.SSLSocket:
         plain = socket.create_connection(("127.0.0.1", self.port), timeout=60)
@@ -130,3 +140,21 @@ def test_a_head_without_end_and_a_body_that_is_too_large_are_refused(proxy):
             with contextlib.suppress(OSError):
                 client.sendall(request)
             assert client.recv(4096).split()[1] == status
+
+
+@pytest.mark.parametrize("pre_stop", [PRE_STOP_SECONDS, 0], ids=["with preStop", "without"])
+def test_no_request_is_refused_while_servers_are_replaced_one_by_one(proxy, start_server, half_models, pre_stop):
+    """As in a cluster: requests come for some seconds more to a server that is to end, and preStop lets it answer them."""
+    servers = [start_server(half_models) for _ in range(2)]
+    proxy.pass_to(*servers)
+    with Load(proxy.predict) as load:
+        for old in list(servers):
+            servers = [each for each in servers if each is not old]
+            ending = threading.Timer(pre_stop, old.process.send_signal, [signal.SIGTERM])
+            ending.start()
+            time.sleep(PRE_STOP_SECONDS / 2)
+            proxy.pass_to(*servers)
+            ending.join()
+            old.process.wait(60)
+            servers.append(start_server(half_models))
+            proxy.pass_to(*servers)
