@@ -5,21 +5,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import grpc
 import numpy as np
 import pytest
-import requests
-import tiny_models
 import yaml
 from click.testing import CliRunner
 from conftest import free_port
-from grpc_client import connected, predict_request
 from real_model import ROOT
-from server_process import worker_of
 
 from backend.cli import main
 from backend.commands import deploy as deploy_command

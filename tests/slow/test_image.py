@@ -1,4 +1,4 @@
-"""The image of deploy/, built by buildah and run by podman as the README says, within the memory that is set there: `make test-image`."""
+"""The image of deploy/, built by buildah and run by podman as its README says, within the memory set there: `make test-image`."""
 
 import os
 import re

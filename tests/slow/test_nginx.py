@@ -1,6 +1,7 @@
 """The nginx configuration of `deploy/`: what it keeps away from the server, and what it passes on."""
 
 import contextlib
+import re
 import resource
 import shutil
 import signal
@@ -10,6 +11,8 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count, takewhile
 from pathlib import Path
 
 import pytest
@@ -19,7 +22,9 @@ from server_process import most_seconds
 from test_tls import certificate  # noqa: F401 (a fixture)
 from waiting import wait_until
 
-CONFIGURATION = Path(__file__).parents[2] / "backend" / "deploy" / "nginx.conf"
+DEPLOY = Path(__file__).parents[2] / "backend" / "deploy"
+CONFIGURATION = DEPLOY / "nginx.conf"
+MANIFEST = DEPLOY / "kubernetes" / "gateway.yaml"
 CONNECTIONS = 1500
 PREDICT = "/v1/models/half:predict"
 pytestmark = [
@@ -142,19 +147,28 @@ def test_a_head_without_end_and_a_body_that_is_too_large_are_refused(proxy):
             assert client.recv(4096).split()[1] == status
 
 
-@pytest.mark.parametrize("pre_stop", [PRE_STOP_SECONDS, 0], ids=["with preStop", "without"])
-def test_no_request_is_refused_while_servers_are_replaced_one_by_one(proxy, start_server, half_models, pre_stop):
+def test_no_request_is_refused_while_servers_are_replaced_one_by_one(proxy, start_server, half_models):
     """As in a cluster: requests come for some seconds more to a server that is to end, and preStop lets it answer them."""
+    pre_stop = int(re.search(r'preStop.*\[sleep, "(\d+)"\]', MANIFEST.read_text(encoding="utf-8"))[1])
+    replaced = threading.Event()
+
+    def ask() -> int:
+        return sum(1 for _ in takewhile(lambda _: not replaced.is_set(), (proxy.predict() for _ in count())))
+
     servers = [start_server(half_models) for _ in range(2)]
     proxy.pass_to(*servers)
-    with Load(proxy.predict) as load:
-        for old in list(servers):
-            servers = [each for each in servers if each is not old]
-            ending = threading.Timer(pre_stop, old.process.send_signal, [signal.SIGTERM])
-            ending.start()
-            time.sleep(PRE_STOP_SECONDS / 2)
-            proxy.pass_to(*servers)
-            ending.join()
-            old.process.wait(60)
-            servers.append(start_server(half_models))
-            proxy.pass_to(*servers)
+    with ThreadPoolExecutor(4) as pool:
+        answered = [pool.submit(ask) for _ in range(4)]
+        try:
+            for _ in range(2):
+                old = servers.pop(0)
+                ending = threading.Timer(pre_stop, old.process.send_signal, [signal.SIGTERM])
+                ending.start()
+                time.sleep(pre_stop / 2)
+                proxy.pass_to(*servers)
+                old.process.wait(60)
+                servers.append(start_server(half_models))
+                proxy.pass_to(*servers)
+        finally:
+            replaced.set()
+        assert sum(each.result() for each in answered) > 100
