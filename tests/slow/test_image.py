@@ -159,9 +159,9 @@ def test_it_answers_by_http_and_grpc_and_counts(server):
     assert "dogsnap_places_held" in requests.get(f"{server.url}/metrics", headers=headers, timeout=60).text
 
 
-def test_without_a_folder_to_write_into_it_ends_with_a_sentence(podman):
+def test_without_a_folder_to_write_into_it_ends_with_a_sentence(podman, models):
     with pytest.raises(AssertionError, match=r"Error: no temporary folder can be written to.*--tmpfs /tmp"):
-        podman("run", "--rm", "--read-only", "--read-only-tmpfs=false", *LIMITS, "dogsnap")
+        podman("run", "--rm", "--read-only", "--read-only-tmpfs=false", *LIMITS, f"-v={models}:/models:ro", "dogsnap")
 
 
 def test_a_flood_of_the_largest_requests_leaves_the_server_alive(server):
