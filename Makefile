@@ -102,7 +102,7 @@ test-long: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test ## 
 test-ray: setup $(VENV)/.installed-ray ## the tests with a Ray cluster of two nodes on this machine
 	@$(BIN)/python -m pytest -s -m ray tests/slow/test_ray.py
 
-test-image: setup $(VENV)/.installed-test ## build the image and run it (needs root and Debian's buildah, podman, runc, debootstrap)
+test-image: setup $(VENV)/.installed-test ## build the image and run it (needs root, podman and what tests/README.md names)
 	@$(BIN)/python -m pytest -s -m image tests/slow/test_image.py
 
 soak: setup $(VENV)/.installed-test ## half an hour of full load while versions are added and removed
