@@ -15,7 +15,7 @@ OWN_NODE := PATH="$(abspath $(BIN)):$$PATH" NODE_OPTIONS="$$NODE_OPTIONS --use-s
 WEB := backend/web
 MODEL := models/inception_v3
 
-.PHONY: help setup parts versions extras run test fast-tests test-long test-ray soak bench audit check-wechat reference lint format lock
+.PHONY: help setup parts versions extras run test fast-tests test-long test-ray test-image soak bench audit check-wechat reference lint format lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -101,6 +101,9 @@ test-long: setup $(VENV)/.installed-test $(WEB)/node_modules/.installed-test ## 
 
 test-ray: setup $(VENV)/.installed-ray ## the tests with a Ray cluster of two nodes on this machine
 	@$(BIN)/python -m pytest -s -m ray tests/slow/test_ray.py
+
+test-image: setup $(VENV)/.installed-test ## build the image and run it (needs root, podman and what tests/README.md names)
+	@$(BIN)/python -m pytest -s -m image tests/slow/test_image.py
 
 soak: setup $(VENV)/.installed-test ## half an hour of full load while versions are added and removed
 	@$(BIN)/python -m pytest -s -m soak tests/slow/test_soak.py

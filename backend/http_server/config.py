@@ -17,6 +17,8 @@ MAX_THREADS = 1000
 # File descriptors that a worker uses itself: libraries, gRPC sockets, models while they load (measured: 40 to 70).
 OWN_FILES = 150
 MANY_FILES = 8192  # the limit on file descriptors is raised to this, if the system allows it
+# With this exit status of a worker gunicorn ends, too; with any other it starts the next one.
+CANNOT_START = 4
 WORKER_TIMEOUT_SECONDS = 600  # a worker that takes another's place answers only when its models are loaded
 
 
@@ -27,6 +29,12 @@ class Logger(GunicornLogger):
         super().setup(cfg)
         self.error_log.handlers.clear()
         self.error_log.propagate = True
+
+    def error(self, msg: object, *args: object, **kwargs: object) -> None:
+        """Silent from the end of a worker that has said why it cannot start: gunicorn only ends then, in three lines."""
+        if args[-1:] == (CANNOT_START,):
+            self.error_log.disabled = True
+        super().error(msg, *args, **kwargs)
 
     def exception(self, msg: object, *args: object, **kwargs: object) -> None:
         """Without a traceback for a client that stopped reading its answer, of which there may be any number."""

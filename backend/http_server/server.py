@@ -19,14 +19,12 @@ from gunicorn.app.base import BaseApplication
 
 from backend.addresses import local_url
 from backend.errors import DogsnapError
-from backend.http_server.config import WORKER_TIMEOUT_SECONDS, gunicorn_options
+from backend.http_server.config import CANNOT_START, WORKER_TIMEOUT_SECONDS, gunicorn_options
 from backend.settings import Settings
 from backend.tracing import Tracing
 
 log = logging.getLogger("dogsnap")
 
-# With this exit status of a worker gunicorn ends, too; with any other it starts the next one.
-CANNOT_START = 4
 MASTER = "_DOGSNAP_MASTER"  # environment variable with the id of the process that gunicorn's master is
 START_SECONDS = WORKER_TIMEOUT_SECONDS - 10.0  # gunicorn would kill the worker
 CHECK_SECONDS = 0.05

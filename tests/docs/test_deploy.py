@@ -5,21 +5,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import grpc
 import numpy as np
 import pytest
-import requests
-import tiny_models
 import yaml
 from click.testing import CliRunner
 from conftest import free_port
-from grpc_client import connected, predict_request
 from real_model import ROOT
-from server_process import worker_of
 
 from backend.cli import main
 from backend.commands import deploy as deploy_command
@@ -95,7 +88,7 @@ def test_every_command_of_the_dockerfile_is_on_the_path_of_its_stage() -> None:
 
 def test_what_the_image_leaves_out_of_the_environment_is_there_to_be_left_out() -> None:
     packages = Path(np.__file__).parent.parent
-    removed = re.findall(r"/opt/venv/lib/python3\.12/site-packages/(\S+)", dockerfile())
+    removed = re.findall(r"/opt/venv/lib/python3\.\*/site-packages/(\S+)", dockerfile())
     assert len(removed) >= 7
     for name in removed:
         assert list(packages.glob(name)), name
@@ -222,9 +215,6 @@ def test_the_manifests_fit_together() -> None:
     assert int(port) in {each["port"] for each in services[host]["spec"]["ports"]}
 
 
-MANY = {"Mi": 2**20, "Gi": 2**30}
-
-
 def test_pods_get_no_service_links_and_wait_until_no_request_comes() -> None:
     for file in (KUBERNETES / "gateway.yaml", KUBERNETES / "tensorflow_serving.yaml"):
         objects = list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
@@ -233,48 +223,6 @@ def test_pods_get_no_service_links_and_wait_until_no_request_comes() -> None:
         name, seconds = pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
         assert name == "sleep"
         assert int(seconds) + Settings().drain_seconds < pod["terminationGracePeriodSeconds"]
-
-
-def gateway_container() -> dict:
-    objects = yaml.safe_load_all((KUBERNETES / "gateway.yaml").read_text(encoding="utf-8"))
-    (pod,) = [each["spec"]["template"]["spec"] for each in objects if each["kind"] == "Deployment"]
-    return pod["containers"][0]
-
-
-@pytest.mark.long
-def test_a_flood_of_the_largest_requests_stays_below_the_gateways_memory_limit(start_server, tmp_path) -> None:
-    """24 gRPC messages of 87 MiB and 70 photos of 16 MiB at once, with the manifest's DOGSNAP_MAX_HELD_MB."""
-    tiny_models.half_plus(2, tmp_path / "half" / "1")
-    held = next(each["value"] for each in gateway_container()["env"] if each["name"] == "DOGSNAP_MAX_HELD_MB")
-    engine = start_server(tmp_path, "--max-held-mb", held)
-    gateway = start_server(tmp_path, "--engine", f"grpc://127.0.0.1:{engine.grpc_port}", "--max-held-mb", held)
-    process = worker_of(gateway)
-    message = predict_request("half", x=np.zeros(87 * 2**18, np.float32))
-    photo = b'{"image": "' + b"A" * (16 * 2**20 - 13) + b'"}'
-
-    def by_grpc() -> object:
-        with connected(gateway.grpc_port) as client:
-            try:
-                return client.prediction.Predict(message, 60) and "OK"
-            except grpc.RpcError as error:
-                return error.code().name
-
-    def by_http() -> object:
-        try:
-            return requests.post(f"{gateway.url}/api/classify", data=photo, timeout=60).status_code
-        except requests.RequestException as error:  # refused while the photo was still being sent
-            return type(error).__name__
-
-    with ThreadPoolExecutor(94) as pool:
-        answers = [pool.submit(ask) for ask in [by_grpc] * 24 + [by_http] * 70]
-        counts = Counter(answer.result() for answer in answers)
-    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
-    peak = int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
-    print(f"peak {peak:.0f} MiB, {dict(counts)}")
-    limit = gateway_container()["resources"]["limits"]["memory"]
-    assert peak < int(limit[:-2]) * MANY[limit[-2:]] / 2**20
-    assert counts["RESOURCE_EXHAUSTED"] > 0
-    assert worker_of(gateway) == process
 
 
 def test_kustomize_finds_its_files_and_mounts_what_tensorflow_serving_is_told_of() -> None:

@@ -249,6 +249,16 @@ def test_a_worker_that_cannot_start_again_is_tried_until_it_can(start_server, mo
     assert answer(server) == 2.0
 
 
+def test_a_wrong_model_platform_ends_the_start_with_a_sentence(tmp_path):
+    config = tmp_path / "models.config"
+    config.write_text("model_config_list { config { name: 'a' base_path: '/a' model_platform: 'torch' } }")
+    done = serve("--model-config-file", str(config), "--port", str(free_port()), "--grpc-port", "0")
+    starting, reason = done.stderr.splitlines()
+    assert done.returncode == 4
+    assert "starting" in starting
+    assert "the server cannot start: expected the model_platform tensorflow, received" in reason
+
+
 def test_a_wrong_settings_file_ends_the_start_with_a_sentence(tmp_path):
     file = tmp_path / "settings"
     file.write_text("max_photos=3\n")

@@ -1,14 +1,18 @@
 """The nginx configuration of `deploy/`: what it keeps away from the server, and what it passes on."""
 
 import contextlib
+import re
 import resource
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count, takewhile
 from pathlib import Path
 
 import pytest
@@ -18,7 +22,9 @@ from server_process import most_seconds
 from test_tls import certificate  # noqa: F401 (a fixture)
 from waiting import wait_until
 
-CONFIGURATION = Path(__file__).parents[2] / "backend" / "deploy" / "nginx.conf"
+DEPLOY = Path(__file__).parents[2] / "backend" / "deploy"
+CONFIGURATION = DEPLOY / "nginx.conf"
+MANIFEST = DEPLOY / "kubernetes" / "gateway.yaml"
 CONNECTIONS = 1500
 PREDICT = "/v1/models/half:predict"
 pytestmark = [
@@ -31,21 +37,30 @@ class Proxy:
     """nginx with the configuration of `deploy/`; all clients have one address here, which may hold all connections."""
 
     def __init__(self, server, files: tuple[Path, Path], folder: Path):
-        self.port, self.files = free_port(), files
+        self.port, self.files, self.folder = free_port(), files, folder
+        self._configure(server)
+        command = ["nginx", "-p", folder, "-e", folder / "errors.log", "-c", folder / "nginx.conf", "-g", "daemon off;"]
+        self.process = subprocess.Popen(command)
+
+    def _configure(self, *servers) -> None:
         text = CONFIGURATION.read_text(encoding="utf-8")
         for old, new in {
-            "127.0.0.1:8501": f"127.0.0.1:{server.port}",
+            "server 127.0.0.1:8501 ": "".join(f"server 127.0.0.1:{each.port};" for each in servers[1:])
+            + f"server 127.0.0.1:{servers[0].port} ",
             "listen 8443": f"listen 127.0.0.1:{self.port}",
-            "/etc/nginx/dogsnap/fullchain.pem": files[0],
-            "/etc/nginx/dogsnap/privkey.pem": files[1],
+            "/etc/nginx/dogsnap/fullchain.pem": self.files[0],
+            "/etc/nginx/dogsnap/privkey.pem": self.files[1],
             "limit_conn clients 64": "limit_conn clients 4000",
-            "/tmp/nginx": folder / "nginx",
+            "/tmp/nginx": self.folder / "nginx",
         }.items():
             assert old in text
             text = text.replace(old, str(new))
-        (folder / "nginx.conf").write_text(text, encoding="utf-8")
-        command = ["nginx", "-p", folder, "-e", folder / "errors.log", "-c", folder / "nginx.conf", "-g", "daemon off;"]
-        self.process = subprocess.Popen(command)
+        (self.folder / "nginx.conf").write_text(text, encoding="utf-8")
+
+    def pass_to(self, *servers) -> None:
+        """From now on, to these; requests in progress are finished where they are."""
+        self._configure(*servers)
+        self.process.send_signal(signal.SIGHUP)
 
     def connect(self) -> ssl.SSLSocket:
         plain = socket.create_connection(("127.0.0.1", self.port), timeout=60)
@@ -130,3 +145,30 @@ def test_a_head_without_end_and_a_body_that_is_too_large_are_refused(proxy):
             with contextlib.suppress(OSError):
                 client.sendall(request)
             assert client.recv(4096).split()[1] == status
+
+
+def test_no_request_is_refused_while_servers_are_replaced_one_by_one(proxy, start_server, half_models):
+    """As in a cluster: requests come for some seconds more to a server that is to end, and preStop lets it answer them."""
+    pre_stop = int(re.search(r'preStop.*\[sleep, "(\d+)"\]', MANIFEST.read_text(encoding="utf-8"))[1])
+    replaced = threading.Event()
+
+    def ask() -> int:
+        return sum(1 for _ in takewhile(lambda _: not replaced.is_set(), (proxy.predict() for _ in count())))
+
+    servers = [start_server(half_models) for _ in range(2)]
+    proxy.pass_to(*servers)
+    with ThreadPoolExecutor(4) as pool:
+        answered = [pool.submit(ask) for _ in range(4)]
+        try:
+            for _ in range(2):
+                old = servers.pop(0)
+                ending = threading.Timer(pre_stop, old.process.send_signal, [signal.SIGTERM])
+                ending.start()
+                time.sleep(pre_stop / 2)
+                proxy.pass_to(*servers)
+                old.process.wait(60)
+                servers.append(start_server(half_models))
+                proxy.pass_to(*servers)
+        finally:
+            replaced.set()
+        assert sum(each.result() for each in answered) > 100
