@@ -1,6 +1,8 @@
 """The statistics behind a verdict: published examples, and simulated crowds whose report is read every day of a year."""
 
+import json
 import random
+from dataclasses import asdict
 from math import comb
 
 import numpy as np
@@ -8,6 +10,8 @@ import pytest
 from feedback_crowd import crowd, decision, winner, winner_in_store
 
 from backend.serving.feedback.comparison import Tally, block_of, gains, log_evidence, p_of_rates, wilson
+from backend.serving.feedback.store import Store
+from backend.serving.feedback.verdict import verdict
 
 ROWS = [
     (answers, correlation, share) for answers in (1, 5, 20) for correlation in (0, 0.1, 0.3) for share in (0.5, 0.1)
@@ -98,6 +102,23 @@ def test_vote_by_vote_and_over_arrays_the_test_decides_alike():
 def test_a_store_that_is_read_daily_names_the_winner_that_the_votes_name(answers, correlation):
     given = [crowd(seed, 200, answers, correlation, accuracy=(0.6, 0.6 + 0.38 * seed)) for seed in (0, 1)]
     assert [winner_in_store(each) for each in given] == [winner(each) for each in given] == [None, 2]
+
+
+def test_a_file_of_the_second_format_keeps_the_votes_of_its_splits(tmp_path):
+    store = Store(tmp_path / "feedback.db", 30)
+    store.follow({("dogs", ""): (1, 2, 0.5)})
+    with store.transaction() as connection:
+        tally = {**asdict(Tally((1, 1), asked=[5, 4], answered=[3, 2])), "judged": [3, 2], "right": [2, 2]}
+        del tally["counted"]
+        old = json.dumps({**tally, "right_in_blocks": 4, "votes_in_blocks": 4})
+        connection.execute("UPDATE splits SET tally = ?", (old,))
+        connection.execute("PRAGMA user_version=2")
+    store.close()
+    for _ in range(2):
+        store = Store(tmp_path / "feedback.db", 30)
+        (found,) = verdict(store, "dogs", [1, 2], {})["comparisons"]
+        store.close()
+        assert [found[name] for name in ("asked", "answered", "counted", "right")] == [[5, 4], [3, 2], [3, 2], [2, 2]]
 
 
 @pytest.mark.parametrize(("answers", "correlation", "share"), ROWS)

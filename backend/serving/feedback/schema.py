@@ -1,4 +1,4 @@
-"""The tables of the file of feedback, and how a file of the first format gets them."""
+"""The tables of the file of feedback, and how a file of an earlier format gets them."""
 
 import sqlite3
 
@@ -43,15 +43,20 @@ MOVE = (
     WHEN level = 'unknown' AND is_right IS NOT NULL THEN breed IS breeds ELSE is_right END, is_right, NULL FROM of_format_1""",
     "DROP TABLE of_format_1",
 )
+# The second format had other names in the tallies of splits.
+RENAME = (
+    """UPDATE splits SET tally = json_remove(json_set(tally, '$.counted', json_extract(tally, '$.judged')), '$.judged',
+    '$.right_in_blocks', '$.votes_in_blocks')""",
+)
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables in an open transaction, or move a file of the first format to them.
+    """Make the tables in an open transaction, or move a file of an earlier format to them.
 
-    Raises FailedPrecondition for a file of another format.
+    Raises FailedPrecondition for a file of a later format.
     """
     ((found,),) = connection.execute("PRAGMA user_version").fetchall()
-    statements = {0: TABLES, 1: MOVE, FORMAT: ()}.get(found)
+    statements = {0: TABLES, 1: MOVE, 2: RENAME, FORMAT: ()}.get(found)
     if statements is None:
         raise FailedPrecondition(
             f"the file has feedback of format {found}; this version writes {FORMAT}: choose another file"

@@ -40,7 +40,7 @@ class Store:
     def __init__(self, file: Path, days: int):
         """Open `file` or make it, and remove what is older than `days`.
 
-        Raises sqlite3.Error for a file that cannot be used, FailedPrecondition for one of another format.
+        Raises sqlite3.Error for a file that cannot be used, FailedPrecondition for one of a later format.
         """
         self._days = days
         self._lock = threading.Lock()
