@@ -9,30 +9,16 @@ from typing import Any
 
 import pytest
 import requests
-from contract_table import CASES, Case, make_models
+from contract_table import CASES, make_models
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rest_client import ask, raw
 
 
 @pytest.fixture(scope="module")
 def server(start_server, tmp_path_factory):
     models = tmp_path_factory.mktemp("contract_models")
     return start_server(models, "--model-config-file", str(make_models(models)))
-
-
-def raw(
-    server: Any, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
-) -> requests.Response:
-    """A request whose path is sent exactly as written."""
-    request = requests.Request(method, server.url, data=body, headers=headers).prepare()
-    request.url = server.url + path
-    with requests.Session() as session:
-        return session.send(request, timeout=60)
-
-
-def ask(server: Any, case: Case) -> requests.Response:
-    body = case.body if isinstance(case.body, bytes) else b"" if case.body is None else json.dumps(case.body).encode()
-    return raw(server, case.method, f"/v1/models/{case.path}", body)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

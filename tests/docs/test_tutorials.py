@@ -1,6 +1,5 @@
 """The tutorials and the five commands of the README run as they are printed, against a real server with small models."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -26,22 +25,20 @@ def folder(tmp_path, colour_models) -> Path:
     return tmp_path
 
 
-def nothing_more(folder: Path) -> None:
+def nothing_more(folder: Path, request: pytest.FixtureRequest) -> None:
     """The page needs what every page takes for granted."""
 
 
-def a_version_3(folder: Path) -> None:
+def a_version_3(folder: Path, request: pytest.FixtureRequest) -> None:
     """It takes green for red, so that the page can tell which version answered."""
     tiny_models.confused(folder / "models/inception_v3/2", 3)
 
 
-def the_real_network(folder: Path) -> None:
+def the_real_network(folder: Path, request: pytest.FixtureRequest) -> None:
     """And photos of a breed that it does not know."""
+    shiba = sorted((request.getfixturevalue("data_dir") / "other_dogs" / "images" / "shiba_inu").iterdir())
     shutil.rmtree(folder / "models")
     shutil.copytree(built_models(), folder / "models")
-    if not (data := os.environ.get("DOGSNAP_TEST_DATA")):
-        pytest.skip("DOGSNAP_TEST_DATA is not set: the folder with other_dogs/ is missing")
-    shiba = sorted((Path(data) / "other_dogs" / "images" / "shiba_inu").iterdir())
     (folder / "shiba").mkdir()
     for file in shiba[:20]:
         shutil.copy(file, folder / "shiba")
@@ -56,8 +53,8 @@ LATER = [page for page in TUTORIALS.glob("*.md") if page.name not in {*WITHOUT_C
 @pytest.mark.parametrize(
     "page", [*FIRST, *(pytest.param(page, marks=pytest.mark.long) for page in LATER)], ids=lambda page: page.name
 )
-def test_the_commands_of_a_page_run_in_their_order(page, folder):
-    NEEDS.get(page.name, nothing_more)(folder)
+def test_the_commands_of_a_page_run_in_their_order(page, folder, request):
+    NEEDS.get(page.name, nothing_more)(folder, request)
     assert run_page(page, folder) >= 3
 
 

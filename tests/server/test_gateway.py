@@ -30,10 +30,10 @@ from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import HealthServicer
 from loading import Load, span
 from PIL import Image
+from rest_client import ask
 from server_process import memory, sample, worker_of
 from stub_engine import StubEngine
 from tensorflow_serving.apis import get_model_metadata_pb2, predict_pb2
-from test_tf_serving_rest import ask
 from waiting import wait_until
 
 import backend

@@ -98,7 +98,7 @@ def test_a_photo_without_a_dog_is_called_no_dog_and_a_dog_a_dog(app_server, data
 def test_the_command_line_gives_the_servers_answer_without_a_server(app_server, data_dir: Path) -> None:
     photo = _test_list(data_dir, every=166)[1]
     command = [Path(sys.executable).with_name("dogsnap"), "predict", photo]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True).stdout
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=True).stdout
     local, served = json.loads(said), _classify(app_server.url, photo)
     assert local["model"] == served["model"]
     for ours, theirs in zip(local["breeds"], served["breeds"], strict=True):
