@@ -2,9 +2,7 @@
 
 import gc
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,18 +14,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import pytest
 import requests
 from forked import ForkedServer
+from ports import START_SECONDS, free_port
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-START_SECONDS = 600  # importing TensorFlow on a busy machine takes its time
 STOP_SECONDS = 120
-# Below the ports that Linux hands out by itself (from 32768), so that no other socket takes one before its server does; each of
-# the test processes that run side by side (gw0, gw1, ...) has its own thousand.
-PORTS = range(12_000, 32_000)
-PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-OWN_PORTS = PORTS[1000 * PROCESS : 1000 * (PROCESS + 1)]
-UNUSED_PORTS = random.SystemRandom().sample(OWN_PORTS, len(OWN_PORTS))
-
 # What no test asks for need not run: a merged version warms up four signatures, which takes longer than the rest of a start.
 RUNS_AT_FIRST_REQUEST = {"DOGSNAP_WARM_UP": "false"}
 
@@ -99,15 +90,6 @@ def data_dir() -> Path:
             "DOGSNAP_TEST_DATA is not set: the folder with stanford_dogs/, full_frame_dogs/ and not_dogs/ is missing"
         )
     return Path(folder)
-
-
-def free_port() -> int:
-    """A port that nothing listens on; none is given twice, so that a server that is still starting keeps its own."""
-    while True:
-        port = UNUSED_PORTS.pop()
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                return port
 
 
 class Server:

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 from click.testing import CliRunner, Result
-from conftest import free_port
 from photos import striped
+from ports import free_port
 
 from backend import api_keys
 from backend.bench import servers

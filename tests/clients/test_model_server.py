@@ -12,8 +12,8 @@ import requests
 import tensorflow1_models
 import tiny_models
 from click.testing import CliRunner, Result
-from conftest import free_port
 from exported import png
+from ports import free_port
 
 from backend.cli import main
 from backend.commands import model_server

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
-from conftest import free_port
+from ports import free_port
 from real_model import ROOT
 
 from backend.cli import main

@@ -14,7 +14,7 @@ import pytest
 import requests
 import tensorflow as tf
 from click.testing import CliRunner, Result
-from conftest import free_port
+from ports import free_port
 from server_process import most_seconds, sample
 from tensorflow_serving.apis import (
     get_model_status_pb2,

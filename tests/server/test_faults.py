@@ -19,8 +19,8 @@ import pytest
 import requests
 import tensorflow as tf
 import tiny_models
-from conftest import free_port
 from loading import Load, percentile
+from ports import free_port
 from server_process import children, held, sample, worker_of
 from small_disk import fill, small_disk
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc

@@ -22,7 +22,6 @@ import numpy as np
 import pytest
 import requests
 import stub_engine
-from conftest import free_port
 from contract_table import CASES, make_models
 from forked import FORKS
 from grpc_client import connected, values
@@ -30,6 +29,7 @@ from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import HealthServicer
 from loading import Load, span
 from PIL import Image
+from ports import free_port
 from rest_client import ask
 from server_process import memory, sample, worker_of
 from stub_engine import StubEngine

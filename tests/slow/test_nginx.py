@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from conftest import free_port
+from ports import free_port
 from server_process import most_seconds
 from test_tls import certificate  # noqa: F401 (a fixture)
 from waiting import wait_until

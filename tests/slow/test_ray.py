@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 import requests
 import tiny_models
-from conftest import free_port
 from grpc_client import SECONDS, Client, connected, predict_request, values
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from ports import free_port
 from ray_cluster import RayCluster
 from waiting import wait_until
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from conftest import START_SECONDS, free_port
+from ports import START_SECONDS, free_port
 
 STEP_SECONDS = 300
 FENCE = re.compile(r"^```(?P<language>\w+)(?: (?P<kind>\w+))?\n(?P<text>.*?)^```$", re.M | re.S)

@@ -1,0 +1,22 @@
+"""Ports of this machine for servers of the tests, and how long one may take to start."""
+
+import os
+import random
+import socket
+
+START_SECONDS = 600  # importing TensorFlow on a busy machine takes its time
+# Below the ports that Linux hands out by itself (from 32768), so that no other socket takes one before its server does; each of
+# the test processes that run side by side (gw0, gw1, ...) has its own thousand.
+PORTS = range(12_000, 32_000)
+PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+OWN_PORTS = PORTS[1000 * PROCESS : 1000 * (PROCESS + 1)]
+UNUSED_PORTS = random.SystemRandom().sample(OWN_PORTS, len(OWN_PORTS))
+
+
+def free_port() -> int:
+    """A port that nothing listens on; none is given twice, so that a server that is still starting keeps its own."""
+    while True:
+        port = UNUSED_PORTS.pop()
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
