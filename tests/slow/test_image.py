@@ -19,9 +19,9 @@ import requests
 import tiny_models
 import yaml
 from colour_photos import RED, encode, plain
-from conftest import free_port
 from flood import flood
 from grpc_client import connected, values
+from ports import free_port
 from real_model import ROOT, built_models
 from server_process import worker_of
 from waiting import wait_until
