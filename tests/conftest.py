@@ -31,8 +31,8 @@ UNUSED_PORTS = random.SystemRandom().sample(OWN_PORTS, len(OWN_PORTS))
 
 # What takes longest begins first, so that no process is left with one of these at the end while the others wait.
 LONGEST = (
-    "web", "merge", "faults", "tutorials", "feedback", "teach_command", "tf_serving_grpc", "trainer", "second_pass",
-    "real_photos", "runtimes", "gateway", "app_api", "hostile_requests", "image_to_image", "boxes", "serve",
+    "web", "merge", "faults", "tutorials", "feedback", "teach_command", "calibrate_command", "tf_serving_grpc", "trainer",
+    "second_pass", "real_photos", "runtimes", "gateway", "app_api", "hostile_requests", "image_to_image", "boxes", "serve",
     "tf_serving_rest", "train_command", "tensorflow_import", "worker", "shadow", "tls", "bench", "predict",
 )  # fmt: skip
 
