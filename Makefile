@@ -15,7 +15,7 @@ OWN_NODE := PATH="$(abspath $(BIN)):$$PATH" NODE_OPTIONS="$$NODE_OPTIONS --use-s
 WEB := backend/web
 MODEL := models/inception_v3
 
-.PHONY: help setup parts versions extras run test fast-tests test-long test-ray test-image soak bench audit check-wechat reference lint format lock
+.PHONY: help setup parts versions extras run test fast-tests test-long test-ray test-image soak bench card audit check-wechat reference lint format lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -110,6 +110,9 @@ soak: setup $(VENV)/.installed-test ## half an hour of full load while versions 
 
 bench: setup $(VENV)/.installed-bench ## measure the server against its targets (ONLY=start,latency: only these parts; DATA=stanford_dogs: the second pass on its photos, too)
 	@$(BIN)/dogsnap bench --only "$(ONLY)" $(if $(DATA),--data "$(DATA)") --save build/bench/bench.json --picture build/bench/bench.png
+
+card: setup ## measure what the model card states (DATA: the folder with stanford_dogs, web_dogs, ...), and renew its tables
+	@$(BIN)/dogsnap evaluate --data "$(DATA)" --card models/README.md
 
 audit: $(VENV)/.installed-test ## check the locked dependencies for known vulnerabilities (needs the network)
 	@$(BIN)/pip-audit --strict --require-hashes --disable-pip -r backend/requirements.txt -r tests/requirements.txt \

@@ -10,6 +10,7 @@ COMMANDS = {
     "model-server": "serve models by the flags of tensorflow_model_server",
     "predict": "name the breed in a photo, without a server or from one",
     "train": "train a network by a recipe",
+    "calibrate": "find thresholds, int8 ranges and all else that follows a training",
     "evaluate": "measure an exported version on photos it was not trained on",
     "export": "build a version from the stored weights",
     "quantize": "find the ranges of an int8 network on photos",

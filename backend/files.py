@@ -1,6 +1,7 @@
 """Helpers for files: which names are photos, replacing a file atomically, and one writer at a time."""
 
 import fcntl
+import json
 import os
 import tempfile
 from collections.abc import Iterator
@@ -31,6 +32,13 @@ def replacing(file: Path) -> Iterator[Path]:
         sync(temporary)
         os.replace(temporary, file)
         sync(file.parent)
+
+
+def write_json(content: object, file: Path) -> None:
+    """Write indented JSON; the file is replaced atomically. What JSON does not know is written as text. Raises OSError."""
+    with replacing(file) as temporary:
+        text = json.dumps(content, indent=1, ensure_ascii=False, default=str)
+        temporary.write_text(text + "\n", encoding="utf-8")
 
 
 def sync(path: Path) -> None:

@@ -33,13 +33,15 @@ class Ranges:
     """Smallest and largest value at the input of each convolution, in the order in which the network runs them.
 
     `kernels`: shapes (out, in, height, width), by which a network is recognised. `images`: how many the ranges were found on.
-    `weights`: the SHA-256 of the stored weights of the network that they were found for; "" if that is not known.
+    `weights`: the SHA-256 of the stored weights of the network that they were found for; "" if that is not known. `made_by`: the
+    command that found them, and its version.
     """
 
     kernels: Sequence[Sequence[int]]
     inputs: Sequence[Sequence[float]]
     images: int
     weights: str = ""
+    made_by: str = "dogsnap quantize"
 
     def write(self, file: Path) -> None:
         """Write the ranges as JSON, a few kB, in one step."""

@@ -85,7 +85,7 @@ def read_stored(name: str, artefacts: Path, report: Callable[[str], None] = lamb
     if scores.get("weights", weights) != weights:
         raise ExportError(
             f"{artefacts / 'scores.json'} was measured with the weights with the SHA-256 {scores['weights'][:12]}, "
-            f"{STORED_WEIGHTS} has {weights[:12]}; `dogsnap train` writes both files"
+            f"{STORED_WEIGHTS} has {weights[:12]}; `dogsnap calibrate` writes it anew"
         )
     calibration = scores["calibration"]
     description = {
@@ -105,7 +105,7 @@ def read_stored(name: str, artefacts: Path, report: Callable[[str], None] = lamb
         else:
             report(
                 f"{artefacts / RANGES} is of other weights, so that no int8 network is built: expected ranges for the SHA-256 "
-                f"{weights[:12]}, received {ranges.get('weights', '')[:12] or 'unknown'}; `dogsnap quantize` finds them again"
+                f"{weights[:12]}, received {ranges.get('weights', '')[:12] or 'unknown'}; `dogsnap calibrate` finds them again"
             )
     scaling = Calibration.of(calibration, len(labels))
     return Stored(model, lambda classes: architecture(classes, size), scaling, description)
@@ -149,7 +149,7 @@ def _load(model: keras.Model, artefacts: Path) -> None:
         raise ExportError(str(error)) from error
 
 
-def read_json(path: Path, missing: str = "does not exist; `dogsnap train` writes it") -> Any:
+def read_json(path: Path, missing: str = "does not exist; `dogsnap train` or `dogsnap calibrate` writes it") -> Any:
     """Raises ExportError; `missing` is what it says of a file that does not exist."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))

@@ -1,13 +1,13 @@
 """`dogsnap compare`: how far two versions of a model agree on photos."""
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from backend.commands.helpers.arguments import PATH, json_option, list_option
+from backend.files import write_json
 
 if TYPE_CHECKING:  # importing it takes seconds
     from backend.evaluation.comparison import Comparison
@@ -74,7 +74,7 @@ def compare(
     for line in [*_figures(result), *_differences(result, data, show)]:
         click.echo(line)
     if json_file is not None:
-        _write(json_file, first, second, model_dir, result)
+        write_json({"model": model_dir, "versions": [first, second], **dataclasses.asdict(result)}, json_file)
 
 
 def _figures(result: "Comparison") -> list[str]:
@@ -100,8 +100,3 @@ def _differences(result: "Comparison", data: Path, show: int) -> list[str]:
         lines.append(f"  {each.photo.relative_to(data)}: {ours} | {theirs}{right}")
     left_out = len(result.differing) - show
     return [*lines, f"  and {left_out} more; --show {len(result.differing)} lists all"] if left_out > 0 else lines
-
-
-def _write(file: Path, first: int, second: int, model_dir: Path, result: "Comparison") -> None:
-    measured = {"model": str(model_dir), "versions": [first, second], **dataclasses.asdict(result)}
-    file.write_text(json.dumps(measured, default=str, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")

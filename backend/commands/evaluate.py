@@ -1,14 +1,16 @@
 """`dogsnap evaluate`: measures an exported version on photos it was not trained on."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from backend.commands.helpers.arguments import PATH, json_option, list_option, picture_option
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, json_option, list_option, picture_option
 from backend.errors import DogsnapError
+from backend.files import replacing, write_json
+
+MEASURED = "measured.json"
 
 
 @click.command()
@@ -31,12 +33,21 @@ from backend.errors import DogsnapError
     help="folder with photos of dogs of breeds outside VERSION, one folder per breed; the answers are counted",
 )
 @click.option("--limit", type=click.IntRange(min=1), help="at most this many photos, evenly spread")
+@click.option(
+    "--card",
+    type=EXISTING_FILE,
+    help="measure versions 2 and 3 beside VERSION on all lists of the model card, in the folders of these names below DATA, and "
+    "renew its tables in this file and measured.json beside it",
+)
 @json_option
 @picture_option("write a PNG with the confusion matrix and the reliability diagram")
-def evaluate(**options: Any) -> None:
+def evaluate(card: Path | None, **options: Any) -> None:
     """Report the scores of VERSION (a version folder such as models/inception_v3/2) on the photos in DATA."""
     try:
-        _evaluate(**options)
+        if card:
+            _renew(card, options["version"].parent, options["data"])
+        else:
+            _evaluate(**options)
     except DogsnapError as error:
         raise click.ClickException(error.message) from error
     except (OSError, ValueError) as error:
@@ -55,76 +66,57 @@ def _evaluate(
 ) -> None:
     import numpy as np
 
-    from backend.evaluation import exported_version
-    from backend.fitting import dataset, scoring, thresholds
+    from backend.evaluation import card, exported_version
+    from backend.fitting import scoring, thresholds
 
     exported = exported_version.ExportedVersion.load(version)
-    labels, decision = exported.description["labels"], exported.description["decision"]
-    examples = _examples(data, list_name, labels, limit)
-    breeds = np.array([example.breed for example in examples])
-    answers = exported_version.answers(exported, [example.path for example in examples])
-    probabilities, dog = answers["prediction"], answers["dog"]
-    scores = scoring.report(probabilities, breeds, labels, decision["confident_threshold"])
-    scores["dogs"] = scoring.dog_report(dog, decision["dog_threshold"], shows_dog=True)
+    examples = _examples(data, list_name, exported.description["labels"], limit)
+    scores, probabilities = card.scored(exported, examples)
     click.echo(f"{version} on {len(examples)} photos of {data}\n{scoring.as_text(scores)}")
     click.echo(f"called a dog                {scores['dogs']['called_dog']:.2%}")
-    claimed = exported.servable.description.levels
-    if claimed is not None:
-        scores["levels"] = thresholds.report(claimed, probabilities, breeds, dog >= decision["dog_threshold"])
+    if "levels" in scores:
         click.echo(thresholds.as_text(scores["levels"]))
     if other_dogs:
-        scores["other_dogs"] = _other_dogs(exported, claimed, other_dogs)
-    if "box" in answers and any(example.box for example in examples):
-        scores["boxes"] = scoring.box_report(answers["box"], [example.box for example in examples])
+        scores["other_dogs"] = card.other_dogs(exported, other_dogs, click.echo)
+        click.echo(f"{other_dogs}\n{thresholds.unknown_as_text(scores['other_dogs'])}")
+    if "boxes" in scores:
         click.echo(
             f"box                         overlap {scores['boxes']['mean_overlap']:.3f}, more than a half "
             f"{scores['boxes']['over_half']:.2%} of {scores['boxes']['photos']}"
         )
     if not_dogs:
-        others = dataset.readable_photos(dataset.every_second_photo(not_dogs, 1), click.echo)
-        dog = exported_version.answers(exported, others)["dog"]
-        scores["not_dogs"] = scoring.dog_report(dog, decision["dog_threshold"], shows_dog=False)
+        scores["not_dogs"] = card.without_dogs(exported, not_dogs, click.echo)
         click.echo(
-            f"called no dog               {scores['not_dogs']['called_no_dog']:.2%} of {len(dog)} photos without one"
+            f"called no dog               {scores['not_dogs']['called_no_dog']:.2%} of {scores['not_dogs']['photos']} "
+            "photos without one"
         )
     if json_file:
-        json_file.write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_json(scores, json_file)
     if picture:
         from backend.evaluation import plots
 
-        plots.draw(probabilities, breeds, labels, picture)
+        plots.draw(
+            probabilities, np.array([example.breed for example in examples]), exported.description["labels"], picture
+        )
 
 
-def _other_dogs(exported: Any, claimed: Any, folder: Path) -> dict:
-    """What is told of dogs of breeds that the version does not know: shares of the levels, and what they are surely taken for."""
-    from backend.evaluation import exported_version
-    from backend.fitting import dataset, thresholds
+def _renew(card_file: Path, model: Path, data: Path) -> None:
+    """Measure the versions in `model` on all lists below `data`, and write measured.json and the tables of the card."""
+    from backend.evaluation import card
 
-    if claimed is None:
-        raise ValueError(f"--other-dogs: {exported.path} has no levels that could tell a breed unknown")
-    photos = dataset.readable_photos(dataset.photos_below(folder), click.echo)
-    probabilities = exported_version.answers(exported, photos)["prediction"]
-    scores = thresholds.report_unknown(
-        claimed, probabilities, [photo.parent.name for photo in photos], exported.description["labels"]
-    )
-    click.echo(f"{len(photos)} photos of {folder}\n{thresholds.unknown_as_text(scores)}")
-    return scores
+    card.split(card_file.read_text(encoding="utf-8"))  # refuses a file without a place for them before the work
+    measured = card.measure(model, data, click.echo)
+    write_json(measured, card_file.with_name(MEASURED))
+    with replacing(card_file) as temporary:
+        temporary.write_text(card.renewed(card_file.read_text(encoding="utf-8"), measured), encoding="utf-8")
+    click.echo(f"wrote {card_file} and {MEASURED}")
 
 
 def _examples(data: Path, list_name: str, labels: list[dict], limit: int | None) -> list:
-    from backend.fitting import dataset
+    from backend.evaluation import card
 
     # A list that is named must exist; without the default one, all photos of the folder are used.
     named = click.get_current_context().get_parameter_source("list_name") is ParameterSource.COMMANDLINE
     listed = named or (data / f"{list_name}.txt").is_file()
-    if not listed and (data / dataset.INDEX).is_file():
-        examples = dataset.read_index(data, labels)
-    else:
-        examples = dataset.read_list(data, list_name) if listed else dataset.read_folders(data, labels)
-    if listed:
-        dataset.check_folders(dataset.breed_folders(data), labels)
-    if (data / dataset.BOXES).is_file():
-        examples = dataset.with_boxes(examples, data, data, click.echo)
-    examples = dataset.readable(examples, click.echo)
-    step = max(1, -(-len(examples) // limit)) if limit else 1
-    return examples[::step]
+    examples = card.examples_of(data, list_name if listed else None, labels, click.echo)
+    return examples[:: max(1, -(-len(examples) // limit)) if limit else 1]

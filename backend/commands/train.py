@@ -82,6 +82,7 @@ def train(
         raise click.UsageError(
             "Missing option '--data', the folder of photos (or the command 'cyclegan', which needs none)."
         )
+    from backend.evaluation import calibration
     from backend.fitting import artefacts, dataset, popularity, trainer
     from backend.fitting.recipes import RECIPES
 
@@ -91,7 +92,8 @@ def train(
     try:
         folders = dataset.breed_folders(data)
         labels = dataset.labels_of(folders, named["breeds"])
-        log_prior = popularity.log_prior(labels, named["popularity"] or POPULARITY)
+        ranks = named["popularity"] or POPULARITY
+        popularity.log_prior(labels, ranks)  # which refuses what holds no ranks before the training
         listed = dataset.read_list(data, "train_list")
         # Cut before the unreadable ones go: a photo lost or repaired between two sittings moves no other one across the cut.
         parts = dataset.split_validation(listed, recipe.validation_per_breed, recipe.seed)
@@ -102,8 +104,11 @@ def train(
         work = work or WORK / recipe_name
         no_dogs = dataset.readable_photos(dataset.every_second_photo(not_dogs, 0), click.echo) if not_dogs else []
         model = trainer.train(recipe, fitted, validation, len(labels), weights, work, click.echo)
-        photos = artefacts.Photos(fitted, validation, no_dogs)
-        scores = artefacts.finish(model, recipe, labels, log_prior, photos, out, click.echo)
+        artefacts.finish(model, recipe, labels, artefacts.Photos(fitted, validation, no_dogs), out, click.echo)
+        others = calibration.without_dog(no_dogs, validation, frames)
+        scores = calibration.calibrate(
+            out, calibration.Photos(fitted, validation, others), ranks, work / "calibrate", click.echo
+        )
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error).splitlines()[0]) from error
     click.echo(

@@ -1,6 +1,6 @@
 """Runs an exported version over many photos and collects the answers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,12 +53,12 @@ class ExportedVersion:
         return {**answer, "dog": answer["dog"].reshape(-1)}
 
 
-def answers(version: ExportedVersion, paths: list[Path]) -> dict[str, np.ndarray]:
-    """The version's answers to photo files, in their order, with a progress bar; see `ExportedVersion.answer`."""
-    progress = keras.utils.Progbar(len(paths), unit_name="photo")
+def answers(version: ExportedVersion, photos: Sequence[Path | bytes]) -> dict[str, np.ndarray]:
+    """The version's answers to photo files, or to their bytes, in order, with a progress bar; see `ExportedVersion.answer`."""
+    progress = keras.utils.Progbar(len(photos), unit_name="photo")
     parts = []
-    for start in range(0, len(paths), BATCH):
-        part = paths[start : start + BATCH]
-        parts.append(version.answer([photo_bytes(path) for path in part]))
+    for start in range(0, len(photos), BATCH):
+        part = photos[start : start + BATCH]
+        parts.append(version.answer([each if isinstance(each, bytes) else photo_bytes(each) for each in part]))
         progress.add(len(part))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -1,6 +1,5 @@
-"""From a trained network to the files in models/: dog head, calibration, float16 weights, labels, recipe, scores."""
+"""From a trained network to the files in models/: dog head, box layers, float16 weights, labels, recipe, class statistics."""
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -10,31 +9,29 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from backend.files import replacing
-from backend.fitting import scoring, second_pass, thresholds, windows
+from backend.files import write_json
+from backend.fitting import windows
 from backend.fitting.augmentation import paste
-from backend.fitting.class_statistics import STATISTICS_FILE, ClassStatistics
+from backend.fitting.class_statistics import ClassStatistics
 from backend.fitting.dataset import Example
 from backend.fitting.recipes import Recipe
 from backend.fitting.trainer import (
     BOX_LAYERS,
+    fastest_precision,
     features_of,
     photo_files,
     plain_batches,
     training_batches,
-    with_whole_pictures,
 )
 from backend.networks.architectures import (
     ARCHITECTURES,
     STORED_WEIGHTS,
-    dog_logit,
     feature_extractor,
     in_precision,
     load_stored_weights,
     save_stored_weights,
 )
 from backend.networks.boxes import BoxLoss
-from backend.serving.versions import checksums
 
 # Views per photo, to balance 12,000 photos of dogs against some hundred others.
 PAIR_SHARE = 0.3  # of the views for the box that show two dogs side by side
@@ -52,53 +49,25 @@ class Photos:
 
 
 def finish(
-    model: keras.Model,
-    recipe: Recipe,
-    labels: list[dict],
-    log_prior: np.ndarray,
-    photos: Photos,
-    out: Path,
-    report: Callable[[str], None],
-) -> dict:
-    """Fit the dog head, calibrate on the validation photos, write everything below `out`, and return the scores.
+    model: keras.Model, recipe: Recipe, labels: list[dict], photos: Photos, out: Path, report: Callable[[str], None]
+) -> None:
+    """Fit the dog head and the box layers, and write weights, labels and recipe below `out`.
 
-    `model` float32, as it is served; features to fit on are computed in Keras' dtype policy. `log_prior` (classes,): see
-    `popularity`.
-    Raises OSError when the disk is full; files of an earlier training stay whole until the new ones are.
+    `model` float32, as it is served; features to fit on are computed in Keras' dtype policy.
+    Raises OSError when the disk is full; the weights of an earlier training stay whole until the new ones are.
     """
     training, no_dogs = photos.training, photos.no_dogs
     views = _like(model, recipe, keras.config.dtype_policy().name)
-    others = fit_dog_head(model, views, recipe, training, no_dogs, report) if no_dogs else np.zeros(0)
+    if no_dogs:
+        fit_dog_head(model, views, recipe, training, no_dogs, report)
     if any(example.box for example in training) and "cells" in model.output:
         fit_box_head(model, views, recipe, training, report)
-    validation = with_whole_pictures(photos.validation)
-    report(f"calibrating on {len(validation)} validation photos")
-    breeds, logits, dog = raw_answers(model, validation, recipe)
-    calibration = scoring.calibrate(logits, breeds, dog, others, log_prior)
-    scaled = scoring.Calibration.of(calibration, len(labels)).scaled
-    probabilities = scoring.softmax(scaled(logits))
-    whole = np.array([example.is_whole for example in validation])
-    claims = thresholds.fit(probabilities, breeds, whole, labels)
-    validated = scoring.report(probabilities, breeds, labels, claims["confident_threshold"])
     out.mkdir(parents=True, exist_ok=True)
-    # Weights and their thresholds are replaced together, after everything is measured.
-    with replacing(out / STORED_WEIGHTS) as weights:
-        save_stored_weights(model, recipe.architecture, weights)
-        stored = scoring.softmax(scaled(stored_answers(model, recipe, validation, weights)))
-        scores = {
-            "weights": checksums.digest(weights),  # which all other artefacts are of
-            "calibration": {**calibration, **claims},
-            "validation": validated,
-            "float16": scoring.cost_of_storing(probabilities, stored, breeds),
-        }
-        if "box" in model.output:
-            report("choosing the second pass")
-            scores["second_pass"] = second_pass.choose(
-                _like(model, recipe, keras.config.dtype_policy().name), validation, scores["calibration"], labels
-            )
-    write_descriptions(recipe, labels, scores, out)
-    write_class_statistics(views, recipe, with_whole_pictures(training), validation, scores["weights"], out, report)
-    return scores
+    save_stored_weights(model, recipe.architecture, out / STORED_WEIGHTS)
+    # A recipe that trains nothing is not written: the weights have another one.
+    write_json(labels, out / "labels.json")
+    if recipe.stages or not (out / "recipe.json").is_file():
+        write_json(asdict(recipe), out / "recipe.json")
 
 
 def _like(model: keras.Model, recipe: Recipe, precision: str) -> keras.Model:
@@ -109,34 +78,20 @@ def _like(model: keras.Model, recipe: Recipe, precision: str) -> keras.Model:
     )
 
 
-def write_class_statistics(
-    model: keras.Model,
-    recipe: Recipe,
-    training: list[Example],
-    validation: list[Example],
-    weights: str,
-    out: Path,
-    report: Callable[[str], None],
-) -> None:
-    """Write below `out` what `dogsnap teach` needs of the photos: see `class_statistics.ClassStatistics`.
+def class_statistics(
+    folder: Path, recipe: Recipe, training: list[Example], validation: list[Example], classes: int
+) -> ClassStatistics:
+    """What `dogsnap teach` needs of the photos, by the weights in `folder`.
 
-    `weights`: the SHA-256 of the stored weights.
-
-    Every second validation photo is enough to measure what a new class costs, and keeps the file small.
+    Every second photo is enough, for the statistics as for what a new class costs, and keeps the file small.
     """
-    report(f"class statistics of {len(training)} training photos")
-    extractor = feature_extractor(model)
+    model = ARCHITECTURES[recipe.architecture](classes, recipe.size)
+    load_stored_weights(model, folder / STORED_WEIGHTS)
+    extractor = feature_extractor(_like(model, recipe, fastest_precision()))
     parts = [
-        features_of(extractor, plain_batches(part, recipe.size, recipe.batch)) for part in (training, validation[::2])
+        features_of(extractor, plain_batches(part[::2], recipe.size, recipe.batch)) for part in (training, validation)
     ]
-    ClassStatistics.of(*parts[0], *parts[1]).save(out / STATISTICS_FILE, weights)
-
-
-def stored_answers(model: keras.Model, recipe: Recipe, examples: list[Example], weights: Path) -> np.ndarray:
-    """Breed logits (n, classes) of a float32 network like `model` that holds the stored `weights`."""
-    again = _like(model, recipe, "float32")
-    load_stored_weights(again, weights)
-    return raw_answers(again, examples, recipe)[1]
+    return ClassStatistics.of(*parts[0], *parts[1])
 
 
 def fit_dog_head(
@@ -146,28 +101,18 @@ def fit_dog_head(
     dogs: list[Example],
     no_dogs: list[Path],
     report: Callable[[str], None],
-) -> np.ndarray:
-    """Logistic regression of "is this a dog" on pooled features of dogs near, far and pasted into scenes, and of those scenes.
+) -> None:
+    """Fit a logistic regression of "is this a dog" on features of dogs near, far and pasted into scenes, and of those scenes.
 
-    `views`: the network in the precision that computes the features. Returns logits (n,) of `no_dogs`, each from a head that was
-    fitted without that photo, so that a threshold can be chosen on them.
+    `views`: the network in the precision that computes the features.
     """
     report(f"dog head: {len(dogs)} photos of dogs, {len(no_dogs)} of none")
     extractor = feature_extractor(views)
     others = [Example(path, place) for place, path in enumerate(no_dogs)]
     near = features_of(extractor, _views(dogs, DOG_VIEWS, recipe))[0]
-    pasted, scenes = features_of(extractor, _pasted(dogs, others, PASTED_VIEWS, recipe))
-    negative, places = features_of(extractor, _views(others, NO_DOG_VIEWS, recipe))
-    plain = features_of(extractor, plain_batches(others, recipe.size, recipe.batch))[0]
-    unseen = np.zeros((len(others), 1))
-    for fold in (0, 1):
-        # A held-out scene must not occur behind a dog in training either.
-        positive = np.concatenate([near, pasted[scenes % 2 != fold]])
-        weights, bias = _fit_logistic(positive, negative[places % 2 != fold])
-        unseen[fold::2] = plain[fold::2] @ weights + bias
+    pasted = features_of(extractor, _pasted(dogs, others, PASTED_VIEWS, recipe))[0]
+    negative = features_of(extractor, _views(others, NO_DOG_VIEWS, recipe))[0]
     model.get_layer("dog").set_weights(_fit_logistic(np.concatenate([near, pasted]), negative))
-    weights, bias = model.get_layer("breeds").get_weights()
-    return np.asarray(dog_logit(unseen, plain @ weights + bias))[:, 0]
 
 
 def fit_box_head(
@@ -247,31 +192,3 @@ def _pasted(dogs: list[Example], scenes: list[Example], views: float, recipe: Re
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     return views_.batch(recipe.batch).take(steps)
-
-
-def raw_answers(
-    model: keras.Model, examples: list[Example], recipe: Recipe
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The network's logits for photos as they are served: breeds int (n,), breed logits (n, classes), dog logits (n,)."""
-    breeds, logits, dog = [], [], []
-    for image, target in plain_batches(examples, recipe.size, recipe.batch):
-        answer = model.predict_on_batch(image)
-        breeds.append(target["breeds"])
-        logits.append(answer["breeds"])
-        dog.append(answer["dog"][:, 0])
-    return np.concatenate(breeds), np.concatenate(logits), np.concatenate(dog)
-
-
-def write_descriptions(recipe: Recipe, labels: list[dict], scores: dict, out: Path) -> None:
-    """Write labels, recipe and scores below `out`; each file is replaced atomically. A recipe that trains nothing is not written:
-    the weights have another one.
-    """
-    contents = {"labels": labels, "scores": scores} | ({"recipe": asdict(recipe)} if recipe.stages else {})
-    for name, content in contents.items():
-        write_json(content, out / f"{name}.json")
-
-
-def write_json(content: object, path: Path) -> None:
-    """Write indented JSON; the file is replaced atomically."""
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

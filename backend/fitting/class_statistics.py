@@ -83,15 +83,15 @@ class ClassStatistics:
         mean_variance = np.float32(np.trace(covariance) / len(covariance))
         return cls(means, directions[:, kept], variances[kept], mean_variance, checked, checked_classes)
 
-    def save(self, path: Path, weights: str = "") -> None:
-        """Write the statistics, arrays as float16; the file is replaced in one step.
+    def save(self, path: Path, weights: str = "", made_by: str = "") -> None:
+        """Write the statistics, arrays as float16; the file is replaced in one step, and holds no time.
 
-        `weights`: the SHA-256 of the stored weights that the features come from.
+        `weights`: the SHA-256 of the stored weights that the features come from. `made_by`: the command and its version.
         """
         arrays = {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
         halves = {name: each.astype(np.float16) if each.ndim == 2 else each for name, each in arrays.items()}
         with replacing(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **halves, weights=np.array(weights))
+            np.savez_compressed(file, **halves, weights=np.array(weights), made_by=np.array(made_by))
 
     @classmethod
     def load(cls, path: Path, classes: int, features: int, weights: str = "") -> "ClassStatistics":
@@ -101,7 +101,7 @@ class ClassStatistics:
         """
         if not path.is_file():
             raise StatisticsError(
-                f"{path} does not exist; expected the statistics that `dogsnap train` writes beside the weights"
+                f"{path} does not exist; expected the statistics that `dogsnap calibrate` writes beside the weights"
             )
         try:
             with np.load(path) as arrays:
@@ -118,7 +118,7 @@ class ClassStatistics:
         if made_from != weights:
             raise StatisticsError(
                 f"{path} was made from the weights with the SHA-256 {made_from[:12] or 'unknown'}, expected "
-                f"{weights[:12] or 'unknown'}; `dogsnap train` writes both files"
+                f"{weights[:12] or 'unknown'}; `dogsnap calibrate` writes it anew"
             )
         return statistics
 

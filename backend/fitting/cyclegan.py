@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from backend.fitting.artefacts import write_json
+from backend.files import write_json
 from backend.fitting.trainer import remember
 from backend.networks.architectures import (
     CYCLEGAN,

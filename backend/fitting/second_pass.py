@@ -4,26 +4,22 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from itertools import product
+from dataclasses import asdict, dataclass, replace
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from backend.fitting import scoring, thresholds
-from backend.fitting.dataset import Example, photo_bytes
-from backend.fitting.scoring import share
+from backend.fitting import scoring
 from backend.serving.photos.preprocessing import windows_to_images
 
 Tensors = dict[str, tf.Tensor]
 
 NEEDED = ("prediction", "dog", "box")  # outputs that a network needs for a second pass
 SMALLEST_SIDE = 0.08  # of a window, as a fraction of the photo
-BATCH = 32
 LEAST = 1e-7  # probabilities below are raised to this before taking logarithms
-# What `choose` tries.
-MARGINS, WEIGHTS, LARGEST, SUREST = (0.05, 0.2), (0.4, 0.5, 0.6), (0.7, 1.0), (0.85, 0.95, 1.0)
+# What `choose` tries: not more, since each choice between equals is made by chance, and costs thresholds that hold for any. Lab
+# note: margins of 0.05 and 0.2 and weights of 0.4, 0.5 and 0.6 are right as often, and how large the window is decides nothing.
+SUREST, WEIGHT, MARGIN = (0.85, 0.95, 1.0), 0.5, 0.05
 MOST_PASSES = 0.5  # second passes per photo: more would cost more time than they gain
 
 
@@ -65,6 +61,17 @@ class SecondPass:
         is_open = tf.reduce_max(prediction, axis=1) <= self.surest
         return tf.where(tf.logical_and(areas <= self.largest, is_open))[:, 0]
 
+    def mixed(self, before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `combined`, of log-probabilities (n, classes) of both passes, for every photo: these, and which have a second pass.
+
+        What `combined` raises to LEAST is raised here, too.
+        """
+        twice = before.max(-1) <= np.log(max(self.surest, LEAST))
+        least = np.log(LEAST)
+        mean = (1 - self.weight) * np.maximum(before, least) + self.weight * np.maximum(after, least)
+        both = np.log(scoring.softmax(self.sharpness * mean))
+        return np.where(twice[:, np.newaxis], both, before), twice
+
     def combined(self, first: Tensors, second: Tensors, rows: tf.Tensor) -> Tensors:
         """The answers of the first pass (n, ...), those at `rows` combined with the second pass (m, ...).
 
@@ -100,92 +107,30 @@ def _log(probabilities: tf.Tensor) -> tf.Tensor:
     return tf.math.log(tf.maximum(probabilities, LEAST))
 
 
-def choose(model: keras.Model, examples: list[Example], calibration: Mapping, labels: list[dict]) -> dict[str, object]:
-    """The parameters with the highest top-1 on `examples` and, among those, the fewest second passes; as stored in scores.json.
+NEVER = SecondPass(MARGIN, 1.0, 0.0, WEIGHT, 1.0)
 
-    Whole pictures and crops count alike, however many there are of each; at most MOST_PASSES of the photos get a second pass,
-    and none where that gains nothing. `calibration`: of one pass, as stored.
+
+def choose(before: np.ndarray, after: np.ndarray, breeds: np.ndarray, whole: np.ndarray) -> SecondPass:
+    """The parameters with the highest top-1 and, among those, the fewest second passes.
+
+    `before` (n, classes): log-probabilities of the first pass for photos of `breeds` int (n,); `after`: of the second pass with
+    MARGIN. Whole pictures, where `whole` bool (n,) is true, and crops count alike, however many there are of each; at most
+    MOST_PASSES of the photos get a second pass, and none where that gains nothing.
     """
-    breeds = np.array([example.breed for example in examples])
-    whole = np.array([example.is_whole for example in examples])
-    before, best = _best(model, examples, scoring.Calibration.of(calibration, len(labels)), breeds, whole)
-    _, _, (margin, largest, sure, weight), twice, mixed = best
-    sharpness = 1 / scoring.fit_temperature(mixed[twice], breeds[twice]) if twice.any() else 1.0
-    probabilities = scoring.softmax(np.where(twice[:, np.newaxis], sharpness, 1.0) * mixed)
-    places = {label["id"]: place for place, label in enumerate(labels)}
-    groups = [[places[member] for member in group] for group in calibration["groups"]]
-    right_once, right = before.argmax(-1) == breeds, mixed.argmax(-1) == breeds
-    return {
-        "margin": margin,
-        "largest": largest,
-        "surest": sure,
-        "weight": weight,
-        "sharpness": round(sharpness, 4),
-        "decision": {
-            "dog_threshold": calibration["dog_threshold"],
-            **thresholds.fit_decision(probabilities, breeds, groups, whole),
-        },
-        "validation": {
-            "photos": len(breeds),
-            "top1_one_pass": share(right_once),
-            "top1": share(right),
-            "top1_whole_one_pass": share(right_once[whole]),
-            "top1_whole": share(right[whole]),
-            "second_passes": share(twice),
-        },
-    }
+    tried = [(balanced(before, breeds, whole), 0.0, NEVER)]
+    for surest in SUREST:
+        passing = SecondPass(MARGIN, 1.0, surest, WEIGHT, 1.0)
+        mixed, twice = passing.mixed(before, after)
+        if twice.mean() <= MOST_PASSES:
+            tried.append((balanced(mixed, breeds, whole), -twice.mean(), passing))
+    best = max(tried, key=lambda each: each[:2])[2]
+    if best.surest == 0:
+        return best
+    mixed, twice = best.mixed(before, after)
+    return replace(best, sharpness=round(1 / scoring.fit_temperature(mixed[twice], breeds[twice]), 4))
 
 
-def _best(
-    model: keras.Model,
-    examples: list[Example],
-    calibration: scoring.Calibration,
-    breeds: np.ndarray,
-    whole: np.ndarray,
-) -> tuple[np.ndarray, tuple]:
-    """The logarithms of one pass, and of the parameters that were tried the best: score, minus the share of second passes,
-    the parameters (margin, largest, surest, weight), which photos get a second pass, and the logarithms after it.
-    """
-    photos = [photo_bytes(example.path) for example in examples]
-    first = _answers(model, photos, None)
-    before = _logarithms(calibration.scaled(first["breeds"]))
-    confidences = np.exp(before.max(axis=1))
-    none = np.zeros(len(breeds), bool)
-    tried = [(_balanced(before, breeds, whole), 0.0, (0.0, 0.0, 0.0, 0.0), none, before)]
-    for margin in MARGINS:
-        windows = SecondPass(margin, 1.0, 1.0, 0.5, 1.0).windows(tf.constant(first["box"])).numpy()
-        second = _answers(model, photos, windows)
-        after = _logarithms(calibration.scaled(second["breeds"]))
-        areas = (windows[:, 2] - windows[:, 0]) * (windows[:, 3] - windows[:, 1])
-        for weight, largest, sure in product(WEIGHTS, LARGEST, SUREST):
-            twice = (areas <= largest) & (confidences <= sure)
-            if twice.mean() > MOST_PASSES:
-                continue
-            mixed = np.where(twice[:, np.newaxis], (1 - weight) * before + weight * after, before)
-            score = _balanced(mixed, breeds, whole)
-            tried.append((score, -twice.mean(), (margin, largest, sure, weight), twice, mixed))
-    return before, max(tried, key=lambda each: each[:2])
-
-
-def _balanced(logarithms: np.ndarray, breeds: np.ndarray, whole: np.ndarray) -> float:
+def balanced(logarithms: np.ndarray, breeds: np.ndarray, whole: np.ndarray) -> float:
     """The mean of the top-1 of whole pictures and of crops, to four digits."""
     right = logarithms.argmax(-1) == breeds
     return round(float(np.mean([right[whole == kind].mean() for kind in np.unique(whole)])), 4)
-
-
-def _logarithms(logits: np.ndarray) -> np.ndarray:
-    """Logarithms of the probabilities, (n, classes)."""
-    return np.log(np.maximum(scoring.softmax(logits), LEAST))
-
-
-def _answers(model: keras.Model, photos: list[bytes], windows: np.ndarray | None) -> dict[str, np.ndarray]:
-    """The model's outputs for the photos, or in the second pass for a window of each."""
-    cut = windows_to_images if windows is None else second_images
-    if windows is None:
-        windows = np.tile(np.array([[0.0, 0.0, 1.0, 1.0]], np.float32), (len(photos), 1))
-    batches = [slice(start, start + BATCH) for start in range(0, len(photos), BATCH)]
-    parts = [
-        model.predict_on_batch(cut(tf.constant(photos[batch]), tf.constant(windows[batch]), model.input_shape[1:3]))
-        for batch in batches
-    ]
-    return {name: np.concatenate([part[name] for part in parts]).astype(np.float32) for name in ("breeds", "box")}

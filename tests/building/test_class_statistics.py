@@ -161,7 +161,7 @@ def test_statistics_of_other_weights_are_refused_with_what_to_run(statistics: Cl
     file = tmp_path / "class_statistics.npz"
     statistics.save(file, "a" * 64)
     assert ClassStatistics.load(file, CLASSES, FEATURES, "a" * 64)
-    words = "weights with the SHA-256 aaaaaaaaaaaa, expected bbbbbbbbbbbb; `dogsnap train` writes both files"
+    words = "weights with the SHA-256 aaaaaaaaaaaa, expected bbbbbbbbbbbb; `dogsnap calibrate` writes it anew"
     with pytest.raises(StatisticsError, match=words):
         ClassStatistics.load(file, CLASSES, FEATURES, "b" * 64)
 

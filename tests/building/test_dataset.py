@@ -1,7 +1,10 @@
 """The data set reader: the official layout, bad photos, folders that do not belong."""
 
+import dataclasses
+import io
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from photos import BREEDS, make_data_set, make_frames
@@ -126,13 +129,39 @@ def test_a_data_set_without_one_readable_photo_is_refused(data: Path) -> None:
         dataset.readable(examples, lambda sentence: None)
 
 
-def test_a_folder_too_many_or_too_few_is_named(data: Path) -> None:
-    labels = dataset.labels_of(dataset.breed_folders(data), None)
-    (data / "images" / "n00000009-cat").mkdir()
-    with pytest.raises(dataset.DatasetError, match="n00000009"):
-        dataset.check_folders(dataset.breed_folders(data), labels)
-    with pytest.raises(dataset.DatasetError, match="no class folder for breed n00000003"):
-        dataset.check_folders(sorted(BREEDS)[:2], labels)
+def test_breeds_have_their_places_in_the_labels_and_a_folder_too_many_is_named(data: Path) -> None:
+    folders = dataset.breed_folders(data)
+    labels = [{"id": "n00000000"}, *reversed(dataset.labels_of(folders, None))]
+    examples = dataset.in_order_of(labels, folders, dataset.read_list(data, "test_list"))
+    assert {labels[each.breed]["id"] == each.path.parent.name.partition("-")[0] for each in examples} == {True}
+    with pytest.raises(dataset.DatasetError, match="class folder n00000009 is not among the 4 breeds"):
+        dataset.in_order_of(labels, [*folders, "n00000009-cat"], examples)
+
+
+def test_every_fold_has_as_many_photos_of_each_breed_and_a_crop_is_with_its_picture(data: Path) -> None:
+    crops = dataset.read_list(data, "train_list")
+    pictures = [dataclasses.replace(each, path=each.path.with_suffix(".webp")) for each in crops]
+    parts = dataset.folds([*crops, *reversed(pictures)], 3)
+    assert parts[: len(crops)] == parts[len(crops) :][::-1]
+    for breed in range(3):
+        inside = [part for part, each in zip(parts, crops, strict=False) if each.breed == breed]
+        assert {inside.count(part) for part in range(3)} == {len(inside) / 3}
+
+
+def test_the_widest_strip_beside_the_dog_shows_none(tmp_path: Path) -> None:
+    pixels = np.full((100, 200, 3), 120, np.uint8)
+    pixels[20:90, 20:120] = (200, 60, 50)
+    photos = [tmp_path / f"{name}.png" for name in ("left", "wide", "two")]
+    for photo in photos:
+        Image.fromarray(pixels).save(photo)
+    boxes = [(0.1, 0.2, 0.6, 0.9), (0.1, 0.2, 0.9, 0.9), (0.1, 0.2, 0.6, 0.9)]
+    examples = [dataset.Example(photo, 0, photo, box) for photo, box in zip(photos, boxes, strict=True)]
+    rows = [f"{tmp_path.name}/{name}.png\t200\t100\t{dogs}\t" for name, dogs in (("left", 1), ("wide", 1), ("two", 2))]
+    (tmp_path / "dogs.tsv").write_text("\n".join(["photo\twidth\theight\tdogs\tboxes", *rows]))
+    (part,) = dataset.without_dogs([*examples, dataset.Example(photos[0], 0)], tmp_path)
+    strip = np.asarray(Image.open(io.BytesIO(part)))
+    assert strip.shape == (100, 80, 3)
+    assert (strip == 120).all()
 
 
 def test_a_list_that_names_an_unknown_folder_says_the_line(data: Path) -> None:

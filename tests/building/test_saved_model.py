@@ -1,7 +1,7 @@
 """Export: a version directory that any TensorFlow Serving can load, there whole or not at all, describing itself."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from backend.building import saved_model as exporting
 from backend.building.publication import next_version
 from backend.building.saved_model import ExportError, export_stored
 from backend.cli import main
-from backend.fitting.artefacts import write_descriptions
+from backend.files import write_json
 from backend.fitting.class_statistics import STATISTICS_FILE, ClassStatistics
 from backend.fitting.recipes import RECIPES
 from backend.networks import architectures
@@ -135,7 +135,8 @@ def artefacts(tmp_path, monkeypatch) -> Path:
     folder = tmp_path / "stored"
     folder.mkdir()
     architectures.save_stored_weights(network(), "tiny", folder / architectures.STORED_WEIGHTS)
-    write_descriptions(recipe, LABELS, scores, folder)
+    for name, content in {"labels": LABELS, "scores": scores, "recipe": asdict(recipe)}.items():
+        write_json(content, folder / f"{name}.json")
     return folder
 
 
@@ -189,13 +190,13 @@ def test_int8_ranges_are_taken_with_the_weights_that_they_were_found_for_and_wit
         description = json.loads((version / "assets.extra" / "dogsnap.json").read_text(encoding="utf-8"))
         assert ("int8_ranges" in description) == kept
     (line,) = [each for each in said if "int8_ranges.json is of other weights" in each]
-    assert line.endswith(f"{weights[:12]}, received ffffffffffff; `dogsnap quantize` finds them again")
+    assert line.endswith(f"{weights[:12]}, received ffffffffffff; `dogsnap calibrate` finds them again")
 
 
 def test_scores_of_other_weights_are_refused_with_what_to_run(artefacts, tmp_path) -> None:
     rewrite(artefacts / "scores.json", weights="f" * 64)
     with pytest.raises(
-        ExportError, match=r"was measured with the weights with the SHA-256 ffffffffffff, .*`dogsnap train`"
+        ExportError, match=r"was measured with the weights with the SHA-256 ffffffffffff, .*`dogsnap calibrate`"
     ):
         export_stored("tiny", artefacts, tmp_path / "models")
 
@@ -221,7 +222,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_part_of_a_version(artefacts, 
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        ("labels.json", None, "labels.json does not exist; `dogsnap train` writes it"),
+        ("labels.json", None, "labels.json does not exist; `dogsnap train` or `dogsnap calibrate` writes it"),
         ("scores.json", "{", "scores.json is no JSON"),
         ("recipe.json", '{"architecture": "alexnet", "size": [16, 16]}', "asks for the architecture 'alexnet'"),
         ("float16.weights.h5", None, "float16.weights.h5 does not exist"),

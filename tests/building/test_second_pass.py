@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 import spotting
 import tensorflow as tf
-from exported import LABELS, SIZE, network, png, run_with_tensorflow_alone
+from exported import SIZE, network, png, run_with_tensorflow_alone
 from PIL import Image
-from spotting import COLOURS, PASS, photo, place
+from spotting import PASS, photo, place
 
 from backend.building.merging.merge import MergeError, Options, merge
 from backend.building.saved_model import export_classifier
 from backend.fitting import second_pass
-from backend.fitting.dataset import Example
 from backend.fitting.scoring import Calibration
-from backend.fitting.second_pass import SecondPass, choose
+from backend.fitting.second_pass import choose
 from backend.serving.photos.base64_text import to_web_safe_base64
 from backend.serving.photos.preprocessing import windows_to_images
 from backend.serving.tensors.signatures import ServableId
@@ -170,37 +169,36 @@ def test_a_jpeg_is_scaled_down_only_as_far_as_the_window_allows():
     np.testing.assert_allclose(whole, tf.image.resize(pixels, SIZE, antialias=True) / 255, atol=0.1)
 
 
-def test_the_parameters_that_are_chosen_put_right_what_one_pass_gets_wrong(tmp_path):
-    """Far dogs on a ground whose colour is too weak for the box, but decides what one pass says."""
-    examples = []
-    for number in range(12):
-        breed, is_far = number % 3, number < 4
-        pixels = np.full((240, 320, 3), 120, np.uint8)
-        pixels[..., (breed + 1) % 3] += 20 if is_far else 0
-        left, top, right, bottom = (150, 110, 190, 140) if is_far else (5, 5, 315, 235)
-        pixels[top:bottom, left:right] = COLOURS[LABELS[breed]["name"]]
-        file = tmp_path / f"{number}.png"
-        file.write_bytes(png(pixels))
-        examples.append(
-            Example(file, breed, file, (0.0, 0.0, 1.0, 1.0)) if is_far else Example(file, breed, tmp_path, None)
-        )
-    calibration = {"temperature": 1.0, "dog_threshold": 0.25, "groups": []}
-    chosen = choose(spotting.network(), examples, calibration, LABELS)
-    assert SecondPass.of(chosen).to_json().items() <= chosen.items()
-    assert chosen["decision"]["dog_threshold"] == 0.25
-    measured = chosen["validation"]
-    assert measured["top1_one_pass"] == pytest.approx(8 / 12, abs=1e-3)
-    assert measured["top1"] == 1
-    assert measured["second_passes"] == pytest.approx(4 / 12, abs=1e-3)
+def both_passes() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Twelve photos; four, all of them whole pictures, are wrong and unsure in the first pass and right in the second."""
+    breeds, is_far = np.arange(12) % 3, np.arange(12) < 4
+    first = np.where(is_far[:, np.newaxis], [0.5, 0.3, 0.2], [0.98, 0.01, 0.01])
+    before = np.stack([np.roll(row, breed + far) for row, breed, far in zip(first, breeds, is_far, strict=True)])
+    second = np.stack([np.roll([0.9, 0.05, 0.05], breed) for breed in breeds])
+    return np.log(before), np.log(second), breeds, is_far
 
 
-def test_nothing_gets_a_second_pass_where_too_many_would(tmp_path, monkeypatch):
+def test_the_parameters_that_are_chosen_put_right_what_one_pass_gets_wrong():
+    before, after, breeds, whole = both_passes()
+    chosen = choose(before, after, breeds, whole)
+    assert chosen.surest == 0.85
+    mixed, twice = chosen.mixed(before, after)
+    assert (mixed.argmax(-1) == breeds).all()
+    assert twice.tolist() == whole.tolist()
+
+
+def test_nothing_gets_a_second_pass_where_too_many_would(monkeypatch):
     monkeypatch.setattr(second_pass, "MOST_PASSES", -1.0)
-    file = tmp_path / "far.png"
-    file.write_bytes(FAR)
-    calibration = {"temperature": 1.0, "dog_threshold": 0.25, "groups": []}
-    chosen = choose(spotting.network(), [Example(file, place("blue spaniel"))], calibration, LABELS)
-    assert chosen["largest"] == chosen["surest"] == chosen["validation"]["second_passes"] == 0
+    chosen = choose(*both_passes())
+    assert not chosen.mixed(both_passes()[0], both_passes()[0])[1].any()
+
+
+def test_probabilities_are_mixed_in_fitting_as_in_the_version(plain, twice):
+    first = scores(plain, FAR)
+    window = tf.reverse(windows_to_images(tf.constant([FAR]), PASS.windows(tf.constant(first["box"])), SIZE), axis=[2])
+    second = plain.run(plain.signature("scores"), {"image": window.numpy()})
+    mixed, _ = PASS.mixed(*(np.log(each["prediction"].astype(float)) for each in (first, second)))
+    np.testing.assert_allclose(scores(twice, FAR)["prediction"], np.exp(mixed), atol=0.01)
 
 
 def test_parameters_of_an_earlier_release_are_refused_in_a_sentence(tmp_path):

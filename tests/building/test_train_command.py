@@ -14,6 +14,7 @@ from PIL import Image
 from small_disk import fill, small_disk
 from tiny_network import tiny
 
+from backend.building.quantization import RANGES
 from backend.commands.train import train
 from backend.fitting import recipes
 from backend.fitting.class_statistics import STATISTICS_FILE
@@ -80,7 +81,9 @@ def test_photos_become_artefacts_and_those_that_tensorflow_does_not_read_are_nam
     for skipped in (bad, tiff, truncated):
         assert f"skipped {skipped}" in result.output
     made = sorted(path.name for path in (data.parent / "out").iterdir())
-    assert made == sorted([STORED_WEIGHTS, STATISTICS_FILE, "labels.json", "recipe.json", "scores.json"])
+    assert made == sorted(
+        [STORED_WEIGHTS, STATISTICS_FILE, RANGES, *(f"{name}.json" for name in ("labels", "recipe", "scores"))]
+    )
     scores = json.loads((data.parent / "out" / "scores.json").read_text())
     assert scores["validation"]["photos"] == 8  # of the nine that are cut off, one is the bad one
     assert set(scores["calibration"]) >= {"temperature", "dog_threshold", "confident_threshold", "groups"}

@@ -22,13 +22,23 @@ list_option = click.option(
     show_default=True,
     help="the list in DATA that names the photos; without that file: every photo of DATA",
 )
-json_option = click.option("--json", "json_file", type=PATH, help="write every figure to this file, too")
 precision_option = click.option(
     "--precision",
     type=click.Choice(["auto", "float32", "mixed_bfloat16"]),
     default="auto",
     show_default=True,
     help="what to compute in; auto: the fastest that this machine has",
+)
+
+
+def _writable(context: click.Context, option: click.Parameter, file: Path | None) -> Path | None:
+    if file:
+        refuse_unwritable(file.parent)
+    return file
+
+
+json_option = click.option(
+    "--json", "json_file", type=PATH, callback=_writable, help="write every figure to this file, too"
 )
 
 

@@ -93,12 +93,14 @@ class Levels:
         group = None if number is None else self.groups[number]
         shared = 0.0 if number is None else float(probabilities[self._members[number]].sum())
         held = order[: max(1, int((probabilities >= self.set).sum()))]
-        return Claim(self._level(probabilities, top, shared, len(held)), group, shared, held)
+        # A breed that is confused with no other is as sure as a group is.
+        confident = self.confident if group else min(self.confident, self.group)
+        return Claim(self._level(probabilities, confident, shared, len(held)), group, shared, held)
 
-    def _level(self, probabilities: np.ndarray, top: int, shared: float, held: int) -> Level:
+    def _level(self, probabilities: np.ndarray, confident: float, shared: float, held: int) -> Level:
         if top_z_score(probabilities) < self.unknown:
             return Level.UNKNOWN
-        if probabilities[top] >= self.confident:
+        if probabilities.max() >= confident:
             return Level.BREED
         if shared >= self.group:
             return Level.GROUP

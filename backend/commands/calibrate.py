@@ -1,0 +1,65 @@
+"""`dogsnap calibrate`: everything after a training, from weights and photos."""
+
+from pathlib import Path
+
+import click
+
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, refuse_unwritable
+from backend.commands.train import POPULARITY, WORK, work_option
+
+
+@click.command()
+@click.argument("folder", default=Path("models/inception_v3"), type=PATH)
+@click.option(
+    "--data", required=True, type=PATH, help="the photos that the weights were trained on, see `dogsnap train`"
+)
+@click.option("--frames", type=PATH, help="whole pictures that they were cut from, see `dogsnap train`")
+@click.option("--not-dogs", type=PATH, help="folder of photos without a dog: the half that taught the dog head")
+@click.option(
+    "--more",
+    multiple=True,
+    type=PATH,
+    help="folder with index.tsv (columns breed and photo) of further photos that taught nothing, to choose and fit on",
+)
+@click.option(
+    "--more-training", multiple=True, type=PATH, help="the same of further photos that the weights were trained on"
+)
+@click.option("--popularity", default=POPULARITY, show_default=True, type=EXISTING_FILE, help="see `dogsnap train`")
+@work_option("calibrate")
+def calibrate(
+    folder: Path,
+    data: Path,
+    frames: Path | None,
+    not_dogs: Path | None,
+    more: tuple[Path, ...],
+    more_training: tuple[Path, ...],
+    popularity: Path,
+    work: Path | None,
+) -> None:
+    """Write scores.json, int8_ranges.json and class_statistics.npz for the weights, labels and recipe in FOLDER.
+
+    These are temperature, prior, groups of look-alikes, second pass, and the thresholds of each version from its own answers. To
+    be run again when the weights change; the same photos give the same files.
+    """
+    refuse_unwritable(folder)
+    from backend.building.freezing import FreezingError
+    from backend.building.merging.merge import MergeError
+    from backend.building.saved_model import read_json
+    from backend.evaluation import calibration
+    from backend.fitting import dataset
+    from backend.serving.versions.runtimes import IncompatibleNetwork
+
+    try:
+        labels, recipe = (read_json(folder / f"{name}.json") for name in ("labels", "recipe"))
+        listed = dataset.in_order_of(labels, dataset.breed_folders(data), dataset.read_list(data, "train_list"))
+        parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
+        boxed = [dataset.with_boxes(part, data, frames, click.echo) for part in parts]
+        for part, further in zip(boxed, (more_training, more), strict=True):
+            part += [example for each in further for example in dataset.read_index(each, labels)]
+        training, validation = (dataset.readable(part, click.echo) for part in boxed)
+        no_dogs = dataset.readable_photos(dataset.every_second_photo(not_dogs, 0), click.echo) if not_dogs else []
+        photos = calibration.Photos(training, validation, calibration.without_dog(no_dogs, validation, frames))
+        scores = calibration.calibrate(folder, photos, popularity, work or WORK / "calibrate", click.echo)
+    except (FreezingError, IncompatibleNetwork, MergeError, OSError, ValueError) as error:
+        raise click.ClickException(str(error).splitlines()[0]) from error
+    click.echo(f"validation top-1 {scores['validation']['top1']:.2%}; wrote scores, ranges and statistics to {folder}")

@@ -1,0 +1,270 @@
+"""Everything after a training, from weights and photos: what turns logits into answers, and the thresholds of each version.
+
+Temperature, groups and second pass are chosen on all validation photos; for the thresholds, once for each fold of them, on
+all but that fold, so that a photo takes no part in the choices by which it is answered (cross-fitting). Halves would leave
+too few photos for a bound.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from backend.building import ranges as int8_ranges
+from backend.building.merging.merge import Options, merge
+from backend.building.quantization import RANGES, Ranges
+from backend.building.saved_model import INT8_RANGES, export_stored, read_json
+from backend.evaluation.exported_version import ExportedVersion, answers
+from backend.files import replacing, write_json
+from backend.fitting import artefacts, popularity, scoring, second_pass, thresholds
+from backend.fitting.class_statistics import STATISTICS_FILE
+from backend.fitting.dataset import Example, folds, without_dogs
+from backend.fitting.recipes import Recipe
+from backend.fitting.scoring import Calibration, share
+from backend.fitting.second_pass import SecondPass
+from backend.fitting.trainer import with_whole_pictures
+from backend.networks.architectures import STORED_WEIGHTS
+from backend.serving.versions import checksums
+
+MADE_BY = "dogsnap calibrate 1"  # and the version of what it computes: to be raised with every change of that
+FOLDS = 5
+RANGE_PHOTOS = 432  # training photos that the ranges of int8 are found on, crops and whole pictures by halves
+LEAST = 1e-37  # stands for a probability of 0
+# What is stored until everything is fitted: an answer of such a version is the softmax of its logits.
+PLAIN = {"temperature": 1.0, "dog_threshold": 0.0, "confident_threshold": 1.0}
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Photos:
+    """What everything is fitted on. `training`: what the weights were trained on, for ranges and class statistics. `validation`:
+    other photos, crops and whole pictures. `others`: photos without a dog, as paths or as bytes of files.
+    """
+
+    training: list[Example]
+    validation: list[Example]
+    others: Sequence[Path | bytes]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the networks of the versions say of the validation photos before anything is fitted.
+
+    `breeds` int (n,), `whole` bool (n,): whole pictures. `exact`: logits (n, classes) of the network in float32; `fast`: of that
+    in the fastest precision, `after`: of its second pass; None without one.
+    """
+
+    breeds: np.ndarray
+    whole: np.ndarray
+    exact: np.ndarray
+    fast: np.ndarray
+    after: np.ndarray | None
+
+    def where(self, chosen: np.ndarray) -> "Answers":
+        """Those of the photos where `chosen` bool (n,) is true."""
+        after = None if self.after is None else self.after[chosen]
+        return Answers(self.breeds[chosen], self.whole[chosen], self.exact[chosen], self.fast[chosen], after)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is chosen on validation photos. `groups`: of look-alikes, as places in the class order."""
+
+    calibration: Calibration
+    groups: list[list[int]]
+    passing: SecondPass | None
+
+    @classmethod
+    def on(cls, photos: Answers, log_prior: np.ndarray) -> "Choice":
+        """The choice on these photos, with a prior (classes,)."""
+        temperature = round(scoring.fit_temperature(photos.exact, photos.breeds, log_prior), 4)
+        calibration = Calibration(temperature, log_prior)
+        groups = thresholds.find_groups(np.exp(calibration.logarithms(photos.exact)), photos.breeds)
+        if photos.after is None:
+            return cls(calibration, groups, None)
+        both = [calibration.logarithms(each) for each in (photos.fast, photos.after)]
+        return cls(calibration, groups, second_pass.choose(*both, photos.breeds, photos.whole))
+
+    def once(self, photos: Answers) -> np.ndarray:
+        """Probabilities (n, classes) of one pass in float32."""
+        return np.exp(self.calibration.logarithms(photos.exact))
+
+    def twice(self, photos: Answers) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities (n, classes) of the version with a second pass, and which photos have one."""
+        mixed, twice = self.passing.mixed(*(self.calibration.logarithms(each) for each in (photos.fast, photos.after)))
+        return np.exp(mixed), twice
+
+
+def without_dog(not_dogs: Sequence[Path], validation: list[Example], frames: Path | None) -> list[Path | bytes]:
+    """Photos that show no dog: these and, where there are some, parts of whole pictures beside their dog."""
+    return [*not_dogs, *(without_dogs(with_whole_pictures(validation), frames) if frames and not_dogs else ())]
+
+
+def calibrate(folder: Path, photos: Photos, ranks: Path, work: Path, report: Report) -> dict:
+    """Write scores.json, int8_ranges.json and class_statistics.npz beside the weights, labels and recipe in `folder`.
+
+    `ranks`: see `popularity`. `work`: folder for what is computed, to go on from where the same call was interrupted; it is
+    removed in the end. Returns the scores. Raises ExportError, DatasetError, MergeError, FreezingError, IncompatibleNetwork or
+    OSError.
+    """
+    keras.config.set_dtype_policy("float32")
+    labels, recipe = (read_json(folder / f"{name}.json") for name in ("labels", "recipe"))
+    weights = checksums.digest(folder / STORED_WEIGHTS)
+    training, validation = (with_whole_pictures(part) for part in (photos.training, photos.validation))
+    work = work / _key(weights, training, validation, photos.others)
+    work.mkdir(parents=True, exist_ok=True)
+    plain = _plain_version(folder, work, weights, report)
+    ranges = _ranges(plain, training, weights, work / RANGES, report)
+    said = _answered(plain, asdict(ranges), validation, photos.others, work, report)
+    report(f"choosing and fitting on {len(validation)} photos, {len(photos.others)} without a dog")
+    scores = {"weights": weights, "made_by": MADE_BY, **_fitted(said, labels, ranks, validation)}
+    report(f"class statistics of {len(training) // 2} training photos")
+    trained = Recipe(recipe["architecture"], tuple(recipe["size"]), stages=())
+    statistics = artefacts.class_statistics(folder, trained, training, validation, len(labels))
+    statistics.save(folder / STATISTICS_FILE, weights, MADE_BY)
+    ranges.write(folder / RANGES)
+    write_json(scores, folder / "scores.json")
+    shutil.rmtree(work)
+    return scores
+
+
+def _key(weights: str, training: list[Example], validation: list[Example], others: Sequence[Path | bytes]) -> str:
+    """Tells what is computed of these weights and photos from what is of others."""
+    paths = [str(each.path) for each in (*training, *validation)]
+    return hashlib.sha256("\n".join([MADE_BY, weights, *paths, *map(str, others)]).encode()).hexdigest()[:16]
+
+
+def _plain_version(folder: Path, work: Path, weights: str, report: Report) -> Path:
+    """A version whose answers are the softmax of its logits."""
+    stage = work / "artefacts" / folder.resolve().name
+    models = work / "models"
+    shutil.rmtree(models, ignore_errors=True)
+    stage.mkdir(parents=True, exist_ok=True)
+    for name in ("labels.json", "recipe.json"):
+        shutil.copy(folder / name, stage)
+    if not (stage / STORED_WEIGHTS).exists():
+        (stage / STORED_WEIGHTS).symlink_to((folder / STORED_WEIGHTS).resolve())
+    write_json({"weights": weights, "calibration": PLAIN}, stage / "scores.json")
+    return export_stored(stage.name, stage, models, report).folder
+
+
+def _ranges(plain: Path, training: list[Example], weights: str, file: Path, report: Report) -> Ranges:
+    """The ranges of int8, found on crops and whole pictures by halves; kept in `file`."""
+    if not file.is_file():
+        kinds = [[each.path for each in training if each.is_whole == whole] for whole in (False, True)]
+        found_on = [path for kind in kinds for path in kind[:: max(1, 2 * len(kind) // RANGE_PHOTOS)]]
+        ranges = int8_ranges.calibrate(plain, int8_ranges.Photos(found_on, {}, ()), report)
+        replace(ranges, weights=weights, made_by=MADE_BY).write(file)
+    return Ranges(**read_json(file))
+
+
+@dataclass(frozen=True)
+class Said:
+    """The answers of both kinds of versions, one pass in float32 and the fast one: `answers`, and the probabilities of a dog in
+    the validation photos, `dogs` (n,), and in photos without one, `others` (m,), of each kind. `precision`: of the fast one.
+    """
+
+    answers: Answers
+    dogs: tuple[np.ndarray, np.ndarray]
+    others: tuple[np.ndarray, np.ndarray]
+    precision: str
+
+
+def _answered(
+    plain: Path, ranges: dict, validation: list[Example], others: Sequence[Path | bytes], work: Path, report: Report
+) -> Said:
+    """What the networks say; `work`: keeps it."""
+    files = [example.path for example in validation]
+    exact = ExportedVersion.load(plain)
+    # A version that never has a second pass, and one that always has one, which counts alone.
+    passes = {"fast": second_pass.NEVER, "again": SecondPass(second_pass.MARGIN, 1.0, 2.0, 1.0, 1.0)}
+    versions = {"exact": exact, "fast": exact}
+    if "box" in exact.servable.signatures["scores"].outputs:
+        versions |= {
+            name: ExportedVersion.load(merge(plain, _options(ranges, passing), report))
+            for name, passing in passes.items()
+        }
+    said = {name: _kept(work / f"{name}.npz", version, files) for name, version in versions.items()}
+    none = {
+        name: _kept(work / f"{name}_others.npz", versions[name], others)["dog"] if others else np.zeros(0)
+        for name in ("exact", "fast")
+    }
+    breeds, whole = (np.array([getattr(each, name) for each in validation]) for name in ("breed", "is_whole"))
+    logits = {name: np.log(np.maximum(each["prediction"].astype(np.float64), LEAST)) for name, each in said.items()}
+    answered = Answers(breeds, whole, logits["exact"], logits["fast"], logits.get("again"))
+    dogs = (said["exact"]["dog"], said["fast"]["dog"])
+    precision = versions["fast"].servable.runtime.get("precision", "f32")
+    return Said(answered, dogs, (none["exact"], none["fast"]), precision)
+
+
+def _kept(file: Path, version: ExportedVersion, photos: Sequence[Path | bytes]) -> dict[str, np.ndarray]:
+    """The version's answers, which are kept in `file`."""
+    if not file.is_file():
+        with replacing(file) as temporary:
+            np.savez(temporary, **answers(version, photos))
+    with np.load(file) as arrays:
+        return dict(arrays)
+
+
+def _options(ranges: dict, passing: SecondPass) -> Options:
+    scores = {"second_pass": {**passing.to_json(), "decision": PLAIN}}
+    return Options(fast=True, second_pass=True, description={INT8_RANGES: ranges, "scores": scores})
+
+
+def _fitted(said: Said, labels: list[dict], ranks: Path, validation: list[Example]) -> dict:
+    """What scores.json says of the choices, of the thresholds of one pass and of two, and how good both are."""
+    photos = said.answers
+    log_prior = np.round(popularity.log_prior(labels, ranks), 4)
+    choice = Choice.on(photos, log_prior)
+    parts = np.array(folds(validation, FOLDS))
+    chosen = [
+        Choice.on(photos.where(parts != fold), log_prior) if (parts == fold).any() else choice for fold in range(FOLDS)
+    ]
+
+    def decided(answer: Callable[[Choice, Answers], np.ndarray], place: int) -> tuple[np.ndarray, dict]:
+        """Probabilities (n, classes) for photos that took no part in the choice, and the thresholds found on them."""
+        probabilities = np.zeros_like(photos.exact)
+        shared, held = np.zeros(len(parts)), np.zeros(len(parts), bool)
+        for fold, each in enumerate(chosen):
+            inside = parts == fold
+            probabilities[inside] = answer(each, photos.where(inside))
+            shared[inside], held[inside] = thresholds.of_groups(
+                probabilities[inside], photos.breeds[inside], each.groups
+            )
+        dog = scoring.dog_threshold(said.dogs[place], photos.whole, said.others[place])
+        limits = thresholds.fit_decision(probabilities, photos.breeds, shared, held, photos.whole)
+        return probabilities, {"dog_threshold": dog, **limits}
+
+    probabilities, decision = decided(Choice.once, 0)
+    named = [[labels[place]["id"] for place in group] for group in choice.groups]
+    scores: dict = {
+        "calibration": {
+            "temperature": choice.calibration.temperature,
+            "log_prior": [round(float(each), 4) for each in log_prior],
+            **decision,
+            "groups": named,
+        },
+        "validation": scoring.report(probabilities, photos.breeds, labels, decision["confident_threshold"]),
+    }
+    if choice.passing:
+        both, decision = decided(lambda each, inside: each.twice(inside)[0], 1)
+        right = [each.argmax(-1) == photos.breeds for each in (probabilities, both)]
+        scores["second_pass"] = {
+            **choice.passing.to_json(),
+            "precision": said.precision,
+            "decision": decision,
+            "validation": {
+                "photos": len(parts),
+                "top1_one_pass": share(right[0]),
+                "top1": share(right[1]),
+                "top1_whole_one_pass": share(right[0][photos.whole]),
+                "top1_whole": share(right[1][photos.whole]),
+                "second_passes": share(choice.twice(photos)[1]),
+            },
+        }
+    return scores

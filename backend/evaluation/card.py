@@ -1,0 +1,189 @@
+"""Measures versions on lists of photos: one for `dogsnap evaluate`, and all that the model card states."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from backend.evaluation.exported_version import ExportedVersion, answers
+from backend.fitting import dataset, scoring, thresholds
+from backend.fitting.dataset import Example
+
+Report = Callable[[str], None]
+
+BEGIN, END = "<!-- measured: `make card` writes this -->", "<!-- end -->"
+VERSIONS = (2, 3)
+# The lists of the card: their names there, the folder below the root, and the list in it; without one, the index or all photos.
+LISTS = {
+    "whole pictures of the test list": ("stanford_dogs_frames", "test_list"),
+    "photos from the web": ("web_dogs", None),
+    "crops of the test list": ("stanford_dogs", "test_list"),
+    "full-frame photos, one of each breed": ("full_frame_dogs", None),
+}
+NO_DOGS, OTHER_DOGS = "not_dogs", "other_dogs"
+# Breeds outside the classes, by a part of their folder's name, and the breeds that share their name or are said to be the same.
+RELATIVES = {
+    "belgian_shepherd": ("Malinois", "Groenendael"),
+    "brussels_griffon": ("Petit Brabançon",),
+    "english_cocker_spaniel": ("cocker spaniel",),
+    "english_mastiff": ("bullmastiff",),
+    "english_pointer": ("German shorthaired pointer",),
+    "fox_terrier": ("wire fox terrier",),
+    "german_pinscher": ("Doberman pinscher",),
+    "german_spitz": ("Pomeranian",),
+    "greyhound": ("whippet",),
+    "pit_bull": ("American Staffordshire terrier",),
+}
+
+
+def examples_of(data: Path, list_name: str | None, labels: list[dict], report: Report) -> list[Example]:
+    """The readable photos of DATA/<list_name>.txt with their boxes; without a name those of its index, or all."""
+    if list_name is None and (data / dataset.INDEX).is_file():
+        examples = dataset.read_index(data, labels)
+    elif list_name is None:
+        examples = dataset.read_folders(data, labels)
+    else:
+        examples = dataset.in_order_of(labels, dataset.breed_folders(data), dataset.read_list(data, list_name))
+    if (data / dataset.BOXES).is_file():
+        examples = dataset.with_boxes(examples, data, data, report)
+    return dataset.readable(examples, report)
+
+
+def scored(version: ExportedVersion, examples: list[Example]) -> tuple[dict, np.ndarray]:
+    """The scores on photos of known breeds, ready for JSON, and the probabilities (n, classes)."""
+    breeds = np.array([example.breed for example in examples])
+    said, decision = answers(version, [example.path for example in examples]), version.description["decision"]
+    probabilities, dog = said["prediction"], said["dog"]
+    scores = scoring.report(probabilities, breeds, version.description["labels"], decision["confident_threshold"])
+    scores["dogs"] = scoring.dog_report(dog, decision["dog_threshold"], shows_dog=True)
+    claimed = version.servable.description.levels
+    if claimed is not None:
+        scores["levels"] = thresholds.report(claimed, probabilities, breeds, dog >= decision["dog_threshold"])
+    if "box" in said and any(example.box for example in examples):
+        scores["boxes"] = scoring.box_report(said["box"], [example.box for example in examples])
+    return scores, probabilities
+
+
+def without_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
+    """The scores on the half of the photos in `folder` that taught the dog head nothing."""
+    photos = dataset.readable_photos(dataset.every_second_photo(folder, 1), report)
+    dog = answers(version, photos)["dog"]
+    return scoring.dog_report(dog, version.description["decision"]["dog_threshold"], shows_dog=False)
+
+
+def other_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
+    """What is told of dogs of breeds that the version does not know: shares of the levels, and what they are surely taken for.
+
+    Raises ValueError for a version without levels.
+    """
+    claimed = version.servable.description.levels
+    if claimed is None:
+        raise ValueError(f"--other-dogs: {version.path} has no levels that could tell a breed unknown")
+    photos = dataset.readable_photos(dataset.photos_below(folder), report)
+    probabilities = answers(version, photos)["prediction"]
+    true = [photo.parent.name for photo in photos]
+    scores = thresholds.report_unknown(claimed, probabilities, true, version.description["labels"])
+    return {**scores, "surely_wrong": surely_wrong(scores["taken_for"], true)}
+
+
+def surely_wrong(taken_for: Sequence[Mapping], true: Sequence[str]) -> float:
+    """The share of dogs that are surely told another breed, without RELATIVES and what they are taken for rightly."""
+
+    def related(breed: str, names: Sequence[str]) -> bool:
+        return any(part in breed and each in names for part, known in RELATIVES.items() for each in known)
+
+    wrong = sum(
+        each["times"] for each in taken_for if each["level"] == "breed" and not related(each["is"], [each["taken_for"]])
+    )
+    return round(wrong / len(true), 4)
+
+
+def measure(model: Path, root: Path, report: Report) -> dict:
+    """All that the card states, ready for JSON: by version of `model`, the lists below `root`."""
+    measured = {}
+    for number in VERSIONS:
+        version = ExportedVersion.load(model / str(number))
+        labels = version.description["labels"]
+        measured[str(number)] = {
+            "weights": version.description["scores"]["weights"],
+            "precision": version.servable.runtime.get("precision", "f32"),
+            "decision": version.description["decision"],
+            "lists": {
+                name: scored(version, examples_of(root / folder, listed, labels, report))[0]
+                for name, (folder, listed) in LISTS.items()
+            },
+            NO_DOGS: without_dogs(version, root / NO_DOGS, report),
+            OTHER_DOGS: other_dogs(version, root / OTHER_DOGS, report),
+        }
+    return measured
+
+
+def split(card: str) -> tuple[str, str, str]:
+    """The text of the card before, between and after BEGIN and END. Raises ValueError without these."""
+    before, begun, rest = card.partition(BEGIN)
+    tables, ended, after = rest.partition(END)
+    if not (begun and ended):
+        raise ValueError(f"the card has no place for the tables: expected the lines {BEGIN} and {END}")
+    return before, tables, after
+
+
+def renewed(card: str, measured: Mapping) -> str:
+    """The text of the card with the tables of what was measured."""
+    before, _, after = split(card)
+    return f"{before}{BEGIN}\n\n{as_tables(measured)}\n\n{END}{after}"
+
+
+def as_tables(measured: Mapping) -> str:
+    """The tables in Markdown: photos of known breeds, then dogs of other breeds and photos without a dog."""
+    known = [
+        [
+            f"{name} ({scores['photos']:,})",
+            f"{number}, {each['precision']}",
+            *(figure(scores) for figure in FIGURES.values()),
+        ]
+        for name in LISTS
+        for number, each in measured.items()
+        for scores in (each["lists"][name],)
+    ]
+    others = [
+        [f"{number}, {each['precision']}", _percent(each[NO_DOGS]["called_no_dog"])]
+        + [_percent(each[OTHER_DOGS][name]) for name in ("breed", "surely_wrong", "group", "unknown")]
+        for number, each in measured.items()
+    ]
+    counts = next(iter(measured.values()))
+    heads = [
+        "version",
+        f"no dog ({counts[NO_DOGS]['photos']}): refused",
+        f"other breeds ({counts[OTHER_DOGS]['photos']}): told a breed",
+        "a wrong one, no near relative",
+        "a group",
+        "unknown",
+    ]
+    return _table(["photos", "version", *FIGURES], known) + "\n\n" + _table(heads, others)
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in (heads, ["---"] * len(heads), *rows))
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def _told(level: str) -> Callable[[Mapping], str]:
+    """How often a level is told, and is right there."""
+    return lambda each: "; ".join(_percent(each["levels"][level][name]) for name in ("share", "right"))
+
+
+FIGURES: dict[str, Callable[[Mapping], str]] = {
+    "top-1; top-5": lambda each: f"{_percent(each['top1'])}; {_percent(each['top5'])}",
+    "calibration error": lambda each: _percent(each["expected_calibration_error"]),
+    "sure; right there": _told("sure"),
+    "sure of the breed; right": _told("breed"),
+    "sets hold it; size": lambda each: f"{_percent(each['levels']['coverage'])}; {each['levels']['mean_set_size']:.2f}",
+    "unknown": lambda each: _percent(each["levels"]["unknown"]["share"]),
+    "taken for a dog": lambda each: _percent(each["dogs"]["called_dog"]),
+    "box overlap; over half": lambda each: (
+        f"{each['boxes']['mean_overlap']:.3f}; {_percent(each['boxes']['over_half'])}" if "boxes" in each else "-"
+    ),
+}
