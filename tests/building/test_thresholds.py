@@ -200,9 +200,10 @@ def test_a_written_name_and_advice_hold_for_exactly_the_members_that_they_were_w
 
 
 def photos_of(classes: int, count: int, sharpness: float) -> tuple[np.ndarray, np.ndarray]:
-    """Calibrated answers: probabilities (count, classes), and breeds drawn from them."""
-    answers = GENERATOR.dirichlet(np.full(classes, sharpness), count)
-    breeds = np.array([GENERATOR.choice(classes, p=row) for row in answers])
+    """Calibrated answers: probabilities (count, classes), and breeds drawn from them; the same at each call."""
+    random = np.random.default_rng(5)
+    answers = random.dirichlet(np.full(classes, sharpness), count)
+    breeds = np.array([random.choice(classes, p=row) for row in answers])
     return answers, breeds
 
 
