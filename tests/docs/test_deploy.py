@@ -16,8 +16,8 @@ import requests
 import tiny_models
 import yaml
 from click.testing import CliRunner
+from conftest import free_port
 from grpc_client import connected, predict_request
-from ports import free_port
 from real_model import ROOT
 from server_process import worker_of
 
