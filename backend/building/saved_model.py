@@ -1,12 +1,13 @@
 """Writes version folders: a trained network as a SavedModel that describes itself and runs in any TensorFlow Serving."""
 
+import base64
 import ctypes
 import gc
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from backend.building.acceleration import Acceleration, Steps, accelerate
 from backend.building.freezing import Source, freeze
 from backend.building.publication import WRITING, publish
 from backend.building.quantization import RANGES
+from backend.fitting.popularity import further_prior
 from backend.fitting.scoring import Calibration
 from backend.fitting.thresholds import named_groups
 from backend.networks.architectures import (
@@ -33,8 +35,10 @@ from backend.serving.versions import checksums
 from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.warmup import RECORDS_FILE
 
-GROUPS_FILE = "groups.json"
+GROUPS_FILE, POPULARITY_FILE = "groups.json", "popularity.json"
+TAUGHT = "taught.json"  # breeds that the version that answers the app knows beside those of the weights
 
+LABEL = ("id", "name", "name_zh")
 INT8_RANGES = "int8_ranges"  # in a version's description: what `quantization.Ranges` holds
 
 
@@ -65,6 +69,14 @@ def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[st
     return export_classifier(stored.model, stored.calibration, stored.description, models / name, report)
 
 
+def export_taught(name: str, artefacts: Path, models: Path) -> Source | None:
+    """The same with the breeds of `with_taught`; None where there are none."""
+    if not (artefacts / TAUGHT).is_file():
+        return None
+    stored = with_taught(read_stored(name, artefacts), artefacts)
+    return export_classifier(stored.model, stored.calibration, stored.description, models / name)
+
+
 def read_stored(name: str, artefacts: Path, report: Callable[[str], None] = lambda _: None) -> Stored:
     """The classifier that training stored in `artefacts`. Raises ExportError for missing or foreign artefacts.
 
@@ -92,7 +104,7 @@ def read_stored(name: str, artefacts: Path, report: Callable[[str], None] = lamb
         "model": name,
         "labels": labels,
         "input_size": list(size),
-        "decision": {name: value for name, value in calibration.items() if name.endswith("_threshold")},
+        "decision": _decision(calibration),
         "groups": _groups(calibration.get("groups", ()), artefacts.parent / GROUPS_FILE, labels),
         "recipe": recipe,
         "scores": scores,
@@ -109,6 +121,69 @@ def read_stored(name: str, artefacts: Path, report: Callable[[str], None] = lamb
             )
     scaling = Calibration.of(calibration, len(labels))
     return Stored(model, lambda classes: architecture(classes, size), scaling, description)
+
+
+def _decision(calibration: Mapping) -> dict[str, float]:
+    return {name: value for name, value in calibration.items() if name.endswith("_threshold")}
+
+
+def with_taught(stored: Stored, artefacts: Path) -> Stored | None:
+    """The classifier with the breeds that `dogsnap teach --keep` stored in `artefacts` behind its own; None where there are none.
+
+    Raises ExportError where they were taught with other weights.
+    """
+    file = artefacts / TAUGHT
+    if not file.is_file():
+        return None
+    kept, weights = read_json(file), stored.description["scores"].get("weights", "")
+    if kept["weights"] != weights:
+        raise ExportError(
+            f"{file} was taught with the weights with the SHA-256 {kept['weights'][:12]}, {STORED_WEIGHTS} has {weights[:12]}; "
+            "`dogsnap teach --keep` writes it anew"
+        )
+    taught = kept["taught"]
+    labels = [*stored.description["labels"], *({key: each[key] for key in LABEL} for each in taught)]
+    kernel, bias = stored.model.get_layer("breeds").get_weights()
+    kernel = np.column_stack([kernel, *(row_of(each, len(kernel)) for each in taught)])
+    prior = prior_of(stored, labels[len(bias) :], artefacts)
+    extended = with_classes(stored, labels, kernel, np.append(bias, [each["bias"] for each in taught]), prior)
+    records = [{key: value for key, value in each.items() if key not in LABEL[1:]} for each in taught]
+    scores = {**stored.description["scores"], **kept.get("scores", {})}
+    calibration = scores["calibration"] if "scores" in kept else {"groups": kept["groups"]}
+    own = {"taught": records, "scores": scores}
+    own["groups"] = _groups(calibration["groups"], artefacts.parent / GROUPS_FILE, labels)
+    if "scores" in kept:
+        own["decision"] = _decision(calibration)
+        extended = replace(extended, calibration=Calibration.of(calibration, len(labels)))
+    return replace(extended, description={**extended.description, **own})
+
+
+def prior_of(stored: Stored, further: Sequence[Mapping], artefacts: Path) -> np.ndarray:
+    """The prior of the classifier's breeds and of `further` ones behind them, by popularity.json in the parent folder."""
+    known, prior = stored.description["labels"], stored.calibration.log_prior
+    return further_prior(known, prior, further, artefacts.parent / POPULARITY_FILE)
+
+
+def with_classes(
+    stored: Stored, labels: Sequence[Mapping], kernel: np.ndarray, bias: np.ndarray, log_prior: np.ndarray
+) -> Stored:
+    """The same network with the classes `labels`, those of `kernel` float32 (f, classes), `bias` (classes,) and `log_prior`
+    (classes,), in place of its own.
+    """
+    model = stored.build(len(labels))
+    for layer, known in zip(model.layers, stored.model.layers, strict=True):
+        if layer.name != "breeds":
+            layer.set_weights(known.get_weights())
+    model.get_layer("breeds").set_weights([kernel, bias])
+    calibration = replace(stored.calibration, log_prior=log_prior)
+    description = {**stored.description, "labels": [dict(label) for label in labels]}
+    return replace(stored, model=model, calibration=calibration, description=description)
+
+
+def row_of(taught: Mapping, features: int) -> np.ndarray:
+    """The weights of a taught breed, float32 (f,), from base64 of float16, or of float32 as earlier releases wrote it."""
+    stored = base64.b64decode(taught["weights"])
+    return np.frombuffer(stored, np.float32 if len(stored) == 4 * features else np.float16).astype(np.float32)
 
 
 def _groups(groups: Sequence[Sequence[str]], file: Path, labels: Sequence[Mapping]) -> list[dict]:

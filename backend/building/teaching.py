@@ -5,7 +5,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import keras
@@ -13,11 +13,22 @@ import numpy as np
 import tensorflow as tf
 
 from backend.building.merging.merge import read_description
-from backend.building.saved_model import Stored, export_classifier, read_stored
+from backend.building.saved_model import (
+    TAUGHT,
+    Stored,
+    export_classifier,
+    prior_of,
+    read_json,
+    read_stored,
+    row_of,
+    with_classes,
+)
 from backend.errors import DogsnapError
-from backend.files import READ_ENDINGS
-from backend.fitting.class_statistics import STATISTICS_FILE, ClassStatistics, NewClass
+from backend.files import READ_ENDINGS, write_json
+from backend.fitting import dataset
+from backend.fitting.class_statistics import STATISTICS_FILE, ClassStatistics
 from backend.fitting.scoring import softmax
+from backend.fitting.second_pass import SecondPass, second_images
 from backend.fitting.thresholds import look_alikes, named_groups
 from backend.serving.answers.levels import Group
 from backend.serving.photos import photo
@@ -25,12 +36,15 @@ from backend.serving.photos.preprocessing import photos_to_images
 
 Report = Callable[[str], None]
 
-FEWEST_PHOTOS = 5
+FEWEST_PHOTOS = 8
+BREEDS_FILE = "breeds.json"
 # Share of the bits of two fingerprints that may differ where the photos are one, scaled or compressed anew. Measured on 521
 # photos of dogs: half the width and JPEG at quality 60 change at most 0.08 of them in 99 of 100 photos; of 5,725 pairs of
 # different photos of a breed the nearest two differ in 0.125.
 SAME_PHOTO = 0.09
 NAMED = 3  # breeds that are named in a report
+KNOWN_STEP = 4  # of Stanford Dogs' photos, one of so many is enough
+OTHERS = 3  # how often the others count, which come from the same places as photos of new breeds
 # What facts may say of a breed: the fields of models/breeds.json but those that teaching sets.
 FACTS = {
     "other_names": list,
@@ -114,7 +128,7 @@ class Head:
 
     def with_class(self, label: Mapping[str, str], weights: np.ndarray, bias: float) -> "Head":
         """The same with one class more, behind the others."""
-        kernel = np.concatenate([self.kernel, weights[:, np.newaxis]], axis=1)
+        kernel = np.column_stack([self.kernel, weights])
         return Head(kernel, np.append(self.bias, np.float32(bias)), (*self.labels, label))
 
     def without(self, ids: set[str]) -> "Head":
@@ -143,15 +157,23 @@ class Teacher:
         weights = self.stored.description["scores"].get("weights", "")
         self.statistics = ClassStatistics.load(artefacts / STATISTICS_FILE, len(known), len(kernel), weights)
         # Logits with the prior in them: breeds are taught so that they take little from the others' answers, which have it.
-        self._prior = self.stored.calibration.temperature * self.stored.calibration.log_prior
-        self.head = Head(kernel, bias + self._prior, tuple(known))
+        self._artefacts = artefacts
+        self.head = Head(kernel, bias + self._prior(known), tuple(known))
         for label in read_description(self.source)["labels"][len(known) :]:
             each = self.taught[label["id"]]
-            self.head = self.head.with_class(label, _array(each["weights"]), each["bias"])
+            self.head = self.head.with_class(
+                label, row_of(each, len(kernel)), each["bias"] + self._prior([*self.head.labels, label])[-1]
+            )
+        file = artefacts.parent / BREEDS_FILE
+        self._facts = {each["id"]: each for each in (read_json(file) if file.is_file() else ())}
         features = self.stored.model.get_layer("features").output
-        self._network = keras.Model(
-            self.stored.model.input, {"features": features, "dog": self.stored.model.output["dog"]}
-        )
+        told = {name: output for name, output in self.stored.model.output.items() if name in ("dog", "box")}
+        self._network = keras.Model(self.stored.model.input, {"features": features, **told})
+
+    def _prior(self, labels: Sequence[Mapping[str, str]]) -> np.ndarray:
+        """What the prior adds to the logits of these classes, (n,)."""
+        log_prior = prior_of(self.stored, labels[len(self.stored.description["labels"]) :], self._artefacts)
+        return self.stored.calibration.temperature * log_prior
 
     def _check_source(self) -> None:
         labels = read_description(self.source).get("labels")
@@ -164,37 +186,62 @@ class Teacher:
             raise TeachingError(
                 f"{self.source} has other breeds than the weights beside it; give the folder of its weights with --from"
             )
-        scores = self.stored.description["scores"]
-        # The scores of earlier versions carry no digest of the weights.
-        digest = {name: value for name, value in scores.items() if name == "weights"}
-        if self.taught and {**digest, **read_description(self.source).get("scores", {})} != scores:
+        weights, own = self.stored.description["scores"].get("weights"), read_description(self.source).get("scores", {})
+        if self.taught and own.get("weights", weights) != weights:
             raise TeachingError(
                 f"{self.source} was taught with other weights than those beside it; give the folder of its weights with --from, "
                 "or teach an untaught version"
             )
 
-    def teach(self, breed: NewBreed, replace: bool, report: Report) -> Expectation:
-        """Add `breed` and return what to expect of it; photos that are left out go to `report`.
+    def teach(
+        self, breeds: Sequence[NewBreed], replace: bool, report: Report, known: np.ndarray | None = None
+    ) -> list[Expectation]:
+        """Add `breeds` and return what to expect of each; photos that are left out go to `report`.
 
-        `replace`: the breed was taught before, and what it learnt is dropped. Raises TeachingError.
+        `replace`: they were taught before, and what they learnt is dropped. `known` (n, f): features of more photos of known
+        breeds, see `features_of_known`. Raises TeachingError.
         """
-        self._check_name(breed, replace)
-        features = self._features_of(breed, report)
-        head = self.head.without({breed.id})
-        added = self.statistics.taught(features, head.kernel, head.bias)
-        self._leave_group(breed.id)  # while the labels are those that the group's name may list
-        self.head = head.with_class(breed.label, added.weights, added.bias)
-        left_out = np.column_stack([head.logits(features[:, 0]), added.left_out])
-        expected = self._expect(head, added, left_out, self._join_group(breed.id, left_out))
+        labels = [self._label(breed) for breed in breeds]
+        for place, breed in enumerate(breeds):
+            self._check_name(breed, replace, labels[:place])
+        features = [self._features_of(breed, report) for breed in breeds]
+        before = self.head.without({breed.id for breed in breeds})
+        added = self.statistics.taught(features, before.kernel, before.bias, known)
+        for breed in breeds:
+            self._leave_group(breed.id)  # while the labels are those that the group's name may list
+        self.head = before
+        for label, weights, bias in zip(labels, added.weights.T, added.bias, strict=True):
+            self.head = self.head.with_class(label, weights, float(bias))
+        checked = np.column_stack([before.logits(self.statistics.checked), added.checked])
+        left_out = [
+            np.column_stack([before.logits(each[:, 0]), own])
+            for each, own in zip(features, added.left_out, strict=True)
+        ]
+        for breed, photos in zip(breeds, features, strict=True):
+            self._remember(breed, len(photos))
+        return [
+            self._expect(breed, each, checked, self._join_group(breed.id, checked, left_out))
+            for breed, each in zip(breeds, left_out, strict=True)
+        ]
+
+    def _remember(self, breed: NewBreed, photos: int) -> None:
+        place = [label["id"] for label in self.head.labels].index(breed.id)
+        weights = self.head.kernel[:, place].astype(np.float16)
         self.taught.pop(breed.id, None)
         self.taught[breed.id] = {
             "id": breed.id,
-            "photos": len(features),
+            "photos": photos,
             "facts": dict(breed.facts),
-            "weights": base64.b64encode(added.weights.tobytes()).decode(),
-            "bias": float(added.bias),
+            "weights": base64.b64encode(weights.tobytes()).decode(),
+            "bias": float(self.head.bias[place] - self._prior(self.head.labels)[place]),
         }
-        return expected
+
+    def _label(self, breed: NewBreed) -> dict[str, str]:
+        """Its own, or as models/breeds.json names that id."""
+        return {
+            **breed.label,
+            **{key: value for key, value in self._facts.get(breed.id, {}).items() if key in breed.label},
+        }
 
     def _leave_group(self, breed: str) -> None:
         """Take a breed that is taught anew out of its group; one breed alone is no group."""
@@ -208,116 +255,153 @@ class Teacher:
         (group,) = named_groups([members], self.stored.description["groups"], self.head.labels)
         return group
 
-    def _join_group(self, breed: str, left_out: np.ndarray) -> list[str]:
-        """Add the last class to the group of breeds that it is confused with, and return their ids.
+    def _join_group(self, breed: str, checked: np.ndarray, left_out: Sequence[np.ndarray]) -> list[str]:
+        """Add a new class to the group of breeds that it is confused with, and return their ids.
 
-        `left_out` (n, classes): logits of its photos. The others' are those of the stored validation photos.
+        `checked` (n, classes): logits of the stored validation photos; `left_out`: those of the photos of each new class, which
+        are the last.
         """
         ids = [label["id"] for label in self.head.labels]
-        logits = np.concatenate([self.head.logits(self.statistics.checked), left_out])
-        classes = np.append(self.statistics.checked_classes, np.full(len(left_out), len(ids) - 1))
+        first = len(ids) - len(left_out)
+        classes = np.repeat(np.arange(first, len(ids)), [len(each) for each in left_out])
+        logits, classes = np.concatenate([checked, *left_out]), np.append(self.statistics.checked_classes, classes)
         places = [[ids.index(member) for member in group.members] for group in self.groups]
-        found = look_alikes(softmax(logits / self.stored.calibration.temperature), classes, places, len(ids) - 1)
+        found = look_alikes(softmax(logits / self.stored.calibration.temperature), classes, places, ids.index(breed))
         others = [ids[place] for place in found]
+        grouped = next((group for group in self.groups if breed in group.members), None)
+        if grouped:  # by one that was taught with it
+            return [member for member in grouped.members if member != breed]
         if found in places:
-            number = places.index(found)
-            self.groups[number] = self._group_of([*others, breed])
+            self.groups[places.index(found)] = self._group_of([*others, breed])
         elif found:
             self.groups.append(self._group_of([*others, breed]))
         return others
 
-    def _check_name(self, breed: NewBreed, replace: bool) -> None:
+    def _check_name(self, breed: NewBreed, replace: bool, further: Sequence[Mapping[str, str]]) -> None:
+        """`further`: labels of breeds that are taught with it."""
         if not breed.id:
             raise TeachingError(f"the name {breed.name!r} has no letter; give the breed's name")
         if replace and breed.id in self.taught:
             return
-        for label in self.head.labels:
-            if {breed.name.casefold(), breed.name_zh.casefold(), breed.id} & {
-                each.casefold() for each in (label["id"], label["name"], label.get("name_zh", "")) if each
-            }:
+        given = {each.casefold() for each in (breed.id, *self._label(breed).values(), breed.name)}
+        for label in (*self.head.labels, *further):
+            facts = self._facts.get(label["id"], {})
+            names = [label["id"], label["name"], label.get("name_zh", "")]
+            others = [name for key in ("other_names", "other_names_zh") for name in facts.get(key, ())]
+            if same := given & {each.casefold() for each in (*names, *others) if each}:
                 advice = "--replace teaches it anew" if label["id"] in self.taught else "give another name"
-                raise TeachingError(f"{self.source} knows the breed {label['name']} already; {advice}")
+                also = "" if same & {each.casefold() for each in names} else f" ({breed.name} is another name of it)"
+                raise TeachingError(f"{self.source} knows the breed {label['name']} already{also}; {advice}")
         if replace:
             raise TeachingError(
                 f"--replace: {self.source} was not taught {breed.name}; it was taught: {', '.join(self.taught) or 'nothing'}"
             )
 
+    def features_of_known(self, folders: Iterable[Path], breeds: Sequence[NewBreed], report: Report) -> np.ndarray:
+        """Pooled features float32 (n, f) of photos of other breeds than `breeds`: of Stanford Dogs' training photos but those for
+        validation, and of the photos of an `index.tsv` that are not held out. Raises DatasetError.
+        """
+        paths: list[Path] = []
+        for data in folders:
+            if (data / dataset.INDEX).is_file():
+                ids = {breed.id for breed in breeds}
+                rows = [row for row in dataset.rows_of_index(data) if row["breed"] not in ids]
+                paths += [data / row["photo"] for row in rows if not dataset.is_held_out(row)] * OTHERS
+            else:
+                recipe = self.stored.description["recipe"]
+                listed = dataset.read_list(data, "train_list")
+                taught, _ = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
+                paths += [example.path for example in taught[::KNOWN_STEP]]
+        images = self._images(paths, report)
+        return np.concatenate([self._network(image, training=False)["features"] for _, _, image in images])
+
     def _features_of(self, breed: NewBreed, report: Report) -> np.ndarray:
         """Pooled features float32 (photos, views, f) of the photos that can teach."""
         kept = []
-        for path, image in _different(self._images(breed.photos, report), report):
-            answer = self._network(tf.concat([image, image[:, :, ::-1]], axis=0), training=False)
-            dog = float(tf.sigmoid(tf.reduce_max(answer["dog"])))
-            if dog < self.stored.description["decision"]["dog_threshold"]:
+        for path, contents, image in _different(self._images(breed.photos, report), report):
+            answer = self._network(image, training=False)
+            if float(tf.sigmoid(tf.reduce_max(answer["dog"]))) < self.stored.description["decision"]["dog_threshold"]:
                 report(f"skipped {path}: the network sees no dog in it")
-            else:
-                kept.append(np.asarray(answer["features"], np.float32))
+                continue
+            nearer = self._network(self._nearer(contents, image, answer), training=False)
+            kept.append(np.concatenate([answer["features"], nearer["features"]]))
         if len(kept) < FEWEST_PHOTOS:
             raise TeachingError(
                 f"{breed.name}: expected at least {FEWEST_PHOTOS} different photos that show the dog, received {len(kept)}"
             )
         return np.stack(kept)
 
-    def _images(self, paths: Iterable[Path], report: Report) -> Iterable[tuple[Path, tf.Tensor]]:
-        """The photos as the network sees them, (1, h, w, 3) in [0, 1]; one that cannot be read goes to `report`."""
+    def _nearer(self, contents: bytes, image: tf.Tensor, answer: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """What a second pass would see, (1, h, w, 3); without one, the image mirrored."""
+        stated = self.stored.description["scores"].get("second_pass")
+        if not stated:
+            return image[:, :, ::-1]
+        windows = SecondPass.of(stated).windows(answer["box"])
+        return second_images(tf.constant([contents]), windows, tuple(self.stored.description["input_size"]))
+
+    def _images(self, paths: Iterable[Path], report: Report) -> Iterable[tuple[Path, bytes, tf.Tensor]]:
+        """The photos, upright, and as the network sees them, (1, h, w, 3) in [0, 1]; one that cannot be read goes to `report`."""
         size = tuple(self.stored.description["input_size"])
         for path in paths:
             try:
                 upright = photo.check(path.read_bytes(), photo.PhotoLimits()).upright()
-                yield path, photos_to_images(tf.constant([upright]), size)
+                yield path, upright, photos_to_images(tf.constant([upright]), size)
             except (OSError, DogsnapError, tf.errors.InvalidArgumentError) as error:
                 report(f"skipped {path}: {str(getattr(error, 'message', error)).splitlines()[0]}")
 
-    def _expect(self, head: Head, added: NewClass, left_out: np.ndarray, group: Sequence[str]) -> Expectation:
-        """Of the class `added` behind those of `head`; `left_out` (n, classes + 1): logits of its photos; `group`: ids."""
+    def _expect(self, breed: NewBreed, left_out: np.ndarray, checked: np.ndarray, group: Sequence[str]) -> Expectation:
+        """`left_out` (n, classes): logits of its photos; `checked` (m, classes): of stored validation photos; `group`: ids."""
+        labels, classes = self.head.labels, self.statistics.checked_classes
+        own = [label["id"] for label in labels].index(breed.id)
         answers = left_out.argmax(axis=1)
-        taken_for = Counter(head.labels[answer]["name"] for answer in answers if answer < len(head.labels))
-        checked, classes = self.statistics.checked, self.statistics.checked_classes
-        before = head.logits(checked)
-        was_right = before.argmax(axis=1) == classes
-        lost = was_right & (checked @ added.weights + added.bias > before.max(axis=1))
-        losing = Counter(head.labels[place]["name"] for place in classes[lost])
-        names = [label["name"] for label in head.labels if label["id"] in group]
-        right = int((answers == len(head.labels)).sum())
-        return Expectation(right, len(left_out), taken_for, float(lost.mean()), losing, names)
+        taken_for = Counter(labels[answer]["name"] for answer in answers if answer != own)
+        lost = (np.delete(checked, own, axis=1).argmax(axis=1) == classes) & (checked.argmax(axis=1) == own)
+        losing = Counter(labels[place]["name"] for place in classes[lost])
+        names = [label["name"] for label in labels if label["id"] in group]
+        return Expectation(int((answers == own).sum()), len(left_out), taken_for, float(lost.mean()), losing, names)
+
+    def keep(self, artefacts: Path) -> Path:
+        """Write what was taught beside the weights, for `dogsnap export` to build the version that answers the app.
+
+        Raises TeachingError where breeds that the version lacks are stored there.
+        """
+        labels = {label["id"]: label for label in self.head.labels}
+        file = artefacts / TAUGHT
+        kept = (
+            [each["name"] for each in read_json(file)["taught"] if each["id"] not in labels] if file.is_file() else ()
+        )
+        if kept:
+            raise TeachingError(f"{file} holds {kept[0]}, which {self.source} does not know; teach a version that does")
+        taught = [{**labels[each["id"]], **each} for each in self.taught.values()]
+        groups = [list(group.members) for group in self.groups]
+        write_json(
+            {"weights": self.stored.description["scores"].get("weights", ""), "taught": taught, "groups": groups}, file
+        )
+        return file
 
     def write(self, model_folder: Path, report: Report) -> Path:
         """Write the next version to `model_folder`, which `merge_all` makes the other kinds of, and return its folder."""
-        description = {**self.stored.description}
-        description["labels"] = [dict(label) for label in self.head.labels]
-        description["groups"] = [asdict(group) for group in self.groups]
+        prior = self._prior(self.head.labels)
+        log_prior = prior / self.stored.calibration.temperature
+        stored = with_classes(self.stored, self.head.labels, self.head.kernel, self.head.bias - prior, log_prior)
+        description = {**stored.description, "groups": [asdict(group) for group in self.groups]}
         description["taught"] = list(self.taught.values())
-        # A taught breed is as common as breeds are on average.
-        log_prior = np.pad(self.stored.calibration.log_prior, (0, len(self.taught)))
-        calibration = replace(self.stored.calibration, log_prior=log_prior)
-        return export_classifier(self._taught_model(), calibration, description, model_folder, report).folder
-
-    def _taught_model(self) -> keras.Model:
-        """The network with all classes, by its own architecture."""
-        model = self.stored.build(len(self.head.labels))
-        for layer, known in zip(model.layers, self.stored.model.layers, strict=True):
-            if layer.name != "breeds":
-                layer.set_weights(known.get_weights())
-        bias = self.head.bias - np.pad(self._prior, (0, len(self.taught)))
-        model.get_layer("breeds").set_weights([self.head.kernel, bias])
-        return model
+        return export_classifier(stored.model, stored.calibration, description, model_folder, report).folder
 
 
-def _array(text: str) -> np.ndarray:
-    return np.frombuffer(base64.b64decode(text), np.float32)
-
-
-def _different(photos: Iterable[tuple[Path, tf.Tensor]], report: Report) -> Iterable[tuple[Path, tf.Tensor]]:
+def _different(
+    photos: Iterable[tuple[Path, bytes, tf.Tensor]], report: Report
+) -> Iterable[tuple[Path, bytes, tf.Tensor]]:
     """The photos without those that are another one again, scaled or compressed anew."""
     seen: dict[Path, np.ndarray] = {}
-    for path, image in photos:
+    for path, contents, image in photos:
         bits = fingerprint(image)
         same = next((other for other, known in seen.items() if (known != bits).mean() <= SAME_PHOTO), None)
         if same:
             report(f"skipped {path}: the same photo as {same}")
             continue
         seen[path] = bits
-        yield path, image
+        yield path, contents, image
 
 
 def fingerprint(image: tf.Tensor) -> np.ndarray:
@@ -339,16 +423,35 @@ def photos_in(places: Iterable[Path]) -> list[Path]:
     return found
 
 
-def breeds_in(folder: Path, facts: Mapping[str, Mapping]) -> list[NewBreed]:
-    """One breed for each folder in `folder`, named as the folder with spaces for `_`; `facts` by name."""
-    folders = sorted(path for path in folder.iterdir() if path.is_dir())
-    names = [path.name.replace("_", " ") for path in folders]
-    if strange := sorted(set(facts) - set(names)):
-        raise TeachingError(f"there are facts for {strange[0]}, but no folder of that name in {folder}")
+def breeds_in(folders: Sequence[Path], facts: Mapping[str, Mapping]) -> list[NewBreed]:
+    """One breed for each folder in the first of `folders`, named as the folder with spaces for `_`; `facts` by name.
+
+    Photos in the others' folders of the same names are added. A folder with an `index.tsv` has the photos that this lists, but
+    those whose source is held out, see `dataset.is_held_out`.
+    """
+    photos = [_photos_by_breed(folder) for folder in folders]
+    names = {breed: breed.replace("_", " ") for breed in sorted(photos[0])}
+    if strange := sorted(set(facts) - set(names.values())):
+        raise TeachingError(f"there are facts for {strange[0]}, but no folder of that name in {folders[0]}")
     return [
-        NewBreed(name, photos_in([path]), facts.get(name, {}).get("name_zh", ""), without_names(facts.get(name, {})))
-        for name, path in zip(names, folders, strict=True)
+        NewBreed(
+            name,
+            [path for each in photos for path in each.get(breed, ())],
+            facts.get(name, {}).get("name_zh", ""),
+            without_names(facts.get(name, {})),
+        )
+        for breed, name in names.items()
     ]
+
+
+def _photos_by_breed(folder: Path) -> dict[str, list[Path]]:
+    if (folder / dataset.INDEX).is_file():
+        found: dict[str, list[Path]] = {}
+        for row in dataset.rows_of_index(folder):
+            if not dataset.is_held_out(row):
+                found.setdefault(row["breed"], []).append(folder / row["photo"])
+        return found
+    return {path.name: photos_in([path]) for path in folder.iterdir() if path.is_dir()}
 
 
 def without_names(facts: Mapping) -> dict:

@@ -24,6 +24,12 @@ from backend.commands.train import POPULARITY, WORK, work_option
 @click.option(
     "--more-training", multiple=True, type=PATH, help="the same of further photos that the weights were trained on"
 )
+@click.option(
+    "--taught",
+    multiple=True,
+    type=PATH,
+    help="folder of photos of breeds that `dogsnap teach --keep` stored; those that it held out are used, see index.tsv there",
+)
 @click.option("--popularity", default=POPULARITY, show_default=True, type=EXISTING_FILE, help="see `dogsnap train`")
 @work_option("calibrate")
 def calibrate(
@@ -31,10 +37,9 @@ def calibrate(
     data: Path,
     frames: Path | None,
     not_dogs: Path | None,
-    more: tuple[Path, ...],
-    more_training: tuple[Path, ...],
     popularity: Path,
     work: Path | None,
+    **further: tuple[Path, ...],
 ) -> None:
     """Write scores.json, int8_ranges.json and class_statistics.npz for the weights, labels and recipe in FOLDER.
 
@@ -54,11 +59,15 @@ def calibrate(
         listed = dataset.in_order_of(labels, dataset.breed_folders(data), dataset.read_list(data, "train_list"))
         parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
         boxed = [dataset.with_boxes(part, data, frames, click.echo) for part in parts]
-        for part, further in zip(boxed, (more_training, more), strict=True):
-            part += [example for each in further for example in dataset.read_index(each, labels)]
+        for part, name in zip(boxed, ("more_training", "more"), strict=True):
+            part += [example for each in further[name] for example in dataset.read_index(each, labels)]
         training, validation = (dataset.readable(part, click.echo) for part in boxed)
         no_dogs = dataset.readable_photos(dataset.every_second_photo(not_dogs, 0), click.echo) if not_dogs else []
-        photos = calibration.Photos(training, validation, calibration.without_dog(no_dogs, validation, frames))
+        known = calibration.labels_with_taught(folder)
+        held_out = [example for each in further["taught"] for example in dataset.read_held_out(each, known)]
+        photos = calibration.Photos(
+            training, validation, calibration.without_dog(no_dogs, validation, frames), held_out
+        )
         scores = calibration.calibrate(folder, photos, popularity, work or WORK / "calibrate", click.echo)
     except (FreezingError, IncompatibleNetwork, MergeError, OSError, ValueError) as error:
         raise click.ClickException(str(error).splitlines()[0]) from error

@@ -1,6 +1,7 @@
 """`dogsnap export`: builds a version from stored weights or from a vision transformer."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -77,15 +78,16 @@ def _export(
     from backend.building.freezing import FreezingError, Source
     from backend.building.merging.merge import MergeError, merge_all
     from backend.building.publication import together
-    from backend.building.saved_model import ExportError, export_stored
+    from backend.building.saved_model import ExportError, export_stored, export_taught
 
     try:
-        with together(models / model) as folder:
+        with together(models / model) as folder, TemporaryDirectory() as apart:
             if model == VIT:
-                exported = Source(_export_vit(source, labels, folder, batch))
+                exported, taught = Source(_export_vit(source, labels, folder, batch)), None
             else:
                 exported = export_stored(model, artefacts, folder.parent, click.echo)
-            written = [exported.folder, *(merge_all(exported, click.echo) if merged else ())]
+                taught = export_taught(model, artefacts, Path(apart)) if merged else None
+            written = [exported.folder, *(merge_all(exported, click.echo, taught) if merged else ())]
         return [models / model / each.name for each in written]
     except (ExportError, FreezingError, MergeError, OSError) as error:
         raise click.ClickException(str(error)) from error

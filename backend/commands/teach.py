@@ -1,6 +1,6 @@
 """`dogsnap teach`: a version that knows a breed more, from some photos of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
@@ -19,7 +19,8 @@ Result = TypeVar("Result")
 @click.argument("source", metavar="VERSION_DIR", type=PATH)
 @click.argument("photos", nargs=-1, required=True, type=PATH)
 @click.option(
-    "--name", help="name of the breed; without it each folder in the folder PHOTOS is a breed, named as the folder"
+    "--name",
+    help="name of the breed; without it each folder in the first of the folders PHOTOS is a breed, named as the folder",
 )
 @click.option("--name-zh", default="", help="its Chinese name  [default: the name]")
 @click.option(
@@ -35,9 +36,22 @@ Result = TypeVar("Result")
     type=PATH,
     help="folder with the weights of the version  [default: the folder VERSION_DIR is in]",
 )
+@click.option(
+    "--known",
+    multiple=True,
+    type=PATH,
+    help="folder of photos of other breeds, in the layout of Stanford Dogs or with an index.tsv; with them, new breeds take less "
+    "from the known ones",
+)
+@click.option(
+    "--keep",
+    is_flag=True,
+    help="write no version, but what is taught beside the weights: `dogsnap export` then builds the version that answers the "
+    "app with it",
+)
 @click.option("--dry-run", is_flag=True, help="only say what to expect")
 def teach(**arguments: Any) -> None:
-    """Write the next versions of a model, which know one breed more or several, from PHOTOS (at least five; twenty are good).
+    """Write the next versions of a model, which know one breed more or several, from PHOTOS (at least eight; twenty are good).
 
     PHOTOS are photo files or folders of them. VERSION_DIR, like models/inception_v3/2, stays as it is.
     """
@@ -74,9 +88,12 @@ def how_to_choose(source: Path, newest: str) -> str:
     )
 
 
-def _write(temporary: Path, model_folder: Path, dry_run: bool, **arguments: Any) -> list[str]:
-    """Write all kinds of the taught version, publish them together and return their numbers; none for a dry run."""
-    first = in_own_process(_write_first, temporary=None if dry_run else temporary, **arguments)
+def _write(temporary: Path, model_folder: Path, dry_run: bool, keep: bool, **arguments: Any) -> list[str]:
+    """Write all kinds of the taught version, publish them together and return their numbers; none for a dry run or to keep."""
+    nothing = dry_run or keep
+    first = in_own_process(
+        _write_first, temporary=None if nothing else temporary, keep=keep and not dry_run, **arguments
+    )
     if first is None:
         return []
     from backend.building.freezing import FreezingError, Source
@@ -106,11 +123,11 @@ def _write_first(
     temporary: Path | None,
     source: Path,
     photos: tuple[Path, ...],
-    name: str | None,
-    name_zh: str,
-    facts_file: Path | None,
     replace: bool,
     artefacts: Path | None,
+    known: Sequence[Path] = (),
+    keep: bool = False,
+    **named: Any,
 ) -> Path | None:
     """Teach, and write the version that takes image tensors to a folder in `temporary`; without one nothing."""
     from backend.building import teaching
@@ -118,14 +135,19 @@ def _write_first(
     from backend.building.publication import staged
     from backend.building.saved_model import ExportError
     from backend.fitting.class_statistics import StatisticsError
+    from backend.fitting.dataset import DatasetError
 
     try:
-        breeds = _breeds(name, name_zh, photos, facts_file)
-        teacher = teaching.Teacher(source, artefacts or source.resolve().parent)
-        for breed in breeds:
-            click.echo(f"{breed.name}: {teacher.teach(breed, replace, click.echo)}")
+        breeds = _breeds(photos=photos, **named)
+        stored = artefacts or source.resolve().parent
+        teacher = teaching.Teacher(source, stored)
+        more = teacher.features_of_known(known, breeds, click.echo) if known else None
+        for breed, expected in zip(breeds, teacher.teach(breeds, replace, click.echo, more), strict=True):
+            click.echo(f"{breed.name}: {expected}")
+        if keep:
+            click.echo(f"wrote {teacher.keep(stored)}; now: dogsnap export {stored.resolve().name} --merged --renew")
         return None if temporary is None else teacher.write(staged(temporary, source.resolve().parent), click.echo)
-    except (teaching.TeachingError, StatisticsError, ExportError, FreezingError, OSError) as error:
+    except (teaching.TeachingError, DatasetError, StatisticsError, ExportError, FreezingError, OSError) as error:
         raise click.ClickException(str(error)) from None
 
 
@@ -134,11 +156,11 @@ def _breeds(name: str | None, name_zh: str, photos: tuple[Path, ...], facts_file
 
     facts = teaching.read_facts(facts_file) if facts_file else []
     if name is None:
-        if len(photos) != 1 or not photos[0].is_dir() or not any(path.is_dir() for path in photos[0].iterdir()):
+        if not all(folder.is_dir() and any(path.is_dir() for path in folder.iterdir()) for folder in photos):
             raise click.UsageError(
-                "Missing option '--name'; without it, PHOTOS is one folder with a folder for each breed."
+                "Missing option '--name'; without it, PHOTOS are folders with a folder for each breed."
             )
-        return teaching.breeds_in(photos[0], {each.get("name", ""): each for each in facts})
+        return teaching.breeds_in(photos, {each.get("name", ""): each for each in facts})
     if len(facts) > 1:
         raise click.UsageError(f"--facts holds {len(facts)} breeds; with --name it holds one")
     known = facts[0] if facts else {}

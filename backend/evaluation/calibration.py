@@ -17,7 +17,7 @@ import numpy as np
 from backend.building import ranges as int8_ranges
 from backend.building.merging.merge import Options, merge
 from backend.building.quantization import RANGES, Ranges
-from backend.building.saved_model import INT8_RANGES, export_stored, read_json
+from backend.building.saved_model import INT8_RANGES, LABEL, TAUGHT, export_stored, export_taught, read_json
 from backend.evaluation.exported_version import ExportedVersion, answers
 from backend.files import replacing, write_json
 from backend.fitting import artefacts, popularity, scoring, second_pass, thresholds
@@ -43,12 +43,14 @@ Report = Callable[[str], None]
 @dataclass(frozen=True)
 class Photos:
     """What everything is fitted on. `training`: what the weights were trained on, for ranges and class statistics. `validation`:
-    other photos, crops and whole pictures. `others`: photos without a dog, as paths or as bytes of files.
+    other photos, crops and whole pictures. `others`: photos without a dog, as paths or as bytes of files. `taught`: of
+    breeds that were taught by other photos.
     """
 
     training: list[Example]
     validation: list[Example]
     others: Sequence[Path | bytes]
+    taught: Sequence[Example] = ()
 
 
 @dataclass(frozen=True)
@@ -127,10 +129,31 @@ def calibrate(folder: Path, photos: Photos, ranks: Path, work: Path, report: Rep
     trained = Recipe(recipe["architecture"], tuple(recipe["size"]), stages=())
     statistics = artefacts.class_statistics(folder, trained, training, validation, len(labels))
     statistics.save(folder / STATISTICS_FILE, weights, MADE_BY)
+    if (folder / TAUGHT).is_file():
+        _calibrate_taught(
+            folder, replace(photos, validation=[*validation, *photos.taught]), ranks, asdict(ranges), work, report
+        )
     ranges.write(folder / RANGES)
     write_json(scores, folder / "scores.json")
     shutil.rmtree(work)
     return scores
+
+
+def _calibrate_taught(folder: Path, photos: Photos, ranks: Path, ranges: dict, work: Path, report: Report) -> None:
+    """The same for the network with the breeds of `dogsnap teach --keep`, into their file; photos of these are for validation."""
+    kept = read_json(folder / TAUGHT)
+    work = work / f"taught-{checksums.digest(folder / TAUGHT)[:16]}"
+    work.mkdir(exist_ok=True)
+    plain = _plain_version(folder, work, kept["weights"], report, taught=True)
+    said = _answered(plain, ranges, photos.validation, photos.others, work, report)
+    kept["scores"] = _fitted(said, labels_with_taught(folder), ranks, photos.validation)
+    write_json(kept, folder / TAUGHT)
+
+
+def labels_with_taught(folder: Path) -> list[dict]:
+    """Those of the weights, and of the breeds that `dogsnap teach --keep` stored beside them."""
+    taught = read_json(folder / TAUGHT)["taught"] if (folder / TAUGHT).is_file() else ()
+    return [*read_json(folder / "labels.json"), *({key: each[key] for key in LABEL} for each in taught)]
 
 
 def _key(weights: str, training: list[Example], validation: list[Example], others: Sequence[Path | bytes]) -> str:
@@ -139,8 +162,8 @@ def _key(weights: str, training: list[Example], validation: list[Example], other
     return hashlib.sha256("\n".join([MADE_BY, weights, *paths, *map(str, others)]).encode()).hexdigest()[:16]
 
 
-def _plain_version(folder: Path, work: Path, weights: str, report: Report) -> Path:
-    """A version whose answers are the softmax of its logits."""
+def _plain_version(folder: Path, work: Path, weights: str, report: Report, taught: bool = False) -> Path:
+    """A version whose answers are the softmax of its logits; `taught`: with the breeds that are taught."""
     stage = work / "artefacts" / folder.resolve().name
     models = work / "models"
     shutil.rmtree(models, ignore_errors=True)
@@ -150,6 +173,9 @@ def _plain_version(folder: Path, work: Path, weights: str, report: Report) -> Pa
     if not (stage / STORED_WEIGHTS).exists():
         (stage / STORED_WEIGHTS).symlink_to((folder / STORED_WEIGHTS).resolve())
     write_json({"weights": weights, "calibration": PLAIN}, stage / "scores.json")
+    if taught:
+        write_json({**read_json(folder / TAUGHT), "scores": {"calibration": PLAIN}}, stage / TAUGHT)
+        return export_taught(stage.name, stage, models).folder
     return export_stored(stage.name, stage, models, report).folder
 
 

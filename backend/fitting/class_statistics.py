@@ -1,38 +1,27 @@
 """Statistics of the breeds' features, and the weights of a new class that follow from them and a few photos."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+import keras
 import numpy as np
+import tensorflow as tf
 
 from backend.files import replacing
 
 STATISTICS_FILE = "class_statistics.npz"
-# Directions of the shared covariance that are kept: beyond them its eigenvalues are far below the shrinkage.
-DIRECTIONS = 256
-# Added to every eigenvalue of the covariance, in units of their mean. Measured over all 120 breeds, each removed and taught
-# again from 20 photos: 1 gives 64 % recall, 3 gives 84 %, 6 gives 90 % and costs the others 0.1 points, 12 gives 92 % and 0.2.
-SHRINKAGE = 6.0
-# What decides the offset of a new class's logit, see `ClassStatistics.taught`. Lab note, with earlier weights: recall of 120
-# breeds, each removed and taught again from 20 photos, and what one and ten of them take from the others, in points; recall of
-# five breeds outside the 120, taught by a half of their 28 to 66 photos:
-#     no offset                                  88.5 %  0.10  0.56   75.7 %
-#     0.25 for every breed                       89.6 %  0.12  0.80   78.6 %
-#     0.5 for every breed                        91.2 %  0.14  0.93   80.4 %
-#     until LOSS is reached                      93.1 %  0.18  1.21   80.6 %
-#     the same, no more than RECOGNISED takes    89.3 %  0.10  0.68   79.7 %
-# The last takes least from the others where a new breed needs no offset. With the weights after those, it has 88.4 % (87.4 %
-# without an offset), 0.10, 0.73, and 83.6 % (72.8 %).
+DIRECTIONS = 256  # of the shared covariance that are kept: beyond them its eigenvalues are small
 FOLDS = 5
-RECOGNISED = 0.9  # share of the teaching photos, each left out, for which the offset is raised
-LOSS = 0.001  # share of the stored validation photos that a new class may take from the others by its offset
-# Share of them that one new class may take at all, and that each further one in the same version may add; a new class's logit is
-# lowered where they would take more. Measured: recall of 120 breeds, each removed and taught again; what one takes on the other
-# test photos, in points (mean, largest); what ten take: removed breeds (20 draws) and breeds from outside the 120 (20 draws):
-#     not lowered          88.4 %  0.10  1.20   1.04   1.29
-#     0.002 and 0.00075    87.1 %  0.08  0.84   0.83   0.98
-# Five breeds from outside the 120, each taught alone, keep their 83.6 %.
-LOSS_OF_ONE, LOSS_OF_FURTHER = 0.002, 0.00075
+DRAWN = 12  # features that are drawn for each known class, from a normal distribution with its mean and the shared covariance
+# Is added to every eigenvalue of the covariance, in units of their mean, where features are whitened.
+SHRINKAGE = 6.0
+# Of the squared weights of new classes in the whitened space; each new class weighs 1, as much as a known one.
+PENALTY = 0.1
+STEPS, RATE = 120, 0.02
+# Share of the stored validation photos, each left out, that one new class may take from the others, and that each further one may
+# add; all new logits are lowered where they would take more.
+LOSS_OF_ONE, LOSS_OF_FURTHER = 0.0005, 0.0005
 ROUNDING = 1e-4  # by which a logit may differ that is computed in another order
 
 
@@ -41,15 +30,17 @@ class StatisticsError(ValueError):
 
 
 @dataclass(frozen=True)
-class NewClass:
-    """A class that was added: its `weights` float32 (f,) and `bias`.
+class NewClasses:
+    """Classes that were added: `weights` float32 (f, k) and `bias` float32 (k,).
 
-    `left_out` float32 (n,): its logits for the photos that teach it, each from the others alone, offset included.
+    `left_out`: for each class float32 (n, k), the logits of the photos that teach it, and `checked` float32 (m, k) those of the
+    stored validation photos, each from a fit without it; offsets included.
     """
 
     weights: np.ndarray
-    bias: np.float32
-    left_out: np.ndarray
+    bias: np.ndarray
+    left_out: list[np.ndarray]
+    checked: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -122,68 +113,88 @@ class ClassStatistics:
             )
         return statistics
 
-    def _whitened(self, offsets: np.ndarray) -> np.ndarray:
-        """(covariance + shrinkage) to the power of -1, applied to rows (n, f)."""
-        added = SHRINKAGE * self.mean_variance
-        shares = self.variances / (self.variances + added)
-        return (offsets - (offsets @ self.directions * shares) @ self.directions.T) / added
+    def drawn(self, each: int) -> np.ndarray:
+        """So many features of every class, float32 (classes * each, f), from normal distributions with the shared covariance."""
+        generator = np.random.default_rng(0)
+        shape = len(self.means) * each, self.means.shape[1]
+        beyond = self.mean_variance * shape[1] - self.variances.sum()
+        noise = generator.normal(0, np.sqrt(max(beyond, 0) / shape[1]), shape)
+        noise += generator.normal(0, np.sqrt(self.variances), (shape[0], len(self.variances))) @ self.directions.T
+        return np.maximum(np.repeat(self.means, each, axis=0) + noise, 0).astype(np.float32)  # behind a ReLU
 
-    def new_class(self, mean: np.ndarray, kernel: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.float32]:
-        """The column of `kernel` (f, classes) and the entry of `bias` (classes,) for a class with mean features `mean` (f,).
+    def taught(
+        self, features: Sequence[np.ndarray], kernel: np.ndarray, bias: np.ndarray, known: np.ndarray | None = None
+    ) -> NewClasses:
+        """The classes that photos show, `features` (n, views, f) for each, behind those of `kernel` (f, classes) and `bias`.
 
-        Linear discriminant analysis with a shrunken covariance, brought to the scale of the trained head: the factor that
-        takes the discriminants of the known classes nearest to their trained weights, and the offset that gives them
-        their trained logits at the centre of all classes.
+        The first view is the photo as it is answered. All new classes are fitted together, against each other and against the
+        known ones, whose weights stay: softmax regression on the photos, the stored validation photos, features that are drawn
+        from the statistics, and `known` (m, f), features of more photos of known classes.
         """
-        known = self.means.shape[0]
-        kernel, bias = kernel[:, :known], bias[:known]
-        centre, common = self.means.mean(axis=0), kernel.mean(axis=1)
-        offsets = self.means - centre
-        discriminants, trained = self._whitened(offsets), kernel.T - common
-        scale = (discriminants * trained).sum() / (discriminants**2).sum()
-        offset = (bias + centre @ kernel + scale / 2 * (discriminants * offsets).sum(axis=1)).mean()
-        discriminant = self._whitened((mean - centre)[np.newaxis])[0]
-        weights = common + scale * discriminant
-        at_centre = offset - scale / 2 * discriminant @ (mean - centre)
-        return weights.astype(np.float32), np.float32(at_centre - centre @ weights)
-
-    def taught(self, features: np.ndarray, kernel: np.ndarray, bias: np.ndarray) -> NewClass:
-        """The class that photos with `features` (n, views, f) show, behind those of `kernel` (f, classes) and `bias` (classes,).
-
-        The first view is the photo as it is answered. A class from few photos scores photos that did not teach it lower than
-        those that did, so its logit is raised by an offset: until RECOGNISED of the photos are recognised by a class that
-        is taught without them, but by no more than LOSS allows. It is lowered where this class and those that were taught
-        before it (of `kernel`, behind the classes of these statistics) would together take too much from the others, see
-        LOSS_OF_ONE.
-        """
-        weights, own = self.new_class(features.mean(axis=(0, 1)), kernel, bias)
-        folds = np.arange(len(features)) % FOLDS
-        left_out = np.zeros(len(features), np.float32)
+        more = self.drawn(DRAWN) if known is None else np.concatenate([self.drawn(DRAWN), known])
+        left_out = [np.zeros((len(each), len(features)), np.float32) for each in features]
+        checked = np.zeros((len(self.checked), len(features)), np.float32)
         for fold in range(FOLDS):
-            without = self.new_class(features[folds != fold].mean(axis=(0, 1)), kernel, bias)
-            left_out[folds == fold] = features[folds == fold, 0] @ without[0] + without[1]
-        lacking = (features[:, 0] @ kernel + bias).max(axis=1) - left_out
-        raised, most = self._largest_offsets(weights, own, kernel, bias)
-        # Those that are left out have no part in their offset either.
-        offsets = np.array([_offset(lacking[folds != fold], raised, most) for fold in range(FOLDS)])
-        return NewClass(weights, np.float32(own + _offset(lacking, raised, most)), left_out + offsets[folds])
+            taught = [each[np.arange(len(each)) % FOLDS != fold] for each in features]
+            others = np.arange(len(checked)) % FOLDS == fold
+            weights, own = self._fitted(taught, np.concatenate([self.checked[~others], more]), kernel, bias)
+            checked[others] = self.checked[others] @ weights + own
+            for each, logits in zip(features, left_out, strict=True):
+                logits[fold::FOLDS] = each[fold::FOLDS, 0] @ weights + own
+        weights, own = self._fitted(features, np.concatenate([self.checked, more]), kernel, bias)
+        lowered = self._lowered(checked, kernel, bias)
+        return NewClasses(weights, own - lowered, [each - lowered for each in left_out], checked - lowered)
 
-    def _largest_offsets(
-        self, weights: np.ndarray, own: float, kernel: np.ndarray, bias: np.ndarray
-    ) -> tuple[float, float]:
-        """Up to which this class takes at most LOSS of the stored validation photos; up to which it and those taught before
-        it together take at most their share.
+    def _lowered(self, checked: np.ndarray, kernel: np.ndarray, bias: np.ndarray) -> np.float32:
+        """By how much new classes, whose logits for the stored validation photos are `checked` (m, k), are to be lowered, so that
+        they and those that were taught before (of `kernel`, behind the classes of these statistics) take no more from the others
+        than LOSS_OF_ONE and LOSS_OF_FURTHER allow.
         """
-        known = self.checked @ kernel + bias
-        first, count = len(self.means), len(self.checked)
+        first, known = len(self.means), self.checked @ kernel + bias
         right = known.argmax(axis=1) == self.checked_classes
-        spare = np.append(np.sort((known.max(axis=1) - self.checked @ weights - own)[right]) - ROUNDING, np.inf)
+        if not right.any():
+            return np.float32(0)
+        spare = np.sort(known.max(axis=1)[right] - checked.max(axis=1)[right])
         before = (known[:, :first].argmax(axis=1) == self.checked_classes).sum() - right.sum()
-        allowed = (LOSS_OF_ONE + LOSS_OF_FURTHER * (kernel.shape[1] - first)) * count - before
-        raised, most = spare[np.clip([LOSS * count, allowed], 0, len(spare) - 1).astype(int)]
-        return float(raised), float(most)
+        further = kernel.shape[1] - first + checked.shape[1] - 1
+        allowed = int((LOSS_OF_ONE + LOSS_OF_FURTHER * further) * len(checked) - before)
+        return np.float32(max(0, ROUNDING - spare[np.clip(allowed, 0, len(spare) - 1)]))
 
+    def _whitened(self, offsets: np.ndarray) -> np.ndarray:
+        """(covariance + shrinkage) to the power of -1/2, applied to rows (n, f)."""
+        added = SHRINKAGE * self.mean_variance
+        shares = 1 - np.sqrt(added / (self.variances + added))
+        return (offsets - (offsets @ self.directions * shares) @ self.directions.T) / np.sqrt(added)
 
-def _offset(lacking: np.ndarray, raised: float, most: float) -> float:
-    """`lacking` (n,): by how much the logits of left-out photos are too low; `raised`, `most`: see _largest_offsets."""
-    return min(max(0.0, min(float(np.quantile(lacking, RECOGNISED)), raised)), most)
+    def _fitted(
+        self, features: Sequence[np.ndarray], known: np.ndarray, kernel: np.ndarray, bias: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Weights (f, k) and bias (k,) of the classes of `features` (n, views, f), by Adam on all photos at once.
+
+        Each new class counts as much as a known one; `known` (m, f) show known classes, whose logits are by `kernel` and `bias`.
+        """
+        parts = [known, *(each.reshape(-1, known.shape[1]) for each in features)]
+        classes = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        shares = np.array([kernel.shape[1] / len(known), *(1 / len(part) for part in parts[1:])], np.float32)[classes]
+        photos = np.concatenate(parts)
+        fixed = tf.reduce_logsumexp(photos @ kernel + bias, axis=1, keepdims=True)
+        centre = self.means.mean(axis=0)
+        photos = tf.constant(self._whitened(photos - centre))
+        weights = tf.Variable(tf.zeros((known.shape[1], len(features))))
+        own = tf.Variable(tf.fill((len(features),), -1.0))
+        optimizer = keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(RATE, STEPS))
+
+        @tf.function
+        def step() -> None:
+            with tf.GradientTape() as tape:
+                logits = tf.concat([fixed, photos @ weights + own], axis=1)
+                losses = tf.nn.sparse_softmax_cross_entropy_with_logits(classes, logits)
+                loss = tf.reduce_sum(shares * losses) + PENALTY * tf.reduce_sum(weights**2)
+            variables = [weights, own]
+            optimizer.apply(tape.gradient(loss, variables), variables)
+
+        optimizer.build([weights, own])
+        for _ in range(STEPS):
+            step()
+        found = self._whitened(weights.numpy().T).T
+        return found, own.numpy() - centre @ found

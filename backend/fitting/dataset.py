@@ -1,12 +1,13 @@
 """Reads the Stanford Dogs layout: a folder per breed, lists of training and test photos; unreadable photos are skipped."""
 
 import csv
+import hashlib
 import io
 import json
 import random
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from backend.serving.photos import photo as photos
 
 Box = tuple[float, float, float, float]
 BOXES, ANNOTATIONS, INDEX = "boxes.tsv", "Annotation", "index.tsv"
+HELD_OUT = 5  # one source in so many
 LEAST_SIDE = 0.01  # of a box, as a fraction of the picture
 LEAST_STRIP = 0.25  # of a part without a dog, as a fraction of the picture's width or height
 
@@ -215,14 +217,34 @@ def in_order_of(labels: list[dict], folders: list[str], examples: list[Example])
 
 def read_index(data: Path, labels: list[dict]) -> list[Example]:
     """The photos of `index.tsv`: columns `breed`, an id of `labels`, and `photo`, a path below `data`. Raises DatasetError."""
-    place, path = {label["id"]: index for index, label in enumerate(labels)}, data / INDEX
+    place, path, rows = {label["id"]: index for index, label in enumerate(labels)}, data / INDEX, rows_of_index(data)
+    unknown = [number for number, row in enumerate(rows, 2) if row["breed"] not in place or not row["photo"]]
+    if unknown:
+        raise DatasetError(f"{path}:{unknown[0]} does not name a photo of a breed that the model knows")
+    return [Example(data / row["photo"], place[row["breed"]]) for row in rows]
+
+
+def rows_of_index(data: Path) -> list[dict[str, str]]:
+    """The lines of `index.tsv`. Raises DatasetError for one without photos or without the columns breed and photo."""
+    path = data / INDEX
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     if not rows or not {"breed", "photo"} <= set(rows[0]):
         raise DatasetError(f"{path} lists no photo; expected the columns breed and photo, separated by tabs")
-    unknown = [number for number, row in enumerate(rows, 2) if row["breed"] not in place or not row["photo"]]
-    if unknown:
-        raise DatasetError(f"{path}:{unknown[0]} does not name a photo of a breed that the model knows")
+    return rows
+
+
+def is_held_out(row: Mapping[str, str]) -> bool:
+    """Whether a photo of an index with the column `source` is never taught, but kept to calibrate and to report: every photo
+    of one source in five, so that no source is on both sides.
+    """
+    return bool(row.get("source")) and hashlib.sha256(row["source"].encode()).digest()[0] % HELD_OUT == 0
+
+
+def read_held_out(data: Path, labels: list[dict]) -> list[Example]:
+    """The photos of an index that are held out, see `is_held_out`, of the breeds in `labels`."""
+    place = {label["id"]: index for index, label in enumerate(labels)}
+    rows = [row for row in rows_of_index(data) if row["breed"] in place and is_held_out(row)]
     return [Example(data / row["photo"], place[row["breed"]]) for row in rows]
 
 

@@ -140,7 +140,7 @@ def bounded_threshold(scores: np.ndarray, right: np.ndarray, precision: float) -
     choice. "Learn then test" (Angelopoulos et al., 2021) with fixed-sequence testing: the candidates are tested from the
     largest on by the binomial tail of the errors among the answers that reach them, each with all of the doubt, and the first
     that fails ends it. Lab note: the binary search of Geifman and El-Yaniv (2017) divides the doubt among its steps; on 1,200
-    validation pictures it is sure of 59 % where this is of 75.
+    validation pictures it finds no threshold where this one is sure of 75 %.
     """
     found = 1.0
     for candidate in CANDIDATES:

@@ -77,7 +77,9 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         file = settings.models / BREEDS_FILE
         if not file.is_file():
             raise Unavailable(f"the breeds are missing: expected {BREEDS_FILE} in the models folder")
-        known = [*orjson.loads(file.read_bytes()), *_taught(predictor.repository)]
+        known = orjson.loads(file.read_bytes())
+        described = {breed["id"] for breed in known}
+        known += [breed for breed in _taught(predictor.repository) if breed["id"] not in described]
         body = orjson.dumps({"breeds": _common_first(known, settings.models / POPULARITY_FILE)})
         response = Response(body, mimetype="application/json", headers={"Cache-Control": "no-cache"})
         response.add_etag()

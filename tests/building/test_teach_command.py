@@ -15,7 +15,7 @@ import pytest
 import requests
 import tensorflow as tf
 from click.testing import CliRunner, Result
-from photos import make_data_set
+from photos import BREEDS, make_data_set
 from PIL import Image
 from tiny_network import tiny
 
@@ -70,6 +70,16 @@ def dogs(folder: Path, colour: tuple[int, int, int], count: int, seed: int = 0) 
         blocks = generator.permutation(np.arange(64) % 2).reshape(8, 8, 1).repeat(10, axis=0).repeat(12, axis=1)
         pixels = np.where(blocks, np.array(colour), 128) + generator.normal(0, 12, (80, 96, 3))
         Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(folder / f"{number:02}.jpg", quality=90)
+    return folder
+
+
+def others(folder: Path) -> Path:
+    """Photos of the known breeds of the same kind as those of `dogs`, with an index: else a new breed is this kind of photos."""
+    lines = ["breed\tphoto"]
+    for breed, colour in BREEDS.items():
+        photos = dogs(folder / breed, colour, 12, seed=300)
+        lines += [f"{breed}\t{breed}/{path.name}" for path in photos.iterdir()]
+    (folder / "index.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder
 
 
@@ -144,7 +154,8 @@ def taught(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
     folder = tmp_path_factory.mktemp("yellow")
     model = Path(shutil.copytree(trained, folder / "models" / "colours"))
     photos = dogs(folder / "yellow", YELLOW, 12)
-    result = called(teach, model / "2", photos, "--name", "Yellow dog", "--name-zh", "黄犬")
+    known = others(folder / "known")
+    result = called(teach, model / "2", photos, "--name", "Yellow dog", "--name-zh", "黄犬", "--known", known)
     assert result.exit_code == 0, result.output
     return model, photos, result.output
 
@@ -198,8 +209,8 @@ def newest(model: Path) -> Path:
 
 
 def test_a_folder_of_folders_is_a_breed_for_each_with_facts_by_name(model: Path, tmp_path: Path) -> None:
-    dogs(tmp_path / "new" / "Yellow_dog", YELLOW, 6)
-    dogs(tmp_path / "new" / "Violet_dog", VIOLET, 6)
+    dogs(tmp_path / "new" / "Yellow_dog", YELLOW, 8)
+    dogs(tmp_path / "new" / "Violet_dog", VIOLET, 8)
     facts = tmp_path / "facts.json"
     facts.write_text(json.dumps([{"name": "Violet dog", "name_zh": "紫犬", "size": "small"}]), encoding="utf-8")
     result = called(teach, model / "2", tmp_path / "new", "--facts", facts)
@@ -216,7 +227,7 @@ def test_ten_breeds_at_once_each_get_a_class_and_none_of_the_known_ones_changes(
     names = [f"Dog {number}" for number in range(10)]
     for number, name in enumerate(names):
         hue = colorsys.hsv_to_rgb(number / len(names) + 0.05, 0.8, 0.9)
-        dogs(tmp_path / "new" / name.replace(" ", "_"), tuple(round(255 * part) for part in hue), 6)
+        dogs(tmp_path / "new" / name.replace(" ", "_"), tuple(round(255 * part) for part in hue), 8)
     result = called(teach, model / "2", tmp_path / "new")
     assert result.exit_code == 0, result.output
     assert result.output.count("are recognised by a head taught without them") == 10
@@ -233,7 +244,9 @@ def test_a_breed_joins_the_breeds_that_it_is_confused_with_and_answers_tell_the_
     red = description(model / "2")["labels"][0]
     known = next((group["members"] for group in groups_of(model / "2") if red["id"] in group["members"]), [red["id"]])
     copper = dogs(tmp_path / "copper", (205, 60, 50), 8)
-    result = called(teach, model / "2", copper, "--name", "Copper dog", "--name-zh", "铜犬")
+    result = called(
+        teach, model / "2", copper, "--name", "Copper dog", "--name-zh", "铜犬", "--known", others(tmp_path / "known")
+    )
     assert result.exit_code == 0, result.output
     assert f"in one group of look-alikes with {red['name']}" in result.output
     server = start_server(model.parent, environ={"DOGSNAP_DEFAULT_MODEL": "colours"})
@@ -246,7 +259,8 @@ def test_a_breed_joins_the_breeds_that_it_is_confused_with_and_answers_tell_the_
 
 def test_a_breed_that_is_taught_anew_leaves_its_group_before_it_joins_another(model: Path, tmp_path: Path) -> None:
     copper, violet = dogs(tmp_path / "copper", (205, 60, 50), 8), dogs(tmp_path / "violet", VIOLET, 8)
-    assert called(teach, model / "2", copper, "--name", "New dog").exit_code == 0
+    known = others(tmp_path / "known")
+    assert called(teach, model / "2", copper, "--name", "New dog", "--known", known).exit_code == 0
     assert sum("new_dog" in group["members"] for group in groups_of(model / "4")) == 1
     result = called(teach, model / "4", violet, "--name", "New dog", "--replace")
     assert result.exit_code == 0, result.output
@@ -257,16 +271,16 @@ def test_a_breed_that_is_taught_anew_leaves_its_group_before_it_joins_another(mo
 
 
 def test_a_breed_is_taught_anew_with_replace_alone(yellow_model: Path, tmp_path: Path) -> None:
-    violet = dogs(tmp_path / "v", VIOLET, 6)
+    violet = dogs(tmp_path / "v", VIOLET, 8)
     assert "--replace teaches it anew" in called(teach, yellow_model / "4", violet, "--name", "Yellow dog").output
     result = called(teach, yellow_model / "4", violet, "--name", "Yellow dog", "--replace")
     assert result.exit_code == 0, result.output
     assert len(description(newest(yellow_model))["labels"]) == 4
-    assert breeds_of(newest(yellow_model), violet).count("yellow_dog") >= 5
+    assert breeds_of(newest(yellow_model), violet).count("yellow_dog") >= 6
 
 
 def test_photos_that_cannot_teach_are_named_and_skipped(model: Path, tmp_path: Path) -> None:
-    photos = dogs(tmp_path / "y", YELLOW, 6)
+    photos = dogs(tmp_path / "y", YELLOW, 9)
     (photos / "broken.jpg").write_bytes((photos / "00.jpg").read_bytes()[:150])
     with Image.open(photos / "01.jpg") as again:
         again.resize((48, 40)).save(photos / "same.png")
@@ -274,7 +288,7 @@ def test_photos_that_cannot_teach_are_named_and_skipped(model: Path, tmp_path: P
     assert result.exit_code == 0, result.output
     assert f"skipped {photos / 'broken.jpg'}" in result.output
     assert f"skipped {photos / 'same.png'}: the same photo as" in result.output
-    assert description(model / "4")["taught"][0]["photos"] <= 6
+    assert description(model / "4")["taught"][0]["photos"] <= 9
 
 
 def no_photos(folder: Path, _model: Path) -> list:
@@ -282,37 +296,50 @@ def no_photos(folder: Path, _model: Path) -> list:
 
 
 def too_few(folder: Path, _model: Path) -> list:
-    return [dogs(folder / "few", YELLOW, 4), "--name", "Yellow"]
+    return [dogs(folder / "few", YELLOW, 7), "--name", "Yellow"]
 
 
 def a_known_name(folder: Path, _model: Path) -> list:
-    return [dogs(folder / "red", YELLOW, 6), "--name", "Red Hound"]
+    return [dogs(folder / "red", YELLOW, 8), "--name", "Red Hound"]
+
+
+def another_name_of_a_known_breed(folder: Path, model: Path) -> list:
+    known = {
+        "id": "n00000001",
+        "name": "red hound",
+        "name_zh": "红犬",
+        "other_names": ["Rufus"],
+        "other_names_zh": ["小红"],
+    }
+    (model.parent / "breeds.json").write_text(json.dumps([known]), encoding="utf-8")
+    return [dogs(folder / "red", YELLOW, 8), "--name", "rufus"]
 
 
 def no_name(folder: Path, _model: Path) -> list:
-    return [dogs(folder / "y", YELLOW, 6)]
+    return [dogs(folder / "y", YELLOW, 8)]
 
 
 def replaced_but_never_taught(folder: Path, _model: Path) -> list:
-    return [dogs(folder / "y", YELLOW, 6), "--name", "Yellow", "--replace"]
+    return [dogs(folder / "y", YELLOW, 8), "--name", "Yellow", "--replace"]
 
 
 def facts_of_no_known_field(folder: Path, _model: Path) -> list:
     (folder / "facts.json").write_text('{"colour": "yellow"}')
-    return [dogs(folder / "y", YELLOW, 6), "--name", "Yellow", "--facts", folder / "facts.json"]
+    return [dogs(folder / "y", YELLOW, 8), "--name", "Yellow", "--facts", folder / "facts.json"]
 
 
 def no_statistics(folder: Path, model: Path) -> list:
     (model / "class_statistics.npz").unlink()
-    return [dogs(folder / "y", YELLOW, 6), "--name", "Yellow"]
+    return [dogs(folder / "y", YELLOW, 8), "--name", "Yellow"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (no_photos, "nothing.jpg does not exist"),
-        (too_few, "expected at least 5 different photos that show the dog, received 4"),
+        (too_few, "expected at least 8 different photos that show the dog, received 7"),
         (a_known_name, "knows the breed red hound already; give another name"),
+        (another_name_of_a_known_breed, "knows the breed red hound already (rufus is another name of it)"),
         (no_name, "Missing option '--name'"),
         (replaced_but_never_taught, "was not taught Yellow"),
         (facts_of_no_known_field, "has the field colour"),
@@ -364,7 +391,7 @@ def test_a_folder_that_cannot_be_written_to_is_a_sentence_before_any_work() -> N
 
 def test_a_version_that_names_no_breeds_is_refused(model: Path, tmp_path: Path) -> None:
     (model / "2" / DESCRIPTION_FILE).unlink()
-    result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "Yellow")
+    result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 8), "--name", "Yellow")
     assert "is no version that names breeds" in result.output
 
 
@@ -386,13 +413,57 @@ def test_while_it_merges_and_if_that_fails_no_part_of_a_taught_version_is_there(
         raise MergeError("no memory is left")
 
     monkeypatch.setattr(merging, "merge_all", failing)
-    result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "Yellow")
+    result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 8), "--name", "Yellow")
     assert (result.exit_code, result.output.splitlines()[-1]) == (1, "Error: no memory is left; nothing is written")
     assert [name for name in seen if not name.startswith(".")] == [path.name for path in before if path.is_dir()]
     assert sorted(model.iterdir()) == before
 
 
 def test_a_dry_run_says_what_to_expect_and_writes_nothing(model: Path, tmp_path: Path) -> None:
-    result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 6), "--name", "Yellow", "--dry-run")
-    assert "of 6 photos" in result.output
+    result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 8), "--name", "Yellow", "--dry-run")
+    assert "of 8 photos" in result.output
     assert versions(model) == ["1", "2"]
+
+
+def keep(model: Path, tmp_path: Path) -> Result:
+    """Teach two breeds, of which photos lie in two folders, to be kept beside the weights."""
+    for folder, photos in (("some", 6), ("more", 4)):
+        for name, colour in (("Yellow_dog", YELLOW), ("Violet_dog", VIOLET)):
+            dogs(tmp_path / folder / name, colour, photos, seed=100 * photos)
+    dogs(tmp_path / "more" / "Copper_dog", (205, 60, 50), 3)
+    return called(teach, model / "2", tmp_path / "some", tmp_path / "more", "--keep")
+
+
+def test_breeds_that_are_kept_are_known_to_the_version_that_answers_the_app_alone(model: Path, tmp_path: Path) -> None:
+    before = versions(model)
+    result = keep(model, tmp_path)
+    assert result.exit_code == 0, result.output
+    assert versions(model) == before
+    (tmp_path / "out").mkdir()
+    result = called(export, "colours", "--from", model, "--out", tmp_path / "out", "--merged")
+    assert result.exit_code == 0, result.output
+    built = tmp_path / "out" / "colours"
+    assert [len(description(built / number)["labels"]) for number in versions(built)] == [3, 3, 5]
+    assert [each["photos"] for each in description(built / "3")["taught"]] == [10, 10]
+    assert breeds_of(built / "3", dogs(tmp_path / "others", YELLOW, 10, seed=50)).count("yellow_dog") >= 6
+
+
+def test_breeds_that_were_kept_with_other_weights_are_refused_with_what_to_run(model: Path, tmp_path: Path) -> None:
+    assert keep(model, tmp_path).exit_code == 0
+    kept = json.loads((model / "taught.json").read_text(encoding="utf-8"))
+    (model / "taught.json").write_text(json.dumps({**kept, "weights": "a" * 64}), encoding="utf-8")
+    result = called(export, "colours", "--from", model, "--out", tmp_path / "out", "--merged")
+    assert result.exit_code == 1
+    assert "was taught with the weights with the SHA-256 aaaaaaaaaaaa" in result.output
+    assert "`dogsnap teach --keep` writes it anew" in result.output
+    assert not (tmp_path / "out" / "colours").exists()
+
+
+def test_photos_whose_source_is_held_out_teach_nothing(model: Path, tmp_path: Path) -> None:
+    dogs(tmp_path / "new" / "yellow_dog", YELLOW, 30)
+    lines = [f"yellow_dog\tyellow_dog/{number:02}.jpg\tsource {number}" for number in range(30)]
+    (tmp_path / "new" / "index.tsv").write_text("\n".join(["breed\tphoto\tsource", *lines]) + "\n", encoding="utf-8")
+    result = called(teach, model / "2", tmp_path / "new", "--dry-run")
+    held_out = len(dataset.read_held_out(tmp_path / "new", [{"id": "yellow_dog"}]))
+    assert 0 < held_out < 15
+    assert f"of {30 - held_out} photos" in result.output

@@ -14,6 +14,8 @@ import pytest
 MODELS = Path(__file__).parents[2] / "models"
 BREEDS = json.loads((MODELS / "breeds.json").read_text(encoding="utf-8"))
 LABELS = MODELS / "inception_v3" / "labels.json"
+TAUGHT = json.loads((MODELS / "inception_v3" / "taught.json").read_text(encoding="utf-8"))["taught"]
+TRAINED = BREEDS[: -len(TAUGHT)]  # the classes of the weights; behind them those that were taught
 BY_ID = {breed["id"]: breed for breed in BREEDS}
 WILD = {"n02115641", "n02115913", "n02116738"}  # dingo, dhole, African hunting dog
 
@@ -36,18 +38,24 @@ def sentences(text, language):
     return [part for part in re.split(end, text) if part]
 
 
-def test_there_are_120_classes_each_once_and_sorted():
-    ids = [breed["id"] for breed in BREEDS]
+def test_there_are_120_trained_classes_each_once_and_sorted():
+    ids = [breed["id"] for breed in TRAINED]
     assert len(ids) == 120
     assert ids == sorted(set(ids))
     assert all(re.fullmatch(r"n\d{8}", wnid) for wnid in ids)
+
+
+def test_the_breeds_that_were_taught_come_behind_them_under_the_same_names():
+    names = ("id", "name", "name_zh")
+    described = [tuple(breed[key] for key in names) for breed in BREEDS[len(TRAINED) :]]
+    assert described == [tuple(each[key] for key in names) for each in TAUGHT]
 
 
 def test_the_class_order_equals_the_networks():
     if not LABELS.exists():
         pytest.skip("models/inception_v3/labels.json is missing, so there is no network to compare the order with")
     labels = json.loads(LABELS.read_text(encoding="utf-8"))
-    assert [breed["id"] for breed in BREEDS] == [label["id"] for label in labels]
+    assert [breed["id"] for breed in TRAINED] == [label["id"] for label in labels]
 
 
 def test_the_class_order_and_names_follow_the_data_set():
@@ -55,8 +63,8 @@ def test_the_class_order_and_names_follow_the_data_set():
         pytest.skip("DOGSNAP_TEST_DATA is not set, so there are no photo folders to compare the order with")
     images = Path(os.environ["DOGSNAP_TEST_DATA"]) / "stanford_dogs" / "images"
     folders = sorted(folder.name for folder in images.iterdir() if folder.is_dir())
-    assert [breed["id"] for breed in BREEDS] == [folder.split("-", 1)[0] for folder in folders]
-    for breed, folder in zip(BREEDS, folders, strict=True):
+    assert [breed["id"] for breed in TRAINED] == [folder.split("-", 1)[0] for folder in folders]
+    for breed, folder in zip(TRAINED, folders, strict=True):
         known = {name.casefold() for name in [breed["name"], *breed["other_names"]]}
         assert folder.split("-", 1)[1].replace("_", " ").casefold() in known
 

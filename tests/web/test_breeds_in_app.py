@@ -12,16 +12,23 @@ def test_all_breeds_are_listed_by_name_or_size_found_by_words_and_lead_to_their_
     chinese = locale == "zh-CN"
     phone.tap(phone.screen.get_by_role("button", name="品种" if chinese else "Breeds"))
     names = phone.screen.locator(".choice .name")
-    expect(names).to_have_count(120)
+    expect(names).to_have_count(128)
     assert names.first.inner_text() == ("阿富汗猎犬" if chinese else "Affenpinscher")
     assert serious_violations(phone) == []
     phone.tap(phone.screen.get_by_role("radio", name="按体型" if chinese else "By size"))
     expect(phone.screen.locator(".section-title").first).to_have_text("玩具型" if chinese else "Toy")
-    expect(names).to_have_count(120)
+    expect(names).to_have_count(128)
     assert serious_violations(phone) == []
     search = phone.screen.locator(".search input")
-    search.fill("shiba")
-    expect(phone.screen.locator(".hint")).to_contain_text("不认识“shiba”" if chinese else "No breed called “shiba”")
+    search.fill("puli")
+    expect(phone.screen.locator(".hint")).to_contain_text("不认识“puli”" if chinese else "No breed called “puli”")
+    for words, english, own in (
+        ("shiba", "Shiba Inu", "柴犬"),
+        ("腊肠", "dachshund", "腊肠犬"),
+        ("斑点狗", "Dalmatian", "大麦町犬"),
+    ):
+        search.fill(words)
+        expect(names).to_have_text([own if chinese else english[0].upper() + english[1:]])
     search.fill("哈士奇")
     expect(names).to_have_text(["西伯利亚雪橇犬" if chinese else "Siberian husky"])
     phone.tap(phone.screen.locator(".choice"))

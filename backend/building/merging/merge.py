@@ -63,7 +63,8 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
     return _merge(Source(source), options, report)
 
 
-def _merge(source: Source, options: Options, report: Callable[[str], None]) -> Path:
+def _merge(source: Source, options: Options, report: Callable[[str], None], out: Path | None = None) -> Path:
+    """`out`: the folder of versions to write to, if not that of the source."""
     folder = source.folder.resolve()
     if options.fast and options.batch:
         raise MergeError("--fast runs one image after the other; leave --batch away")
@@ -101,26 +102,32 @@ def _merge(source: Source, options: Options, report: Callable[[str], None]) -> P
             description |= {"decision": decision, "second_pass": passing.to_json()}
     warmup, acceleration = warmup_requests(merged, wanted.size), merger.acceleration(folder, _ranges(description))
     try:
-        return write_version(folder.parent, tf.Module(), merged, description or None, warmup, acceleration, report)
+        return write_version(
+            out or folder.parent, tf.Module(), merged, description or None, warmup, acceleration, report
+        )
     except NotFaster:
         raise
     except IncompatibleNetwork as error:
         raise MergeError(f"--fast cannot be used on this machine: {error}") from error
 
 
-def merge_all(source: Source, report: Callable[[str], None] = lambda _: None) -> list[Path]:
+def merge_all(
+    source: Source, report: Callable[[str], None] = lambda _: None, answering: Source | None = None
+) -> list[Path]:
     """The merged version of `source`, and the one that answers the app: in the fastest precision, with the second pass.
 
-    Where no precision is fast enough, the second pass runs in float32; without one there is no third version.
+    `answering`: what the latter is made of, if not of `source`. Where no precision is fast enough, the second pass runs in
+    float32; without one there is no third version, unless it is made of another source.
     """
-    second_pass = "second_pass" in read_description(source.folder).get("scores", {})
-    written = [_merge(source, Options(), report)]
+    written, out = [_merge(source, Options(), report)], source.folder.resolve().parent
+    answering = answering or source
+    second_pass = "second_pass" in read_description(answering.folder).get("scores", {})
     try:
-        written.append(_merge(source, Options(fast=True, second_pass=second_pass), report))
+        written.append(_merge(answering, Options(fast=True, second_pass=second_pass), report, out))
     except (MergeError, NotFaster) as error:
         report(f"there is no fast version: {error}")
-        if second_pass:
-            written.append(_merge(source, Options(second_pass=True), report))
+        if second_pass or answering is not source:
+            written.append(_merge(answering, Options(second_pass=second_pass), report, out))
     return written
 
 
