@@ -290,7 +290,8 @@ class Teacher:
         # A taught breed is as common as breeds are on average.
         log_prior = np.pad(self.stored.calibration.log_prior, (0, len(self.taught)))
         calibration = replace(self.stored.calibration, log_prior=log_prior)
-        return export_classifier(self._taught_model(), calibration, description, model_folder, report).folder
+        model, dogs = self._taught_model(), self.stored.dogs
+        return export_classifier(model, calibration, description, model_folder, report, dogs).folder
 
     def _taught_model(self) -> keras.Model:
         """The network with all classes, by its own architecture."""
