@@ -21,6 +21,8 @@ from backend.building.acceleration import Acceleration, Steps, accelerate
 from backend.building.freezing import Source, freeze
 from backend.building.publication import WRITING, publish
 from backend.building.quantization import RANGES
+from backend.fitting.dogs import head as dogs
+from backend.fitting.dogs.every_dog import CELLS
 from backend.fitting.popularity import further_prior
 from backend.fitting.scoring import Calibration
 from backend.fitting.thresholds import named_groups
@@ -48,12 +50,16 @@ class ExportError(ValueError):
 
 @dataclass(frozen=True)
 class Stored:
-    """What training stored: the classifier in float32, what it is built by, its calibration, and its versions' description."""
+    """What training stored: the classifier in float32, what it is built by, its calibration, and its versions' description.
+
+    `dogs`: the head that finds every dog; None without one.
+    """
 
     model: keras.Model
     build: Callable[[int], keras.Model]
     calibration: Calibration
     description: Mapping
+    dogs: keras.Model | None = None
 
 
 def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[str], None] = lambda _: None) -> Source:
@@ -66,7 +72,7 @@ def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[st
     if recipe.get("architecture") == CYCLEGAN:
         return Source(export_generator(name, recipe, artefacts, models))
     stored = read_stored(name, artefacts, report)
-    return export_classifier(stored.model, stored.calibration, stored.description, models / name, report)
+    return export_classifier(stored.model, stored.calibration, stored.description, models / name, report, stored.dogs)
 
 
 def export_taught(name: str, artefacts: Path, models: Path) -> Source | None:
@@ -74,11 +80,15 @@ def export_taught(name: str, artefacts: Path, models: Path) -> Source | None:
     if not (artefacts / TAUGHT).is_file():
         return None
     stored = with_taught(read_stored(name, artefacts), artefacts)
-    return export_classifier(stored.model, stored.calibration, stored.description, models / name)
+    return export_classifier(stored.model, stored.calibration, stored.description, models / name, head=stored.dogs)
 
 
-def read_stored(name: str, artefacts: Path, report: Callable[[str], None] = lambda _: None) -> Stored:
-    """The classifier that training stored in `artefacts`. Raises ExportError for missing or foreign artefacts.
+def read_stored(
+    name: str, artefacts: Path, report: Callable[[str], None] = lambda _: None, with_head: bool = True
+) -> Stored:
+    """The classifier that training stored in `artefacts`, `with_head` with that which finds every dog, if it is there.
+
+    Raises ExportError for missing or foreign artefacts.
 
     Ranges of an int8 network that belong to other weights are left out and reported: those of these weights can only be found
     on an exported version.
@@ -92,7 +102,7 @@ def read_stored(name: str, artefacts: Path, report: Callable[[str], None] = lamb
         )
     size = tuple(recipe["size"])
     model = architecture(len(labels), size)
-    _load(model, artefacts)
+    _load(model, artefacts / STORED_WEIGHTS)
     weights = checksums.digest(artefacts / STORED_WEIGHTS)
     if scores.get("weights", weights) != weights:
         raise ExportError(
@@ -119,8 +129,24 @@ def read_stored(name: str, artefacts: Path, report: Callable[[str], None] = lamb
                 f"{artefacts / RANGES} is of other weights, so that no int8 network is built: expected ranges for the SHA-256 "
                 f"{weights[:12]}, received {ranges.get('weights', '')[:12] or 'unknown'}; `dogsnap calibrate` finds them again"
             )
-    scaling = Calibration.of(calibration, len(labels))
-    return Stored(model, lambda classes: architecture(classes, size), scaling, description)
+    scaling, head = Calibration.of(calibration, len(labels)), None
+    if with_head and (artefacts / dogs.DESCRIPTION).is_file():
+        description["dogs"] = read_json(artefacts / dogs.DESCRIPTION)
+        head = _read_head(model, description["dogs"], artefacts)
+    return Stored(model, lambda classes: architecture(classes, size), scaling, description, head)
+
+
+def _read_head(model: keras.Model, stated: Mapping, artefacts: Path) -> keras.Model:
+    """The head that finds every dog. Raises ExportError if it is of another network's maps."""
+    expected, received = dogs.digest_of(model), stated.get("maps", "unknown")
+    if expected != received:
+        raise ExportError(
+            f"{artefacts / dogs.DESCRIPTION} is of other maps than those of {STORED_WEIGHTS}: expected the SHA-256 "
+            f"{expected[:12]}, received {received[:12]}; run `dogsnap train dogs` again, or remove the file"
+        )
+    head = dogs.head_for(model, stated["filters"])
+    _load(head, artefacts / dogs.WEIGHTS)
+    return head
 
 
 def _decision(calibration: Mapping) -> dict[str, float]:
@@ -195,7 +221,7 @@ def export_generator(name: str, recipe: Mapping, artefacts: Path, models: Path) 
     """Build the next version of models/<name>: image float32 (n, h, w, 3) -> generated, the same, both in [-1, 1]."""
     size = tuple(recipe["size"])
     model = cyclegan_generator(recipe["width"], size)
-    _load(model, artefacts)
+    _load(model, artefacts / STORED_WEIGHTS)
     description = {
         "model": name,
         "input_size": list(size),
@@ -217,9 +243,9 @@ def export_generator(name: str, recipe: Mapping, artefacts: Path, models: Path) 
     return write_version(models / name, module, {"serving_default": serving_default}, description, warmup)
 
 
-def _load(model: keras.Model, artefacts: Path) -> None:
+def _load(model: keras.Model, file: Path) -> None:
     try:
-        load_stored_weights(model, artefacts / STORED_WEIGHTS)
+        load_stored_weights(model, file)
     except (OSError, ValueError) as error:
         raise ExportError(str(error)) from error
 
@@ -240,13 +266,16 @@ def export_classifier(
     description: Mapping,
     model_folder: Path,
     report: Callable[[str], None] = lambda _: None,
+    head: keras.Model | None = None,
 ) -> Source:
     """Write a network that gives {"breeds": logits (n, classes), "dog": logits (n, 1)} as the next version of `model_folder`.
 
     Signatures: `serving_default`, image float32 (n, h, w, 3) in [0, 1] -> prediction float32 (n, classes), probabilities
     by `calibration`; `scores`, the same and dog float32 (n), the probability that the image shows a dog at all, and,
-    if the network gives it, box float32 (n, 4), where: left, top, right, bottom, fractions of the picture.
+    if the network gives it, box float32 (n, 4), where: left, top, right, bottom, fractions of the picture; with a `head` of
+    `training.dogs`, its output, too, of which `dogsnap merge --second-pass` makes every dog.
     """
+    model = dogs.with_dogs(model, head) if head else model
     height, width, channels = model.input_shape[1:]
     image = tf.TensorSpec((None, height, width, channels), tf.float32, name="image")
 
@@ -257,7 +286,7 @@ def export_classifier(
             "prediction": layers.softmax(calibration.scaled(logits["breeds"])),
             "dog": tf.sigmoid(tf.cast(logits["dog"][:, 0], tf.float32)),
         }
-        return answers | {name: logits[name] for name in ("box",) if name in logits}
+        return answers | {name: logits[name] for name in ("box", CELLS) if name in logits}
 
     @tf.function(autograph=False)
     def prediction(*, image: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -386,7 +386,9 @@ class Teacher:
         stored = with_classes(self.stored, self.head.labels, self.head.kernel, self.head.bias - prior, log_prior)
         description = {**stored.description, "groups": [asdict(group) for group in self.groups]}
         description["taught"] = list(self.taught.values())
-        return export_classifier(stored.model, stored.calibration, description, model_folder, report).folder
+        return export_classifier(
+            stored.model, stored.calibration, description, model_folder, report, stored.dogs
+        ).folder
 
 
 def _different(

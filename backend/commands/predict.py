@@ -198,7 +198,10 @@ class Server:
         fields = {**self.which, "top_k": top_k}
         query = {name: value for name, value in fields.items() if value not in (None, "")}
         answer = self._post("/api/classify", "application/octet-stream", contents, params=query)
-        return {name: value for name, value in answer.items() if name not in ("request_id", "feedback_id")}
+        of_request = ("request_id", "feedback_id", "feedback_asked")
+        for dog in answer.get("dogs", []):
+            dog.pop("feedback_id", None)
+        return {name: value for name, value in answer.items() if name not in of_request}
 
     def predict(self, body: dict[str, Any]) -> dict[str, Any]:
         """The answer of TensorFlow Serving's REST API for instances."""

@@ -146,3 +146,40 @@ def cyclegan(out: Path, work: Path | None, ngf: int, steps: int | None, size: in
         f"the sinusoid's share of the spectrum: {scores['before']:.1%} before, {scores['after']:.1%} after; artefacts are in "
         f"{out}; now: dogsnap export {out.name}"
     )
+
+
+@train.command()
+@click.option("--data", required=True, type=PATH, help="Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt")
+@click.option(
+    "--frames", type=PATH, help="whole pictures that the photos were cut from: images/, boxes.tsv, and dogs.tsv"
+)
+@click.option("--not-dogs", type=PATH, help="folder of photos without a dog: every second one teaches the head")
+@click.option(
+    "--judged",
+    required=True,
+    type=PATH,
+    help="folder of photos with the boxes of all dogs in boxes.tsv: every second one chooses from which score on a box is a dog",
+)
+@out_option("models/inception_v3")
+@work_option("dogs")
+@click.option("--pictures", default=9000, show_default=True, type=click.IntRange(min=1), help="how many are composed")
+@click.option("--epochs", default=16, show_default=True, type=click.IntRange(min=1), help="how often each is seen")
+@click.option("--seed", default=20, show_default=True, help="the same seed composes the same pictures")
+@precision_option
+def dogs(data: Path, frames: Path | None, not_dogs: Path | None, judged: Path, out: Path, **named: Any) -> None:
+    """Train the head that finds every dog, for the network in OUT, which stays as it is; interrupted, it goes on."""
+    from backend.building import dogs_training
+    from backend.building.saved_model import ExportError
+    from backend.fitting.trainer import use_precision
+
+    use_precision(named.pop("precision"))
+    work = named.pop("work") or WORK / "dogs"
+    try:
+        sources = dogs_training.Sources(data, frames, not_dogs, judged)
+        measured = dogs_training.run(sources, out, work, **named, report=click.echo)
+    except (ExportError, OSError, ValueError) as error:
+        raise click.ClickException(str(error).splitlines()[0]) from error
+    click.echo(
+        f"photos with several dogs: {measured['several_told']:.1%} told, {measured['recall']:.1%} of the dogs found; artefacts "
+        f"are in {out}; now: dogsnap export {out.name}"
+    )

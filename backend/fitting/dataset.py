@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from PIL import Image
+from PIL import Image, ImageOps
 
 from backend.errors import DogsnapError
 from backend.files import CONVERTED_ENDINGS, READ_ENDINGS
@@ -21,6 +21,8 @@ from backend.serving.photos import photo as photos
 Box = tuple[float, float, float, float]
 BOXES, ANNOTATIONS, INDEX = "boxes.tsv", "Annotation", "index.tsv"
 HELD_OUT = 5  # one source in so many
+DOGS = "dogs.tsv"
+WHOLE_BOX: Box = (0.0, 0.0, 1.0, 1.0)
 LEAST_SIDE = 0.01  # of a box, as a fraction of the picture
 LEAST_STRIP = 0.25  # of a part without a dog, as a fraction of the picture's width or height
 
@@ -37,13 +39,16 @@ class Example:
     """A photo of the data set: its file, and the index of its breed in the class order.
 
     `box`: left, top, right, bottom of the dog in the whole picture `frame`, fractions of its sides; None: not known.
-    `path` is then the dog cut out of `frame`, or the same file.
+    `path` is then the dog cut out of `frame`, or the same file. `others`: boxes of further dogs in `frame`. `sides`: width and
+    height of `frame` where its file has other proportions; None: those of the file.
     """
 
     path: Path
     breed: int
     frame: Path | None = None
     box: Box | None = None
+    others: tuple[Box, ...] = ()
+    sides: tuple[float, float] | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -111,7 +116,9 @@ def with_boxes(
     """The examples with the whole pictures and boxes that are known of them.
 
     `frames`: a folder of whole pictures with `boxes.tsv`, a line `photo x0 y0 x1 y1` each, where `photo` is the path below its
-    `images` and has the folder and the name, without its ending, of a photo in `data`. Without it, the annotation files of the
+    `images` and has the folder and the name, without its ending, of a photo in `data`; a file `dogs.tsv` beside it, with lines
+    `photo width height dogs boxes`, tells the boxes of all dogs (`x0,y0,x1,y1`, `;` between them) and the proportions of pictures
+    that were squashed. Without `frames`, the annotation files of the
     official data set are read if `data` has them; the photos are whole pictures then. A photo whose box is not inside the picture
     is reported and left out. Raises DatasetError for a missing or unreadable `boxes.tsv`.
     """
@@ -126,13 +133,31 @@ def with_boxes(
 
 
 def _framed(frames: Path) -> Callable[[Example], Example]:
-    lines = _lines_of_boxes(frames / BOXES)
+    lines, dogs = _lines_of_boxes(frames / BOXES), _all_dogs(frames / DOGS)
 
     def framed(example: Example) -> Example:
         photo, sides = lines.get(f"{example.path.parent.name}/{example.path.stem}", ("", ()))
-        return replace(example, frame=images_folder(frames) / photo, box=_checked(sides)) if photo else example
+        known = dogs.get(photo, {})
+        return replace(example, frame=images_folder(frames) / photo, box=_checked(sides), **known) if photo else example
 
     return framed
+
+
+def _all_dogs(file: Path) -> dict[str, dict[str, tuple]]:
+    """The proportions of each picture, and the boxes of all its dogs but the first; {} without the file."""
+    if not file.is_file():
+        return {}
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines, delimiter="\t"))
+    return {
+        row["photo"]: {"sides": (float(row["width"]), float(row["height"])), "others": read_boxes(row["boxes"])[1:]}
+        for row in rows
+    }
+
+
+def read_boxes(text: str) -> tuple[Box, ...]:
+    """Boxes as `dogs.tsv` has them: `x0,y0,x1,y1`, `;` between them. Raises ValueError."""
+    return tuple(_checked(box.split(",")) for box in text.split(";") if box)
 
 
 def _lines_of_boxes(file: Path) -> dict[str, tuple[str, list[str]]]:
@@ -146,7 +171,7 @@ def _lines_of_boxes(file: Path) -> dict[str, tuple[str, list[str]]]:
 
 
 def _annotated(example: Example, data: Path) -> Example:
-    """Boxes are pixels in the file; of several dogs, the first."""
+    """Boxes are pixels in the file."""
     file = data / ANNOTATIONS / example.path.parent.name / example.path.stem
     if not file.is_file():
         return example
@@ -155,8 +180,11 @@ def _annotated(example: Example, data: Path) -> Example:
     if not (wide > 0 and high > 0):
         raise ValueError(f"{file} does not give the size of the picture")
     names = (("xmin", wide), ("ymin", high), ("xmax", wide), ("ymax", high))
-    sides = [float(root.findtext(f"object/bndbox/{name}") or "nan") / whole for name, whole in names]
-    return replace(example, frame=example.path, box=_checked(sides))
+    dogs = [
+        _checked([float(dog.findtext(f"bndbox/{name}") or "nan") / whole for name, whole in names])
+        for dog in root.findall("object") or [root]
+    ]
+    return replace(example, frame=example.path, box=dogs[0], others=tuple(dogs[1:]))
 
 
 def _checked(sides: Sequence[str | float]) -> Box:
@@ -364,6 +392,12 @@ def photo_bytes(path: Path) -> bytes:
         return photos.check(contents, photos.PhotoLimits()).upright()
     except DogsnapError as error:
         raise ValueError(f"{path}: {error.message}") from error
+
+
+def open_photo(path: Path) -> Image.Image:
+    """A photo file as an upright RGB picture. Raises OSError and ValueError."""
+    with Image.open(io.BytesIO(photo_bytes(path))) as photo:
+        return ImageOps.exif_transpose(photo).convert("RGB")
 
 
 def every_second_photo(folder: Path, first: int) -> list[Path]:

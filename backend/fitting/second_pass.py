@@ -55,8 +55,13 @@ class SecondPass:
         middle, half = (corner + end) / 2, tf.maximum((end - corner) * (0.5 + self.margin), SMALLEST_SIDE / 2)
         return tf.clip_by_value(tf.concat([middle - half, middle + half], axis=1), 0.0, 1.0)
 
-    def rows(self, windows: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:
-        """The indices of the photos that get a second pass, int64 (m,); `prediction` (n, classes): of the first pass."""
+    def plan(self, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
+        """The windows that get a second pass, (m, 4), and the indices of their photos, int64 (m,); `first`: answers (n, ...)."""
+        windows = self.windows(first["box"])
+        rows = self._rows(windows, first["prediction"])
+        return tf.gather(windows, rows), rows
+
+    def _rows(self, windows: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:
         areas = (windows[:, 2] - windows[:, 0]) * (windows[:, 3] - windows[:, 1])
         is_open = tf.reduce_max(prediction, axis=1) <= self.surest
         return tf.where(tf.logical_and(areas <= self.largest, is_open))[:, 0]
@@ -72,18 +77,20 @@ class SecondPass:
         both = np.log(scoring.softmax(self.sharpness * mean))
         return np.where(twice[:, np.newaxis], both, before), twice
 
-    def combined(self, first: Tensors, second: Tensors, rows: tf.Tensor) -> Tensors:
-        """The answers of the first pass (n, ...), those at `rows` combined with the second pass (m, ...).
+    def combined(self, first: Tensors, second: Tensors) -> Tensors:
+        """The answers of the first pass (n, ...), those of the photos in `plan` combined with the second pass (m, ...)."""
+        return self.combined_at(first, second, *self.plan(first))
+
+    def combined_at(self, first: Tensors, second: Tensors, windows: tf.Tensor, rows: tf.Tensor) -> Tensors:
+        """The same for these `windows` (m, 4) of the photos `rows` (m,).
 
         The box is that of the second pass, where the dog has more pixels; whether there is a dog, the first pass says.
         """
         both = {name: tf.gather(value, rows) for name, value in first.items()}
-        logarithms = (1 - self.weight) * _log(both["prediction"]) + self.weight * _log(second["prediction"])
-        windows = self.windows(both["box"])
-        corners, sizes = tf.tile(windows[:, :2], [1, 2]), tf.tile(windows[:, 2:] - windows[:, :2], [1, 2])
+        mean = (1 - self.weight) * logarithms(both["prediction"]) + self.weight * logarithms(second["prediction"])
         mixed = {
-            "prediction": tf.nn.softmax(self.sharpness * logarithms),
-            "box": corners + sizes * mirrored_box(second["box"]),
+            "prediction": tf.nn.softmax(self.sharpness * mean),
+            "box": box_in_photo(windows, second["box"]),
         }
         places = rows[:, tf.newaxis]
         return {
@@ -97,13 +104,14 @@ def second_images(contents: tf.Tensor, windows: tf.Tensor, size: tuple[int, int]
     return tf.reverse(windows_to_images(contents, windows, size), axis=[2])
 
 
-def mirrored_box(box: tf.Tensor) -> tf.Tensor:
-    """Boxes (n, 4) of mirrored images in the images themselves."""
-    left, top, right, bottom = tf.unstack(box, axis=1)
-    return tf.stack([1 - right, top, 1 - left, bottom], axis=1)
+def box_in_photo(windows: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:
+    """Boxes (m, 4) that the second pass found in its mirrored images, in fractions of the photos; `windows` (m, 4)."""
+    left, top, right, bottom = tf.unstack(boxes, axis=1)
+    corners, sizes = tf.tile(windows[:, :2], [1, 2]), tf.tile(windows[:, 2:] - windows[:, :2], [1, 2])
+    return corners + sizes * tf.stack([1 - right, top, 1 - left, bottom], axis=1)
 
 
-def _log(probabilities: tf.Tensor) -> tf.Tensor:
+def logarithms(probabilities: tf.Tensor) -> tf.Tensor:
     return tf.math.log(tf.maximum(probabilities, LEAST))
 
 

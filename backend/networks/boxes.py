@@ -60,6 +60,14 @@ def overlap(boxes, others):
     return shared / joined
 
 
+def generalised_overlap(boxes, others):
+    """The overlap, minus the share of the hull of both boxes that is in neither (Rezatofighi et al. 2019): in [-1, 1]."""
+    shared, joined = _shared_and_joined(boxes, others)
+    sides = ops.maximum(boxes[..., 2:], others[..., 2:]) - ops.minimum(boxes[..., :2], others[..., :2])
+    hull = ops.prod(sides, axis=-1)
+    return shared / joined - (hull - joined) / (hull + 1e-7)
+
+
 def _shared_and_joined(boxes, others):
     corner = ops.maximum(boxes[..., :2], others[..., :2])
     end = ops.minimum(boxes[..., 2:], others[..., 2:])
@@ -75,7 +83,7 @@ def box_loss(cells, box, known, centres: tuple[tuple[float, ...], tuple[float, .
     """The mean loss over the pictures whose box is `known`, a scalar; 0 where none is.
 
     `cells` (n, rows, columns, 5), `box` (n, 4), `known` float32 (n,), 0 or 1. For the cells in the middle of the dog: one minus
-    the generalised overlap (Rezatofighi et al. 2019) and the absolute differences of the sides; for the scores, cross entropy
+    the generalised overlap and the absolute differences of the sides; for the scores, cross entropy
     against these cells in equal parts.
     """
     scores, boxes = unfold(cells, centres)
@@ -83,11 +91,8 @@ def box_loss(cells, box, known, centres: tuple[tuple[float, ...], tuple[float, .
     entropy = -ops.sum(own * ops.log(ops.maximum(own, 1e-9)), axis=-1)
     score = ops.categorical_crossentropy(own, scores, from_logits=True) - entropy
     true = box[:, None]
-    shared, joined = _shared_and_joined(boxes, true)
-    hull = ops.prod(ops.maximum(boxes[..., 2:], true[..., 2:]) - ops.minimum(boxes[..., :2], true[..., :2]), axis=-1)
-    generalised = shared / joined - (hull - joined) / (hull + 1e-7)
     sides = ops.sum(ops.abs(ops.clip(boxes, -0.05, 1.05) - true), axis=-1)
-    fit = ops.sum(own * (1.0 - generalised + sides), axis=-1)
+    fit = ops.sum(own * (1.0 - generalised_overlap(boxes, true) + sides), axis=-1)
     return ops.sum(known * (SCORE_SHARE * score + fit)) / (ops.sum(known) + 1e-6)
 
 

@@ -118,7 +118,7 @@ def describe(repository: Repository, name: str) -> dict[str, Any]:
 def _with_feedback_id(
     feedback: Feedback, predictor: Predictor, photo: bytes, spec: ModelSpec, top_k: int | None
 ) -> dict[str, Any]:
-    """The answer as JSON, with the id that takes feedback on it, and whether the app is to ask for it.
+    """The answer as JSON, with the id that takes feedback on it, and whether the app is to ask for it; each dog has an id, too.
 
     That id begins with the request's own, and takes its place in the answer's header and in the access log. A client's
     own X-Request-Id stays what it is: it may come again with another request.
@@ -129,7 +129,11 @@ def _with_feedback_id(
     signed, asked = feedback.signed(number, result, spec)
     if not is_clients:
         g.request_id = signed
-    return {**result.to_json(), "feedback_id": signed, "feedback_asked": asked}
+    answer = result.to_json()
+    ids = [signed, *(feedback.signed(new_id(), dog, spec)[0] for dog in result.dogs[1:])]
+    for dog, own in zip(answer["dogs"], ids, strict=False):
+        dog["feedback_id"] = own
+    return {**answer, "feedback_id": signed, "feedback_asked": asked}
 
 
 def _taken(feedback: Feedback | None) -> Feedback:

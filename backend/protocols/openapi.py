@@ -62,35 +62,46 @@ LEVELS = {
     "description": "what the answer claims: one breed; a group of look-alikes; that the breed is one of `set`; not sure; "
     "a dog of a breed that the model does not know; no dog",
 }
-CLASSIFICATION = object_with(
-    model=object_with(name=NAME, version=NUMBER),
-    dog={"type": ["boolean", "null"]},
-    confident={"type": ["boolean", "null"]},
-    level=LEVELS,
-    breeds=list_of(BREED),
-    group={
+FEEDBACK_ID = {
+    "type": ["string", "null"],
+    "description": "what POST /api/feedback takes as request_id; where the server takes feedback",
+}
+NAMED: dict[str, Schema] = {
+    "confident": {"type": ["boolean", "null"]},
+    "level": LEVELS,
+    "breeds": list_of(BREED),
+    "group": {
         **GROUP,
         "type": ["object", "null"],
         "description": "the look-alikes to which the first breed belongs, their probability in all, and how to tell them apart",
     },
-    set={
+    "set": {
         "type": ["array", "null"],
         "items": NAME,
         "description": "ids of the breeds of which one is right in 95 % of photos",
     },
-    box={
+    "box": {
         "type": ["array", "null"],
         "items": SHARE,
         "minItems": 4,
         "maxItems": 4,
         "description": "where the dog is: left, top, right, bottom, as fractions of the upright photo",
     },
+}
+DOG = object_with(**NAMED)
+DOG["properties"]["feedback_id"] = FEEDBACK_ID
+CLASSIFICATION = object_with(
+    model=object_with(name=NAME, version=NUMBER),
+    dog={"type": ["boolean", "null"]},
+    **NAMED,
+    dogs={
+        **list_of(DOG),
+        "description": "each dog, from the largest to the smallest; the fields outside are those of the first",
+    },
+    more_dogs={"type": "boolean", "description": "whether the photo shows more dogs than these"},
     request_id=NAME,
 )
-CLASSIFICATION["properties"]["feedback_id"] = {
-    "type": ["string", "null"],
-    "description": "what POST /api/feedback takes as request_id; where the server takes feedback",
-}
+CLASSIFICATION["properties"]["feedback_id"] = FEEDBACK_ID
 CLASSIFICATION["properties"]["feedback_asked"] = {
     "type": "boolean",
     "description": "whether to ask the user if the first breed is right: only these answers count in a comparison of versions",

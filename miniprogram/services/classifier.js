@@ -30,6 +30,9 @@ const STICKY_HEADER = 'X-Request-Key'
  * @property {{name: string, version: number}} model  which one really answered
  * @property {string} feedbackId  by which the server takes feedback on this answer; '' where it takes none
  * @property {boolean} [asked]  whether to ask if the first breed is right, in the same words whatever the level
+ * @property {Outcome[]} [dogs]  each dog where there are several, the largest first; this answer is that of the `chosen` one
+ * @property {number} [chosen]  its place among them
+ * @property {boolean} [moreDogs]  whether the photo shows more dogs than these
  */
 
 /**
@@ -68,7 +71,16 @@ function blameModel(failure) {
 /** @returns {Outcome} */
 function toOutcome(answer) {
   if (!answer || !Array.isArray(answer.breeds) || !answer.model) throw new request.Failure('unreadable')
-  const { breeds, model, group = null, set = null, box = null, feedback_id: feedbackId, feedback_asked: asked } = answer
+  const { model, dogs = [], more_dogs: moreDogs } = answer
+  const first = toDog(answer, model)
+  if (dogs.length < 2 || !dogs.every(({ box }) => box)) return first
+  const others = dogs.slice(1).map((dog) => toDog(Object.assign({ dog: true }, dog), model))
+  return Object.assign({}, first, { dogs: [first, ...others], chosen: 0, moreDogs: Boolean(moreDogs) })
+}
+
+/** @returns {Outcome}  of one dog */
+function toDog(answer, model) {
+  const { breeds, group = null, set = null, box = null, feedback_id: feedbackId, feedback_asked: asked } = answer
   return { state: stateOf(answer), breeds, model, group, set, box, feedbackId: feedbackId || '', asked: Boolean(asked) }
 }
 

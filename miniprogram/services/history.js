@@ -7,8 +7,10 @@
  * @property {string} photo  file under USER_DATA_PATH
  * @property {import('./classifier').Outcome | null} outcome  null: the photo waits for a connection
  * @property {import('./feedback').Said | null} [said]  what the user said that it is
+ * @property {Record<number, import('./feedback').Said | null>} [saidOfOthers]  the same of its other dogs, by their places
  */
 
+const dogs = require('./dogs')
 const storage = require('./storage')
 
 const KEY = 'history'
@@ -53,6 +55,19 @@ async function wait(id, photo) {
   return add(id, null, photo).then(() => true, () => false)
 }
 
+/** Keeps which of its dogs a snap is to show; each has what was said of it. @param {string} id @param {number} place */
+function choose(id, place) {
+  storage.write(
+    KEY,
+    list().map((entry) => (entry.id === id ? Object.assign(entry, withDog(entry, place)) : entry)),
+  )
+}
+
+function withDog({ outcome, said = null, saidOfOthers = {} }, place) {
+  const all = Object.assign({}, saidOfOthers, { [outcome.chosen]: said })
+  return { outcome: dogs.choose(outcome, place), said: all[place] || null, saidOfOthers: all }
+}
+
 /** Keeps what the user said about a snap; null takes it back. @param {import('./feedback').Said | null} said */
 function say(id, said) {
   storage.write(
@@ -85,4 +100,4 @@ function removePhoto({ photo }) {
   wx.getFileSystemManager().unlink({ filePath: photo, fail: () => {} })
 }
 
-module.exports = { list, find, add, waiting, wait, say, remove, clear }
+module.exports = { choose, list, find, add, waiting, wait, say, remove, clear }

@@ -5,6 +5,7 @@ It is no stand-in for TensorFlow: it is trained, stored and exported by the real
 
 import keras
 
+from backend.fitting.dogs.head import MIDDLE
 from backend.networks.architectures import AttentionPooling, StoredStatistics, box_head, heads
 
 
@@ -29,10 +30,10 @@ def tiny_with_box(classes: int, size: tuple[int, int] = (32, 32), dropout: float
 
 def _backbone(size: tuple[int, int]) -> keras.Model:
     layers = [keras.Input((*size, 3))]
-    for filters in (8, 16):
+    for filters, name in ((8, MIDDLE), (16, "last")):
         layers += [
             keras.layers.Conv2D(filters, 3, 2, "same", use_bias=False),
             keras.layers.BatchNormalization(scale=False),
-            keras.layers.ReLU(),
+            keras.layers.ReLU(name=name),
         ]
     return keras.Sequential(layers)

@@ -123,3 +123,31 @@ def test_the_captions_of_home_and_history_say_which_breeds_an_answer_leaves_open
     assert entry.locator(".name").inner_text() == ("可能是 3 个品种之一" if chinese else "Probably one of 3 breeds")
     named = [NAMES[breed][chinese] for breed in left]
     assert all(name.lower() in entry.locator(".detail").inner_text().lower() for name in named)
+
+
+@pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
+def test_each_of_two_dogs_has_a_box_that_is_tapped_or_reached_by_keyboard(open_phone, dog, locale):
+    phone = open_phone(locale=locale)
+    parts = [("breed", "n02110185", [0.0, 0.1, 0.5, 1.0]), ("unsure", "n02085620", [0.6, 0.4, 0.9, 0.9])]
+    dogs = [
+        {
+            "level": level, "confident": level == "breed", "group": None, "set": None, "box": box, "feedback_id": f"f{breed}",
+            "breeds": [{"id": breed, "name": NAMES[breed][0], "name_zh": NAMES[breed][1], "probability": 0.97}],
+        }
+        for level, breed, box in parts
+    ]  # fmt: skip
+    answer_with(phone, "breed", {"n02110185": 0.97}, box=parts[0][2], dogs=dogs, more_dogs=False)
+    phone.snap(dog)
+    boxes = phone.screen.locator(".dog")
+    boxes.first.wait_for()
+    assert boxes.count() == 2
+    said = phone.screen.locator(".dogs .section-title").inner_text()
+    assert said == {"zh-CN": "两只狗", "en-US": "Two dogs"}[locale]
+    assert phone.screen.locator(".answer.state-shown").count() == 1
+    assert serious_violations(phone) == []
+    phone.tap(boxes.nth(1))
+    phone.screen.locator(".answer.state-unsure").wait_for()
+    boxes.first.focus()
+    phone.page.keyboard.press("Enter")
+    phone.screen.locator(".answer.state-shown").wait_for()
+    assert boxes.first.get_attribute("aria-checked") == "true"

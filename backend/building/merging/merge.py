@@ -37,6 +37,7 @@ from backend.building.merging.merger import Merger, noise_images, warmup_request
 from backend.building.merging.options import MergeError, Options
 from backend.building.quantization import Ranges
 from backend.building.saved_model import INT8_RANGES, write_version
+from backend.fitting.dogs.every_dog import CELLS, MOST, EveryDog
 from backend.fitting.second_pass import NEEDED, SecondPass
 from backend.serving.answers.labels import WITHOUT_THRESHOLDS
 from backend.serving.versions.description import DESCRIPTION_FILE, check
@@ -97,9 +98,13 @@ def _merge(source: Source, options: Options, report: Callable[[str], None], out:
         if wanted.size and "input_size" in description:
             description["input_size"] = list(wanted.size)
         if passing:
-            report(f"a second pass where the first gives no breed more than {passing.surest:.0%}")
+            one = passing.one if isinstance(passing, EveryDog) else passing
+            report(f"a second pass where the first gives no breed more than {one.surest:.0%}")
             decision = description["scores"]["second_pass"]["decision"]
-            description |= {"decision": decision, "second_pass": passing.to_json()}
+            description |= {"decision": decision, "second_pass": one.to_json()}
+        if isinstance(passing, EveryDog):
+            report(f"and one for each of up to {MOST} dogs")
+            description["every_dog"] = passing.to_json()
     warmup, acceleration = warmup_requests(merged, wanted.size), merger.acceleration(folder, _ranges(description))
     try:
         return write_version(
@@ -131,8 +136,11 @@ def merge_all(
     return written
 
 
-def _second_pass(options: Options, description: Mapping, outputs: Mapping) -> SecondPass | None:
-    """The parameters of the second pass from the source's description, if asked for. Raises MergeError if there are none."""
+def _second_pass(options: Options, description: Mapping, outputs: Mapping) -> SecondPass | EveryDog | None:
+    """The parameters of the second pass from the source's description, if asked for; for every dog where the network finds them.
+
+    Raises MergeError if there are none.
+    """
     if not options.second_pass:
         return None
     if missing := [name for name in NEEDED if name not in outputs]:
@@ -143,10 +151,12 @@ def _second_pass(options: Options, description: Mapping, outputs: Mapping) -> Se
             "--second-pass needs its parameters in the source's description: expected scores.second_pass, from `dogsnap train`"
         )
     try:
-        return SecondPass.of(stated)
+        one = SecondPass.of(stated)
+        return EveryDog.of(one, description["dogs"]["every_dog"]) if CELLS in outputs else one
     except KeyError as missing:
         raise MergeError(
-            f"scores.second_pass in the source's description lacks {missing}; export it again from files of `dogsnap train`"
+            f"scores.second_pass or dogs in the source's description lacks {missing}; export it again, from files of "
+            "`dogsnap train`"
         ) from None
 
 

@@ -22,10 +22,11 @@ from backend.building.merging.image_input import (
 )
 from backend.building.merging.options import MergeError, Options
 from backend.building.quantization import Ranges
+from backend.fitting.dogs.every_dog import CELLS, EveryDog
 from backend.fitting.second_pass import SecondPass, second_images
 from backend.serving.photos.preprocessing import decode_base64
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE
-from backend.serving.versions.runtimes import ROWS, SECOND, SECOND_PASS_INPUTS
+from backend.serving.versions.runtimes import SECOND
 
 Tensors = dict[str, tf.Tensor]
 # A signature: its input, the function from it to image bytes, and the function from the network's outputs to its outputs.
@@ -33,6 +34,7 @@ SignatureParts = tuple[str, Callable[[tf.Tensor], tf.Tensor], Callable[[Tensors]
 
 PNG_CHANNELS = (1, 3, 4)
 TOP_K = 5
+PLANNED_BY = ("box", "prediction", CELLS)  # outputs that decide which parts of which photos get a second pass
 PREDICTION = "prediction"  # the output by which a server names classes
 # The size of test pictures and warm-up requests for a network that takes any size.
 TRIAL_SIZE = (64, 64)
@@ -72,7 +74,7 @@ class Merger:
         wanted: layers.ImageInput,
         names: Sequence[str],
         options: Options,
-        second_pass: SecondPass | None = None,
+        second_pass: SecondPass | EveryDog | None = None,
     ):
         self.second_pass = second_pass
         self.network_input, self.wanted, self.options = network_input, wanted, options
@@ -139,28 +141,26 @@ class Merger:
         )
 
     def _again(self, alias: str, decode: Callable) -> Function:
-        """A signature's input and the first answers -> the images of the second pass and the photos' indices."""
+        """A signature's input and the first answers that the plan needs -> the images of the second pass."""
 
         def again(**inputs: tf.Tensor) -> Tensors:
-            windows = self.second_pass.windows(inputs["box"])
-            rows = self.second_pass.rows(windows, inputs["prediction"])
+            windows, rows = self.second_pass.plan(inputs)
             photos = tf.gather(decode(inputs[alias]), rows)
-            images = layers.fit(second_images(photos, tf.gather(windows, rows), self.wanted.size), self.wanted)
-            return {self.network_input.name: images, ROWS: rows}
+            images = layers.fit(second_images(photos, windows, self.wanted.size), self.wanted)
+            return {self.network_input.name: images}
 
-        first = {name: tf.TensorSpec(self.outputs[name].shape, tf.float32, name) for name in SECOND_PASS_INPUTS}
+        first = {name: spec for name, spec in self._specs().items() if name in PLANNED_BY}
         specs = {alias: tf.TensorSpec((None,), tf.string, alias), **first}
         return tf.function(again, autograph=False).get_concrete_function(**specs)
 
     def _after_second_pass(self, first: Tensors, alias: str, contents: tf.Tensor) -> Tensors:
         """The network's answers after both passes; `first`: to the whole photos in the input `alias`."""
-        again = self.again[alias](**{alias: contents}, **{name: first[name] for name in SECOND_PASS_INPUTS})
-        images, rows = again[self.network_input.name], again[ROWS]
-        return tf.cond(
-            tf.size(rows) > 0,
-            lambda: self.second_pass.combined(first, self.network(images), rows),
-            lambda: dict(first),
+        planned_by = {name: first[name] for name in PLANNED_BY if name in first}
+        images = self.again[alias](**{alias: contents}, **planned_by)[self.network_input.name]
+        second = tf.cond(
+            tf.shape(images)[0] > 0, lambda: self.network(images), lambda: {name: first[name][:0] for name in first}
         )
+        return self.second_pass.combined(first, second)
 
     def _combined(self) -> Function:
         """The network's outputs in both passes -> the combined ones."""
@@ -168,13 +168,16 @@ class Merger:
         def combined(**answers: tf.Tensor) -> Tensors:
             first = {name: answers[name] for name in self.outputs}
             second = {name: answers[SECOND + name] for name in self.outputs}
-            return self.second_pass.combined(first, second, answers[ROWS])
+            return self.second_pass.combined(first, second)
 
-        names = [*self.outputs, *(SECOND + name for name in self.outputs)]
-        kinds = [*self.outputs.values()] * 2
-        specs = {name: tf.TensorSpec(kind.shape, kind.dtype, name) for name, kind in zip(names, kinds, strict=True)}
-        specs[ROWS] = tf.TensorSpec((None,), tf.int64, ROWS)
+        specs = self._specs() | self._specs(SECOND)
         return tf.function(combined, autograph=False).get_concrete_function(**specs)
+
+    def _specs(self, prefix: str = "") -> dict[str, tf.TensorSpec]:
+        """Of the network's outputs, by name."""
+        return {
+            prefix + name: tf.TensorSpec(each.shape, each.dtype, prefix + name) for name, each in self.outputs.items()
+        }
 
     def _sized(self, graph: FrozenGraph) -> FrozenGraph:
         """The network, resized if the options give another size. Raises MergeError."""
@@ -197,7 +200,8 @@ class Merger:
         def after(**answers: tf.Tensor) -> Tensors:
             return answer(answers)
 
-        given = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in self.outputs.items()}
+        given = self._combined().structured_outputs if self.second_pass else self._specs()
+        given = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in given.items()}
         made = tf.function(after, autograph=False).get_concrete_function(**given)
         plain = answer in (self._main, self._all) and not (self.options.softmax or self.options.encode)
         after_network = None if plain else made
@@ -255,7 +259,7 @@ class Merger:
             classes = next(old for old, new in self.renamed.items() if new == "detection_classes")
             names, first = self.names, self.options.first_class
             answers |= layers.detected_classes(answers[classes], classes, names, first)
-        rest = {name: value for name, value in answers.items() if name not in self.renamed}
+        rest = {name: value for name, value in answers.items() if name not in (*self.renamed, CELLS)}
         return rest | {new: answers[old] for old, new in self.renamed.items()}
 
     def _as_png(self, images: tf.Tensor) -> tf.Tensor:

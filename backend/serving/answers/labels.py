@@ -32,7 +32,8 @@ class Classification:
     `group`: the look-alikes to which the first breed belongs, with the sum of their probabilities. `held`: ids of the breeds of
     which one is right in 95 % of photos. Both None where the version has no levels or sees no dog. `box`: where the dog is: left,
     top, right, bottom, as fractions of the upright photo; None where the version does not say.
-    `note`: that the version has no thresholds, or "".
+    `dogs`: the same for each dog, from the largest to the smallest, of which the first is this answer; empty without a dog.
+    `more_dogs`: whether the photo shows more than these. `note`: that the version has no thresholds, or "".
     """
 
     servable: ServableId
@@ -43,6 +44,8 @@ class Classification:
     group: tuple[Group, float] | None = None
     held: tuple[str, ...] | None = None
     box: tuple[float, ...] | None = None
+    dogs: tuple["Classification", ...] = ()
+    more_dogs: bool = False
     note: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -50,13 +53,21 @@ class Classification:
         return {
             "model": asdict(self.servable),
             "dog": self.dog,
+            **self._named(),
+            "dogs": [dog._named() for dog in self.dogs],
+            "more_dogs": self.more_dogs,
+            **({"note": self.note} if self.note else {}),
+        }
+
+    def _named(self) -> dict[str, Any]:
+        """What is said of one dog."""
+        return {
             "confident": self.confident,
             "level": self.level,
             "breeds": [asdict(breed) for breed in self.breeds],
             "group": self.group and {**asdict(self.group[0]), "probability": self.group[1]},
             "set": self.held,
             "box": self.box,
-            **({"note": self.note} if self.note else {}),
         }
 
 
@@ -88,14 +99,29 @@ def _labels(servable: BaseServable) -> Sequence[Mapping[str, str]]:
 def name_breeds(servable: BaseServable, outputs: Mapping[str, np.ndarray], row: int, top_k: int) -> Classification:
     """Name row `row` of `outputs`: `prediction` (n, classes) probabilities and, if the version has it, `dog` (n).
 
-    Without the output `dog` or its threshold the answer is never "no dog"; without the other threshold it is never sure.
+    Without the output `dog` or its threshold the answer is never "no dog"; without the other threshold it is never sure. Where
+    the outputs tell several dogs (`dogs_number` above 1), each is named, and the answer is that of the first.
     """
-    labels, decision = _labels(servable), servable.description.decision
-    probabilities = outputs["prediction"][row]
-    best = np.argsort(-probabilities, kind="stable")[:top_k]
+    decision = servable.description.decision
     can_refuse = "dog" in outputs and "dog_threshold" in decision
+    if can_refuse and float(outputs["dog"][row]) < decision["dog_threshold"]:
+        return _named(servable, outputs["prediction"][row], None, top_k, dog=False)
+    number = int(outputs["dogs_number"][row]) if "dogs_number" in outputs else 1
+    if number == 1:
+        dogs = [_named(servable, outputs["prediction"][row], outputs["box"][row] if "box" in outputs else None, top_k)]
+    else:
+        each = zip(outputs["dogs_prediction"][row][:number], outputs["dogs_box"][row], strict=False)
+        dogs = [_named(servable, probabilities, box, top_k) for probabilities, box in each]
+    more = number > 1 and bool(outputs["dogs_more"][row])
+    return replace(dogs[0], dogs=tuple(dogs), more_dogs=more)
+
+
+def _named(
+    servable: BaseServable, probabilities: np.ndarray, box: np.ndarray | None, top_k: int, dog: bool = True
+) -> Classification:
+    labels, decision = _labels(servable), servable.description.decision
+    best = np.argsort(-probabilities, kind="stable")[:top_k]
     can_be_sure = "confident_threshold" in decision
-    dog = float(outputs["dog"][row]) >= decision["dog_threshold"] if can_refuse else True
     confident = float(probabilities[best[0]]) >= decision["confident_threshold"] if can_be_sure else False
     answer = Classification(
         servable=servable.id,
@@ -103,23 +129,17 @@ def name_breeds(servable: BaseServable, outputs: Mapping[str, np.ndarray], row: 
         confident=confident,
         level=(Level.BREED if confident else Level.UNSURE) if dog else Level.NO_DOG,
         breeds=tuple(_breed(labels[index], probabilities[index]) for index in best),
+        box=None if box is None else tuple(float(side) for side in box),
         note="" if can_be_sure else WITHOUT_THRESHOLDS,
     )
-    if not dog:
-        return answer
-    answer = replace(answer, box=_box(outputs, row))
     levels = servable.description.levels
-    return answer if levels is None else _claiming(answer, levels.claim(probabilities), labels)
+    return _claiming(answer, levels.claim(probabilities), labels) if levels and dog else answer
 
 
 def _claiming(answer: Classification, claim: Claim, labels: Sequence[Mapping[str, str]]) -> Classification:
     group = (claim.group, claim.group_probability) if claim.group else None
     held = tuple(labels[index]["id"] for index in claim.held)
     return replace(answer, level=claim.level, confident=claim.level is Level.BREED, group=group, held=held)
-
-
-def _box(outputs: Mapping[str, np.ndarray], row: int) -> tuple[float, ...] | None:
-    return tuple(float(side) for side in outputs["box"][row]) if "box" in outputs else None
 
 
 def _breed(label: Mapping[str, str], probability: np.floating) -> Breed:

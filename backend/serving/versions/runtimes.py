@@ -23,8 +23,8 @@ log = logging.getLogger("dogsnap.runtimes")
 FOLDER = Path("assets.extra") / "runtime"  # ignored by TensorFlow Serving
 MANIFEST, NETWORK, AROUND = "runtime.json", "network.xml", "around"
 BEFORE, AGAIN, AFTER = "before_", "again_", "after_"
-COMBINED, SECOND, ROWS = "combined", "second_", "rows"
-SECOND_PASS_INPUTS = ("box", "prediction")  # outputs that decide which part of which photo gets a second pass
+COMBINED, SECOND = "combined", "second_"
+ROWS = "rows"  # of the photos with a second pass: a step's output and input in versions built before every dog was told
 TENSORFLOW, OPENVINO = "tensorflow", "openvino"
 EXACT, BFLOAT16, INT8 = "f32", "bf16", "int8"  # OpenVINO's names of the precisions
 MOST_STREAMS = 8  # images in the network at the same time, each of which needs memory
@@ -126,23 +126,26 @@ class Accelerated:
             if AGAIN + alias in steps:
                 answers = self._after_second_pass(inputs, answers, steps[AGAIN + alias], steps[COMBINED])
             if after:
-                return after(**{name: tf.constant(value) for name, value in answers.items()})
+                return after(**_given(after, answers))
             return {name: answers[name] for name in outputs}
 
         return run
 
     def _after_second_pass(self, inputs: Mapping[str, tf.Tensor], first: Arrays, again: Run, combined: Run) -> Arrays:
-        """Run the network on the windows that `again` cuts out of the photos, and combine both answers."""
-        chosen_by = {name: tf.constant(first[name]) for name in SECOND_PASS_INPUTS}
-        windows = dict(again(**inputs, **chosen_by))
-        rows = windows.pop(ROWS)
-        (images,) = windows.values()
-        if not len(rows):
-            return first
-        second = self._network.run(images.numpy())
-        seen = first | {SECOND + name: value for name, value in second.items()}
-        answers = combined(rows=rows, **{name: tf.constant(value) for name, value in seen.items()})
+        """Run the network on the windows that `again` cuts out of the photos, perhaps none, and combine both answers."""
+        planned = {name: value.numpy() for name, value in again(**inputs, **_given(again, first)).items()}
+        rows = {ROWS: planned.pop(ROWS)} if ROWS in planned else {}
+        (images,) = planned.values()
+        second = self._network.run(images) if len(images) else {name: first[name][:0] for name in first}
+        seen = first | {SECOND + name: value for name, value in second.items()} | rows
+        answers = combined(**_given(combined, seen))
         return {name: value.numpy() for name, value in answers.items()}
+
+
+def _given(step: Any, answers: Arrays) -> dict[str, tf.Tensor]:
+    """Those of the answers that a step takes."""
+    names = step.structured_input_signature[1]
+    return {name: tf.constant(value) for name, value in answers.items() if name in names}
 
 
 class Weights:

@@ -7,6 +7,7 @@ const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
 const candidates = require('../../services/candidates')
 const card = require('../../services/card')
+const dogs = require('../../services/dogs')
 const feedback = require('../../services/feedback')
 const frame = require('../../services/frame')
 const history = require('../../services/history')
@@ -41,6 +42,9 @@ Page({
     photoRatio: 0,
     /** Where the dog is, as CSS; '' where the server did not say. */
     boxStyle: '',
+    /** Each dog on the photo, where there are several. @type {{style: string, label: string, isChosen: boolean}[]} */
+    dogs: [],
+    dogsHeadline: '',
     placeholders: Array.from({ length: ROWS }, (_, index) => index),
     /** @type {{id: string, name: string, second: string, percent: string, width: number}[]} */
     rows: [],
@@ -143,6 +147,8 @@ Page({
       isOne: candidates.isOne(this.outcome),
       rows: candidates.rows(this.outcome, ROWS).map((guess) => toRow(guess, language)),
       boxStyle: box ? frame.css(frame.fromBox(box)) : '',
+      dogs: dogs.boxes(this.outcome, text.dog),
+      dogsHeadline: dogs.count(this.outcome, text.dogs, text.moreDogs),
       answeredBy: wording.fill(text.answeredBy, model),
     })
     this.showDifferences()
@@ -224,6 +230,13 @@ Page({
 
   onPhotoLoad({ detail }) {
     this.setData({ photoRatio: detail.width / detail.height })
+  },
+
+  onDog({ currentTarget }) {
+    const { place } = currentTarget.dataset
+    history.choose(this.snapId, place)
+    this.answer(dogs.choose(this.outcome, place))
+    this.showFeedback()
   },
 
   onFrame() {

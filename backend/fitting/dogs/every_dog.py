@@ -1,0 +1,143 @@
+"""Every dog in a photo: which boxes of the cells are dogs, a second pass for each, and the answers.
+
+`export/merging` puts it into versions.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import tensorflow as tf
+
+from backend.fitting.second_pass import SecondPass, Tensors, logarithms
+
+CELLS = "dogs_cells"  # the network's output: float32 (n, cells, 5), a score in [0, 1], and the sides of a box times the score
+MOST = 4  # dogs of a photo that are answered, the largest
+COUNTED = 20  # boxes that suppression leaves at most
+
+
+@dataclass(frozen=True)
+class EveryDog:
+    """Which boxes are dogs, and how a second pass for each is combined with the first; chosen on photos with known boxes.
+
+    `score`: of a cell, from which on its box may be a dog. `overlap`: of two boxes, above which the one with the lower score is
+    suppressed. `dog`: the dog head's probability, in the second pass, below which a box is thrown out. `margin`, `weight`,
+    `sharpness`: as in `SecondPass`. A photo with one box is answered as by `one`.
+    """
+
+    one: SecondPass
+    score: float
+    overlap: float
+    dog: float
+    margin: float
+    weight: float
+    sharpness: float
+
+    @classmethod
+    def of(cls, one: SecondPass, stated: Mapping) -> "EveryDog":
+        """From a version's description; ignores further keys. Raises KeyError for a missing one."""
+        return cls(one, **{name: float(stated[name]) for name in cls.__dataclass_fields__ if name != "one"})
+
+    def to_json(self) -> dict[str, float]:
+        """For a version's description."""
+        return {name: value for name, value in asdict(self).items() if name != "one"}
+
+    def found(self, cells: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Cells (n, cells, 5) -> the boxes of at most MOST dogs, the largest first, (n, MOST, 4); how many there are, (n,)."""
+        scores = cells[..., :1]
+        boxes = cells[..., 1:] / tf.maximum(scores, 1e-6)
+        kept, _, _, counts = tf.image.combined_non_max_suppression(
+            boxes[:, :, tf.newaxis], scores, COUNTED, COUNTED, self.overlap, self.score, clip_boxes=False
+        )
+        areas = (kept[..., 2] - kept[..., 0]) * (kept[..., 3] - kept[..., 1])  # of those that are left out 0
+        return tf.gather(kept, tf.math.top_k(areas, MOST).indices, batch_dims=1), counts
+
+    def plan(self, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
+        """As `SecondPass.plan`: first the windows of photos with one dog, then those of all dogs of the others."""
+        windows, rows = self._plan_of_one(first)
+        more, places = self._plan_of_several(first)
+        return tf.concat([windows, more], axis=0), tf.concat([rows, places[:, 0]], axis=0)
+
+    def _plan_of_one(self, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
+        windows, rows = self.one.plan(first)
+        single = tf.gather(self.found(first[CELLS])[1] < 2, rows)
+        return tf.boolean_mask(windows, single), tf.boolean_mask(rows, single)
+
+    def _plan_of_several(self, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
+        """The windows (m, 4), and of each the photo and the place among its dogs, int64 (m, 2)."""
+        boxes, counts = self.found(first[CELLS])
+        places = _places(counts)
+        return self._wider.windows(tf.gather_nd(boxes, places)), places
+
+    @property
+    def _wider(self) -> SecondPass:
+        return SecondPass(self.margin, 1.0, 1.0, self.weight, self.sharpness)
+
+    def combined(self, first: Tensors, second: Tensors) -> Tensors:
+        """The answers of the first pass (n, ...) and of the windows in `plan` (m, ...) -> those of the version.
+
+        prediction, dog, box: of the largest dog. dogs_box (n, MOST, 4), dogs_prediction (n, MOST, classes), dogs_score
+        (n, MOST), the dog head's: of the first dogs_number int32 (n,), the largest first; the rest is 0. dogs_more bool (n,):
+        whether there are more than MOST. A photo that shows no dog has one here, whose score says so.
+        """
+        windows, rows = self._plan_of_one(first)
+        boxes, counts = self.found(first[CELLS])
+        places = _places(counts)
+        ones = {name: value[: tf.size(rows)] for name, value in second.items()}
+        rest = {name: value[tf.size(rows) :] for name, value in second.items()}
+        answers = self.one.combined_at({name: first[name] for name in ones if name != CELLS}, ones, windows, rows)
+        return self._joined(answers, self._judged(first, rest, boxes, places), counts)
+
+    def _judged(self, first: Tensors, second: Tensors, boxes: tf.Tensor, places: tf.Tensor) -> Tensors:
+        """What is said of several dogs, at their places, (n, MOST, ...); the score of what is no dog is 0.
+
+        The boxes (n, MOST, 4) stay those of the cells: in a window, the other dog's part moves the box head's.
+        """
+        before = tf.gather(logarithms(first["prediction"]), places[:, 0])
+        mean = self.weight * logarithms(second["prediction"]) + (1 - self.weight) * before
+        score = tf.where(second["dog"] < self.dog, 0.0, second["dog"])
+        said = {"prediction": tf.nn.softmax(self.sharpness * mean), "score": score}
+        count = tf.shape(first["dog"], out_type=tf.int64)[0]
+        return {"box": boxes} | {
+            name: tf.scatter_nd(places, value, tf.concat([[count, MOST], tf.shape(value, tf.int64)[1:]], axis=0))
+            for name, value in said.items()
+        }
+
+    def _joined(self, answers: Tensors, dogs: Tensors, counts: tf.Tensor) -> Tensors:
+        """Dogs without those that were thrown out; where none is left, the answer to the whole photo is the only one."""
+        is_dog = dogs["score"] > 0
+        order = tf.argsort(tf.cast(is_dog, tf.int32), direction="DESCENDING", stable=True)
+        number = tf.reduce_sum(tf.cast(is_dog, tf.int32), axis=1)
+        several = number > 0
+        alone = {name: tf.pad(answers[name][:, tf.newaxis], _room(answers[name])) for name in ("prediction", "box")}
+        alone["score"] = tf.pad(answers["dog"][:, tf.newaxis], [[0, 0], [0, MOST - 1]])
+        filled = tf.sequence_mask(number, MOST, tf.float32)
+        listed = {}
+        for name, value in dogs.items():
+            kept = tf.gather(value, order, batch_dims=1)
+            kept *= filled if name == "score" else filled[..., tf.newaxis]
+            listed[name] = tf.where(_like(several, kept), kept, alone[name])
+        return {
+            "prediction": listed["prediction"][:, 0],
+            "dog": tf.where(number > 1, listed["score"][:, 0], answers["dog"]),
+            "box": listed["box"][:, 0],
+            "dogs_box": listed["box"],
+            "dogs_prediction": listed["prediction"],
+            "dogs_score": listed["score"],
+            "dogs_number": tf.maximum(number, 1),
+            "dogs_more": tf.logical_and(counts > MOST, number == MOST),
+        }
+
+
+def _places(counts: tf.Tensor) -> tf.Tensor:
+    """The photo and the place of each dog of the photos that show several, int64 (m, 2)."""
+    return tf.where((counts[:, tf.newaxis] > 1) & (tf.range(MOST) < counts[:, tf.newaxis]))
+
+
+def _room(value: tf.Tensor) -> list[list[int]]:
+    """How a row (n, 1, k) is padded to (n, MOST, k)."""
+    return [[0, 0], [0, MOST - 1], [0, 0]]
+
+
+def _like(condition: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    """A condition (n,) that selects among rows of `value`."""
+    return tf.reshape(condition, [-1] + [1] * (value.shape.rank - 1))

@@ -1,0 +1,35 @@
+/**
+ * Photos with several dogs: the answer is that of one of them, the chosen one, and has the others with it.
+ *
+ * @typedef {import('./classifier').Outcome} Outcome
+ */
+const frame = require('./frame')
+const told = require('./told')
+const wording = require('./wording')
+
+/** The answer to another of its dogs. @param {Outcome} outcome @param {number} place @returns {Outcome} */
+function choose(outcome, place) {
+  const { dogs, moreDogs } = outcome
+  return Object.assign({}, dogs[place], { dogs, moreDogs, chosen: place })
+}
+
+/**
+ * What lies on the photo for each dog, if there are several.
+ * @param {Outcome} outcome
+ * @param {string} label  with places for number and name
+ * @returns {{style: string, label: string, isChosen: boolean}[]}
+ */
+function boxes({ dogs = [], chosen = 0 }, label) {
+  return dogs.map((dog, place) => ({
+    style: frame.css(frame.fromBox(dog.box)),
+    label: wording.fill(label, { number: place + 1, name: told.headline(dog) }),
+    isChosen: place === chosen,
+  }))
+}
+
+/** How many dogs there are, in words; '' for one. @param {Outcome} outcome @param {string[]} counts  from two on @param {string} more */
+function count({ dogs = [], moreDogs }, counts, more) {
+  return moreDogs ? more : counts[dogs.length - 2] || ''
+}
+
+module.exports = { choose, boxes, count }

@@ -1,0 +1,123 @@
+"""Every dog in a photo: found, given a second pass each, judged and answered; in TensorFlow and in OpenVINO."""
+
+import json
+from pathlib import Path
+
+import accelerated
+import numpy as np
+import pytest
+import spotting
+import tensorflow as tf
+from coloured_dogs import BLUE, EVERY, GREEN, NONE, ONE, RED, TWO, export
+from exported import SIZE, png
+from spotting import COLOURS, photo, place
+
+from backend.building.merging.merge import MergeError, Options, merge
+from backend.serving.answers.labels import name_breeds
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.servable import Servable
+
+RUNTIMES = {"tensorflow": 2, "openvino": 3}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    one = export(folder)
+    merge(one, Options(second_pass=True))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        accelerated.patch(monkeypatch)
+        merge(one, Options(second_pass=True))
+    merge(one, Options())
+    return folder
+
+
+@pytest.fixture(scope="module", params=RUNTIMES)
+def servable(made, request) -> Servable:
+    loaded = load(made / str(RUNTIMES[request.param]))
+    assert loaded.runtime["name"] == request.param
+    return loaded
+
+
+def load(folder: Path) -> Servable:
+    return Servable.load(ServableId("tiny", int(folder.name)), folder)
+
+
+def scores(servable: Servable, *photos: bytes) -> dict[str, np.ndarray]:
+    return servable.run_photos(servable.signature("scores"), list(photos))
+
+
+def named(servable: Servable, contents: bytes) -> dict:
+    return json.loads(json.dumps(name_breeds(servable, scores(servable, contents), 0, 3).to_json()))
+
+
+def test_two_dogs_are_two_answers_from_the_largest_to_the_smallest(servable):
+    answer = named(servable, TWO)
+    assert [dog["breeds"][0]["name"] for dog in answer["dogs"]] == ["red hound", "blue spaniel"]
+    assert [dog["level"] for dog in answer["dogs"]] == ["breed", "breed"]
+    for dog, sides in zip(answer["dogs"], (RED, BLUE), strict=True):
+        np.testing.assert_allclose(dog["box"], np.array(sides) / (320, 240, 320, 240), atol=2 / SIZE[0])
+    assert answer["more_dogs"] is False
+    assert {name: answer[name] for name in answer["dogs"][0]} == answer["dogs"][0]
+
+
+def test_one_dog_is_answered_as_without_a_list(servable, made):
+    answer, outputs = named(servable, ONE), scores(servable, ONE)
+    assert len(answer["dogs"]) == 1
+    assert answer["dogs"][0]["breeds"] == answer["breeds"]
+    plain = merge_without_dogs(made)
+    for name, value in scores(plain, ONE).items():
+        np.testing.assert_allclose(outputs[name], value, atol=1e-3)
+
+
+def merge_without_dogs(made: Path) -> Servable:
+    folder = made.parent / "plain"
+    if not folder.exists():
+        merge(spotting.export(folder), Options(second_pass=True))
+    return load(folder / "2")
+
+
+def test_a_box_that_the_dog_head_refuses_is_thrown_out(servable):
+    """The dog head of this network wants light: a dark spot has a box, and is no dog."""
+    pixels = np.full((240, 320, 3), 20, np.uint8)
+    pixels[10:230, 10:150] = COLOURS["red hound"]
+    pixels[100:130, 200:230] = (20, 20, 110)
+    outputs = scores(servable, png(pixels))
+    assert outputs["dogs_number"].tolist() == [1]
+    assert outputs["prediction"][0].argmax() == place("red hound")
+    np.testing.assert_allclose(outputs["dogs_score"][0, 1:], 0)
+
+
+def test_three_dogs_in_a_batch_with_one_and_none_have_the_answers_that_they_have_alone(servable):
+    three = photo([("red hound", RED), ("blue spaniel", BLUE), ("green terrier", GREEN)])
+    together = scores(servable, ONE, three, NONE, TWO)
+    assert together["dogs_number"].tolist() == [1, 3, 1, 2]
+    for row, alone in enumerate((ONE, three, NONE, TWO)):
+        for name, value in scores(servable, alone).items():
+            np.testing.assert_allclose(together[name][row], value[0], atol=1e-3)
+    assert scores(servable)["dogs_box"].shape == (0, 4, 4)
+
+
+def test_a_crowd_gets_the_four_largest_and_says_that_there_are_more():
+    corners = np.array([(x / 5, y / 4) for x in range(5) for y in range(4)], np.float32)
+    sides = np.concatenate([corners, corners + np.linspace(0.1, 0.18, 20, dtype=np.float32)[:, None]], axis=1)
+    cells = np.concatenate([np.full((20, 1), 0.8, np.float32), 0.8 * sides], axis=1)
+    boxes, counts = EVERY.found(tf.constant(cells[None]))
+    assert counts.numpy().tolist() == [20]
+    np.testing.assert_allclose(boxes[0], sides[:-5:-1], atol=1e-5)
+
+
+def test_the_other_versions_say_nothing_of_several_dogs_and_the_description_tells_the_parameters(made):
+    assert set(scores(load(made / "4"), TWO)) == {"prediction", "dog", "box"}
+    assert load(made / "2").description.raw["every_dog"] == EVERY.to_json()
+    assert len(named(load(made / "4"), TWO)["dogs"]) == 1
+
+
+def test_missing_parameters_are_named(tmp_path):
+    lacking = {name: value for name, value in EVERY.to_json().items() if name != "overlap"}
+    with pytest.raises(MergeError, match="lacks 'overlap'; export it again"):
+        merge(export(tmp_path / "tiny", lacking), Options(second_pass=True))
+
+
+def test_a_photo_of_one_pixel_has_an_ordinary_answer(servable):
+    assert named(servable, png(np.full((1, 1, 3), 200, np.uint8)))["level"] in ("breed", "unsure", "no_dog")
