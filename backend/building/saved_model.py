@@ -177,7 +177,7 @@ def with_taught(stored: Stored, artefacts: Path) -> Stored | None:
     scores = {**stored.description["scores"], **kept.get("scores", {})}
     calibration = scores["calibration"] if "scores" in kept else {"groups": kept["groups"]}
     own = {"taught": records, "scores": scores}
-    own["groups"] = _groups(calibration["groups"], artefacts.parent / GROUPS_FILE, labels)
+    own["groups"] = _groups(calibration.get("groups", ()), artefacts.parent / GROUPS_FILE, labels)
     if "scores" in kept:
         own["decision"] = _decision(calibration)
         extended = replace(extended, calibration=Calibration.of(calibration, len(labels)))

@@ -74,12 +74,15 @@ def without_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict
 def other_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
     """What is told of dogs of breeds that the version does not know: shares of the levels, and what they are surely taken for.
 
-    Raises ValueError for a version without levels.
+    A photo lies in a folder named like its breed; those of the version's labels are left out. Raises ValueError for a version
+    without levels.
     """
     claimed = version.servable.description.levels
     if claimed is None:
         raise ValueError(f"--other-dogs: {version.path} has no levels that could tell a breed unknown")
-    photos = dataset.readable_photos(dataset.photos_below(folder), report)
+    known = {label["id"] for label in version.description["labels"]}
+    unknown = [photo for photo in dataset.photos_below(folder) if photo.parent.name not in known]
+    photos = dataset.readable_photos(unknown, report)
     probabilities = answers(version, photos)["prediction"]
     true = [photo.parent.name for photo in photos]
     scores = thresholds.report_unknown(claimed, probabilities, true, version.description["labels"])
@@ -146,7 +149,7 @@ def as_tables(measured: Mapping) -> str:
         for scores in (each["lists"][name],)
     ]
     others = [
-        [f"{number}, {each['precision']}", _percent(each[NO_DOGS]["called_no_dog"])]
+        [f"{number}, {each['precision']}", _percent(each[NO_DOGS]["called_no_dog"]), str(each[OTHER_DOGS]["photos"])]
         + [_percent(each[OTHER_DOGS][name]) for name in ("breed", "surely_wrong", "group", "unknown")]
         for number, each in measured.items()
     ]
@@ -154,7 +157,8 @@ def as_tables(measured: Mapping) -> str:
     heads = [
         "version",
         f"no dog ({counts[NO_DOGS]['photos']}): refused",
-        f"other breeds ({counts[OTHER_DOGS]['photos']}): told a breed",
+        "dogs of other breeds",
+        "told a breed",
         "a wrong one, no near relative",
         "a group",
         "unknown",
