@@ -72,7 +72,8 @@ class ClassStatistics:
         variances, directions = np.linalg.eigh(covariance)
         kept = slice(max(len(variances) - DIRECTIONS, 0), None)
         mean_variance = np.float32(np.trace(covariance) / len(covariance))
-        return cls(means, directions[:, kept], variances[kept], mean_variance, checked, checked_classes)
+        # Rounding leaves eigenvalues of 0 a little below it.
+        return cls(means, directions[:, kept], np.maximum(variances[kept], 0), mean_variance, checked, checked_classes)
 
     def save(self, path: Path, weights: str = "", made_by: str = "") -> None:
         """Write the statistics, arrays as float16; the file is replaced in one step, and holds no time.

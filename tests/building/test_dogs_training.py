@@ -1,7 +1,7 @@
 """`dogsnap train dogs`: a head for every dog, trained on composed pictures, stored with what it belongs to, and exported."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import keras
@@ -16,7 +16,7 @@ from tiny_network import tiny_with_box
 from backend.building.dogs_training import MOST_DOGS, Judged, shares
 from backend.building.saved_model import ExportError, read_stored
 from backend.commands.train import train
-from backend.fitting.artefacts import write_descriptions
+from backend.files import write_json
 from backend.fitting.dataset import Example
 from backend.fitting.dogs import head as dogs
 from backend.fitting.dogs.scenes import Scene, Scenes, cut_out, joined
@@ -37,7 +37,9 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     passing = {"margin": 0.1, "largest": 0.5, "surest": 0.9, "weight": 0.5, "sharpness": 1.0}
     calibration = {"temperature": 1.0, "log_prior": [0, 0, 0], "dog_threshold": 0.4, "confident_threshold": 0.6}
     scores = {"calibration": calibration, "second_pass": {**passing, "decision": {"dog_threshold": 0.4}}}
-    write_descriptions(replace(RECIPES["inception_v3"], architecture="tiny", size=SIZE), LABELS, scores, folder)
+    recipe = asdict(replace(RECIPES["inception_v3"], architecture="tiny", size=SIZE))
+    for name, content in (("recipe", recipe), ("labels", LABELS), ("scores", scores)):
+        write_json(content, folder / f"{name}.json")
     return folder
 
 
