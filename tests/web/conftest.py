@@ -28,7 +28,7 @@ CHROMIUM_FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --host-resolver-rules=MAP\tphone.test\t127.0.0.1"
 )
-MOST_PHOTOS_TRIED = 60
+MOST_PHOTOS_TRIED = 240
 # States of the result page: the server's level, and a folder of photos that has many of them. Hardly any photo is clearly
 # unsure: for that state there is a server of its own.
 STATES = {
