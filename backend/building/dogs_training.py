@@ -228,7 +228,7 @@ def run(
     Computes in Keras' dtype policy. Photos that are judged are not trained on. Raises DatasetError, ExportError, OSError.
     """
     photos = read_judged(sources.judged)
-    stored = read_stored(out.name, out, report, with_head=False)
+    stored = read_stored(out.name, out, with_head=False)
     one, decision = (stored.description[part] for part in ("scores", "decision"))
     policy = keras.config.dtype_policy().name
     network = in_precision(policy, stored.model, lambda: stored.build(len(stored.description["labels"])))

@@ -71,7 +71,7 @@ def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[st
     recipe = read_json(artefacts / "recipe.json")
     if recipe.get("architecture") == CYCLEGAN:
         return Source(export_generator(name, recipe, artefacts, models))
-    stored = read_stored(name, artefacts, report)
+    stored = read_stored(name, artefacts)
     return export_classifier(stored.model, stored.calibration, stored.description, models / name, report, stored.dogs)
 
 
@@ -83,15 +83,10 @@ def export_taught(name: str, artefacts: Path, models: Path) -> Source | None:
     return export_classifier(stored.model, stored.calibration, stored.description, models / name, head=stored.dogs)
 
 
-def read_stored(
-    name: str, artefacts: Path, report: Callable[[str], None] = lambda _: None, with_head: bool = True
-) -> Stored:
+def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
     """The classifier that training stored in `artefacts`, `with_head` with that which finds every dog, if it is there.
 
-    Raises ExportError for missing or foreign artefacts.
-
-    Ranges of an int8 network that belong to other weights are left out and reported: those of these weights can only be found
-    on an exported version.
+    Raises ExportError for missing artefacts, and for those of other weights.
     """
     recipe, labels, scores = (read_json(artefacts / f"{part}.json") for part in ("recipe", "labels", "scores"))
     architecture = ARCHITECTURES.get(recipe.get("architecture", name))
@@ -121,13 +116,12 @@ def read_stored(
         "source": {"weights": STORED_WEIGHTS, "exported_by": "dogsnap export"},
     }
     if (artefacts / RANGES).is_file():
-        ranges = read_json(artefacts / RANGES)
-        if ranges.get("weights", "") == scores.get("weights", ""):
-            description[INT8_RANGES] = ranges
-        else:
-            report(
-                f"{artefacts / RANGES} is of other weights, so that no int8 network is built: expected ranges for the SHA-256 "
-                f"{weights[:12]}, received {ranges.get('weights', '')[:12] or 'unknown'}; `dogsnap calibrate` finds them again"
+        description[INT8_RANGES] = ranges = read_json(artefacts / RANGES)
+        if ranges.get("weights", "") != scores.get("weights", ""):
+            raise ExportError(
+                f"{artefacts / RANGES} is of other weights than {STORED_WEIGHTS}: expected the SHA-256 {weights[:12]}, received "
+                f"{ranges.get('weights', '')[:12] or 'none'}; run `dogsnap calibrate`, or remove the file: then no int8 network "
+                "is built"
             )
     scaling, head = Calibration.of(calibration, len(labels)), None
     if with_head and (artefacts / dogs.DESCRIPTION).is_file():
