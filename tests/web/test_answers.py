@@ -69,6 +69,41 @@ def test_on_its_side_the_phone_shows_photo_answer_and_buttons_beside_each_other(
     assert serious_violations(phone) == []
 
 
+@pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
+def test_on_its_side_the_phone_shows_every_button_of_the_first_page_the_history_and_a_photo_under_way(
+    open_phone, dog, locale
+):
+    phone = open_phone(**SIDEWAYS, locale=locale)
+    phone.tap("history")
+    assert is_in_view(phone, phone.screen.locator(".button"))
+    phone.back()
+    answer_with(phone, "breed", {"n02110185": 0.99})
+    for _ in range(4):
+        phone.snap(dog)
+        phone.back()
+    recent = phone.screen.locator(".recent-item")
+    assert recent.count() == 4
+    for seen in (*recent.all(), phone.button("camera"), phone.button("album"), phone.button("settings")):
+        assert is_in_view(phone, seen)
+    phone.page.unroute("**/api/classify")
+    phone.page.route("**/api/classify", lambda route: None)
+    phone.choose(dog)
+    assert is_in_view(phone, phone.button("cancel"))
+
+
+def test_on_its_side_the_phone_cuts_no_words_behind_the_button_that_stays(open_phone, dog):
+    """The button lies on a ground of its own as wide as the answer."""
+    phone = open_phone(**SIDEWAYS, locale="en-US")
+    answer_with(phone, "unsure", {"n02109525": 0.3, "n02110185": 0.3, "n02110063": 0.2})
+    phone.snap(dog)
+    ground, answer = (phone.screen.locator(each).bounding_box() for each in (".way-on", ".answer"))
+    assert (ground["x"], ground["width"]) == (answer["x"], answer["width"])
+    assert ground["y"] + ground["height"] == phone.page.viewport_size["height"]
+    corners = [(ground["x"] + 1, ground["y"] + 1), (ground["x"] + 1, ground["y"] + ground["height"] - 1)]
+    at = "([x, y]) => document.elementFromPoint(x, y).closest('.way-on') !== null"
+    assert all(phone.page.evaluate(at, corner) for corner in corners)
+
+
 def test_the_button_that_frames_a_dog_covers_nothing_of_the_photo(open_phone, dog):
     phone = open_phone()
     phone.snap(dog)
