@@ -20,7 +20,7 @@ module.exports = {
     home: {
       title: 'dogsnap',
       headline: 'Which dog is this?',
-      lead: 'Snap a dog and know its breed',
+      lead: 'Snap a dog to learn its breed',
       camera: 'Take a photo',
       album: 'Choose from album',
       dropHint: 'Or drop a photo here, or paste one',
@@ -58,10 +58,10 @@ module.exports = {
       shareTitle: 'Most likely: {name} ({percent})',
       apartHeadline: 'How to tell them apart',
       candidate: '{name}: {height} cm at the shoulder. {coat}',
-      tipsHeadline: 'For a surer answer',
+      tipsHeadline: 'For a better answer',
       tips: [
         'Get the whole dog into the picture, not too far away',
-        'Find good light, and do not shoot against it',
+        'Find good light, and keep it behind you',
         "Shoot from the front or the side, at the dog's height",
       ],
       note: 'An estimate from looks, not a statement about ancestry.',
@@ -75,7 +75,7 @@ module.exports = {
       notSent: 'That could not be sent. Please try again later.',
       answeredBy: 'Answered by {name}, version {version}',
       failedHeadline: 'That did not work',
-      waits: 'The photo waits on this phone, and is answered once the connection is back.',
+      waits: 'The photo waits on this phone and is answered once you are online again.',
       requestId: 'Reference: {id}',
       failures: {
         offline: 'The server cannot be reached. Check your connection, then try again.',
@@ -101,7 +101,7 @@ module.exports = {
     },
     frame: {
       title: 'Frame a dog',
-      hint: 'Drag a frame around one dog, or tap the dog. Only that part is looked at, as sharp as the photo has it.',
+      hint: 'Drag a frame around one dog, or tap the dog. Only that part is looked at, in full detail.',
       photo: 'Your photo. The frame starts {left}% from the left and {top}% from the top; it is {width}% wide and {height}% high.',
       moves: {
         left: 'Move the frame left',
@@ -118,11 +118,11 @@ module.exports = {
     correct: {
       title: 'Which dog is it?',
       headline: 'It is a …',
-      search: 'Search, or type a name',
+      search: 'Search or type',
       notKnown: 'No breed called “{words}” is known here.',
       typed: 'It is “{words}”',
       verdicts: { mix: 'A mix of breeds', other: 'A breed that is not here', no_dog: 'Not a dog' },
-      kept: 'The server keeps the answer and what you say about it, also a name that you type; no other user sees it. It keeps no photo.',
+      kept: 'The server keeps its answer and what you say or type here, but not the photo. No other user sees it.',
       notSent: 'That could not be sent. Please try again later.',
       loading: 'Loading…',
       failed: 'The breeds cannot be shown right now. Check your connection, then try again.',
@@ -179,12 +179,12 @@ module.exports = {
       clearContent: 'Photos and results will be deleted from this phone, for good.',
       confirm: 'Delete',
       cancel: 'Cancel',
-      waits: 'Answered once online',
+      waits: 'Answered once you are online',
       today: 'Today',
       yesterday: 'Yesterday',
       date: '{day} {month} {year}',
       months,
-      kept: 'On this phone only, up to 100; up to 10 wait for a connection',
+      kept: 'On this phone only: the last 100, of which up to 10 wait for a connection',
     },
     settings: {
       title: 'Settings',

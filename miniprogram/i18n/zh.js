@@ -34,7 +34,7 @@ module.exports = {
       unsureHeadline: '不太确定',
       unsureLead: '它和下面这些品种长得像：',
       unknownLead: '它和我认识的品种都不太像。最接近的是：',
-      noDogLead: '这张照片里好像没有狗。换一张狗狗清楚、完整的照片再试试吧。',
+      noDogLead: '这张照片里好像没有狗。\n换一张清楚、完整的再试试吧。',
       again: '再拍一张',
       retry: '重试',
       settings: '去设置',
@@ -76,7 +76,7 @@ module.exports = {
         server: '服务器出了点问题。请稍后重试。',
         unreadable: '服务器的回答看不懂。请稍后重试。',
         photoGone: '这张照片已经不在了。请重新拍一张。',
-        tooSmall: '这张照片太小，看不清狗。请换一张大一点的。',
+        tooSmall: '照片太小，看不清狗。\n请换一张大一点的。',
         empty: '这个文件是空的。请换一张照片。',
         notAllowed: '这张照片没有通过内容检查。请换一张。',
         unexpected: '出了点意外。请重试。',
@@ -84,7 +84,7 @@ module.exports = {
     },
     frame: {
       title: '框选一只狗',
-      hint: '拖出一个框，框住一只狗，也可以直接点它。只看框里的部分，用原图的清晰度。',
+      hint: '拖出一个框，框住一只狗，也可以直接点它。只识别框里的部分，按原图的清晰度。',
       photo: '你的照片。框从左边 {left}%、上边 {top}% 开始，宽 {width}%，高 {height}%。',
       moves: {
         left: '框向左移',
