@@ -95,6 +95,26 @@ def test_a_photo_without_a_dog_is_called_no_dog_and_a_dog_a_dog(app_server, data
     assert np.mean([_classify(app_server.url, photo)["dog"] for photo in dogs]) >= 0.9
 
 
+@pytest.mark.long
+def test_whether_a_breed_is_known_hardly_turns_on_how_the_photo_was_compressed(app_server, data_dir: Path) -> None:
+    photos = sorted((data_dir / "web_dogs" / "images").rglob("*.webp"))[::3]
+
+    def turns(photo: Path) -> bool:
+        with Image.open(photo) as opened:
+            image = opened.convert("RGB")
+        levels = set()
+        for quality in (60, 75, 85, 95):
+            file = io.BytesIO()
+            image.save(file, "JPEG", quality=quality)
+            levels.add(_answer(app_server.url, file.getvalue())["level"] == "unknown")
+        return len(levels) == 2
+
+    with ThreadPoolExecutor(4) as pool:
+        share = np.mean(list(pool.map(turns, photos)))
+    print(f"of {len(photos)} photos {share:.2%} are of an unknown breed at one JPEG quality and not at another")
+    assert share <= 0.03
+
+
 def test_the_command_line_gives_the_servers_answer_without_a_server(app_server, data_dir: Path) -> None:
     photo = _test_list(data_dir, every=166)[1]
     command = [Path(sys.executable).with_name("dogsnap"), "predict", photo]

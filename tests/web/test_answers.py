@@ -69,6 +69,41 @@ def test_on_its_side_the_phone_shows_photo_answer_and_buttons_beside_each_other(
     assert serious_violations(phone) == []
 
 
+@pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
+def test_on_its_side_the_phone_shows_every_button_of_the_first_page_the_history_and_a_photo_under_way(
+    open_phone, dog, locale
+):
+    phone = open_phone(**SIDEWAYS, locale=locale)
+    phone.tap("history")
+    assert is_in_view(phone, phone.screen.locator(".button"))
+    phone.back()
+    answer_with(phone, "breed", {"n02110185": 0.99})
+    for _ in range(4):
+        phone.snap(dog)
+        phone.back()
+    recent = phone.screen.locator(".recent-item")
+    assert recent.count() == 4
+    for seen in (*recent.all(), phone.button("camera"), phone.button("album"), phone.button("settings")):
+        assert is_in_view(phone, seen)
+    phone.page.unroute("**/api/classify")
+    phone.page.route("**/api/classify", lambda route: None)
+    phone.choose(dog)
+    assert is_in_view(phone, phone.button("cancel"))
+
+
+def test_on_its_side_the_phone_cuts_no_words_behind_the_button_that_stays(open_phone, dog):
+    """The button lies on a ground of its own as wide as the answer."""
+    phone = open_phone(**SIDEWAYS, locale="en-US")
+    answer_with(phone, "unsure", {"n02109525": 0.3, "n02110185": 0.3, "n02110063": 0.2})
+    phone.snap(dog)
+    ground, answer = (phone.screen.locator(each).bounding_box() for each in (".way-on", ".answer"))
+    assert (ground["x"], ground["width"]) == (answer["x"], answer["width"])
+    assert ground["y"] + ground["height"] == phone.page.viewport_size["height"]
+    corners = [(ground["x"] + 1, ground["y"] + 1), (ground["x"] + 1, ground["y"] + ground["height"] - 1)]
+    at = "([x, y]) => document.elementFromPoint(x, y).closest('.way-on') !== null"
+    assert all(phone.page.evaluate(at, corner) for corner in corners)
+
+
 def test_the_button_that_frames_a_dog_covers_nothing_of_the_photo(open_phone, dog):
     phone = open_phone()
     phone.snap(dog)
@@ -126,6 +161,41 @@ def test_the_captions_of_home_and_history_say_which_breeds_an_answer_leaves_open
 
 
 @pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
+def test_text_of_twice_the_size_is_neither_cut_nor_broken_within_a_word(open_phone, dog, tmp_path, locale):
+    phone = open_phone(locale=locale)
+    session = phone.context.new_cdp_session(phone.page)
+    session.send("Page.setFontSizes", {"fontSizes": {"standard": 32}})
+    phone.page.reload()
+    (tmp_path / "letter.jpg").write_text("Dear dog, " * 50)
+    phone.choose(tmp_path / "letter.jpg")
+    missing = phone.screen.locator(".photo-missing")
+    missing.wait_for()
+    assert missing.evaluate("each => getComputedStyle(each).textAlign") == "center"
+    phone.back()
+    for breed in ("n02109525", "n02085620"):
+        answer_with(phone, "breed", {breed: 0.99})
+        phone.snap(dog)
+        phone.back()
+    for caption in phone.screen.locator(".recent-name").all():
+        assert caption.evaluate("each => (each.style.overflowWrap = 'normal', each.scrollWidth <= each.clientWidth)")
+    phone.tap(phone.screen.locator(".recent-item").first)
+    phone.tap("wrong")
+    phone.screen.locator(".choice").first.wait_for()
+    room = phone.screen.locator(".search input").evaluate(
+        """each => {
+            const context = document.createElement('canvas').getContext('2d')
+            context.font = getComputedStyle(each).font
+            return each.clientWidth - context.measureText(each.placeholder).width
+        }"""
+    )
+    assert room >= 0
+    phone.page.evaluate("location.hash = '#/pages/breeds/breeds'")
+    tall = phone.screen.locator(".choice", has_text="Dandie Dinmont").first
+    row, words = tall.bounding_box(), tall.locator(".name").bounding_box()
+    assert words["y"] - row["y"] >= 8
+
+
+@pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
 def test_each_of_two_dogs_has_a_box_that_is_tapped_or_reached_by_keyboard(open_phone, dog, locale):
     phone = open_phone(locale=locale)
     parts = [("breed", "n02110185", [0.0, 0.1, 0.5, 1.0]), ("unsure", "n02085620", [0.6, 0.4, 0.9, 0.9])]
@@ -151,3 +221,6 @@ def test_each_of_two_dogs_has_a_box_that_is_tapped_or_reached_by_keyboard(open_p
     phone.page.keyboard.press("Enter")
     phone.screen.locator(".answer.state-shown").wait_for()
     assert boxes.first.get_attribute("aria-checked") == "true"
+    phone.back()
+    phone.tap("history")
+    assert phone.screen.locator(".entry .detail").inner_text() == said  # a percentage would be that of one of them

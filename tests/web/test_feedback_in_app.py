@@ -147,7 +147,7 @@ def test_an_answer_is_confirmed_by_one_tap_and_corrected_by_a_search(open_phone,
 
 
 @pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
-def test_what_was_said_stands_in_result_history_and_first_page_until_one_tap_takes_it_back(
+def test_what_was_said_stands_in_result_history_first_page_and_card_until_one_tap_takes_it_back(
     open_phone, server, photos, file, locale
 ):
     phone = open_phone(server=server, locale=locale)
@@ -158,6 +158,11 @@ def test_what_was_said_stands_in_result_history_and_first_page_until_one_tap_tak
     phone.page.reload()
     expect(phone.screen.locator(".said")).to_have_text(said)
     assert serious_violations(phone) == []
+    phone.page.evaluate(
+        "() => { navigator.canShare = () => true; navigator.share = async ({title}) => { window.shared = title } }"
+    )
+    phone.tap("share")
+    phone.page.wait_for_function("title => window.shared === title", arg=said)
     phone.back()
     expect(phone.screen.locator(".recent-name")).to_have_text(red)
     phone.tap("history")

@@ -207,6 +207,21 @@ def test_delete_all_leaves_nothing_on_the_phone(open_phone, dog):
     assert left == [0, None]
 
 
+def test_the_finger_that_asks_to_delete_all_does_not_say_yes_to_it_as_well(open_phone, dog):
+    phone = open_phone(viewport={"width": 844, "height": 390})
+    phone.snap(dog)
+    phone.back()
+    phone.tap("history")
+    area = phone.button("clear").bounding_box()
+    place = area["x"] + 0.6 * area["width"], area["y"] + area["height"] / 2
+    phone.page.touchscreen.tap(*place)
+    phone.page.get_by_role("dialog").wait_for()
+    under = phone.page.evaluate("([x, y]) => document.elementFromPoint(x, y).textContent", place)
+    assert under == phone.words["delete"]
+    phone.confirm("cancel")
+    assert phone.screen.locator(".entry").count() == 1
+
+
 def test_language_and_theme_take_effect_at_once_and_stay(open_phone, dog):
     phone = open_phone()
     phone.snap(dog)

@@ -30,6 +30,17 @@ export function listenToMouse() {
   for (const type of Object.keys(KIND_BY_POINTER_EVENT)) document.addEventListener(type, touch)
 }
 
+/** A finger's click comes after its tap, and would press what the tap has put in that place: the button of a dialog. */
+export function dropLateClicks() {
+  let touched = null
+  const hear = (event) => {
+    const { type, pointerType, target, detail } = event
+    if (type === 'click' && touched && target !== touched && detail) event.stopImmediatePropagation()
+    touched = type === 'pointerdown' && pointerType !== 'mouse' ? target : null
+  }
+  for (const type of ['pointerdown', 'pointercancel', 'click']) document.addEventListener(type, hear, true)
+}
+
 function elementAt(node) {
   while (node && !node.__wxElement) node = node.parentNode
   return node?.__wxElement

@@ -56,7 +56,7 @@ Page({
     const { sizes } = appearance.texts().pages.breed
     const name = (breed) => wording.names(breed, language).main
     const found = breeds.search(this.all, words).sort((one, other) => name(one).localeCompare(name(other), language))
-    const toItem = (breed) => ({ id: breed.id, name: name(breed), detail: detail(breed, sizes, language) })
+    const toItem = (breed) => ({ id: breed.id, name: name(breed), detail: detail(breed, order === 'name' ? sizes : {}, language) })
     const group = (size) => ({
       title: sizes[size] || text.noSize,
       breeds: found.filter((breed) => (breed.size || '') === size).map(toItem),
@@ -84,7 +84,7 @@ Page({
   },
 })
 
-/** What is known in a few words: the other language's name, size and origin. */
+/** What is known in a few words: the other language's name, size where no heading says it, and origin. */
 function detail(breed, sizes, language) {
   const { second } = wording.names(breed, language)
   return [second, sizes[breed.size], breed.origin && breed.origin[language]].filter(Boolean).join(' · ')

@@ -1,5 +1,6 @@
 /** What was snapped before, by day. Opening one shows its result page; deleting asks first. */
 const appearance = require('../../services/appearance')
+const dogs = require('../../services/dogs')
 const feedback = require('../../services/feedback')
 const history = require('../../services/history')
 const install = require('../../services/install')
@@ -96,7 +97,9 @@ function toItem({ id, time, photo, outcome, said }, now, text, language) {
  */
 function describe(outcome, text, language) {
   if (!outcome) return { name: told.caption(outcome), detail: text.waits }
-  const { state, breeds, group, set } = outcome
+  const { state, breeds, group, set, dogs: several } = outcome
+  const { dogs: counts, moreDogs } = appearance.texts().pages.result
+  if (several) return { name: told.caption(outcome), detail: dogs.count(outcome, counts, moreDogs) }
   if (state === 'set' && set.length > 1) return { name: told.caption(outcome), detail: set.length > 2 ? told.names(outcome) : '' }
   const named = { shown: breeds[0], group, set: breeds[0], unsure: breeds[0] }[state]
   const { second } = named ? wording.names(named, language) : { second: '' }

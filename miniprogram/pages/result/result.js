@@ -1,7 +1,7 @@
 /**
  * One photo and its answer. The page is in exactly one state - working, one for each level of an answer, or failed -
- * and result.wxml has one branch for each. It sends its photo once, when it opens; coming back from the background
- * does not send again.
+ * and result.wxml has a branch for the first, the levels and the last. It sends its photo once, when it opens; coming
+ * back from the background does not send again.
  */
 const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
