@@ -12,7 +12,8 @@ from gunicorn.glogging import Logger as GunicornLogger
 from backend import addresses
 from backend.settings import Settings
 
-MAX_THREADS = 1000
+# gunicorn waits 5 s for the first byte of a connection, in a thread: a thousand that send nothing leave threads to others.
+MAX_THREADS = 1500
 # File descriptors that a worker uses itself: libraries, gRPC sockets, models while they load (measured: 40 to 70).
 OWN_FILES = 150
 MANY_FILES = 8192  # the limit on file descriptors is raised to this, if the system allows it
