@@ -91,8 +91,7 @@ class ReceivedBody:
             with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
                 while piece := file.read(min(SLICE, room - whole.tell())):
                     whole.write(piece)
-                if room <= limit and file.read(1):
-                    return b""
+                file.read(1)  # behind its last byte, checks the file
         except (EOFError, OSError, zlib.error):
             return b""
         return whole.getvalue()
