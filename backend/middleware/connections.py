@@ -1,6 +1,7 @@
 """The connection behind a request: whether its client is there, time limits, and an end that holds up no other connection.
 
-gunicorn's `gthread` worker gives each request a thread, in which it may wait, and the connection itself as `gunicorn.socket`.
+gunicorn's `gthread` worker gives each request a thread, in which it may wait, and the connection itself as `gunicorn.socket`,
+a variable of the server's own (PEP 3333) that its documentation does not list: without it there would be no time limits.
 It closes connections in the one thread that accepts new ones and waits there for what the client still sends. So the request's
 own thread waits before, and ends reading, after which gunicorn has nothing to wait for.
 """
