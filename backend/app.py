@@ -9,7 +9,6 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from backend.middleware import (
     bodies,
     compression,
-    connections,
     cors,
     error_bodies,
     json_bodies,
@@ -49,7 +48,7 @@ def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None
         predictor.metrics.on_step = tracing.step
     security_headers.init_app(app, settings)
     access_control = app.extensions[ACCESS_CONTROL] = AccessControl(settings, predictor.metrics)
-    access_control.init_app(app)
+    app.before_request(access_control.check_request)
     overload.init_app(app, predictor)
     app.register_blueprint(health.blueprint(settings, predictor))
     feedback = app.extensions[FEEDBACK] = create_feedback(settings, predictor)
@@ -69,12 +68,9 @@ def init_messages(app: Flask, settings: Settings) -> None:
     What is registered first sees an answer last.
     """
     bodies.init_app(app, settings)
-    connections.init_app(app)
-    json_bodies.init_app(app, settings)
-    compression.init_app(app)
-    request_ids.init_app(app)
+    app.config[json_bodies.JSON_DEPTH] = settings.max_json_depth
+    app.after_request(compression.compress)
+    request_ids.init_app(app, settings)
     if settings.enable_cors:
-        cors.init_app(app)
-    if settings.access_log:
-        request_ids.init_access_log(app)
+        app.after_request(cors.add_headers)
     error_bodies.init_app(app)

@@ -12,14 +12,13 @@ from gunicorn.glogging import Logger as GunicornLogger
 from backend import addresses
 from backend.settings import Settings
 
-KEEPALIVE_SECONDS = 75  # longer than the usual 60 s of proxies: if the server closed first, a request could be lost
-MAX_THREADS = 1000
+# gunicorn waits 5 s for the first byte of a connection, in a thread: a thousand that send nothing leave threads to others.
+MAX_THREADS = 1500
 # File descriptors that a worker uses itself: libraries, gRPC sockets, models while they load (measured: 40 to 70).
 OWN_FILES = 150
 MANY_FILES = 8192  # the limit on file descriptors is raised to this, if the system allows it
 # With this exit status of a worker gunicorn ends, too; with any other it starts the next one.
 CANNOT_START = 4
-WORKER_TIMEOUT_SECONDS = 600  # a worker that takes another's place answers only when its models are loaded
 
 
 class Logger(GunicornLogger):
@@ -44,35 +43,30 @@ class Logger(GunicornLogger):
             super().exception(msg, *args, **kwargs)
 
 
-def threads_and_connections(least: int) -> tuple[int, int]:
-    """How many the limit on file descriptors allows, which is raised first: at least `least` threads, MAX_THREADS at most.
-
-    A thread waits for each connection that sends a request or reads an answer; as many more may wait for their next one.
-    """
+def threads(least: int) -> int:
+    """At least `least`, at most MAX_THREADS, and as the limit on file descriptors allows, which is raised first."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, MANY_FILES)
-    if soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    files = max(soft, most)
-    room = files - OWN_FILES - addresses.grpc_connections(files)
-    threads = max(least, min(MAX_THREADS, room // 2))
-    return threads, max(threads + addresses.SPARE_THREADS, min(2 * threads, room))
+    files = max(soft, MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, MANY_FILES))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    connections = files - OWN_FILES - addresses.grpc_connections(files)
+    return max(least, min(MAX_THREADS, connections // 2))
 
 
 def gunicorn_options(settings: Settings) -> dict[str, Any]:
     """Settings by gunicorn's names."""
-    threads, connections = threads_and_connections(addresses.threads(settings))
+    # A thread waits for each connection that sends a request or reads an answer; as many more may wait for their next one.
+    waiting = threads(addresses.threads(settings))
     return {
         "bind": addresses.address(settings.host, settings.port),
         "workers": 1,  # one process holds one copy of each model
         "worker_class": "gthread",
-        "threads": threads,
-        "worker_connections": connections,
+        "threads": waiting,
+        "worker_connections": 2 * waiting,
         "certfile": settings.tls_cert or None,
         "keyfile": settings.tls_key or None,
-        "timeout": WORKER_TIMEOUT_SECONDS,
+        "timeout": 600,  # a worker that takes another's place answers only when its models are loaded
         "graceful_timeout": settings.drain_seconds,
-        "keepalive": KEEPALIVE_SECONDS,
+        "keepalive": 75,  # longer than the usual 60 s of proxies: if the server closed first, a request could be lost
         "limit_request_line": 8190,
         "http_parser": "python",  # the default depends on which packages are installed
         "forwarder_headers": "",  # by default SCRIPT_NAME, with which clients behind a local proxy could change paths

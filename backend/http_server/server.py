@@ -11,7 +11,7 @@ import sqlite3
 import sys
 import threading
 import time
-from types import FrameType
+from functools import partial
 from typing import Any
 
 from flask import Flask
@@ -19,14 +19,13 @@ from gunicorn.app.base import BaseApplication
 
 from backend.addresses import local_url
 from backend.errors import DogsnapError
-from backend.http_server.config import CANNOT_START, WORKER_TIMEOUT_SECONDS, gunicorn_options
+from backend.http_server.config import CANNOT_START, gunicorn_options
 from backend.settings import Settings
 from backend.tracing import Tracing
 
 log = logging.getLogger("dogsnap")
 
 MASTER = "_DOGSNAP_MASTER"  # environment variable with the id of the process that gunicorn's master is
-START_SECONDS = WORKER_TIMEOUT_SECONDS - 10.0  # gunicorn would kill the worker
 CHECK_SECONDS = 0.05
 
 
@@ -48,8 +47,7 @@ class Server(BaseApplication):
         self._access_control: Any = None
         self._replaced = replaced_process()
         self._starts = 0  # of workers
-        self._is_serving = False
-        self._stopping = threading.Event()
+        self._is_serving = self._is_stopping = False
         os.environ[MASTER] = str(os.getpid())  # before gunicorn keeps the environment for SIGUSR2
         super().__init__()
 
@@ -71,7 +69,8 @@ class Server(BaseApplication):
         # Exempts the libraries' 280,000 objects from garbage collection, during which all threads wait. Nothing is collected
         # first: importing leaves nothing to collect, and to look at every object takes 0.2 s.
         gc.freeze()
-        self.predictor.repository.start(self.settings.poll_seconds, self._announce)
+        announce = partial(log.info, "ready: open %s/", local_url(self.settings))
+        self.predictor.repository.start(self.settings.poll_seconds, announce)
         return app
 
     def _create_app(self) -> Flask:
@@ -97,13 +96,12 @@ class Server(BaseApplication):
 
         return create_predictor(self.settings)
 
-    def _announce(self) -> None:
-        log.info("ready: open %s/", local_url(self.settings))
-
     # -- gunicorn's hooks ----------------------------------------------------------------------------------------------
 
     def _count_start(self, _server: Any, _worker: Any) -> None:
         self._starts += 1
+        if os.getppid() != self._replaced:  # it has ended
+            self._replaced = None
 
     def _serve(self, _worker: Any) -> None:
         """Start the gRPC server; gunicorn serves HTTP from now on.
@@ -111,17 +109,15 @@ class Server(BaseApplication):
         A worker that takes another's place first loads its models: clients wait for it, or the old server answers them.
         """
         self._drain_at_sigterm()
-        if self._replaced and self._starts == 1:
-            self._wait(lambda: not self.predictor.repository.not_ready())
-        elif self._starts > 1:
-            self._wait(self.predictor.repository.has_started)
+        if self._replaced or self._starts > 1:
+            self._wait()
         if self.settings.grpc_port:
             from backend.protocols.tf_serving_grpc import GrpcServer
 
             self.grpc = GrpcServer(self.settings, self.predictor, self._access_control, self.tracing)
             self.grpc.start()
         self._is_serving = True
-        if self._replaced and self._starts == 1 and not self._stopping.is_set():
+        if self._replaced and not self._is_stopping:
             log.info("this server takes the place of process %d, which finishes its requests", self._replaced)
             os.kill(self._replaced, signal.SIGTERM)
 
@@ -134,29 +130,26 @@ class Server(BaseApplication):
             # Skips TensorFlow's clean-up of memory, which takes seconds.
             os._exit(0)
 
-    # ------------------------------------------------------------------------------------------------------------------
-
     def _drain_at_sigterm(self) -> None:
         """Refuse new gRPC calls as soon as gunicorn stops, too, which has no hook for it."""
         gunicorns = signal.getsignal(signal.SIGTERM)
 
-        def stop(number: int, frame: FrameType | None) -> None:
-            self._stopping.set()
+        def stop(number: int, frame: Any) -> None:
+            self._is_stopping = True
             if self.grpc is not None:
                 # In a separate thread: the signal may interrupt this one while it holds a lock that draining needs.
                 threading.Thread(target=self.grpc.drain, name="drain").start()
-            if callable(gunicorns):
-                gunicorns(number, frame)
+            gunicorns(number, frame)
 
         signal.signal(signal.SIGTERM, stop)
         signal.siginterrupt(signal.SIGTERM, False)
 
-    def _wait(self, is_over: Any) -> None:
-        """Wait for the models; exit if they cannot be loaded in time."""
-        master, end = os.getppid(), time.monotonic() + START_SECONDS
-        while not is_over() and not self._stopping.is_set() and os.getppid() == master:
-            if time.monotonic() > end:
-                reason = self.predictor.repository.not_ready()
-                log.error("the new worker gives up after %g s: %s", START_SECONDS, reason)
-                sys.exit(CANNOT_START if self._replaced and self._starts == 1 else 1)
+    def _wait(self) -> None:
+        """Wait until every model is loaded or has failed to; a worker that would replace a server by less exits."""
+        repository, master = self.predictor.repository, os.getppid()
+        while not repository.has_started() and not self._is_stopping and os.getppid() == master:
             time.sleep(CHECK_SECONDS)
+        reason = repository.not_ready()
+        if self._replaced and reason and not self._is_stopping:
+            log.error("the new server gives up: %s", reason)
+            sys.exit(CANNOT_START)

@@ -2,6 +2,7 @@
 
 import hmac
 import ipaddress
+import re
 from collections.abc import Mapping
 
 from backend.api_keys import digest
@@ -20,54 +21,8 @@ def check_access(settings: Settings, address: str, headers: Mapping[str, str]) -
     address, and the request must come from this machine and not from a page of another site in its browser.
     """
     if settings.admin_token:
-        _check_token(settings.admin_token, headers)
-    else:
-        _check_local(settings, address, headers)
-        _check_own_page(headers)
-
-
-def check_metrics_access(settings: Settings, address: str, headers: Mapping[str, str]) -> None:
-    """Raises Unauthenticated or PermissionDenied unless a program on this machine sends the request, or it has the token.
-
-    A page in a browser on this machine does not count: with CORS enabled, any site could read the metrics through it.
-    """
-    if knows_token(settings, headers):
+        _check_token(settings, headers)
         return
-    if is_loopback(address) and not any(name in headers for name in FORWARDED):
-        _check_own_page(headers)
-    elif settings.admin_token:
-        _check_token(settings.admin_token, headers)
-    else:
-        raise PermissionDenied(f"only this machine may read the metrics, the request came from {address}; set {TOKEN}")
-
-
-def knows_token(settings: Settings, headers: Mapping[str, str]) -> bool:
-    """Whether `headers` contain the token; False if none is set."""
-    return bool(settings.admin_token) and _is_same(bearer(headers), settings.admin_token)
-
-
-def _check_token(token: str, headers: Mapping[str, str]) -> None:
-    received = bearer(headers)
-    if not received:
-        raise Unauthenticated(
-            "administering this server takes its token: expected the header Authorization: Bearer <token>"
-        )
-    if not _is_same(received, token):
-        raise Unauthenticated("the token is not this server's; expected the one it was started with by " + TOKEN)
-
-
-def bearer(headers: Mapping[str, str]) -> str:
-    """The token or API key in the header Authorization: Bearer; "" for none."""
-    scheme, _, received = headers.get("Authorization", "").partition(" ")
-    return received.strip() if scheme.lower() == "bearer" else ""
-
-
-def _is_same(received: str, token: str) -> bool:
-    # Digests have one length, so that the time of the comparison reveals neither the length nor the content of the token.
-    return hmac.compare_digest(digest(received), digest(token))
-
-
-def _check_local(settings: Settings, address: str, headers: Mapping[str, str]) -> None:
     if not is_loopback(settings.host):
         raise PermissionDenied(
             f"this server listens on {settings.host or 'every interface'} and has no token, so it cannot be administered; "
@@ -82,12 +37,49 @@ def _check_local(settings: Settings, address: str, headers: Mapping[str, str]) -
             raise PermissionDenied(
                 f"the request came through a proxy ({name}), so that its sender is unknown; set {TOKEN}"
             )
+    _check_own_page(headers)
+
+
+def check_metrics_access(settings: Settings, address: str, headers: Mapping[str, str]) -> None:
+    """Raises Unauthenticated or PermissionDenied unless a program on this machine sends the request, or it has the token.
+
+    A page in a browser on this machine does not count: with CORS enabled, any site could read the metrics through it.
+    """
+    if knows_token(settings, headers):
+        return
+    if is_loopback(address) and not any(name in headers for name in FORWARDED):
+        _check_own_page(headers)
+    elif settings.admin_token:
+        _check_token(settings, headers)
+    else:
+        raise PermissionDenied(f"only this machine may read the metrics, the request came from {address}; set {TOKEN}")
+
+
+def knows_token(settings: Settings, headers: Mapping[str, str]) -> bool:
+    """Whether `headers` contain the token; False if none is set."""
+    # Digests have one length, so that the time of the comparison reveals neither the length nor the content of the token.
+    return bool(settings.admin_token) and hmac.compare_digest(digest(bearer(headers)), digest(settings.admin_token))
+
+
+def _check_token(settings: Settings, headers: Mapping[str, str]) -> None:
+    if not bearer(headers):
+        raise Unauthenticated(
+            "administering this server takes its token: expected the header Authorization: Bearer <token>"
+        )
+    if not knows_token(settings, headers):
+        raise Unauthenticated("the token is not this server's; expected the one it was started with by " + TOKEN)
+
+
+def bearer(headers: Mapping[str, str]) -> str:
+    """The token or API key in the header Authorization: Bearer; "" for none."""
+    scheme, _, received = headers.get("Authorization", "").partition(" ")
+    return received.strip() if scheme.lower() == "bearer" else ""
 
 
 def _check_own_page(headers: Mapping[str, str]) -> None:
     """A browser on this machine sends requests of any site: with its Origin, or by DNS rebinding with its name as Host."""
     host = headers.get("Host", "")
-    if host and not is_loopback(_host_name(host)):
+    if host and not is_loopback(re.sub(r":\d*$", "", host)):
         raise PermissionDenied(f"the request names the host {host}; expected localhost or 127.0.0.1, or set {TOKEN}")
     origin = headers.get("Origin", "")
     if origin and origin.lower().partition("://")[2] != host.lower():
@@ -105,8 +97,3 @@ def is_loopback(host: str) -> bool:
     except ValueError:
         return False
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback
-
-
-def _host_name(host: str) -> str:
-    """The Host header without its port: localhost:8501, [::1]:8501."""
-    return host[: host.index("]") + 1] if host.startswith("[") and "]" in host else host.partition(":")[0]

@@ -1,21 +1,23 @@
 """Request bodies: read within a time limit, and counted against `max_held_mb` before they are held, inflated ones too."""
 
+import gzip
 import io
+import socket
 import threading
 import time
 import zlib
-from contextlib import closing
+from contextlib import suppress
 from typing import Any
 
 from flask import Flask, Request, request
-from werkzeug.datastructures import FileStorage
 from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.wsgi import ClosingIterator
 
 from backend.errors import InvalidArgument, TooLarge, TooSlow, Unavailable
-from backend.middleware.connections import DEADLINES, PAUSE_SECONDS, end_reading
+from backend.middleware.connections import LINGER_SECONDS, PAUSE_SECONDS, ReadingDeadlines, end_reading
 from backend.settings import MEBIBYTE, Settings
 
-SLICE = 64 * 1024  # bytes of a body at a time, compressed and inflated: zlib copies what it has not inflated yet
+SLICE = 64 * 1024  # bytes that are inflated at a time: more would be kept twice
 MOST_RATIO = 1032  # of inflated to compressed bytes, for deflate (zlib.net/zlib_tech.html)
 
 
@@ -45,76 +47,54 @@ class HeldMemory:
 class ReceivedBody:
     """A request's body as `wsgi.input`, and what is inflated from it, until `release`."""
 
-    def __init__(self, environ: dict[str, Any], memory: HeldMemory, seconds: int):
+    def __init__(self, environ: dict[str, Any], memory: HeldMemory, deadlines: ReadingDeadlines, seconds: int):
         self._connection, self._stream = environ.get("gunicorn.socket"), environ["wsgi.input"]
-        self._memory, self._seconds = memory, seconds
+        wishes = environ.get("HTTP_CONNECTION", "").lower()
+        is_old = environ.get("SERVER_PROTOCOL") == "HTTP/1.0"
+        self._is_last = "close" in wishes or (is_old and "keep-alive" not in wishes)
+        self._memory, self._deadlines, self._seconds = memory, deadlines, seconds
         self._end = time.monotonic() + seconds
         self._held = 0
 
-    def read(self, size: int = -1) -> bytes:
-        """At most `size` bytes, all with -1. Raises Unavailable, TooSlow, and InvalidArgument for a broken body."""
-        if size == 0:
-            return b""
-        whole = io.BytesIO()
-        while size < 0 or whole.tell() < size:
-            # gunicorn, too, reads this much ahead.
-            step = MEBIBYTE if size < 0 else min(MEBIBYTE, size - whole.tell())
-            piece = self._read_piece(step)
-            whole.write(piece)
-            if len(piece) < step:
-                break
-        return whole.getvalue()
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes and at most 1 MiB, which gunicorn, too, reads ahead; none at the end.
 
-    def _read_piece(self, step: int) -> bytes:
-        self._take(step)
-        piece = b""
+        Raises Unavailable, TooSlow, and InvalidArgument for a broken body.
+        """
+        size = min(size, MEBIBYTE)
+        piece, failure = b"", None
+        self._take(size)
         try:
-            with DEADLINES.until(self._end, self._connection):
-                piece = self._stream.read(step)
-        except TimeoutError:
-            self._refuse(TooSlow(_slow(f"paused for {PAUSE_SECONDS:g} seconds")))
-        except Exception:  # of gunicorn's parser; its text may hold a piece of the body, which is not repeated
-            self._refuse_late()
-            self._refuse(
-                InvalidArgument("the body ended early, or its chunks are no valid HTTP; send the request again")
-            )
+            with self._deadlines.until(self._end, self._connection):
+                piece = self._stream.read(size)
+        except Exception as error:  # TimeoutError, or of gunicorn's parser, which names no common type
+            failure = error
         finally:
-            self._give_back(step - len(piece))
-        if len(piece) < step:
-            self._refuse_late()
+            self._give_back(size - len(piece))
+        if isinstance(failure, TimeoutError) or (len(piece) < size and time.monotonic() >= self._end):
+            raise TooSlow(
+                f"the request paused for {PAUSE_SECONDS} seconds, or did not arrive in {self._seconds} seconds "
+                "(DOGSNAP_RECEIVE_SECONDS); send it again, over a better connection or smaller"
+            )
+        if failure is not None:  # its text may hold a piece of the body, which is not repeated
+            raise InvalidArgument("the body ended early, or its chunks are no valid HTTP; send the request again")
         return piece
 
-    def _refuse_late(self) -> None:
-        if time.monotonic() >= self._end:
-            self._refuse(TooSlow(_slow(f"did not arrive in {self._seconds} seconds (DOGSNAP_RECEIVE_SECONDS)")))
-
-    def _refuse(self, error: Exception) -> None:
-        """The rest of such a body is not waited for."""
-        end_reading(self._connection)
-        raise error from None
-
     def inflate(self, body: bytes, limit: int) -> bytes:
-        """A gzipped body, inflated to at most `limit` bytes and a bit; empty if it is damaged, as in TensorFlow Serving."""
-        inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        """A gzipped body, inflated to at most `limit` + 1 bytes; empty if it is damaged, as in TensorFlow Serving."""
         # Its end declares its size (RFC 1952, modulo 4 GiB). The buffer has that size at once: if it grew, blocks of its earlier
         # sizes would stay in the heap, 283 MiB for 128 that are counted.
-        declared = int.from_bytes(body[-4:], "little")
-        room = min(declared, limit, MOST_RATIO * len(body))
+        room = min(int.from_bytes(body[-4:], "little"), limit + 1, MOST_RATIO * len(body))
         self._take(room)
         whole = io.BytesIO(bytes(room))
         try:
-            for at in range(0, len(body), SLICE):
-                rest = body[at : at + SLICE]
-                while rest and not inflater.eof and whole.tell() <= limit:
-                    piece = inflater.decompress(rest, SLICE)
-                    if whole.tell() + len(piece) > declared:
-                        return b""
+            with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
+                while piece := file.read(min(SLICE, room - whole.tell())):
                     whole.write(piece)
-                    rest = inflater.unconsumed_tail
-        except zlib.error:
+                file.read(1)  # behind its last byte, checks the file
+        except (EOFError, OSError, zlib.error):
             return b""
-        whole.truncate()
-        return whole.getvalue() if inflater.eof or whole.tell() > limit else b""
+        return whole.getvalue()
 
     def _take(self, count: int) -> None:
         self._memory.take(count)
@@ -125,27 +105,35 @@ class ReceivedBody:
         self._memory.give_back(count)
 
     def release(self) -> None:
-        """The request is answered."""
+        """The answer is ready to be sent."""
         self._give_back(self._held)
 
-
-def _slow(what: str) -> str:
-    return f"the request {what}; send it again, over a better connection or smaller"
+    def finish(self) -> None:
+        """Discard what is left, so that the connection can be used again, or closed without losing the answer."""
+        with suppress(Exception), self._deadlines.until(time.monotonic() + LINGER_SECONDS, self._connection):
+            while self._stream.read(MEBIBYTE):
+                pass
+            if not self._is_last:
+                return
+        end_reading(self._connection)  # also where gunicorn's parser finds no end of the body
 
 
 class MemoryRequest(Request):
-    """Keeps uploaded files in memory: werkzeug would write those above 500 kB to a temporary file."""
+    """Keeps uploaded files in memory, as BytesIO: werkzeug would write those above 500 kB to a temporary file."""
 
     def _get_file_stream(self, total_content_length, content_type, filename=None, content_length=None):
         return io.BytesIO()
 
 
 def init_app(app: Flask, settings: Settings) -> None:
-    memory, inner = HeldMemory(settings.max_held_mb), app.wsgi_app
+    memory, deadlines, inner = HeldMemory(settings.max_held_mb), ReadingDeadlines(), app.wsgi_app
 
     def answer(environ: dict[str, Any], start_response: Any) -> Any:
-        environ["wsgi.input"] = ReceivedBody(environ, memory, settings.receive_seconds)
-        return inner(environ, start_response)
+        if connection := environ.get("gunicorn.socket"):
+            # The kernel ends a connection whose client takes nothing of its answer for so long.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * PAUSE_SECONDS)
+        body = environ["wsgi.input"] = ReceivedBody(environ, memory, deadlines, settings.receive_seconds)
+        return ClosingIterator(inner(environ, start_response), body.finish)
 
     app.wsgi_app = answer
     app.request_class = MemoryRequest
@@ -160,9 +148,11 @@ def read_body(max_mebibytes: int, variable: str) -> bytes:
     limit, length = max_mebibytes * MEBIBYTE, request.content_length or 0
     if length > limit:
         raise too_large(f"{length / MEBIBYTE:.1f} MiB", max_mebibytes, variable)
-    received = request.environ["wsgi.input"]
-    is_chunked = "Transfer-Encoding" in request.headers  # gunicorn takes no other coding
-    body = received.read(limit + 1 if is_chunked else length)
+    received, whole = request.environ["wsgi.input"], io.BytesIO()
+    most = limit + 1 if "Transfer-Encoding" in request.headers else length  # gunicorn takes chunks alone
+    while piece := received.read(most - whole.tell()):
+        whole.write(piece)
+    body = whole.getvalue()
     if len(body) < length:
         raise InvalidArgument(f"the body ended early: {length} bytes were promised, {len(body)} came")
     if request.headers.get("Content-Encoding", "").lower() == "gzip":
@@ -179,12 +169,6 @@ def check_form_size(max_mebibytes: int, variable: str) -> None:
         request.form.to_dict()
     except RequestEntityTooLarge:
         raise too_large(f"more than {max_mebibytes} MiB", max_mebibytes, variable) from None
-
-
-def contents_of(file: FileStorage) -> bytes:
-    """The bytes of an uploaded file, which is closed to free its copy."""
-    with closing(file):
-        return file.read()
 
 
 def too_large(received: str, max_mebibytes: int, variable: str) -> TooLarge:

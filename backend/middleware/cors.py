@@ -1,17 +1,13 @@
 """CORS: lets web pages of other origins call this server."""
 
-from flask import Flask, Response, request
+from flask import Response, request
 
 # Headers that pages of other origins may send, and those that they may read.
 SENT = "Content-Type, X-Api-Key, Authorization, X-Request-Key, X-Request-Id"
 READ = "X-Request-Id, Retry-After, X-Dogsnap-Model-Version"
 
 
-def init_app(app: Flask) -> None:
-    app.after_request(_add_headers)
-
-
-def _add_headers(response: Response) -> Response:
+def add_headers(response: Response) -> Response:
     response.headers["Access-Control-Allow-Origin"] = "*"
     response.headers["Access-Control-Allow-Methods"] = "POST, GET"
     # Without Access-Control-Request-Headers, answer exactly as TensorFlow Serving does.

@@ -18,9 +18,8 @@ def init_app(app: Flask) -> None:
 
 
 def error_response(error: DogsnapError) -> Response:
-    message = error.message.encode(
-        "utf-8", "replace"
-    ).decode()  # an unpaired surrogate from the request cannot be encoded
+    # An unpaired surrogate from the request cannot be encoded.
+    message = error.message.encode("utf-8", "replace").decode()
     response = json_response({"error": message, "request_id": g.request_id}, error.http_status)
     if hasattr(error, "retry_after"):
         response.headers["Retry-After"] = str(error.retry_after)
@@ -30,14 +29,13 @@ def error_response(error: DogsnapError) -> Response:
 
 
 def _http_exception(error: HTTPException) -> Response:
-    if error.code is None or error.code < 400:  # a redirect
-        return error.get_response()
+    response = error.get_response()
+    if response.status_code < 400:  # a redirect
+        return response
     hint = "; GET /openapi.json lists every path with its methods" if error.code in (404, 405) else ""
     sentence = f"{error.name}: {request.method} {request.path}{hint}"
-    response = json_response({"error": sentence, "request_id": g.request_id}, error.code)
-    for name, value in error.get_headers():
-        if name not in ("Content-Type", "Content-Length"):
-            response.headers[name] = value
+    response.data = json_response({"error": sentence, "request_id": g.request_id}).data
+    response.mimetype = "application/json"
     return response
 
 

@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import orjson
-from flask import Flask, Response, current_app
+from flask import Response, current_app
 
 from backend.errors import InvalidArgument
 from backend.middleware.bodies import read_body
@@ -12,12 +12,8 @@ from backend.serving.tensors.json_text import DEPTH_LIMIT, JsonLimits, check_val
 from backend.serving.tensors.signatures import ServableId
 from backend.settings import Settings
 
-JSON_LIMITS = "JSON_LIMITS"
+JSON_DEPTH = "JSON_DEPTH"  # the setting max_json_depth, in the application's configuration
 FLAT_VALUES = 100_000  # of an object of a few fields, counted as JsonLimits does
-
-
-def init_app(app: Flask, settings: Settings) -> None:
-    app.config[JSON_LIMITS] = JsonLimits(settings.max_json_depth, settings.max_json_values)
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -33,7 +29,8 @@ def version_header(servable: ServableId) -> dict[str, str]:
 
 def tensor_fields(settings: Settings) -> AbstractContextManager[dict[str, Any]]:
     """The JSON object of a request with tensors, as `json_text.reading` gives it; nothing else of the body is kept."""
-    return reading(read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB"), json_limits())
+    limits = JsonLimits(settings.max_json_depth, settings.max_json_values)
+    return reading(read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB"), limits)
 
 
 def parse_json(body: bytes) -> dict[str, Any]:
@@ -47,12 +44,7 @@ def parse_json(body: bytes) -> dict[str, Any]:
         ) from None
     if not isinstance(value, dict):
         raise InvalidArgument(f"expected a JSON object as body, received a JSON {type(value).__name__}")
-    depth = json_limits().depth
+    depth = current_app.config[JSON_DEPTH]
     if is_deeper(value, depth):
         raise InvalidArgument(f"the body is nested deeper than {DEPTH_LIMIT.format(depth)}; send a flat object")
     return value
-
-
-def json_limits() -> JsonLimits:
-    """By the settings max_json_depth and max_json_values."""
-    return current_app.config[JSON_LIMITS]

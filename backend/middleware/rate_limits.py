@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from flask import Flask, request
+from flask import request
 from limits import RateLimitItem, parse_many
 from limits.errors import StorageError
 from limits.storage import MemoryStorage, storage_from_string
@@ -41,8 +41,7 @@ class RateLimiter:
 
     def __init__(self, storage: str):
         """`storage`: memory:// or redis://host:port."""
-        options = REDIS_TIMEOUTS if storage.startswith("redis") else {}
-        self._shared = FixedWindowRateLimiter(storage_from_string(storage, wrap_exceptions=True, **options))
+        self._shared = FixedWindowRateLimiter(storage_from_string(storage, wrap_exceptions=True, **REDIS_TIMEOUTS))
         self._own = FixedWindowRateLimiter(MemoryStorage())
         self._retry_at = 0.0  # 0: the storage is reachable
 
@@ -113,24 +112,17 @@ class AccessControl:
                     sentence = f"too many requests: at most {limit} are answered for one {kind}; try again later"
                     raise TooManyRequests(sentence, round(seconds))
 
-    def init_app(self, app: Flask) -> None:
-        """Check every HTTP request of `app`. Call it after `request_ids.init_app`, which sets the request id of errors."""
-        app.before_request(self._check_request)
-
-    def _check_request(self) -> None:
+    def check_request(self) -> None:
+        """Check an HTTP request before it is answered. Raises TooManyRequests or Unauthenticated."""
         if request.endpoint is None or request.blueprint in FREE_BLUEPRINTS or request.path in FREE_PATHS:
             return
+        address, headers = request.remote_addr or "", request.headers
         protocol = request.blueprint if request.blueprint in PROTOCOLS else "other"
-        address = request.remote_addr or ""
-        may_be_anonymous = ANONYMOUS in self._limits and request.blueprint == APP and not sent_key(request.headers)
-        names = {
-            "address": address,
-            "key": self.key_of(request.headers),
-            ANONYMOUS: address if may_be_anonymous else "",
-        }
+        is_anonymous = ANONYMOUS in self._limits and request.blueprint == APP and not sent_key(headers)
+        names = {"address": address, "key": self.key_of(headers), ANONYMOUS: address if is_anonymous else ""}
         self._check_rates(protocol, names)
-        if protocol != "other" and request.method != "OPTIONS" and not may_be_anonymous:
-            self.check_key(request.headers, protocol)
+        if protocol != "other" and request.method != "OPTIONS" and not is_anonymous:
+            self.check_key(headers, protocol)
 
 
 def sent_key(headers: Headers) -> str:

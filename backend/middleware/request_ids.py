@@ -10,20 +10,19 @@ from collections.abc import Mapping
 from flask import Flask, Response, g, request
 
 from backend.logs import REQUEST_ID
+from backend.settings import Settings
 
 access = logging.getLogger("dogsnap.access")
 
 VALID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-def init_app(app: Flask) -> None:
+def init_app(app: Flask, settings: Settings) -> None:
     app.before_request(_take)
     app.teardown_request(_forget)
     app.after_request(_add_header)
-
-
-def init_access_log(app: Flask) -> None:
-    app.after_request(_log_access)
+    if settings.access_log:
+        app.after_request(_log_access)
 
 
 def new_id() -> str:

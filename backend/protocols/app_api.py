@@ -9,7 +9,7 @@ import orjson
 from flask import Blueprint, Response, g, request
 
 from backend.errors import InvalidArgument, NotFound, Unavailable
-from backend.middleware.bodies import check_form_size, contents_of, read_body
+from backend.middleware.bodies import check_form_size, read_body
 from backend.middleware.connections import client_is_gone
 from backend.middleware.json_bodies import json_response, parse_json
 from backend.middleware.request_ids import new_id, own_sticky_key
@@ -177,7 +177,7 @@ def _from_form(settings: Settings) -> bytes:
         return decode_base64(request.form["image"])
     if len(files) != 1:
         raise InvalidArgument(f"expected one file in the form's field image, received {len(files)}")
-    return contents_of(files[0])
+    return files[0].stream.getvalue()
 
 
 def _from_text(fields: dict[str, Any]) -> bytes:

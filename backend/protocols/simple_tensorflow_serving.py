@@ -12,7 +12,7 @@ import numpy as np
 from flask import Blueprint, Response, request
 
 from backend.errors import DogsnapError, InvalidArgument, NotFound
-from backend.middleware.bodies import check_form_size, contents_of
+from backend.middleware.bodies import check_form_size
 from backend.middleware.connections import client_is_gone
 from backend.middleware.json_bodies import json_response, tensor_fields, version_header
 from backend.middleware.request_ids import own_sticky_key
@@ -108,7 +108,7 @@ def _from_form(settings: Settings, predictor: Predictor) -> Prediction:
     if not files:
         raise InvalidArgument("expected photos as files in the form's field image or images, received none")
     spec = _spec(predictor, request.form.get("model_name", ""), request.form.get("model_version"))
-    photos = [contents_of(file) for file in files]
+    photos = [file.stream.getvalue() for file in files]
     works = [Photos(photos, request.form.get("signature_name", ""))]
     (prediction,) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
     return prediction

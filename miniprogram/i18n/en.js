@@ -212,7 +212,7 @@ module.exports = {
       feedbackOff: 'This server does not ask whether its answers were right.',
     },
   },
-  told: {
+  captions: {
     probably: 'Probably: {name}',
     unsure: 'Not sure: {name}?',
     unknown: 'Perhaps a breed I do not know',

@@ -195,7 +195,7 @@ module.exports = {
       feedbackOff: '这个服务器不收集识别对错的反馈。',
     },
   },
-  told: {
+  captions: {
     probably: '可能是{name}',
     unsure: '不太确定：{name}？',
     unknown: '可能是我不认识的品种',

@@ -18,7 +18,7 @@ function rows({ state, breeds: guesses, group, set }, most) {
   return state === 'shown' ? first.filter(({ probability }, index) => !index || probability >= WORTH_A_ROW) : first
 }
 
-/** What a card or a link names: the group where that was told, else the first breed. */
+/** What a card or a link names: the group where the answer is one, else the first breed. */
 function best({ state, breeds: guesses, group }) {
   return state === 'group' ? group : guesses[0]
 }

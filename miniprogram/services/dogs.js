@@ -3,8 +3,8 @@
  *
  * @typedef {import('./classifier').Outcome} Outcome
  */
+const captions = require('./captions')
 const frame = require('./frame')
-const told = require('./told')
 const wording = require('./wording')
 
 /** The answer to another of its dogs. @param {Outcome} outcome @param {number} place @returns {Outcome} */
@@ -22,7 +22,7 @@ function choose(outcome, place) {
 function boxes({ dogs = [], chosen = 0 }, label) {
   return dogs.map((dog, place) => ({
     style: frame.css(frame.fromBox(dog.box)),
-    label: wording.fill(label, { number: place + 1, name: told.headline(dog) }),
+    label: wording.fill(label, { number: place + 1, name: captions.headline(dog) }),
     isChosen: place === chosen,
   }))
 }

@@ -204,6 +204,18 @@ def test_sigusr2_replaces_the_server_by_one_with_new_settings_without_failing_a_
 
 
 @pytest.mark.long
+def test_a_server_that_cannot_load_every_model_does_not_replace_one_that_answers(start_server, tmp_path):
+    tiny_models.half_plus(1, tmp_path / "half" / "1")
+    server = start_server(tmp_path, "--poll-seconds", "0")
+    worker = worker_of(server)
+    (tmp_path / "broken" / "1").mkdir(parents=True)
+    server.process.send_signal(signal.SIGUSR2)
+    wait_until(lambda: "the new server gives up: no version available of: broken" in server.log(), 60)
+    wait_until(lambda: children(server.process.pid) == [worker], 60)
+    assert answer(server) == 2.0
+
+
+@pytest.mark.long
 def test_switches_acknowledged_before_a_new_server_takes_over_are_there_and_later_ones_are_refused(
     start_server, models, tmp_path
 ):

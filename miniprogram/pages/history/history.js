@@ -5,7 +5,6 @@ const feedback = require('../../services/feedback')
 const history = require('../../services/history')
 const install = require('../../services/install')
 const routes = require('../../services/routes')
-const told = require('../../services/told')
 const wording = require('../../services/wording')
 
 /** Colour of the word "delete" in WeChat's own dialog, by theme; the same as --danger in app.wxss. */
@@ -86,25 +85,25 @@ Page({
 /** @param {import('../../services/history').Entry} entry */
 function toItem({ id, time, photo, outcome, said }, now, text, language) {
   const corrected = said && said.verdict !== 'right'
-  const { name, detail } = corrected ? { name: told.said(said), detail: told.caption(outcome) } : describe(outcome, text, language)
+  const { name, detail } = corrected ? { name: captions.said(said), detail: captions.caption(outcome) } : describe(outcome, text, language)
   const removeLabel = wording.fill(text.remove, { name })
   return { day: wording.day(time, now, text), id, photo, name, detail, removeLabel }
 }
 
 /**
- * What was told, with the percentage and the other name under it where there is one breed or group to name.
+ * What the answer was, with the percentage and the other name under it where there is one breed or group to name.
  * @param {import('../../services/history').Entry['outcome']} outcome
  */
 function describe(outcome, text, language) {
-  if (!outcome) return { name: told.caption(outcome), detail: text.waits }
+  if (!outcome) return { name: captions.caption(outcome), detail: text.waits }
   const { state, breeds, group, set, dogs: several } = outcome
   const { dogs: counts, moreDogs } = appearance.texts().pages.result
-  if (several) return { name: told.caption(outcome), detail: dogs.count(outcome, counts, moreDogs) }
-  if (state === 'set' && set.length > 1) return { name: told.caption(outcome), detail: set.length > 2 ? told.names(outcome) : '' }
+  if (several) return { name: captions.caption(outcome), detail: dogs.count(outcome, counts, moreDogs) }
+  if (state === 'set' && set.length > 1) return { name: captions.caption(outcome), detail: set.length > 2 ? captions.names(outcome) : '' }
   const named = { shown: breeds[0], group, set: breeds[0], unsure: breeds[0] }[state]
   const { second } = named ? wording.names(named, language) : { second: '' }
   const detail = named ? [wording.percent(named.probability), second].join(' ') : ''
-  return { name: told.caption(outcome), detail }
+  return { name: captions.caption(outcome), detail }
 }
 
 /** Items come newest first, so those of one day follow each other. */

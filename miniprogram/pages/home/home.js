@@ -1,11 +1,11 @@
 /** The first page: one tap to the camera or the album, and the latest snaps. It waits for nothing from the server. */
 const appearance = require('../../services/appearance')
+const captions = require('../../services/captions')
 const history = require('../../services/history')
 const picking = require('../../services/picking')
 const routes = require('../../services/routes')
 const settings = require('../../services/settings')
 const snaps = require('../../services/snaps')
-const told = require('../../services/told')
 
 /** As many as fit beside each other on the smallest phone. */
 const RECENT = 4
@@ -44,7 +44,7 @@ Page({
   showRecent() {
     const recent = history.list().slice(0, RECENT)
     this.setData({
-      recent: recent.map((entry) => ({ id: entry.id, photo: entry.photo, name: told.short(entry) })),
+      recent: recent.map((entry) => ({ id: entry.id, photo: entry.photo, name: captions.short(entry) })),
     })
   },
 

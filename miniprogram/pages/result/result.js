@@ -6,6 +6,7 @@
 const appearance = require('../../services/appearance')
 const breeds = require('../../services/breeds')
 const candidates = require('../../services/candidates')
+const captions = require('../../services/captions')
 const card = require('../../services/card')
 const dogs = require('../../services/dogs')
 const feedback = require('../../services/feedback')
@@ -15,7 +16,6 @@ const picking = require('../../services/picking')
 const { Failure } = require('../../services/request')
 const routes = require('../../services/routes')
 const snaps = require('../../services/snaps')
-const told = require('../../services/told')
 const wording = require('../../services/wording')
 
 /** Rows of an answer; the page shows as many placeholders while it waits. */
@@ -72,7 +72,7 @@ Page({
   outcome: null,
   /** The small upright copy of the photo, once made: cards are drawn of it. */
   small: '',
-  /** @type {any} what went wrong, to be told again in another language */
+  /** @type {any} what went wrong, to be shown again in another language */
   problem: null,
   /** Stops the snap under way; replaced when one starts. */
   stop() {},
@@ -143,7 +143,7 @@ Page({
     const { text, language } = /** @type {any} */ (this.data)
     const { box, model } = this.outcome
     this.setData({
-      headline: told.headline(this.outcome),
+      headline: captions.headline(this.outcome),
       isOne: candidates.isOne(this.outcome),
       rows: candidates.rows(this.outcome, ROWS).map((guess) => toRow(guess, language)),
       boxStyle: box ? frame.css(frame.fromBox(box)) : '',
@@ -166,7 +166,7 @@ Page({
     if (!kept || !kept.outcome) return
     const { outcome, time, said } = kept
     const canConfirm = outcome.asked || outcome.state === 'noDog' || candidates.isOne(outcome)
-    this.setData({ said: said ? told.said(said) : this.data.text.thanks, isOne: candidates.isOne(outcome) || isNamed(said) })
+    this.setData({ said: said ? captions.said(said) : this.data.text.thanks, isOne: candidates.isOne(outcome) || isNamed(said) })
     this.setData({ feedback: feedback.stateOf(outcome, time), canConfirm, question: this.question(outcome) })
   },
 
@@ -271,7 +271,7 @@ Page({
     const { said = null } = history.find(this.snapId) || {}
     const { language } = /** @type {any} */ (this.data)
     if (!isNamed(said)) return toRow(candidates.best(this.outcome), language)
-    return { id: said.breed, name: wording.names(said, language).main, second: told.said(said), percent: '' }
+    return { id: said.breed, name: wording.names(said, language).main, second: captions.said(said), percent: '' }
   },
 
   /** @returns {Promise<string>} temporary file */

@@ -3,7 +3,7 @@ const appearance = require('./appearance')
 const candidates = require('./candidates')
 const wording = require('./wording')
 
-/** Sets of more breeds than these are told by their number. */
+/** Sets of more breeds than these are counted, not named. */
 const MOST_NAMED = 2
 
 /**
@@ -11,7 +11,7 @@ const MOST_NAMED = 2
  * @returns {string}
  */
 function headline({ state, breeds, group, set }) {
-  const { told: text } = appearance.texts()
+  const { captions: text } = appearance.texts()
   if (state === 'noDog' || state === 'unknown') return text[state]
   if (state === 'unsure') return wording.fill(text.unsure, { name: nameOf(breeds[0]) })
   if (state === 'group') return nameOf(group)
@@ -20,7 +20,7 @@ function headline({ state, breeds, group, set }) {
 
 /** The same where no lead stands above it. @param {import('./history').Entry['outcome']} outcome */
 function caption(outcome) {
-  const { told: text } = appearance.texts()
+  const { captions: text } = appearance.texts()
   if (!outcome) return text.waits
   if (outcome.dogs) return outcome.dogs.map(headline).join(' · ')
   if (outcome.state !== 'set') return headline(outcome)
@@ -32,7 +32,7 @@ function caption(outcome) {
 function said({ verdict, name, name_zh: chinese }) {
   const { result, correct } = appearance.texts().pages
   const words = name ? nameOf({ name, name_zh: chinese }) : verdict === 'right' ? result.right : correct.verdicts[verdict]
-  return wording.fill(appearance.texts().told.said, { words })
+  return wording.fill(appearance.texts().captions.said, { words })
 }
 
 /** The breeds that an answer leaves open. @param {import('./classifier').Outcome} outcome */
@@ -44,7 +44,7 @@ function names(outcome) {
 /** A few words for under a small picture. @param {import('./history').Entry} entry */
 function short({ outcome, said: correction }) {
   if (correction && correction.name) return nameOf(correction)
-  const { told: text } = appearance.texts()
+  const { captions: text } = appearance.texts()
   if (!outcome) return text.waits
   const { state, breeds } = outcome
   if (state === 'unsure' || state === 'set') return wording.fill(text.perhaps, { name: nameOf(breeds[0]) })
