@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from backend.serving.feedback.claims import BREED, judge
+from backend.serving.answers.claims import BREED, judge
 from backend.serving.feedback.comparison import ALPHA, P_OF_RATES, block_of, gains, log_evidence, p_of_rates
 from backend.serving.feedback.store import Store, timestamp
 from backend.serving.feedback.verdict import verdict

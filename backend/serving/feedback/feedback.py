@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from backend.errors import DogsnapError, InvalidArgument, NotFound, Unavailable
+from backend.serving.answers.claims import BREED, VERDICTS, judge, named_by
 from backend.serving.answers.labels import Classification
-from backend.serving.feedback.claims import BREED, VERDICTS, judge, named_by
 from backend.serving.feedback.request_ids import Facts, Signer
 from backend.serving.feedback.store import Store, timestamp
 from backend.serving.feedback.verdict import verdict
