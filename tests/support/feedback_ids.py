@@ -19,7 +19,5 @@ def signed(
         def get_timestamp(self) -> int:
             return int(time.time() - age)
 
-    signer = Signer(secret.encode())
-    signer.clock = Then
     facts = {"model": model, "version": version, "level": "breed", "breeds": ["c1"], "probability": 0.9}
-    return signer.signed(new_id(), {**facts, "asked": True, "split": split, "phone": phone})
+    return Signer(secret.encode(), Then).signed(new_id(), {**facts, "asked": True, "split": split, "phone": phone})

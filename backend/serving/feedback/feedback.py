@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from queue import SimpleQueue
 from typing import Any
 
 from backend.errors import DogsnapError, InvalidArgument, NotFound, Unavailable
@@ -34,8 +35,9 @@ class Feedback:
         self._repository = repository
         self._metrics = metrics
         self._ask_every = ask_every
-        self._lock = threading.Lock()
-        self._asked: dict[tuple[int, str], int] = {}  # phones that are not in the store yet: split, hash, version
+        self._asked: SimpleQueue[tuple[int, str, int]] = (
+            SimpleQueue()
+        )  # not in the store yet: split, phone's hash, version
         with store.transaction() as connection:
             self._splits = votes.open_splits(connection)
         self._names = lru_cache(64)(self._read_names)
@@ -52,17 +54,18 @@ class Feedback:
             if (model, label, None) == (spec.name, spec.label or "", spec.version) and version in versions:
                 split, phone = number_of_split, votes.hashed(spec.sticky_key, salt)
         if split and asked:
-            with self._lock:
-                self._asked.setdefault((split, phone), version)
-        rounded = None if probability is None else round(probability, 4)
+            self._asked.put((split, phone, version))
         facts = {
             "model": spec.name,
             "version": version,
             "level": result.level.value,
             "breeds": breeds,
-            "probability": rounded,
+            "probability": probability and round(probability, 4),
+            "asked": asked,
+            "split": split,
+            "phone": phone,
         }
-        return self._signer.signed(number, {**facts, "asked": asked, "split": split, "phone": phone}), asked
+        return self._signer.signed(number, facts), asked
 
     def give(self, request_id: str, said: str, breed: str, text: str = "") -> str:
         """Store a user's feedback on an answer: one of VERDICTS, or, with `said` "", the id of a breed.
@@ -78,13 +81,8 @@ class Feedback:
         _check(said, breed, text, self._names(answered))
         is_right, holds = judge(facts["level"], facts["breeds"], said or BREED, breed)
         row = {**facts, "breeds": json.dumps(facts["breeds"], ensure_ascii=False)}
-        row |= {
-            "request_id": number,
-            "answered_at": at.strftime(TIME),
-            "verdict": said or BREED,
-            "breed": breed or None,
-        }
-        row |= {"is_right": is_right, "holds": holds, "text": _in_one_line(text) or None}
+        row |= {"request_id": number, "answered_at": at.strftime(TIME), "text": _in_one_line(text) or None}
+        row |= {"verdict": said or BREED, "breed": breed or None, "is_right": is_right, "holds": holds}
         with self.store.transaction() as connection:
             why_not = votes.add(connection, row)
         self._metrics.feedback(answered, {True: "right", False: "wrong", None: "unclear"}[is_right])
@@ -144,11 +142,9 @@ class Feedback:
                 self._splits = votes.follow(connection, wanted)
 
     def _write_asked(self) -> None:
-        with self._lock:
-            asked, self._asked = self._asked, {}
         with self.store.transaction() as connection:
-            for (split, phone), version in asked.items():
-                votes.ask(connection, split, phone, version)
+            while not self._asked.empty():
+                votes.ask(connection, *self._asked.get())
 
     def _read_names(self, servable: ServableId) -> Mapping[str, str]:
         """The English name of each breed of a version, by id. Raises NotFound, Unavailable."""

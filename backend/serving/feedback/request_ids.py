@@ -29,13 +29,12 @@ class Signer:
     `facts`: the columns of the table of feedback that are known with the answer, and the hash of the `phone`.
     """
 
-    clock = TimestampSigner
-
-    def __init__(self, secret: bytes):
-        self._secret = secret
+    def __init__(self, secret: bytes, clock: type[TimestampSigner] = TimestampSigner):
+        options = {"digest_method": hashlib.sha256, "key_derivation": "hmac"}
+        self._serializer = URLSafeTimedSerializer(secret, signer=clock, signer_kwargs=options)
 
     def signed(self, number: str, facts: Mapping[str, Any]) -> str:
-        return f"{number}.{self._serializer(number).dumps(facts)}"
+        return f"{number}.{self._serializer.dumps(facts, salt=number)}"
 
     def opened(self, request_id: str, max_age: int | None = MAX_AGE_SECONDS) -> tuple[str, dict[str, Any], datetime]:
         """The number, the facts and the time of the answer.
@@ -50,7 +49,7 @@ class Signer:
             )
         number, text = found.groups()
         try:
-            facts, at = self._serializer(number).loads(text, max_age=max_age, return_timestamp=True)
+            facts, at = self._serializer.loads(text, max_age=max_age, return_timestamp=True, salt=number)
         except SignatureExpired as error:
             raise FailedPrecondition(f"feedback is taken within 24 hours of the answer: {error}") from None
         except BadData:
@@ -58,10 +57,6 @@ class Signer:
                 "this server gave out no such request id; send the feedback_id of an answer as it came"
             ) from None
         return number, facts, at
-
-    def _serializer(self, number: str) -> URLSafeTimedSerializer:
-        options = {"digest_method": hashlib.sha256, "key_derivation": "hmac"}
-        return URLSafeTimedSerializer(self._secret, number, signer=self.clock, signer_kwargs=options)
 
 
 def read_or_create_secret(file: Path) -> bytes:

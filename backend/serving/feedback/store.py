@@ -85,7 +85,7 @@ class Store:
 
         Raises sqlite3.Error for a file that is no database, FailedPrecondition for one of a later format.
         """
-        self._days = days
+        self._age = {"days": f"-{days} days"}
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
         self._connection.row_factory = sqlite3.Row
@@ -121,13 +121,9 @@ class Store:
     def sweep(self) -> None:
         """Delete what is older than the retention time, a little at a time."""
         for table, key, condition in OLD:
-            old, deleted = f"SELECT {key} FROM {table} WHERE {condition} LIMIT {AT_ONCE}", AT_ONCE
-            while deleted == AT_ONCE:
-                deleted = len(
-                    self.run(
-                        f"DELETE FROM {table} WHERE ({key}) IN ({old}) RETURNING 1", {"days": f"-{self._days} days"}
-                    )
-                )
+            some = f"SELECT {key} FROM {table} WHERE {condition} LIMIT {AT_ONCE}"
+            while len(self.run(f"DELETE FROM {table} WHERE ({key}) IN ({some}) RETURNING 1", self._age)) == AT_ONCE:
+                pass
 
     def csv(self) -> Iterator[str]:
         """The whole table as CSV, piece by piece, with the names of its columns first."""
@@ -136,8 +132,7 @@ class Store:
             text = io.StringIO()
             csv.writer(text).writerows(row[1:] for row in rows)
             yield text.getvalue()
-            last = rows[-1][0]
-            rows = self.run(EXPORT, (last,))
+            rows = self.run(EXPORT, (rows[-1][0],))
 
     def close(self) -> None:
         with self._lock:
