@@ -2,12 +2,15 @@
 
 import json
 import random
+import sqlite3
+from contextlib import closing
 from math import comb
 
 import numpy as np
 import pytest
 from feedback_crowd import crowd, decision, winner, winner_in_store
 
+from backend.errors import FailedPrecondition
 from backend.serving.feedback.comparison import better, log_evidence, p_of_rates, votes_needed, wilson
 from backend.serving.feedback.store import COLUMNS, Store
 from backend.serving.feedback.verdict import verdict
@@ -164,6 +167,15 @@ def test_a_file_of_an_earlier_format_keeps_the_votes_of_its_splits(tmp_path, num
         store.close()
         assert [found[name] for name in ("answered", "counted", "right", "better")] == [[3, 2], [3, 2], [2, 2], 1]
         assert found["asked"] == [6 + times, 4]
+
+
+def test_a_file_of_a_later_format_is_refused_and_stays_as_it_is(tmp_path):
+    Store(tmp_path / "feedback.db", 30).close()
+    with closing(sqlite3.connect(tmp_path / "feedback.db")) as connection:
+        connection.execute("PRAGMA user_version=5")
+        with pytest.raises(FailedPrecondition, match="format 5; this version writes 4: choose another file"):
+            Store(tmp_path / "feedback.db", 30)
+        assert connection.execute("PRAGMA user_version").fetchall() == [(5,)]
 
 
 @pytest.mark.parametrize(("answers", "correlation", "share"), ROWS)

@@ -80,6 +80,6 @@ def _add(connection: sqlite3.Connection, split: int, version: int, more: Mapping
     tally = json.loads(text)
     for name, number in more.items():
         tally[name][int(version == second)] += number
-    if tally["better"] is None:
+    if more.get("counted") and tally["better"] is None:
         tally["better"] = better(tally["right"], tally["counted"], share)
     connection.execute("UPDATE splits SET tally = ? WHERE id = ?", (json.dumps(tally), split))
