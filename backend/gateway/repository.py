@@ -168,10 +168,6 @@ class EngineRepository:
     def splits(self) -> list[tuple[str, str, int, float]]:
         return []
 
-    def is_split(self, spec: ModelSpec) -> bool:
-        """False: only the engine knows its splits."""
-        return False
-
     def shadow_of(self, answered: ServableId) -> None:
         """None: the engine has the shadows."""
 

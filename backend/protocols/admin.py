@@ -81,7 +81,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     def feedback_csv() -> Response:
         if feedback is None:
             raise NotFound("this server accepts no feedback; start it with --feedback FILE")
-        return Response(feedback.csv(), mimetype="text/csv")
+        return Response(feedback.store.csv(), mimetype="text/csv")
 
     @routes.get("/switches")
     def switches() -> Response:

@@ -17,6 +17,7 @@ FLOORS = (
     ("serving.answers.levels",),
     ("serving.versions", "serving.metrics"),
     ("serving.answers.labels",),
+    ("serving.answers.claims",),
     ("serving.repository",),
     ("serving.feedback",),
     ("serving.inference",),

@@ -27,7 +27,7 @@ from waiting import wait_until
 from backend import api_keys
 from backend.cli import main
 from backend.middleware.request_ids import new_id
-from backend.serving.feedback.schema import COLUMNS
+from backend.serving.feedback.store import COLUMNS
 from backend.serving.repository.choices import Split
 
 PHOTOS = {name: colour_photos.encode(colour_photos.plain(colour), "JPEG") for name, colour in

@@ -11,9 +11,10 @@ import requests
 from backend.middleware.request_ids import new_id
 from backend.serving.answers.labels import Breed, Classification
 from backend.serving.answers.levels import Level
+from backend.serving.feedback import votes
 from backend.serving.feedback.feedback import Feedback
 from backend.serving.feedback.request_ids import Signer
-from backend.serving.feedback.store import Store, timestamp
+from backend.serving.feedback.store import TIME, Store
 from backend.serving.feedback.verdict import verdict
 from backend.serving.metrics import Metrics
 from backend.serving.repository.model import ModelSpec
@@ -27,12 +28,6 @@ ANSWERS = 2000
 
 class OneVersion:
     """A repository of one version, as far as feedback asks it."""
-
-    def models(self) -> list[str]:
-        return [DOGS.name]
-
-    def is_split(self, spec: ModelSpec) -> bool:
-        return True
 
     def has_started(self) -> bool:
         return True
@@ -57,7 +52,9 @@ def store(tmp_path):
 
 @pytest.fixture
 def feedback(store):
-    return Feedback(store, Signer(b"x" * 32), OneVersion(), Metrics())
+    feedback = Feedback(store, Signer(b"x" * 32), OneVersion(), Metrics())
+    yield feedback
+    feedback.close()
 
 
 def answer(best: int) -> Classification:
@@ -98,9 +95,10 @@ def test_feedback_takes_one_commit_and_an_answer_none(feedback, store):
 @pytest.fixture
 def full(store):
     """A store with a million rows, and a split of which every row was a vote."""
-    store.follow({(DOGS.name, ""): (2, 3, 0.5)})
+    with store.transaction() as connection:
+        votes.follow(connection, {(DOGS.name, "", 2, 3, 0.5)})
     columns = "request_id, answered_at, model, version, split, asked, level, breeds, verdict, is_right"
-    now = timestamp(datetime.now(UTC))
+    now = datetime.now(UTC).strftime(TIME)
     with store.transaction() as connection:
         connection.executemany(
             f"INSERT INTO feedback ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -126,20 +124,26 @@ def median(run, times: int = 50) -> float:
 
 @pytest.mark.long
 def test_of_a_million_rows_a_write_takes_2_ms_and_a_report_20(full):
-    split = full.open[DOGS.name, ""].id
-
     def write(number: int) -> None:
         row = {
             **{
                 "request_id": f"new {number}",
-                "answered_at": timestamp(datetime.now(UTC)),
+                "answered_at": datetime.now(UTC).strftime(TIME),
                 "model": DOGS.name,
                 "version": 3,
             },
-            **{"split": split, "asked": 1, "level": "breed", "breeds": '["n00000007"]', "probability": 0.9},
+            **{
+                "split": 1,
+                "phone": f"new {number}",
+                "asked": 1,
+                "level": "breed",
+                "breeds": '["n00000007"]',
+                "probability": 0.9,
+            },
             **{"verdict": "breed", "breed": "n00000008", "is_right": 0, "holds": 0, "text": None},
         }
-        assert full.add(row, f"new {number}") == ""
+        with full.transaction() as connection:
+            assert votes.add(connection, row) == ""
 
     written = median(write)
     read = median(lambda _: verdict(full, DOGS.name, [2, 3], {}))

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from backend.serving.feedback.claims import BREED, judge
-from backend.serving.feedback.comparison import ALPHA, P_OF_RATES, block_of, gains, log_evidence, p_of_rates
-from backend.serving.feedback.store import Store, timestamp
+from backend.serving.answers.claims import BREED, judge
+from backend.serving.feedback import votes
+from backend.serving.feedback.comparison import ALPHA, P_OF_RATES, better, log_evidence, p_of_rates
+from backend.serving.feedback.store import TIME, Store
 from backend.serving.feedback.verdict import verdict
 
 MODEL, DAYS = "dogs", 365
@@ -40,14 +41,15 @@ def crowd(seed: int, phones: int, answers: int, correlation: float, share=0.5, a
     return Crowd(share, side, np.sort(DAYS * chance.random((phones, answers))), right, said)
 
 
-def decision(side: np.ndarray, right: np.ndarray, share: float) -> tuple[int | None, int]:
-    """After how many blocks of these votes the test decides (None: never), and for which side."""
-    block = block_of(share)
-    blocks = min(int((side == each).sum()) // block[each] for each in (0, 1))
-    rights = [right[side == each][: blocks * block[each]].reshape(blocks, -1).sum(axis=1) for each in (0, 1)]
-    logs = np.cumsum(gains(block, rights), axis=0)
-    decided = np.flatnonzero(log_evidence(logs) >= -np.log(ALPHA))
-    return (int(decided[0]) + 1, int(logs[decided[0]].argmax() % 2)) if len(decided) else (None, 0)
+def decision(side: np.ndarray, right: np.ndarray, share: float) -> tuple[int | None, int | None]:
+    """After how many of these votes the test decides (None: never), and for which side."""
+    of_side = side == np.array([[0], [1]])
+    counted, good = of_side.cumsum(axis=1), (of_side & right).cumsum(axis=1)
+    decided = np.flatnonzero(log_evidence(good, counted, share) >= -np.log(ALPHA))
+    if not len(decided):
+        return None, None
+    at = int(decided[0])
+    return at + 1, better([int(each) for each in good[:, at]], [int(each) for each in counted[:, at]], share)
 
 
 def winner(given: Crowd) -> int | None:
@@ -56,17 +58,14 @@ def winner(given: Crowd) -> int | None:
     first = given.said[votes].argmax(axis=1)
     days, right = given.days[votes, first], given.right[votes, first]
     order = np.argsort(days)
-    side = given.side[votes][order]
-    blocks, better = decision(side, right[order], given.share)
-    if blocks is None:
+    number, found = decision(given.side[votes][order], right[order], given.share)
+    if number is None:
         return None
-    block = block_of(given.share)
-    known = max(days[order][side == each][blocks * block[each] - 1] for each in (0, 1))
-    for day in range(int(known) + 1, DAYS + 1):
+    for day in range(int(days[order][number - 1]) + 1, DAYS + 1):
         asked = [int((given.days[given.side == each, 0] < day).sum()) for each in (0, 1)]
         answered = [int((days[given.side[votes] == each] < day).sum()) for each in (0, 1)]
         if p_of_rates(answered, asked) >= P_OF_RATES:
-            return 1 + better
+            return 1 + found
     return None
 
 
@@ -76,8 +75,9 @@ def winner_in_store(given: Crowd) -> int | None:
     Version 1 names one breed each time, version 2 mostly sets.
     """
     store = Store(Path(":memory:"), 30)
-    store.follow({(MODEL, ""): (1, 2, given.share)})
-    split, start = store.open[MODEL, ""].id, datetime.now(UTC) - timedelta(days=DAYS)
+    start = datetime.now(UTC) - timedelta(days=DAYS)
+    with store.transaction() as connection:
+        ((split, _),) = votes.follow(connection, {(MODEL, "", 1, 2, given.share)}).values()
     found, day = None, 0
     order = [divmod(int(place), given.days.shape[1]) for place in np.argsort(given.days, axis=None)]
     for number, (phone, place) in enumerate([*order, (None, None)]):
@@ -89,13 +89,18 @@ def winner_in_store(given: Crowd) -> int | None:
         if phone is None:
             break
         version, is_right = 1 + int(given.side[phone]), bool(given.right[phone, place])
-        store.asked(split, {str(phone): version})
+        with store.transaction() as connection:
+            votes.ask(connection, split, str(phone), version)
         if given.said[phone, place]:
             level = "set" if version == 2 and number % 10 < 7 else "breed"
             breeds, said = ("a", "b") if level == "set" else ("a",), "a" if is_right else "b"
             first_right, holds = judge(level, breeds, BREED, said)
             row = {
-                **{"request_id": str(number), "answered_at": timestamp(start + timedelta(days=day)), "model": MODEL},
+                **{
+                    "request_id": str(number),
+                    "answered_at": (start + timedelta(days=day)).strftime(TIME),
+                    "model": MODEL,
+                },
                 **{"version": version, "split": split, "asked": True, "level": level, "breeds": json.dumps(breeds)},
                 **{
                     "probability": 0.9,
@@ -104,8 +109,10 @@ def winner_in_store(given: Crowd) -> int | None:
                     "is_right": first_right,
                     "holds": holds,
                     "text": None,
+                    "phone": str(phone),
                 },
             }
-            store.add(row, str(phone))
+            with store.transaction() as connection:
+                votes.add(connection, row)
     store.close()
     return found

@@ -5,7 +5,7 @@ import time
 from itsdangerous import TimestampSigner
 
 from backend.middleware.request_ids import new_id
-from backend.serving.feedback.request_ids import Facts, Signer
+from backend.serving.feedback.request_ids import Signer
 
 SECRET = "0123456789abcdef0123456789abcdef"
 
@@ -19,6 +19,5 @@ def signed(
         def get_timestamp(self) -> int:
             return int(time.time() - age)
 
-    signer = Signer(secret.encode())
-    signer.clock = Then
-    return signer.signed(new_id(), Facts(model, version, "breed", ("c1",), 0.9, True, split, phone))
+    facts = {"model": model, "version": version, "level": "breed", "breeds": ["c1"], "probability": 0.9}
+    return Signer(secret.encode(), Then).signed(new_id(), {**facts, "asked": True, "split": split, "phone": phone})

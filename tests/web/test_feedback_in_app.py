@@ -19,7 +19,7 @@ from real_model import built_models
 from waiting import wait_until
 
 from backend.cli import main
-from backend.serving.feedback.schema import COLUMNS
+from backend.serving.feedback.store import COLUMNS
 
 AXE = Path(__file__).parents[2] / "backend/web/node_modules/axe-core/axe.min.js"
 COLOURS = {"c1": colour_photos.RED, "c2": colour_photos.GREEN, "c3": colour_photos.BLUE}

@@ -1,1 +1,1 @@
-"""What an answer claims: its level, and the names of the breeds."""
+"""What an answer claims: its level, the names of the breeds, and whether they are right."""

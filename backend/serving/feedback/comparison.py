@@ -2,19 +2,18 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
-from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
-Numbers = npt.NDArray[np.float64]
 ALPHA = 0.05
 Z = NormalDist().inv_cdf(1 - ALPHA / 2)
-# Differences in log-odds that the test bets on: between 85 and 90 % it is 0.46, between 91 and 99 % 2.3.
-EFFECTS = np.array([sign * 2.0**power for power in range(-5, 2) for sign in (-1, 1)])
+# What the test bets on: each difference in log-odds (between 85 and 90 % it is 0.46, between 91 and 99 % 2.3) with each share of
+# right votes. Where about nine of ten votes are right, it decides the soonest.
+EFFECTS, SHARES = np.array(
+    [(sign * 2.0**n, share) for sign in (-1, 1) for n in range(-3, 2) for share in (0.6, 0.9, 0.97)]
+).T
 P_OF_RATES = 0.001  # below it the rates of answering differ: who answers depends on the version
 # The smallest difference that the estimate of votes still needed assumes: a smaller one is hardly worth the wait.
 LEAST_DIFFERENCE = 0.01
@@ -38,92 +37,32 @@ def p_of_rates(answered: Sequence[int], asked: Sequence[int]) -> float:
     return math.erfc(abs(difference) / math.sqrt(2 * variance))  # its square is chi-square, with one degree of freedom
 
 
-def block_of(share: float) -> tuple[int, int]:
-    """How many votes of the first and of the second version make a block, if the second gets `share` of the phones."""
-    part = Fraction(share).limit_denominator(20)
-    part = part if 0 < part < 1 else Fraction(share).limit_denominator(1000)
-    return part.denominator - part.numerator, part.numerator
+def log_evidence(right: npt.ArrayLike, counted: npt.ArrayLike, share: float) -> npt.NDArray[np.float64]:
+    """The logarithm of the evidence against "both are equally good", by `right` of `counted` votes of each version.
 
-
-@lru_cache(64)
-def _log_means(block: tuple[int, int]) -> Numbers:
-    """By the right votes in a block, and by effect: the log of the mean of exp(effect * those of the second version).
-
-    If every vote is right with the same chance, whatever it is, those of the second version are hypergeometric.
+    If both are equally good, whether a vote is right tells nothing of whose it is: right and wrong votes are the second
+    version's with one chance. Against the best such chance stands the mixture of chances that differ by EFFECTS, around the
+    second version's `share` of the phones (universal inference, Wasserman et al. 2020). While both are equally good, the
+    evidence ever reaches 1 / ALPHA with a probability of at most ALPHA (Ville's inequality): after any number of looks, with
+    any shares, and also where the share of right votes changes in the course of time.
     """
-    rows = []
-    for right in range(sum(block) + 1):
-        of_second = range(max(0, right - block[0]), min(right, block[1]) + 1)
-        ways = [math.comb(block[0], right - each) * math.comb(block[1], each) for each in of_second]
-        logs = np.log([each / sum(ways) for each in ways])
-        rows.append(np.logaddexp.reduce(np.outer(EFFECTS, of_second) + logs, axis=1))
-    return np.array(rows)
+    good, votes = np.asarray(right)[..., None], np.asarray(counted)[..., None]
+    log_odds, logs = math.log(share / (1 - share)), np.array(-math.log(len(EFFECTS)))
+    for (first, second), shift in ((good, EFFECTS * (1 - SHARES)), (votes - good, -EFFECTS * SHARES)):
+        logs = logs - first * np.logaddexp(0, log_odds + shift) - second * np.logaddexp(0, -log_odds - shift)
+    best = np.sum(votes * np.log(np.maximum(votes, 1) / np.maximum(votes.sum(axis=0), 1)), axis=0)
+    return np.logaddexp.reduce(logs - best, axis=-1)
 
 
-def gains(block: Sequence[int], rights: Sequence[npt.ArrayLike]) -> Numbers:
-    """The logarithm of a block's evidence for each of EFFECTS (the last axis), given the right votes of each version in it.
-
-    The likelihood ratio of Fisher's exact test: of an odds ratio exp(effect) against one of 1, given how many votes are right.
-    While both versions are equally good its mean is 1, so that the product over blocks is a test martingale.
-    """
-    first, second = (np.asarray(each) for each in rights)
-    return EFFECTS * second[..., None] - _log_means((block[0], block[1]))[first + second]
+def better(right: Sequence[int], counted: Sequence[int], share: float) -> int | None:
+    """0 if the first version is better, 1 if the second one is; None while that is not known."""
+    is_known = log_evidence(right, counted, share) >= -math.log(ALPHA)
+    return int(right[1] * counted[0] > right[0] * counted[1]) if is_known else None
 
 
-def log_evidence(logs: npt.ArrayLike) -> Numbers:
-    """The logarithm of the evidence against "both are equally good": the mean over EFFECTS of what their blocks gained.
-
-    `logs` are the sums of `gains` over the blocks. While both versions are equally good, the evidence ever reaches 1 / ALPHA with
-    a probability of at most ALPHA (Ville's inequality): after any number of looks, with any shares, and also where the share of
-    right votes changes in the course of time.
-    """
-    return np.logaddexp.reduce(np.asarray(logs), axis=-1) - math.log(len(EFFECTS))
-
-
-def _pair() -> list[int]:
-    return [0, 0]
-
-
-@dataclass
-class Tally:
-    """What a split has counted from its first phone on, always for its first and its second version, and the test on it."""
-
-    block: tuple[int, int]
-    asked: list[int] = field(default_factory=_pair)
-    answered: list[int] = field(default_factory=_pair)
-    counted: list[int] = field(default_factory=_pair)  # votes that say whether the first breed is right
-    right: list[int] = field(default_factory=_pair)
-    waiting: list[str] = field(default_factory=lambda: ["", ""])  # "1" or "0" for each vote that is in no block yet
-    logs: list[float] = field(default_factory=lambda: [0.0] * len(EFFECTS))
-    better: int | None = None  # 0 or 1, once it is known
-    decided_at: int | None = None  # how many votes were in the blocks then
-
-    def add(self, side: int, is_right: bool | None) -> None:
-        """Count a vote; None where it cannot be told whether the first breed is right."""
-        self.answered[side] += 1
-        if is_right is None:
-            return
-        self.counted[side] += 1
-        self.right[side] += is_right
-        self.waiting[side] += str(int(is_right))
-        if any(len(own) < size for own, size in zip(self.waiting, self.block, strict=True)):
-            return
-        rights = [own[:size].count("1") for own, size in zip(self.waiting, self.block, strict=True)]
-        self.waiting = [own[size:] for own, size in zip(self.waiting, self.block, strict=True)]
-        self.logs = (self.logs + gains(self.block, rights)).tolist()
-        if self.better is None and log_evidence(self.logs) >= -math.log(ALPHA):
-            self.decided_at = sum(self.counted) - sum(map(len, self.waiting))
-            self.better = int(EFFECTS[np.argmax(self.logs)] > 0)
-
-    def votes_needed(self) -> int:
-        """About how many more votes decide, if the shares of right ones stay, or differ by LEAST_DIFFERENCE."""
-        first, second = ((right + 1) / (count + 2) for right, count in zip(self.right, self.counted, strict=True))
-        if abs(second - first) < LEAST_DIFFERENCE:
-            second = first - math.copysign(LEAST_DIFFERENCE, first - 0.5)
-        pooled = (self.block[0] * first + self.block[1] * second) / sum(self.block)
-        per_block = sum(
-            size * (share * math.log(share / pooled) + (1 - share) * math.log((1 - share) / (1 - pooled)))
-            for size, share in zip(self.block, (first, second), strict=True)
-        )
-        found = max(np.array(self.logs)[EFFECTS * (second - first) > 0])
-        return max(1, math.ceil((math.log(len(EFFECTS) / ALPHA) - found) / per_block)) * sum(self.block)
+def votes_needed(right: Sequence[int], counted: Sequence[int], share: float) -> int:
+    """About how many more votes decide, if the shares of right ones stay, or differ by LEAST_DIFFERENCE."""
+    first, second = ((good + 1) / (votes + 2) for good, votes in zip(right, counted, strict=True))
+    pooled, difference = first + share * (second - first), max(LEAST_DIFFERENCE, abs(second - first))
+    per_vote = share * (1 - share) * difference**2 / (2 * pooled * (1 - pooled))
+    return max(1, math.ceil((-math.log(ALPHA) - log_evidence(right, counted, share)) / per_vote))

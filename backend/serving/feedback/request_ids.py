@@ -5,12 +5,12 @@ its beginning.
 """
 
 import hashlib
-import os
 import re
 import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from itsdangerous import BadData, SignatureExpired, TimestampSigner, URLSafeTimedSerializer
 
@@ -23,36 +23,20 @@ SECRET_BYTES = 32
 MAX_AGE_SECONDS = 24 * 3600
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What answered and what it named, as `claims.named_by` gives it; `asked`: whether the app asks about the answer.
+class Signer:
+    """Signs and verifies request ids. Thread-safe.
 
-    `split`: the number of the split that chose the version, and `phone`: the hash of the sticky key with the split's salt; 0
-    and "" without one.
+    `facts`: the columns of the table of feedback that are known with the answer, and the hash of the `phone`.
     """
 
-    model: str
-    version: int
-    level: str
-    breeds: tuple[str, ...]
-    probability: float | None
-    asked: bool = False
-    split: int = 0
-    phone: str = ""
+    def __init__(self, secret: bytes, clock: type[TimestampSigner] = TimestampSigner):
+        options = {"digest_method": hashlib.sha256, "key_derivation": "hmac"}
+        self._serializer = URLSafeTimedSerializer(secret, signer=clock, signer_kwargs=options)
 
+    def signed(self, number: str, facts: Mapping[str, Any]) -> str:
+        return f"{number}.{self._serializer.dumps(facts, salt=number)}"
 
-class Signer:
-    """Signs and verifies request ids. Thread-safe."""
-
-    clock = TimestampSigner
-
-    def __init__(self, secret: bytes):
-        self._secret = secret
-
-    def signed(self, number: str, facts: Facts) -> str:
-        return f"{number}.{self._serializer(number).dumps(vars(facts))}"
-
-    def opened(self, request_id: str, max_age: int | None = MAX_AGE_SECONDS) -> tuple[str, Facts, datetime]:
+    def opened(self, request_id: str, max_age: int | None = MAX_AGE_SECONDS) -> tuple[str, dict[str, Any], datetime]:
         """The number, the facts and the time of the answer.
 
         Raises InvalidArgument for anything else than such an id, NotFound for another signature, FailedPrecondition for one
@@ -61,23 +45,18 @@ class Signer:
         found = FORM.fullmatch(request_id)
         if found is None:
             raise InvalidArgument(
-                "request_id is not one that takes feedback; expected the feedback_id of an answer of POST /api/classify"
+                "request_id takes no feedback; expected the feedback_id of an answer of POST /api/classify"
             )
         number, text = found.groups()
         try:
-            facts, at = self._serializer(number).loads(text, max_age=max_age, return_timestamp=True)
+            facts, at = self._serializer.loads(text, max_age=max_age, return_timestamp=True, salt=number)
         except SignatureExpired as error:
-            hours = MAX_AGE_SECONDS // 3600
-            raise FailedPrecondition(f"feedback is taken within {hours} hours of the answer: {error}") from None
+            raise FailedPrecondition(f"feedback is taken within 24 hours of the answer: {error}") from None
         except BadData:
             raise NotFound(
                 "this server gave out no such request id; send the feedback_id of an answer as it came"
             ) from None
-        return number, Facts(**{**facts, "breeds": tuple(facts["breeds"])}), at
-
-    def _serializer(self, number: str) -> URLSafeTimedSerializer:
-        options = {"digest_method": hashlib.sha256, "key_derivation": "hmac"}
-        return URLSafeTimedSerializer(self._secret, number, signer=self.clock, signer_kwargs=options)
+        return number, facts, at
 
 
 def read_or_create_secret(file: Path) -> bytes:
@@ -85,7 +64,7 @@ def read_or_create_secret(file: Path) -> bytes:
     with locked(file):  # of two processes, the first one's secret counts
         if not file.exists():
             with replacing(file) as temporary:
-                os.close(os.open(temporary, os.O_CREAT, 0o600))
+                temporary.touch(0o600)
                 temporary.write_text(secrets.token_hex(SECRET_BYTES), encoding="ascii")
     secret = file.read_bytes().strip()
     if len(secret) < SECRET_BYTES:

@@ -9,136 +9,131 @@ import io
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from backend.errors import AlreadyExists, Unavailable
-from backend.serving.feedback import votes
-from backend.serving.feedback.schema import COLUMNS, KIND, prepare
+from backend.errors import FailedPrecondition, Unavailable
 
 log = logging.getLogger("dogsnap.feedback")
 
-BUSY_SECONDS = 5.0  # another process, the old worker during a restart, may be writing
+TIME = "%Y-%m-%dT%H:%M:%SZ"  # a time (UTC) in the tables: text that sorts as time
+COLUMNS = (
+    *("request_id", "answered_at", "model", "version", "split", "asked", "level", "breeds", "probability"),
+    *("verdict", "breed", "is_right", "holds", "text"),
+)
+# What equal rows of feedback have in common: a report reads their sums in place of a million rows.
+KIND = "model, version, level, size, first, verdict, breed, is_right, holds"
+KIND_OF = """{0}.model, {0}.version, {0}.level, json_array_length({0}.breeds),
+    ifnull(json_extract({0}.breeds, '$[0]'), {0}.level), {0}.verdict, ifnull({0}.breed, ''), ifnull({0}.is_right, -1),
+    ifnull({0}.holds, -1)"""
+TABLES = (
+    """CREATE TABLE feedback (number INTEGER PRIMARY KEY, request_id TEXT NOT NULL UNIQUE, answered_at TEXT NOT NULL,
+    model TEXT NOT NULL, version INTEGER NOT NULL, split INTEGER NOT NULL, asked INTEGER NOT NULL, level TEXT NOT NULL,
+    breeds TEXT NOT NULL, probability REAL, verdict TEXT NOT NULL, breed TEXT, is_right INTEGER, holds INTEGER,
+    text TEXT)""",
+    "CREATE INDEX by_text ON feedback (model, text COLLATE NOCASE) WHERE text IS NOT NULL",
+    "CREATE INDEX by_time ON feedback (answered_at)",
+    f"CREATE TABLE sums ({KIND}, answers, PRIMARY KEY ({KIND})) WITHOUT ROWID",
+    f"""CREATE TRIGGER added AFTER INSERT ON feedback BEGIN
+    INSERT INTO sums VALUES ({KIND_OF.format("new")}, 1) ON CONFLICT DO UPDATE SET answers = answers + 1; END""",
+    f"""CREATE TRIGGER removed AFTER DELETE ON feedback BEGIN
+    UPDATE sums SET answers = answers - 1 WHERE ({KIND}) = ({KIND_OF.format("old")}); END""",
+    # A split's tally (JSON) outlasts the rows that it counts; its salt is deleted when it ends.
+    """CREATE TABLE splits (id INTEGER PRIMARY KEY AUTOINCREMENT, model TEXT NOT NULL, label TEXT NOT NULL,
+    first INTEGER NOT NULL, second INTEGER NOT NULL, share REAL NOT NULL, started TEXT NOT NULL, ended TEXT, salt BLOB,
+    tally TEXT NOT NULL)""",
+    """CREATE TABLE phones (split INTEGER, phone TEXT, version INTEGER, has_voted INTEGER DEFAULT 0,
+    PRIMARY KEY (split, phone)) WITHOUT ROWID""",
+)
+# The first format joined ids by spaces, judged groups and sets as a whole, and kept of a split only that there was one.
+MOVE = (
+    "ALTER TABLE feedback RENAME TO of_format_1",
+    *TABLES,
+    """INSERT INTO feedback SELECT number, request_id, answered_at, model, version, 0, 0, level,
+    CASE WHEN breeds = '' THEN '[]' WHEN level IN ('group', 'set') THEN '["' || replace(breeds, ' ', '", "') || '"]'
+    ELSE json_array(breeds) END, probability, verdict, breed, CASE WHEN level IN ('group', 'set') AND is_right THEN NULL
+    WHEN level = 'unknown' AND is_right IS NOT NULL THEN breed IS breeds ELSE is_right END, is_right, NULL FROM of_format_1""",
+    "DROP TABLE of_format_1",
+)
+# The second and the third kept the state of another test with the sums of a split.
+TIDY = (
+    """UPDATE splits SET tally = json_remove(replace(tally, '"judged"', '"counted"'), '$.block', '$.waiting', '$.logs',
+    '$.decided_at', '$.right_in_blocks', '$.votes_in_blocks')""",
+)
+# By PRAGMA user_version of a file: what leads to these tables.
+FORMAT = 4
+STEPS = {0: TABLES, 1: MOVE, 2: TIDY, 3: TIDY, FORMAT: ()}
 AT_ONCE = 1000  # rows that are exported or deleted without letting others write
-INSERT = f"INSERT INTO feedback ({', '.join(COLUMNS)}) VALUES ({', '.join(':' + name for name in COLUMNS)})"
 EXPORT = f"SELECT number, {', '.join(COLUMNS)} FROM feedback WHERE number > ? ORDER BY number LIMIT {AT_ONCE}"
-# Table, key, and which rows of it are old, where {} is the time before which rows are.
+OLDEST = f"strftime('{TIME}', 'now', :days)"
+# Table, key, and which rows of it are old.
 OLD = (
-    ("feedback", "number", "answered_at < '{}' ORDER BY answered_at"),
-    ("phones", "split, phone", "split NOT IN (SELECT id FROM splits WHERE ended IS NULL)"),
-    ("splits", "id", "ended < '{}'"),
+    ("feedback", "number", f"answered_at < {OLDEST} ORDER BY answered_at"),
+    ("phones", "split, phone", "split IN (SELECT id FROM splits WHERE ended IS NOT NULL)"),
+    ("splits", "id", f"ended < {OLDEST}"),
     ("sums", KIND, "answers = 0"),
 )
 
 
 class Store:
-    """The file of feedback. Thread-safe."""
+    """The file of feedback. Thread-safe. All methods raise Unavailable where the file cannot be used."""
 
     def __init__(self, file: Path, days: int):
         """Open `file` or make it, and remove what is older than `days`.
 
-        Raises sqlite3.Error for a file that cannot be used, FailedPrecondition for one of a later format.
+        Raises sqlite3.Error for a file that is no database, FailedPrecondition for one of a later format.
         """
-        self._days = days
+        self._age = {"days": f"-{days} days"}
         self._lock = threading.Lock()
-        self._connection = sqlite3.connect(file, BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        self._connection = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+        self._connection.row_factory = sqlite3.Row
         for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "secure_delete=ON"):
             self._connection.execute(f"PRAGMA {pragma}")
         with self.transaction() as connection:
-            prepare(connection)
-            self.open = votes.open_splits(connection)
+            ((found,),) = connection.execute("PRAGMA user_version").fetchall()
+            if found not in STEPS:
+                raise FailedPrecondition(
+                    f"the file has feedback of format {found}; this version writes {FORMAT}: choose another file"
+                )
+            for statement in STEPS[found]:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version={FORMAT}")
         self.sweep()
 
-    def add(self, row: Mapping[str, Any], phone: str) -> str:
-        """Add feedback with these COLUMNS, and count it in its split if it is the vote of a `phone` that was asked.
-
-        Returns why such a vote does not count, or "". Raises AlreadyExists for a request id that has feedback, Unavailable
-        where it cannot be written.
-        """
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A block that is written as a whole or not at all."""
         try:
-            with self.transaction() as connection:
-                connection.execute(INSERT, row)
-                return votes.count(connection, row, phone) if row["asked"] and row["split"] else ""
-        except sqlite3.IntegrityError:
-            raise AlreadyExists("this answer has its feedback already; it is taken once for each request id") from None
+            with self._lock, self._connection:
+                self._connection.execute("BEGIN IMMEDIATE")
+                yield self._connection
+        except sqlite3.Error as error:  # such as a full disk
+            log.error("the file of feedback cannot be used: %s", error)
+            raise Unavailable("feedback cannot be kept at the moment; the server's log has the reason", 60) from error
 
-    def remove(self, request_ids: Sequence[str]) -> int:
-        """Remove the feedback on these requests; returns how many there were. Raises Unavailable."""
+    def run(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[sqlite3.Row]:
+        """The rows that a statement returns, in a transaction of its own."""
         with self.transaction() as connection:
-            places = ", ".join("?" * len(request_ids))
-            return connection.execute(f"DELETE FROM feedback WHERE request_id IN ({places})", request_ids).rowcount
+            return connection.execute(statement, values).fetchall()
 
     def sweep(self) -> None:
-        """Delete what is older than the retention time, a little at a time. Raises Unavailable."""
-        oldest = timestamp(datetime.now(UTC) - timedelta(days=self._days))
+        """Delete what is older than the retention time, a little at a time."""
         for table, key, condition in OLD:
-            old, deleted = f"SELECT {key} FROM {table} WHERE {condition.format(oldest)} LIMIT {AT_ONCE}", AT_ONCE
-            while deleted == AT_ONCE:
-                with self.transaction() as connection:
-                    deleted = connection.execute(f"DELETE FROM {table} WHERE ({key}) IN ({old})").rowcount
-
-    def follow(self, wanted: Mapping[votes.Key, votes.Arms]) -> None:
-        """Let exactly these splits be open: an ended one loses its salt, and its votes stay as they are."""
-        if {key: split.arms for key, split in self.open.items()} != wanted:
-            with self.transaction() as connection:
-                self.open = votes.follow(connection, wanted, timestamp(datetime.now(UTC)))
-
-    def asked(self, split: int, phones: Mapping[str, int]) -> None:
-        """Remember that these phones (hashes) were asked about an answer of a version. Raises Unavailable."""
-        with self.transaction() as connection:
-            votes.ask(connection, split, phones)
-
-    def read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Raises Unavailable."""
-        with self._lock, _errors_reported():
-            return self._connection.execute(query, values).fetchall()
+            some = f"SELECT {key} FROM {table} WHERE {condition} LIMIT {AT_ONCE}"
+            while len(self.run(f"DELETE FROM {table} WHERE ({key}) IN ({some}) RETURNING 1", self._age)) == AT_ONCE:
+                pass
 
     def csv(self) -> Iterator[str]:
-        """The whole table as CSV, piece by piece, with the names of its columns first. Raises Unavailable."""
-        yield _csv([COLUMNS])
-        last = 0
-        while piece := self.read(EXPORT, last):
-            last = piece[-1][0]
-            yield _csv(values[1:] for values in piece)
+        """The whole table as CSV, piece by piece, with the names of its columns first."""
+        rows: Sequence[Sequence[Any]] = [(0, *COLUMNS)]
+        while rows:
+            text = io.StringIO()
+            csv.writer(text).writerows(row[1:] for row in rows)
+            yield text.getvalue()
+            rows = self.run(EXPORT, (rows[-1][0],))
 
     def close(self) -> None:
         with self._lock:
             self._connection.close()
-
-    @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A block that is written as a whole or not at all. Raises Unavailable."""
-        with self._lock, _errors_reported():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-
-
-@contextmanager
-def _errors_reported() -> Iterator[None]:
-    """Log SQLite's errors, such as a full disk, and raise Unavailable; a duplicate request id passes unchanged."""
-    try:
-        yield
-    except sqlite3.IntegrityError:
-        raise
-    except sqlite3.Error as error:
-        log.error("the file of feedback cannot be used: %s", error)
-        raise Unavailable("feedback cannot be kept at the moment; the server's log has the reason", 60) from error
-
-
-def timestamp(time: datetime) -> str:
-    """A time (UTC) as the table has it, so that text sorts as time."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _csv(rows: Iterable[Sequence[Any]]) -> str:
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    return text.getvalue()

@@ -137,11 +137,6 @@ class Repository:
             splits = [(model.name, *each) for model in models for each in model.choices.splits.items()]
             return [(name, label, split.version, split.share) for name, label, split in splits]
 
-    def is_split(self, spec: ModelSpec) -> bool:
-        """Whether it is by chance which version answers `spec`."""
-        model = self._models.get(spec.name)
-        return model is not None and spec.version is None and (spec.label or "") in model.choices.splits
-
     def shadow_of(self, answered: ServableId) -> int | None:
         """The shadow for photos that `answered` has answered; None if there is none, or the model was removed."""
         with self._lock:
