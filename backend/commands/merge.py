@@ -78,13 +78,6 @@ from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_labels
     help="JSON object with fields for the version's assets.extra/dogsnap.json: labels, decision, ...",
 )
 @click.option(
-    "--batch",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="waiting requests share a run of at most so many images",
-)
-@click.option(
     "--fast",
     is_flag=True,
     help="the network multiplies in whichever of bfloat16, int8 and float32 is measured to be the fastest here; writes nothing "

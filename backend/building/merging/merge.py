@@ -1,14 +1,4 @@
-"""Merges decoding into a SavedModel: a new version with photos as base64 text or bytes in, frozen network, answers out.
-
-Lab note on batching inside the graph (`dogsnap merge --batch 8`, off by default). Inception v3, two cores, TensorFlow 2.21,
-one photo a request through signature `scores` of the loaded version, no server around it:
-- A request of 8 photos costs 39 ms a photo, one of 1 photo 52 ms: a batch saves a quarter.
-- But requests that run side by side save as much without sharing a run, since each keeps a core busy while another is in a
-  small operation: 8 clients got 25.6 photos/s each on its own and 24.3 in shared runs (23.7 with two batch threads).
-- One client waits 1 to 3 % longer with the batcher, measured in turn; with a dozen programs wanting the same two cores, 32 %.
-- Shared runs then fell to 0.5 to 1.0 of the throughput: one batch thread gets one program's share, eight clients eight.
-So it pays where a run is much cheaper by the photo (an accelerator, many cores), and costs here.
-"""
+"""Merges decoding into a SavedModel: a new version with photos as base64 text or bytes in, frozen network, answers out."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -67,8 +57,6 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
 def _merge(source: Source, options: Options, report: Callable[[str], None], out: Path | None = None) -> Path:
     """`out`: the folder of versions to write to, if not that of the source."""
     folder = source.folder.resolve()
-    if options.fast and options.batch:
-        raise MergeError("--fast runs one image after the other; leave --batch away")
     network_input = find_image_input(input_specs(folder), options)
     report(f"decoding {options.decode} in front of {network_input}")
     description = {**read_description(folder), **options.description}

@@ -124,7 +124,7 @@ class Merger:
 
         `source`: the version that the network comes from; `ranges`: for int8.
         """
-        if not takes_images_of_one_size(self.graph) or self.options.batch:
+        if not takes_images_of_one_size(self.graph):
             if self.options.fast:
                 raise MergeError("--fast needs a network that takes float32 images of one size and nothing else")
             return None
@@ -223,12 +223,6 @@ class Merger:
 
         if self.network_input.layout.batch != "many":
             return layers.one_by_one(run, self.outputs, self.network_input.layout.batch == "one")
-        if self.options.batch:
-            if self.further_inputs:
-                raise MergeError(
-                    f"--batch needs a network that takes images alone, not also {', '.join(self.further_inputs)}"
-                )
-            return layers.batched(self.frozen, self.options.batch)
         return run
 
     def _signature(self, alias: str, decode: Callable, answer: Callable[[Tensors], Tensors]) -> Function:
