@@ -64,10 +64,8 @@ def finish(
         fit_box_head(model, views, recipe, training, report)
     out.mkdir(parents=True, exist_ok=True)
     save_stored_weights(model, recipe.architecture, out / STORED_WEIGHTS)
-    # A recipe that trains nothing is not written: the weights have another one.
     write_json(labels, out / "labels.json")
-    if recipe.stages or not (out / "recipe.json").is_file():
-        write_json(asdict(recipe), out / "recipe.json")
+    write_json(asdict(recipe), out / "recipe.json")
 
 
 def _like(model: keras.Model, recipe: Recipe, precision: str) -> keras.Model:

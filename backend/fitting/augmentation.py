@@ -1,14 +1,13 @@
-"""Random changes of training photos: framing, distance, shape, light, sharpness, compression; mixing of photos.
+"""Random changes of training photos: framing, distance, shape, light, sharpness, compression.
 
 The photos at hand are square crops of the dog alone; the app's users send whole pictures with a small dog somewhere in them.
-It works on one photo at a time (on a batch where photos are mixed), as TensorFlow operations inside the input pipeline, and
+It works on one photo at a time, as TensorFlow operations inside the input pipeline, and
 decodes nothing.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import keras
 import tensorflow as tf
 
 from backend.serving.photos.preprocessing import resize
@@ -18,7 +17,6 @@ SMALLEST_CROP, FARTHEST = 0.35, 2.2  # area of a crop; how many times wider than
 LARGEST_STRETCH = math.log(1.45)
 LARGEST_TURN = math.radians(12)
 THUMBNAIL, THUMBNAIL_SHARE = 64.0, 0.25  # pixels of the smallest blurred photo; share of blurred photos
-MIX_UP_ALPHA, CUT_MIX_ALPHA = 0.4, 1.0  # of the Beta distribution that a photo's share is drawn from
 PASTED_SHARE = (0.35, 0.8)  # of the picture's sides that a pasted dog takes
 JPEG_SHARE, JPEG_QUALITY = 0.25, (25, 90)
 
@@ -50,25 +48,6 @@ def paste(dog: tf.Tensor, scene: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     mask = tf.image.pad_to_bounding_box(tf.ones((inner[0], inner[1], 1)), *place)
     view = tf.ensure_shape(ground * (1 - mask) + figure * mask, (*size, 3))
     return tf.clip_by_value(light(view), 0.0, 1.0)
-
-
-def mixing(mix_up: float, cut_mix: float) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-    """Return a function that mixes the photos of a batch, and their breeds by the same shares.
-
-    `mix_up`, `cut_mix`: the share of batches whose photos are blended (Zhang et al. 2018) and whose photos have a window of
-    another one (Yun et al. 2019); the rest stays as it is. What is returned takes and gives images float32 (n, h, w, 3) and
-    breeds float32 (n, classes), each row of which sums to 1.
-    """
-    blend = keras.layers.MixUp(MIX_UP_ALPHA, dtype="float32")
-    window = keras.layers.CutMix((CUT_MIX_ALPHA, CUT_MIX_ALPHA), dtype="float32")
-
-    def mix(images: tf.Tensor, breeds: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        draw, batch = uniform(0, 1), {"images": images, "labels": breeds}
-        ways = [(draw < mix_up, lambda: blend(batch)), (draw < mix_up + cut_mix, lambda: window(batch))]
-        mixed = tf.case(ways, default=lambda: batch)
-        return mixed["images"], mixed["labels"]
-
-    return mix
 
 
 def uniform(low: float, high: float) -> tf.Tensor:
