@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from backend import processor
 from backend.files import replacing
 from backend.fitting import windows
 from backend.fitting.augmentation import augment
@@ -123,9 +124,7 @@ def fastest_precision() -> str:
     """
     if tf.config.list_physical_devices("GPU"):
         return "mixed_bfloat16"
-    cpu = Path("/proc/cpuinfo")
-    flags = cpu.read_text() if cpu.is_file() else ""
-    return "mixed_bfloat16" if {"amx_bf16", "avx512_bf16"} & set(flags.split()) else "float32"
+    return "mixed_bfloat16" if processor.instructions() & processor.BFLOAT16 else "float32"
 
 
 def remember(run: dict, folder: Path) -> None:
