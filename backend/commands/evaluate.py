@@ -7,13 +7,13 @@ import click
 from click.core import ParameterSource
 
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, json_option, list_option, picture_option
-from backend.errors import DogsnapError
+from backend.commands.helpers.failures import Command
 from backend.files import replacing, write_json
 
 MEASURED = "measured.json"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("version", default=Path("models/inception_v3/2"), type=PATH)
 @click.option(
     "--data",
@@ -43,15 +43,10 @@ MEASURED = "measured.json"
 @picture_option("write a PNG with the confusion matrix and the reliability diagram")
 def evaluate(card: Path | None, **options: Any) -> None:
     """Report the scores of VERSION (a version folder such as models/inception_v3/2) on the photos in DATA."""
-    try:
-        if card:
-            _renew(card, options["version"].parent, options["data"])
-        else:
-            _evaluate(**options)
-    except DogsnapError as error:
-        raise click.ClickException(error.message) from error
-    except (OSError, ValueError) as error:
-        raise click.ClickException(str(error).splitlines()[0]) from error
+    if card:
+        _renew(card, options["version"].parent, options["data"])
+    else:
+        _evaluate(**options)
 
 
 def _evaluate(

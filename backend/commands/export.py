@@ -7,12 +7,13 @@ import click
 
 from backend.commands.helpers import renewal
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_names
+from backend.commands.helpers.failures import Command
 from backend.settings import MODELS
 
 VIT = "vit"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("model")
 @click.option(
     "--from",
@@ -68,22 +69,19 @@ def _export(
     model: str, source: str | None, artefacts: Path, models: Path, labels: Path | None, merged: bool
 ) -> list[Path]:
     """The version folders written."""
-    from backend.building.freezing import FreezingError, Source
-    from backend.building.merging.merge import MergeError, merge_all
+    from backend.building.freezing import Source
+    from backend.building.merging.merge import merge_all
     from backend.building.publication import together
-    from backend.building.saved_model import ExportError, export_stored, export_taught
+    from backend.building.saved_model import export_stored, export_taught
 
-    try:
-        with together(models / model) as folder, TemporaryDirectory() as apart:
-            if model == VIT:
-                exported, taught = Source(_export_vit(source, labels, folder)), None
-            else:
-                exported = export_stored(model, artefacts, folder.parent, click.echo)
-                taught = export_taught(model, artefacts, Path(apart)) if merged else None
-            written = [exported.folder, *(merge_all(exported, click.echo, taught) if merged else ())]
-        return [models / model / each.name for each in written]
-    except (ExportError, FreezingError, MergeError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+    with together(models / model) as folder, TemporaryDirectory() as apart:
+        if model == VIT:
+            exported, taught = Source(_export_vit(source, labels, folder)), None
+        else:
+            exported = export_stored(model, artefacts, folder.parent, click.echo)
+            taught = export_taught(model, artefacts, Path(apart)) if merged else None
+        written = [exported.folder, *(merge_all(exported, click.echo, taught) if merged else ())]
+    return [models / model / each.name for each in written]
 
 
 def _stored(model: str, models: Path) -> Path:
