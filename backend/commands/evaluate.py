@@ -6,7 +6,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, json_option, list_option, picture_option
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, json_option, list_option
 from backend.commands.helpers.failures import Command
 from backend.files import replacing, write_json
 
@@ -40,7 +40,6 @@ MEASURED = "measured.json"
     "renew its tables in this file and measured.json beside it",
 )
 @json_option
-@picture_option("write a PNG with the confusion matrix and the reliability diagram")
 def evaluate(card: Path | None, **options: Any) -> None:
     """Report the scores of VERSION (a version folder such as models/inception_v3/2) on the photos in DATA."""
     if card:
@@ -57,16 +56,13 @@ def _evaluate(
     other_dogs: Path | None,
     limit: int | None,
     json_file: Path | None,
-    picture: Path | None,
 ) -> None:
-    import numpy as np
-
     from backend.evaluation import card, exported_version
     from backend.fitting import scoring, thresholds
 
     exported = exported_version.ExportedVersion.load(version)
     examples = _examples(data, list_name, exported.description["labels"], limit)
-    scores, probabilities = card.scored(exported, examples)
+    scores, _ = card.scored(exported, examples)
     click.echo(f"{version} on {len(examples)} photos of {data}\n{scoring.as_text(scores)}")
     click.echo(f"called a dog                {scores['dogs']['called_dog']:.2%}")
     if "levels" in scores:
@@ -87,12 +83,6 @@ def _evaluate(
         )
     if json_file:
         write_json(scores, json_file)
-    if picture:
-        from backend.evaluation import plots
-
-        plots.draw(
-            probabilities, np.array([example.breed for example in examples]), exported.description["labels"], picture
-        )
 
 
 def _renew(card_file: Path, model: Path, data: Path) -> None:

@@ -1,10 +1,8 @@
 """Options and path types shared by several commands."""
 
-import importlib.util
 import json
 import re
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -40,17 +38,6 @@ def _writable(context: click.Context, option: click.Parameter, file: Path | None
 json_option = click.option(
     "--json", "json_file", type=PATH, callback=_writable, help="write every figure to this file, too"
 )
-
-
-def _with_matplotlib(context: click.Context, option: click.Parameter, file: Path | None) -> Path | None:
-    if file and importlib.util.find_spec("matplotlib") is None:
-        raise click.ClickException("--picture needs Matplotlib: install it with `make setup EXTRAS=plots`")
-    return file
-
-
-def picture_option(what: str) -> Callable:
-    """`--picture FILE`, which is refused before anything is measured if it cannot be drawn."""
-    return click.option("--picture", type=PATH, callback=_with_matplotlib, help=what)
 
 
 def _checked_key(context: click.Context, option: click.Parameter, key: str) -> str:
