@@ -1,12 +1,11 @@
 """Writes version folders: a trained network as a SavedModel that describes itself and runs in any TensorFlow Serving."""
 
 import base64
-import ctypes
 import gc
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from backend.fitting.dogs.every_dog import CELLS
 from backend.fitting.popularity import further_prior
 from backend.fitting.scoring import Calibration
 from backend.fitting.thresholds import named_groups
+from backend.memory import give_back_free
 from backend.networks.architectures import (
     ARCHITECTURES,
     CYCLEGAN,
@@ -344,8 +344,7 @@ def _release_memory() -> None:
     Merging Inception v3 takes 0.1 GB less with it.
     """
     gc.collect()
-    with suppress(OSError, AttributeError):  # a system without glibc
-        ctypes.CDLL(None).malloc_trim(0)
+    give_back_free()
 
 
 @contextmanager
