@@ -1,18 +1,6 @@
 """Adds an OpenVINO copy of a version's network, if that is measurably faster and gives the same answers.
 
-Lab note on the choice. Inception v3 at 299x299, one image, two cores with AMX beside a training; processor time of both cores,
-medians of rounds in turn, as a ratio to TensorFlow 2.21 with variables (115 ms); expected before, in brackets:
-    TensorFlow, frozen                             1.28  (1.1)
-    TensorFlow, XLA (jit_compile)                  0.77  (0.7)  by another run
-    TensorFlow, frozen, bfloat16 by its optimizer  2.8   (2)    by another run; the option holds for the whole process
-    LiteRT 2.3, XNNPACK, float32                   0.85  (0.9)  by another run; its converter took minutes
-    onnxruntime 1.31, float32                      1.32  (1.3)  tf2onnx took minutes of a busy machine
-    OpenVINO 2026.4, float32                       1.43  (1.3)  reads TensorFlow's frozen graph itself, in seconds
-    OpenVINO 2026.4, bfloat16                      6.1   (4)    answers within 0.03
-    OpenVINO 2026.4, int8 (300 photos, NNCF)       9.7   (6)    answers within 0.09
-OpenVINO is the fastest in each kind of number and needs no second format on the way; 180 MB on disk, no protobuf, wheels for
-Python 3.10 to 3.14. bfloat16 before int8: that needs photos at set-up, and called 94.1 % of the photos without a dog so in
-place of 97.7 %.
+Why OpenVINO, and why bfloat16 before int8: models/lab_notes.md.
 """
 
 import os

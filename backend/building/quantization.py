@@ -1,13 +1,7 @@
 """Converts a float32 network to int8, with value ranges that were measured on photos.
 
-Lab note. Inception v3, 1,200 validation crops and 986 whole pictures, 220 photos without a dog; float32: top-1 89.2 and 79.9 %,
-no dog called so 98.2 %, the mean of the logits in float32. Kullback-Leibler divergence from the answers in float32 in brackets:
-    NNCF 3.4, mixed preset, 300 crops                       88.6 (0.011)  79.1 (0.024)  98.6
-    the same, 300 crops, 300 whole pictures, 100 of neither 88.2 (0.042)  79.9 (0.047)  99.1
-    convolutions alone, ranges up to the largest value      88.8 (0.004)  79.4 (0.010)  98.6
-    convolutions alone, ranges of the least squared error   89.0 (0.003)  79.4 (0.008)  98.6
-NNCF also rounds the pooled features and the logits to 8 bits, and cuts the dog head's negative logits off at 0: that, not the
-convolutions, is what costs accuracy and saves no time. So everything behind the last convolution stays float32.
+The usual tool, NNCF, also rounds the pooled features and the logits to 8 bits, and cuts the dog head's negative logits off at 0:
+that, not the convolutions, costs accuracy and saves no time (models/lab_notes.md). So all behind the last one stays float32.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Recipes: what is trained, in which order and how fast, as data, each with its lab note."""
+"""Recipes: what is trained, in which order and how fast, as data; what each brought is in models/lab_notes.md."""
 
 from dataclasses import dataclass
 
@@ -57,7 +57,6 @@ class Recipe:
     teacher_share: float = 0.0
     box_weight: float = 0.2
     head_rate: float = 0.1
-    note: str = ""
 
 
 INCEPTION_V3 = Recipe(
@@ -70,15 +69,6 @@ INCEPTION_V3 = Recipe(
     teacher_share=0.4,
     average=0.997,
     soup=(("head", 0.2), ("full", 0.8)),
-    note=(
-        "From the weights of inception_v3_crops, with whole pictures and boxes. Top-1 on 986 validation "
-        "pictures and 1,200 validation crops: 79.5 and 89.1 % before, 81.4 and 89.1 % after. On two cores of a Zen 5 beside "
-        "other programs, 72 minutes. Shares of the last stage of 0.6, 0.8 and 1.0 in the mean have 79.6, 80.2 and 79.4 % of "
-        "480 validation pictures, and 91.6, 90.9 and 90.3 % of 320 crops. More of the same does not help: six epochs more at the "
-        "same rate, with a quarter of the batches mixed up and a fifth cut and mixed, have 81.5 % of the validation pictures and "
-        "85.8 % of the web photos, both as before, and 89.2 % of 500 crops (90.6 before); means with the start, at shares of 0.4 "
-        "and 0.6, have 81.5 and 81.9, 86.1 and 85.8, 89.4 and 89.4 %. Their boxes are better: overlap 0.69 in place of 0.665."
-    ),
 )
 
 INCEPTION_V3_CROPS = Recipe(
@@ -89,13 +79,6 @@ INCEPTION_V3_CROPS = Recipe(
         Stage("longer", from_block=None, epochs=4, rate=0.002, warmup=50, drift_every=100, strength=1.0),
     ),
     soup=(("head", 0.3), ("all", 0.35), ("longer", 0.35)),
-    note=(
-        "Top-1 on 1,200 validation crops and 99 full-frame photos: head 85.9 and 84.8 %, all 89.4 and 84.8 %, longer 88.5 "
-        "and 88.9 %, the soup 88.8 and 88.9 %. Tried, on validation: every layer at rate 0.008, 224x224, falls from 86 % to "
-        "72 % on training views within 270 steps; the upper blocks alone, on cached features of one weakly changed view, "
-        "learn that view by heart (97 % there, 85 % on validation, from 87 %). More of the same is not what is missing: the "
-        "mean answer of four trainings has 89.0 %, that of four views of each photo 89.3 %, and 7 % are wrong in all four."
-    ),
 )
 
 RECIPES = {"inception_v3": INCEPTION_V3, "inception_v3_crops": INCEPTION_V3_CROPS}

@@ -55,8 +55,7 @@ def train(
     being a number.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    decisive = {name: value for name, value in asdict(recipe).items() if name != "note"}
-    remember({"recipe": decisive, "classes": classes}, folder)
+    remember({"recipe": asdict(recipe), "classes": classes}, folder)
     keras.utils.set_random_seed(recipe.seed)
     build = partial(ARCHITECTURES[recipe.architecture], classes, dropout=recipe.dropout)
     model = build(recipe.size)
@@ -176,17 +175,11 @@ def training_batches(
 
 def plain_batches(examples: list[Example], size: tuple[int, int], batch: int) -> tf.data.Dataset:
     """The photos as they are served, in order: (image float32 (n, h, w, 3) in [0, 1], {"breeds": int32 (n,)})."""
-    dataset = photo_files(examples).map(
-        lambda path, breed: (resize(windows.read(path), size), {"breeds": breed}),
+    dataset = windows.files(examples).map(
+        lambda path, frame, box, breed, number: (resize(windows.read(path), size), {"breeds": breed}),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     return dataset.batch(batch).prefetch(2)
-
-
-def photo_files(examples: list[Example]) -> tf.data.Dataset:
-    paths = [str(example.path) for example in examples]
-    breeds = np.array([example.breed for example in examples], np.int32)
-    return tf.data.Dataset.from_tensor_slices((paths, breeds))
 
 
 def fit_head(

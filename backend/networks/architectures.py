@@ -104,9 +104,7 @@ def heads(features: keras.KerasTensor, classes: int, dropout: float) -> dict[str
 def dog_logit(own, breeds):
     """The dog head's logit, (n, 1), plus the largest breed logit of (n, classes): a recognisable breed is evidence of a dog.
 
-    The largest logit tells the known from the unknown (Hendrycks et al., 2022). Lab note: with 96.5 % of 220 photos without a
-    dog refused, 99.0 % of full-frame dogs and all of 1,200 validation dogs stay dogs, by the head alone 97.0 and 99.5 %; a half
-    or two times the breed logit does no better.
+    The largest logit tells the known from the unknown (Hendrycks et al., 2022).
     """
     return own + keras.ops.max(breeds, axis=-1, keepdims=True)
 

@@ -133,11 +133,6 @@ def _assert_is_mean(model: keras.Model, parts: dict[str, float], work: Path) -> 
         np.testing.assert_allclose(weight, mean, rtol=1e-5, atol=1e-6)
 
 
-def test_another_note_is_no_other_recipe(run: Run) -> None:
-    noted = dataclasses.replace(RECIPE, note="seen better days")
-    trainer.train(noted, run.training, run.validation, 3, str(run.starting), run.folder / "work", print)
-
-
 def test_a_work_folder_of_another_recipe_is_refused_and_left_alone(run: Run) -> None:
     other = dataclasses.replace(RECIPE, batch=4)
     before = (run.folder / "work" / "run.json").read_text()
