@@ -6,7 +6,6 @@ decodes nothing.
 """
 
 import math
-from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -66,20 +65,10 @@ def _frame(image: tf.Tensor, size: tuple[int, int], strength: float) -> tf.Tenso
     window = tf.where(draw < ZOOM_IN_SHARE, crop, tf.where(draw < ZOOM_IN_SHARE + ZOOM_OUT_SHARE, far, 1.0))
     stretch = tf.exp(uniform(-LARGEST_STRETCH, LARGEST_STRETCH) * strength / 2)
     turn = uniform(-LARGEST_TURN, LARGEST_TURN) * strength
-    transform = _affine(image, size, window * stretch, window / stretch, turn)
-    return _sample(image, transform, size)
-
-
-def _affine(image: tf.Tensor, size: tuple[int, int], wide: tf.Tensor, high: tf.Tensor, turn: tf.Tensor) -> tf.Tensor:
-    """The 8 numbers that map a pixel of the view to one of the photo.
-
-    `wide`, `high`: the window over the photo's sides; `turn`: in radians.
-    """
-    height, width = tf.cast(tf.shape(image)[0], tf.float32), tf.cast(tf.shape(image)[1], tf.float32)
-    mirrored = uniform(0, 1) < 0.5
-    centre_x = width * (0.5 + uniform(-0.5, 0.5) * tf.abs(1 - wide))
-    centre_y = height * (0.5 + uniform(-0.5, 0.5) * tf.abs(1 - high))
-    return _transform((centre_x, centre_y), (wide * width, high * height), size, turn, mirrored)
+    sides = tf.stack([window * stretch, window / stretch])
+    centre = 0.5 + tf.random.uniform((2,), -0.5, 0.5) * tf.abs(1 - sides)
+    place = tf.concat([centre - sides / 2, centre + sides / 2], axis=0)
+    return sample_window(image, place, size, turn, uniform(0, 1) < 0.5)
 
 
 def sample_window(
@@ -91,25 +80,14 @@ def sample_window(
     """
     scale = tf.cast(tf.stack([tf.shape(image)[1], tf.shape(image)[0]]), tf.float32)
     corner, end = window[:2] * scale, window[2:] * scale
-    centre = tf.unstack((corner + end) / 2 - 0.5)
-    return _sample(image, _transform(centre, tf.unstack(end - corner), size, turn, mirrored), size)
-
-
-def _transform(
-    centre: Sequence[tf.Tensor],
-    window: Sequence[tf.Tensor],
-    size: tuple[int, int],
-    turn: tf.Tensor,
-    mirrored: tf.Tensor,
-) -> tf.Tensor:
-    """The 8 numbers that map a pixel of the view to one of the photo; `centre` (x, y), `window` (width, height) in pixels."""
-    mirror = tf.where(mirrored, -1.0, 1.0)
-    (centre_x, centre_y), across, down = centre, window[0] / size[1], window[1] / size[0]
+    (centre_x, centre_y), (wide, high) = tf.unstack((corner + end) / 2 - 0.5), tf.unstack(end - corner)
+    mirror, across, down = tf.where(mirrored, -1.0, 1.0), wide / size[1], high / size[0]
     a, b = mirror * across * tf.cos(turn), -across * tf.sin(turn)
     c, d = mirror * down * tf.sin(turn), down * tf.cos(turn)
     half_x, half_y = (size[1] - 1) / 2, (size[0] - 1) / 2
-    zero = tf.zeros(())
-    return tf.stack([a, b, centre_x - a * half_x - b * half_y, c, d, centre_y - c * half_x - d * half_y, zero, zero])
+    # They map a pixel of the view to one of the photo.
+    numbers = a, b, centre_x - a * half_x - b * half_y, c, d, centre_y - c * half_x - d * half_y, 0.0, 0.0
+    return _sample(image, tf.stack(numbers), size)
 
 
 def _sample(image: tf.Tensor, transform: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:

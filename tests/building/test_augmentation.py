@@ -1,4 +1,4 @@
-"""Augmentation: a photo of the right size, in range, never twice the same; mixed photos tell their breeds' shares."""
+"""Augmentation: a photo of the right size, in range, never twice the same."""
 
 import numpy as np
 import tensorflow as tf
