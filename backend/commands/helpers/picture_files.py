@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from backend.errors import DogsnapError
 from backend.files import PHOTO_ENDINGS, is_photo, replacing
 
 Ask = Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -36,7 +37,7 @@ def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
         for picture, target in pairs:
             try:
                 _write(_translated(picture, signature_name, ask), target)
-            except click.ClickException as error:
+            except (click.ClickException, DogsnapError) as error:
                 failed.setdefault(error.message, []).append(picture.name)
     click.echo(f"wrote {len(wanted) - sum(map(len, failed.values()))} of {len(wanted)} pictures to {out}")
     if failed:
@@ -69,7 +70,7 @@ def _translated(picture: Path, signature_name: str, ask: Ask) -> bytes:
     row = {"b64": base64.b64encode(contents).decode("ascii")}
     try:
         return picture_of(ask({"instances": [row], "signature_name": signature_name}))
-    except click.ClickException as error:
+    except (click.ClickException, DogsnapError) as error:
         if WANTS_NUMBERS in error.message:
             raise click.ClickException(
                 f"this version takes numbers, not files of pictures; ask one that {MADE_BY}"
