@@ -1,11 +1,11 @@
-"""A client of TensorFlow Serving's REST API that finds out from the metadata how a model takes photos."""
+"""Measures a server with TensorFlow Serving's REST API; the metadata says how its model takes photos."""
 
 import base64
 import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from operator import getitem
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -14,6 +14,7 @@ import click
 import numpy as np
 from PIL import Image
 
+from backend.bench.rounds import Load, Point, alternating, load, point
 from backend.http_client import ask
 
 SIZE = (299, 299)  # of images for a model that accepts any size
@@ -99,3 +100,23 @@ def _ask(method: str, url: str, keys: Sequence[str], kind: type, **sent: Any) ->
     if not isinstance(found, kind):
         raise CannotMeasure(f"{url} answers, but not as TensorFlow Serving's REST API does: no {'.'.join(keys)}")
     return found
+
+
+def sweep(
+    target: Target, photos: Sequence[bytes], shapes: Sequence[tuple[int, int]], seconds: float, rounds: int
+) -> list[Point]:
+    """Measure every shape, clients and photos in a request, once per round, for `seconds` each; one Point per shape."""
+    bodies = {batch: request_bodies(target, photos, batch) for _, batch in shapes}
+
+    def one_round(clients: int, batch: int) -> Load:
+        return load(target.url, bodies[batch], clients=clients, seconds=seconds, headers=dict(target.headers))
+
+    runs = alternating([partial(one_round, *shape) for shape in shapes], rounds)
+    return [point(loads, *shape) for shape, loads in zip(shapes, runs, strict=True)]
+
+
+def request_bodies(target: Target, photos: Sequence[bytes], batch: int) -> list[str]:
+    """Different requests, as far as there are photos; a single one if it contains all photos."""
+    if batch == 1:
+        return [target.body([photo]) for photo in photos]
+    return [target.body([photos[number % len(photos)] for number in range(batch)])]

@@ -5,13 +5,13 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from backend import processor
 from backend.bench.candidates import CLIENTS, FAST, LIT_SERVE, ONE_PASS, PLAIN, Bench, request_body
-from backend.bench.processes import on_cores
 from backend.bench.remote import CannotMeasure, base64_text
 from backend.bench.rounds import Load, load
 
@@ -134,6 +134,17 @@ def second_pass(bench: Bench) -> Measured:
 
 def wait_over_bare_call(bench: Bench) -> Measured:
     return bench.ratio(partial(bench.wait_ms, PLAIN), lambda: bench.bare("serving", 1)["p50_ms"], "ms")
+
+
+@contextmanager
+def on_cores(cores: Iterable[int]) -> Iterator[None]:
+    """Pin this thread, and processes started inside the block, to these processors."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def goodput_over_capacity(bench: Bench) -> Measured:

@@ -14,7 +14,7 @@ import tensorflow as tf
 from backend.building import huggingface_h5, layers
 from backend.building.freezing import check_size
 from backend.building.merging.image_input import layout_of
-from backend.building.merging.merger import TOP_K, warmup_requests
+from backend.building.merging.merger import TOP_K, traced, warmup_requests
 from backend.building.saved_model import ExportError, read_json, write_version
 from backend.serving.photos.preprocessing import Resizing
 
@@ -291,11 +291,10 @@ def _frozen(classifier: Classifier) -> Function:
 def _signature(
     alias: str, front: Callable, classifier: Classifier, answer: Callable[[tf.Tensor], dict[str, tf.Tensor]]
 ) -> Function:
-    @tf.function(autograph=False)
     def signature(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         return answer(front(inputs[alias], classifier.wanted))
 
-    return signature.get_concrete_function(**{alias: tf.TensorSpec((None,), tf.string, alias)})
+    return traced(signature, **{alias: tf.TensorSpec((None,), tf.string, alias)})
 
 
 def _best(network: Function, images: tf.Tensor, classifier: Classifier, k: int) -> dict[str, tf.Tensor]:

@@ -10,9 +10,8 @@ import click
 from backend.bench import photos as photo_files
 from backend.bench.candidates import Bench
 from backend.bench.machine import describe
-from backend.bench.remote import asked, find
+from backend.bench.remote import asked, find, sweep
 from backend.bench.report import Report
-from backend.bench.sweep import sweep
 from backend.bench.targets import PARTS, measure
 from backend.commands.helpers.arguments import key_headers, key_option
 
@@ -49,9 +48,7 @@ WARM_UP_SECONDS = 1.0
     "--models", type=FOLDER, default=Path("models"), show_default=True, help="folder with the model, without --url"
 )
 @click.option(
-    "--data",
-    type=FOLDER,
-    help="photos in the Stanford Dogs layout, without --url: for the cost of the second pass",
+    "--data", type=FOLDER, help="photos in the Stanford Dogs layout, without --url: for the cost of the second pass"
 )
 @click.option("--only", default="", help="without --url: only these parts, e.g. start,latency; see below")
 @click.option("--save", type=FILE, help="save the results in this file (JSON)")

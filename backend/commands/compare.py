@@ -44,14 +44,7 @@ if TYPE_CHECKING:  # importing it takes seconds
 )
 @json_option
 def compare(
-    first: int,
-    second: int,
-    data: Path,
-    list_name: str,
-    photos: int,
-    model_dir: Path,
-    show: int,
-    json_file: Path | None,
+    first: int, second: int, data: Path, list_name: str, photos: int, model_dir: Path, show: int, json_file: Path | None
 ) -> None:
     """Compare versions FIRST and SECOND on photos.
 

@@ -15,17 +15,10 @@ MEASURED = "measured.json"
 
 @click.command(cls=Command)
 @click.argument("version", default=Path("models/inception_v3/2"), type=PATH)
-@click.option(
-    "--data",
-    required=True,
-    type=PATH,
-    help="folder with images/<wnid>-<Name>/ and, optionally, the list",
-)
+@click.option("--data", required=True, type=PATH, help="folder with images/<wnid>-<Name>/ and, optionally, the list")
 @list_option
 @click.option(
-    "--not-dogs",
-    type=PATH,
-    help="folder with photos without a dog; those not used in training are evaluated",
+    "--not-dogs", type=PATH, help="folder with photos without a dog; those not used in training are evaluated"
 )
 @click.option(
     "--other-dogs",

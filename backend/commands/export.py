@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from backend.commands.helpers import renewal
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_names
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_labels
 from backend.commands.helpers.failures import Command
 from backend.settings import MODELS
 
@@ -30,11 +30,7 @@ VIT = "vit"
     type=PATH,
     help="folder with models: the version is written to OUT/MODEL/<next number>",
 )
-@click.option(
-    "--labels",
-    type=EXISTING_FILE,
-    help="vit: names of the classes, one a line, if the checkpoint has none",
-)
+@click.option("--labels", type=EXISTING_FILE, help="vit: names of the classes, one a line, if the checkpoint has none")
 @click.option(
     "--merged",
     is_flag=True,
@@ -94,4 +90,5 @@ def _export_vit(source: str | None, labels: Path | None, model_folder: Path) -> 
 
     preset = source or vit.DEFAULT_PRESET
     click.echo(f"reading {preset}")
-    return vit.export_vit(preset, class_names(labels), model_folder, click.echo)
+    names = [label["name"] for label in class_labels(labels, of_breeds=False)]
+    return vit.export_vit(preset, names, model_folder, click.echo)

@@ -24,9 +24,7 @@ from backend.settings import Settings, given, options
 @click.command(cls=Command)
 @click.argument("photo", type=click.Path(exists=True, path_type=Path), required=False)
 @click.option(
-    "--out",
-    type=PATH,
-    help="file for the output picture of an image-to-image model; a folder if PHOTO is one",
+    "--out", type=PATH, help="file for the output picture of an image-to-image model; a folder if PHOTO is one"
 )
 @click.option("--json-instances", type=EXISTING_FILE, help="in place of PHOTO: a file with one JSON instance per line")
 @click.option("--model", default="", help="model; otherwise the default model")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, precision_option
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, frames_option, not_dogs_option, precision_option
 from backend.commands.helpers.failures import Group
 
 WORK = Path(".dogsnap")
@@ -22,17 +22,8 @@ def work_option(name: str) -> Callable:
 
 
 @click.group(cls=Group, invoke_without_command=True)
-@click.option(
-    "--data",
-    type=PATH,
-    help="Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt",
-)
-@click.option(
-    "--frames",
-    type=PATH,
-    help="whole pictures that the photos were cut from: images/ and boxes.tsv; the official data set's Annotation folder in DATA "
-    "does as well",
-)
+@click.option("--data", type=PATH, help="Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt")
+@frames_option
 @click.option(
     "--weights",
     default="imagenet",
@@ -42,20 +33,10 @@ def work_option(name: str) -> Callable:
 @click.option(
     "--recipe", "recipe_name", default="inception_v3", show_default=True, help="a recipe of fitting/recipes.py"
 )
-@click.option(
-    "--not-dogs",
-    type=PATH,
-    help="folder of photos without a dog: every second one teaches the dog head",
-)
+@not_dogs_option
 @out_option("models/inception_v3")
 @work_option("RECIPE")
-@click.option(
-    "--breeds",
-    default=Path("models/breeds.json"),
-    show_default=True,
-    type=PATH,
-    help="names for the labels",
-)
+@click.option("--breeds", default=Path("models/breeds.json"), show_default=True, type=PATH, help="names for the labels")
 @click.option(
     "--popularity",
     type=EXISTING_FILE,

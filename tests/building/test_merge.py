@@ -442,7 +442,7 @@ def test_a_merged_version_describes_itself_by_the_labels_and_fields_it_was_given
     again = Description.read(merge(source, Options(softmax=True, description=fields), said.append))
     assert (again.labels, again.decision) == (description.labels, {"confident_threshold": 0.6})
     assert "thresholds" not in said[-1]
-    with pytest.raises(MergeError, match=r"decision.confident_threshold: 7 is greater than the maximum of 1"):
+    with pytest.raises(ValueError, match=r"decision.confident_threshold: 7 is greater than the maximum of 1"):
         merge(source, Options(softmax=True, description={**fields, "decision": {"confident_threshold": 7}}))
     with pytest.raises(MergeError, match=r"int8_ranges in .* is not as `dogsnap quantize` writes it"):
         merge(source, Options(softmax=True, description={**fields, "int8_ranges": {"colour": "red"}}))

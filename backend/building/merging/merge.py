@@ -48,8 +48,8 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
     its own size, unless `size` is given. All signatures share one frozen network. The numbers for black and white come from the
     options, else from the source's description, else from the bounds of its last operation, else they are 0 and 1 if a trial
     run stays within them; they are reported, and unknown ones are an error.
-    Raises MergeError, InspectionError or FreezingError, and NotFaster if `fast` gains too little; the folder of versions is then
-    unchanged.
+    Raises MergeError, InspectionError or FreezingError, ValueError for a wrong description, and NotFaster if `fast` gains too
+    little; the folder of versions is then unchanged.
     """
     return _merge(Source(source), options, report)
 
@@ -79,7 +79,7 @@ def _merge(source: Source, options: Options, report: Callable[[str], None], out:
         description = {"model": folder.parent.name, **description, **own}
     if description.get("labels") and "confident_threshold" not in description.get("decision", {}):
         report(f"{WITHOUT_THRESHOLDS}; --description FILE adds them")
-    _check_description(description)
+    check(description, "the description")
     merged = merger.signatures()
     if description:
         description["source"] = {"merged_from": f"{folder.parent.name}/{folder.name}", "decode": options.decode}
@@ -151,13 +151,6 @@ def _second_pass(options: Options, description: Mapping, outputs: Mapping) -> Se
 def _label(given: str | Mapping[str, str]) -> dict[str, str]:
     """A class as a version's description has it; one without an id has its name as id."""
     return {"id": given, "name": given} if isinstance(given, str) else {"id": given["name"], **given}
-
-
-def _check_description(fields: Mapping) -> None:
-    try:
-        check(fields, "the description")
-    except ValueError as error:
-        raise MergeError(str(error)) from error
 
 
 def read_description(source: Path) -> dict:

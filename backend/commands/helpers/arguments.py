@@ -20,6 +20,15 @@ list_option = click.option(
     show_default=True,
     help="the list in DATA that names the photos; without that file: every photo of DATA",
 )
+frames_option = click.option(
+    "--frames",
+    type=PATH,
+    help="whole pictures that the photos were cut from: images/, boxes.tsv and, for several dogs, dogs.tsv; the official data "
+    "set's Annotation folder in DATA does as well",
+)
+not_dogs_option = click.option(
+    "--not-dogs", type=PATH, help="folder of photos without a dog: every second one teaches the dog head"
+)
 precision_option = click.option(
     "--precision",
     type=click.Choice(["auto", "float32", "mixed_bfloat16"]),
@@ -60,11 +69,11 @@ def key_headers(key: str) -> dict[str, str]:
     return {"X-Api-Key": key} if key else {}
 
 
-def class_labels(file: Path | None) -> list[dict[str, str]]:
+def class_labels(file: Path | None, of_breeds: bool = True) -> list[dict[str, str]]:
     """The classes in a file, each {"id", "name"} and what else labels.json says; none without a file.
 
     A line is a name, id:name, or an id of WordNet and a name ("n02085620 Chihuahua", "n02085620-Chihuahua"). Raises
-    click.ClickException for a line without a name, or a duplicate id.
+    click.ClickException for a line without a name, or for a duplicate id `of_breeds`: ImageNet has two cranes.
     """
     if file is None:
         return []
@@ -75,7 +84,7 @@ def class_labels(file: Path | None) -> list[dict[str, str]]:
     for number, label in enumerate(labels, start=1):
         if not label["name"]:
             raise click.ClickException(f"{file}: class {number} has no name; expected one a line, or id:name")
-        if ids.count(label["id"]) > 1:
+        if of_breeds and ids.count(label["id"]) > 1:
             raise click.ClickException(
                 f"{file}: {label['id']} is there {ids.count(label['id'])} times; expected it once"
             )
@@ -101,16 +110,6 @@ def _json_labels(file: Path) -> list[dict[str, str]]:
         raise click.ClickException(
             f'{file}: expected a list of names, or of {{"id", "name"}}, as JSON: {error!r}'
         ) from None
-
-
-def class_names(file: Path | None) -> list[str]:
-    """The names in a file of one a line, or in labels.json; none without a file."""
-    if file is None:
-        return []
-    text = file.read_text(encoding="utf-8")
-    if file.suffix == ".json":
-        return [label["name"] if isinstance(label, dict) else str(label) for label in json.loads(text)]
-    return text.splitlines()
 
 
 def refuse_unwritable(folder: Path) -> None:
