@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import getitem
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import click
 import numpy as np
@@ -60,8 +60,6 @@ def find(url: str, model: str, version: int | None = None, headers: Mapping[str,
 
     Raises NoAnswer if there is no server, CannotMeasure if it has no such model, or none that takes photos.
     """
-    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-        raise CannotMeasure(f"{url} is not a URL; expected one such as http://127.0.0.1:8501")
     number = "" if version is None else f"/versions/{version}"
     path = f"{url.rstrip('/')}/v1/models/{quote(model, safe='')}{number}"
     keys = ("metadata", "signature_def", "signature_def")

@@ -66,7 +66,7 @@ def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[st
     """Build the next version of models/<name> from the files in `artefacts`: float16 weights, labels, recipe, scores.
 
     Groups of look-alikes get their names from groups.json in the parent folder of `artefacts`.
-    `report` is told the runtime. Raises ExportError for missing files, or those of another network.
+    `report` is told the runtime. Raises ExportError, OSError or ValueError for missing files, or those of another network.
     """
     recipe = read_json(artefacts / "recipe.json")
     if recipe.get("architecture") == CYCLEGAN:
@@ -88,7 +88,7 @@ def read_stored(
 ) -> Stored:
     """The classifier that training stored in `artefacts`, `with_head` with that which finds every dog, if it is there.
 
-    Raises ExportError for missing or foreign artefacts.
+    Raises ExportError, OSError or ValueError for missing or foreign artefacts.
 
     Ranges of an int8 network that belong to other weights are left out and reported: those of these weights can only be found
     on an exported version.
@@ -102,7 +102,7 @@ def read_stored(
         )
     size = tuple(recipe["size"])
     model = architecture(len(labels), size)
-    _load(model, artefacts / STORED_WEIGHTS)
+    load_stored_weights(model, artefacts / STORED_WEIGHTS)
     weights = checksums.digest(artefacts / STORED_WEIGHTS)
     if scores.get("weights", weights) != weights:
         raise ExportError(
@@ -145,7 +145,7 @@ def _read_head(model: keras.Model, stated: Mapping, artefacts: Path) -> keras.Mo
             f"{expected[:12]}, received {received[:12]}; run `dogsnap train dogs` again, or remove the file"
         )
     head = dogs.head_for(model, stated["filters"])
-    _load(head, artefacts / dogs.WEIGHTS)
+    load_stored_weights(head, artefacts / dogs.WEIGHTS)
     return head
 
 
@@ -221,7 +221,7 @@ def export_generator(name: str, recipe: Mapping, artefacts: Path, models: Path) 
     """Build the next version of models/<name>: image float32 (n, h, w, 3) -> generated, the same, both in [-1, 1]."""
     size = tuple(recipe["size"])
     model = cyclegan_generator(recipe["width"], size)
-    _load(model, artefacts / STORED_WEIGHTS)
+    load_stored_weights(model, artefacts / STORED_WEIGHTS)
     description = {
         "model": name,
         "input_size": list(size),
@@ -241,13 +241,6 @@ def export_generator(name: str, recipe: Mapping, artefacts: Path, models: Path) 
     module.variables_of_the_network = [variable.value for variable in model.variables]
     warmup = {"serving_default": {"image": np.zeros((1, *size, 3), np.float32)}}
     return write_version(models / name, module, {"serving_default": serving_default}, description, warmup)
-
-
-def _load(model: keras.Model, file: Path) -> None:
-    try:
-        load_stored_weights(model, file)
-    except (OSError, ValueError) as error:
-        raise ExportError(str(error)) from error
 
 
 def read_json(path: Path, missing: str = "does not exist; `dogsnap train` or `dogsnap calibrate` writes it") -> Any:

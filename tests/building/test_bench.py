@@ -92,7 +92,7 @@ def test_what_cannot_be_measured_ends_in_one_sentence(colour_server, tmp_path):
     nobody = f"http://127.0.0.1:{free_port()}"
     for arguments, sentence in (
         (("--url", nobody), f"no server answers at {nobody}"),
-        (("--url", "localhost"), "localhost is not a URL"),
+        (("--url", "localhost"), "expected http:// or https:// before it"),
         (("--url", colour_server.url, "--model", "cats"), "/v1/models/cats/metadata answers 404"),
         (("--url", colour_server.url, "--version", "9"), "/versions/9/metadata answers 404"),
         (("--url", colour_server.url, "--photos", tmp_path), "holds no photos"),
