@@ -109,7 +109,7 @@ soak: setup $(VENV)/.installed-test ## half an hour of full load while versions 
 	@$(BIN)/python -m pytest -s -m soak tests/slow/test_soak.py
 
 bench: setup $(VENV)/.installed-bench ## measure the server against its targets (ONLY=start,latency: only these parts; DATA=stanford_dogs: the second pass on its photos, too)
-	@$(BIN)/dogsnap bench --only "$(ONLY)" $(if $(DATA),--data "$(DATA)") --save build/bench/bench.json --picture build/bench/bench.png
+	@$(BIN)/dogsnap bench --only "$(ONLY)" $(if $(DATA),--data "$(DATA)") --save build/bench/bench.json
 
 card: setup ## measure what the model card states (DATA: the folder with stanford_dogs, web_dogs, ...), and renew its tables
 	@$(BIN)/dogsnap evaluate --data "$(DATA)" --card models/README.md

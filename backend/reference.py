@@ -8,37 +8,15 @@ import click
 
 from backend.settings import Settings, flag, table
 
-HEAD = """# Reference
-
-Written by `make reference` from the code; a test holds both together.
-
-- [Settings](#settings)
-- [Routes](#routes)
-- [Metrics](#metrics)
-- [Commands](#commands)
-"""
-SETTINGS = """
-## Settings
-
-Each setting is a flag of `dogsnap serve` and an environment variable: `--max-body-mb 8` is `DOGSNAP_MAX_BODY_MB=8`. Unknown
-`DOGSNAP_` variables are refused.
-"""
-ROUTES = """
-## Routes
-
-`/openapi.json` of a running server has the fields of each, and `/docs` is a page to try them.
-"""
-METRICS = """
-## Metrics
-
-`GET /metrics` is open to this machine and to requests with the admin token. Besides these, it has Prometheus' usual
-`process_*` and `python_info`.
-"""
-COMMANDS = """
-## Commands
-
-`dogsnap serve` takes every setting as a flag.
-"""
+HEAD = "# Reference\n\nWritten by `make reference` from the code; a test holds both together.\n"
+INTRODUCED = {
+    "Settings": "Each setting is a flag of `dogsnap serve` and an environment variable: `--max-body-mb 8` is "
+    "`DOGSNAP_MAX_BODY_MB=8`.\nUnknown `DOGSNAP_` variables are refused.",
+    "Routes": "`/openapi.json` of a running server has the fields of each, and `/docs` is a page to try them.",
+    "Metrics": "`GET /metrics` is open to this machine and to requests with the admin token.\n"
+    "Besides these, it has Prometheus' usual `process_*` and `python_info`.",
+    "Commands": "`dogsnap serve` takes every setting as a flag.",
+}
 
 
 def rows(head: Iterable[str], body: Iterable[Iterable[str]]) -> Iterator[str]:
@@ -121,8 +99,10 @@ def _described(command: click.Command, name: str, with_options: bool = True) -> 
 
 def text() -> str:
     """The whole page."""
-    parts = ((SETTINGS, settings()), (ROUTES, routes()), (METRICS, metrics()), (COMMANDS, commands()))
-    return HEAD + "".join(head + "\n" + "\n".join(lines) + "\n" for head, lines in parts)
+    lines = [HEAD, *(f"- [{title}](#{title.lower()})" for title in INTRODUCED)]
+    for title, body in zip(INTRODUCED, (settings(), routes(), metrics(), commands()), strict=True):
+        lines += ["", f"## {title}", "", INTRODUCED[title], "", *body]
+    return "\n".join([*lines, ""])
 
 
 if __name__ == "__main__":

@@ -1,19 +1,20 @@
-"""A client of TensorFlow Serving's REST API that finds out from the metadata how a model takes photos."""
+"""Measures a server with TensorFlow Serving's REST API; the metadata says how its model takes photos."""
 
 import base64
 import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from operator import getitem
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import click
 import numpy as np
 from PIL import Image
 
+from backend.bench.rounds import Load, Point, alternating, load, point
 from backend.http_client import ask
 
 SIZE = (299, 299)  # of images for a model that accepts any size
@@ -59,8 +60,6 @@ def find(url: str, model: str, version: int | None = None, headers: Mapping[str,
 
     Raises NoAnswer if there is no server, CannotMeasure if it has no such model, or none that takes photos.
     """
-    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-        raise CannotMeasure(f"{url} is not a URL; expected one such as http://127.0.0.1:8501")
     number = "" if version is None else f"/versions/{version}"
     path = f"{url.rstrip('/')}/v1/models/{quote(model, safe='')}{number}"
     keys = ("metadata", "signature_def", "signature_def")
@@ -99,3 +98,23 @@ def _ask(method: str, url: str, keys: Sequence[str], kind: type, **sent: Any) ->
     if not isinstance(found, kind):
         raise CannotMeasure(f"{url} answers, but not as TensorFlow Serving's REST API does: no {'.'.join(keys)}")
     return found
+
+
+def sweep(
+    target: Target, photos: Sequence[bytes], shapes: Sequence[tuple[int, int]], seconds: float, rounds: int
+) -> list[Point]:
+    """Measure every shape, clients and photos in a request, once per round, for `seconds` each; one Point per shape."""
+    bodies = {batch: request_bodies(target, photos, batch) for _, batch in shapes}
+
+    def one_round(clients: int, batch: int) -> Load:
+        return load(target.url, bodies[batch], clients=clients, seconds=seconds, headers=dict(target.headers))
+
+    runs = alternating([partial(one_round, *shape) for shape in shapes], rounds)
+    return [point(loads, *shape) for shape, loads in zip(shapes, runs, strict=True)]
+
+
+def request_bodies(target: Target, photos: Sequence[bytes], batch: int) -> list[str]:
+    """Different requests, as far as there are photos; a single one if it contains all photos."""
+    if batch == 1:
+        return [target.body([photo]) for photo in photos]
+    return [target.body([photos[number % len(photos)] for number in range(batch)])]

@@ -1,4 +1,4 @@
-"""Prints measurements as tables, saves them, compares them with saved ones and draws them."""
+"""Prints measurements as tables, and saves them."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from backend.bench.machine import line
-from backend.bench.remote import CannotMeasure
 from backend.bench.rounds import Point
 from backend.bench.targets import PerformanceTarget
 
@@ -58,64 +57,3 @@ def _target_row(bar: PerformanceTarget) -> tuple[str, ...]:
     measured = "-" if bar.measured is None else f"{bar.measured:{'.3g' if bar.measured < 100 else '.0f'}}{unit}"
     met = {None: "not measured", True: "yes", False: "NO"}[bar.met()]
     return bar.part, bar.what, f"{'>=' if bar.at_least else '<='} {bar.asked:g}{unit}", measured, met, bar.note
-
-
-# -- against an earlier one --------------------------------------------------------------------------------------------
-
-
-def compared(now: Report, then: Mapping[str, Any]) -> list[str]:
-    """Ratios of the figures in both: now / then, the result of `read`."""
-    rows = [("against the saved run: now / then", "photos/s", "p50", "p99")]
-    for name, points in now.points.items():
-        earlier = {(each["clients"], each["batch"]): each for each in then["points"].get(name, [])}
-        both = [(point, earlier[key]) for point in points if (key := (point.clients, point.batch)) in earlier]
-        rows += [_ratio_row(name, point, each) for point, each in both]
-    measured = {bar["what"]: bar["measured"] for bar in then["bars"] if bar["measured"]}
-    rows += [
-        (bar.what, f"{bar.measured / measured[bar.what]:.2f}", "", "")
-        for bar in now.bars
-        if bar.measured is not None and bar.what in measured
-    ]
-    same = then["machine"].get("processor") == now.machine.get("processor")
-    return [*table(rows), *([] if same else [f"then on another machine: {line(then['machine'])}"])]
-
-
-def _ratio_row(name: str, point: Point, then: Mapping[str, float]) -> tuple[str, ...]:
-    ratios = (
-        f"{getattr(point, each) / then[each]:.2f}" if then[each] else "-" for each in ("throughput", "p50_ms", "p99_ms")
-    )
-    return f"{name}, {point.clients} clients, batches of {point.batch}", *ratios
-
-
-def read(file: Path) -> dict[str, Any]:
-    """A file written by `Report.save`. Raises CannotMeasure for any other file."""
-    try:
-        saved = json.loads(file.read_text(encoding="utf-8"))
-        return {"machine": dict(saved["machine"]), "points": dict(saved["points"]), "bars": list(saved["bars"])}
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise CannotMeasure(
-            f"{file} is not a saved measurement ({type(error).__name__}); expected a file of --save"
-        ) from error
-
-
-# -- a picture ---------------------------------------------------------------------------------------------------------
-
-
-def draw(report: Report, file: Path) -> None:
-    """Draw throughput and the 99th percentile over clients: a line for each server, with batches of one photo."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for name, points in report.points.items():
-        single = sorted((point for point in points if point.batch == 1), key=lambda point: point.clients)
-        clients = [point.clients for point in single]
-        left.plot(clients, [point.throughput for point in single], "o-", label=name)
-        right.plot(clients, [point.p99_ms for point in single], "o-", label=name)
-    for axes, label in ((left, "photos a second"), (right, "99th percentile, ms")):
-        axes.set(xlabel="clients", ylabel=label, xscale="log", ylim=(0, None))
-        axes.grid(alpha=0.3)
-    if report.points:
-        left.legend()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file)

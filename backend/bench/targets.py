@@ -5,13 +5,13 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
+from backend import processor
 from backend.bench.candidates import CLIENTS, FAST, LIT_SERVE, ONE_PASS, PLAIN, Bench, request_body
-from backend.bench.machine import multiplies_int8
-from backend.bench.processes import on_cores
 from backend.bench.remote import CannotMeasure, base64_text
 from backend.bench.rounds import Load, load
 
@@ -19,7 +19,8 @@ PER_SECOND = "photos/s"
 BARE_CALLERS = (1, 8)  # one, and as many as the server's run threads; the better one counts
 FIRST_REQUESTS = 31
 OVERLOAD = 8  # times the capacity
-FASTER = 3.5 if multiplies_int8() else 1.9  # version 3 over version 2
+MULTIPLIES_INT8 = bool(processor.instructions() & processor.INT8)
+FASTER = 3.5 if MULTIPLIES_INT8 else 1.9  # version 3 over version 2
 
 Measured = tuple[float, str]  # and a note
 
@@ -104,8 +105,8 @@ def throughput_over_litserve(bench: Bench) -> Measured:
 
 def fast_throughput(bench: Bench) -> Measured:
     found, note = bench.ratio(partial(bench.throughput, ONE_PASS), partial(bench.throughput, PLAIN), PER_SECOND)
-    processor = "VNNI or AMX" if multiplies_int8() else "neither VNNI nor AMX"
-    return found, f"{note}; {bench.server.precision(3)}; the processor has {processor}"
+    found_here = "VNNI or AMX" if MULTIPLIES_INT8 else "neither VNNI nor AMX"
+    return found, f"{note}; {bench.server.precision(3)}; the processor has {found_here}"
 
 
 def fast_latency(bench: Bench) -> Measured:
@@ -133,6 +134,17 @@ def second_pass(bench: Bench) -> Measured:
 
 def wait_over_bare_call(bench: Bench) -> Measured:
     return bench.ratio(partial(bench.wait_ms, PLAIN), lambda: bench.bare("serving", 1)["p50_ms"], "ms")
+
+
+@contextmanager
+def on_cores(cores: Iterable[int]) -> Iterator[None]:
+    """Pin this thread, and processes started inside the block, to these processors."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def goodput_over_capacity(bench: Bench) -> Measured:

@@ -1,22 +1,9 @@
 """Adds an OpenVINO copy of a version's network, if that is measurably faster and gives the same answers.
 
-Lab note on the choice. Inception v3 at 299x299, one image, two cores with AMX beside a training; processor time of both cores,
-medians of rounds in turn, as a ratio to TensorFlow 2.21 with variables (115 ms); expected before, in brackets:
-    TensorFlow, frozen                             1.28  (1.1)
-    TensorFlow, XLA (jit_compile)                  0.77  (0.7)  by another run
-    TensorFlow, frozen, bfloat16 by its optimizer  2.8   (2)    by another run; the option holds for the whole process
-    LiteRT 2.3, XNNPACK, float32                   0.85  (0.9)  by another run; its converter took minutes
-    onnxruntime 1.31, float32                      1.32  (1.3)  tf2onnx took minutes of a busy machine
-    OpenVINO 2026.4, float32                       1.43  (1.3)  reads TensorFlow's frozen graph itself, in seconds
-    OpenVINO 2026.4, bfloat16                      6.1   (4)    answers within 0.03
-    OpenVINO 2026.4, int8 (300 photos, NNCF)       9.7   (6)    answers within 0.09
-OpenVINO is the fastest in each kind of number and needs no second format on the way; 180 MB on disk, no protobuf, wheels for
-Python 3.10 to 3.14. bfloat16 before int8: that needs photos at set-up, and called 94.1 % of the photos without a dog so in
-place of 97.7 %.
+Why OpenVINO, and why bfloat16 before int8: models/lab_notes.md.
 """
 
 import os
-import platform
 import shutil
 import tempfile
 import time
@@ -30,6 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from backend import processor
 from backend.building.drawn_pictures import drawn_pictures
 from backend.building.freezing import FrozenGraph
 from backend.building.quantization import Ranges, quantised
@@ -71,8 +59,6 @@ LEAST_SAME, MOST_PROBABILITY = 0.75, 0.2
 NAMING = "prediction"  # the output of probabilities (n, classes)
 # Less would not justify a second copy of the weights on disk (over TensorFlow), or another version (over float32).
 LEAST_SPEEDUP, LEAST_GAIN = 1.05, 1.5
-# Processors with one of these add the four products of an int8 multiplication in 32 bits.
-INT8_FLAGS = {"avx512_vnni", "avx_vnni", "amx_int8"}
 
 
 @dataclass(frozen=True)
@@ -123,15 +109,12 @@ def accelerate(version: Path, acceleration: Acceleration, report: Report = lambd
     folder = version / FOLDER
     folder.mkdir(parents=True)
     try:
-        manifest = _fastest(acceleration, folder, report) if acceleration.fast else _exact(acceleration, folder)
+        manifest = _chosen(acceleration, folder, report)
     except (IncompatibleNetwork, RuntimeError) as error:  # RuntimeError: an operation that OpenVINO does not have
         shutil.rmtree(folder)
-        if acceleration.required and isinstance(error, IncompatibleNetwork):
-            raise
-        reason = str(error).strip().splitlines()[0]
         if acceleration.required:
-            raise IncompatibleNetwork(reason) from error
-        report(f"TensorFlow runs the network: {reason}")
+            raise error if isinstance(error, NotFaster) else IncompatibleNetwork(_reason(error)) from error
+        report(f"TensorFlow runs the network: {_reason(error)}")
         return False
     manifest.write(folder)
     _save_around(folder / AROUND, acceleration)
@@ -149,87 +132,60 @@ def takes_images_of_one_size(graph: FrozenGraph) -> bool:
     return takes_images and specs[0].shape[0] is None and None not in specs[0].shape[1:]
 
 
-def _exact(acceleration: Acceleration, folder: Path) -> NetworkManifest:
-    """The network in float32: another version's, or measured. Raises IncompatibleNetwork if TensorFlow is fast enough."""
-    known = _linked(acceleration, folder)
-    if known and known.precision == EXACT:
-        return replace(known, signatures=_outputs(acceleration))
-    outputs = known.outputs if known else convert(acceleration.graph, folder)
-    trial = _tried(EXACT, folder, outputs, acceleration)
-    if trial.speedup < LEAST_SPEEDUP:
-        raise IncompatibleNetwork(
-            f"OpenVINO in {EXACT} is {trial.speedup:.2f} times as fast, expected at least {LEAST_SPEEDUP:g}"
-        )
-    return _manifest(trial, acceleration, [trial])
+def _chosen(acceleration: Acceleration, folder: Path, report: Report) -> NetworkManifest:
+    """The network in float32 or, if asked for, in the precision that is fastest here; its files are in `folder` then.
 
-
-def _fastest(acceleration: Acceleration, folder: Path, report: Report) -> NetworkManifest:
-    """The network in the precision that is fastest here. Raises NotFaster if that gains too little and more is required."""
+    Raises IncompatibleNetwork if TensorFlow is fast enough, NotFaster if no precision gains enough and that is required.
+    """
     known = _linked(acceleration, folder)
     outputs = known.outputs if known else convert(acceleration.graph, folder)
-    exact = known and _known_trial(known, folder)
+    is_known = known and known.precision == EXACT and known.measured_by == _measured_by()
+    exact = known if is_known else _tried(EXACT, folder, outputs, acceleration)
+    if not acceleration.fast:
+        if exact.speedup < LEAST_SPEEDUP:
+            raise IncompatibleNetwork(
+                f"OpenVINO in {EXACT} is {exact.speedup:.2f} times as fast, expected at least {LEAST_SPEEDUP:g}"
+            )
+        return replace(exact, signatures=_outputs(acceleration))
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
-        trials = {EXACT: exact or _tried(EXACT, folder, outputs, acceleration)}
-        trials |= _trials(acceleration, folder, Path(temporary), outputs, report)
+        trials = {EXACT: exact, **_trials(acceleration, folder, Path(temporary), outputs, report)}
         best = max(trials, key=lambda name: trials[name].speedup)
-        gain = trials[best].speedup / trials[EXACT].speedup
+        gain = trials[best].speedup / exact.speedup
         if gain < LEAST_GAIN:
             if acceleration.required:
                 raise NotFaster(_too_little(best, gain))
             best = EXACT
-        manifest = _manifest(trials[best], acceleration, list(trials.values()))
-        for name in _files(folder) if trials[best].folder != folder else ():
-            os.replace(trials[best].folder / name, folder / name)
-    return manifest
+        for name in _files(folder) if best == INT8 else ():
+            os.replace(Path(temporary) / name, folder / name)
+    compared = {name: trial.speedup for name, trial in trials.items()}
+    return replace(trials[best], compared=compared, signatures=_outputs(acceleration))
 
 
 def _too_little(best: str, gain: float) -> str:
     if best == EXACT:
-        return f"no precision is faster than {EXACT} on this processor ({processor()})"
+        return f"no precision is faster than {EXACT} on this processor ({processor.name()})"
     return (
-        f"{best} is {gain:.2g} times as fast as {EXACT} on this processor ({processor()}), "
+        f"{best} is {gain:.2g} times as fast as {EXACT} on this processor ({processor.name()}), "
         f"expected at least {LEAST_GAIN:g}"
     )
 
 
-@dataclass(frozen=True)
-class Trial:
-    """A network that gives the right answers in `precision`; its files are in `folder`.
-
-    `speedup`: over TensorFlow. `difference`: the largest from TensorFlow's answers. `grey`: its answers to a grey image.
-    """
-
-    precision: str
-    folder: Path
-    speedup: float
-    difference: float
-    grey: Mapping[str, np.ndarray]
-
-
-def _known_trial(known: NetworkManifest, folder: Path) -> Trial | None:
-    """The network in float32 as another version measured it, if that was on this machine."""
-    if known.precision != EXACT or known.measured_by != _measured_by():
-        return None
-    grey = {name: np.array(value, np.float32) for name, value in known.grey.items()}
-    return Trial(EXACT, folder, known.speedup, known.largest_difference, grey)
-
-
 def _trials(
     acceleration: Acceleration, folder: Path, temporary: Path, outputs: Sequence[str], report: Report
-) -> dict[str, Trial]:
+) -> dict[str, NetworkManifest]:
     """Each faster precision that gives the right answers, by name; a quantised network goes to `temporary`."""
     trials = {}
-    for precision in (BFLOAT16, INT8):
+    for precision in (BFLOAT16, INT8) if acceleration.ranges else (BFLOAT16,):
         try:
-            place = folder
-            if precision == INT8:
-                if acceleration.ranges is None:
-                    continue
-                place = _save_quantised(folder, acceleration.ranges, temporary)
+            place = _save_quantised(folder, acceleration.ranges, temporary) if precision == INT8 else folder
             trials[precision] = _tried(precision, place, outputs, acceleration)
         except (IncompatibleNetwork, RuntimeError) as error:
-            report(f"{precision} is not used: {str(error).strip().splitlines()[0]}")
+            report(f"{precision} is not used: {_reason(error)}")
     return trials
+
+
+def _reason(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
 
 
 def _save_quantised(folder: Path, ranges: Ranges, target: Path) -> Path:
@@ -242,8 +198,8 @@ def _save_quantised(folder: Path, ranges: Ranges, target: Path) -> Path:
 
 def _weight_bits() -> int:
     """Bits of an int8 weight: 7 on x86 processors without VNNI, see `quantised`."""
-    flags = {flag for line in _cpuinfo() if line.startswith("flags") for flag in line.partition(":")[2].split()}
-    return 7 if flags and not flags & INT8_FLAGS else 8
+    known = processor.instructions()
+    return 7 if known and not known & processor.INT8 else 8
 
 
 def _linked(acceleration: Acceleration, folder: Path) -> NetworkManifest | None:
@@ -275,7 +231,7 @@ def _outputs(acceleration: Acceleration) -> dict[str, Sequence[str]]:
     return {name: list(steps.outputs) for name, steps in acceleration.steps.items()}
 
 
-def _tried(precision: str, folder: Path, outputs: Sequence[str], acceleration: Acceleration) -> Trial:
+def _tried(precision: str, folder: Path, outputs: Sequence[str], acceleration: Acceleration) -> NetworkManifest:
     """Load a network, compare its answers and measure it. Raises IncompatibleNetwork if they differ by more than is allowed.
 
     The network is not kept: those of all precisions at once would take 0.5 GB.
@@ -285,25 +241,22 @@ def _tried(precision: str, folder: Path, outputs: Sequence[str], acceleration: A
     if precision == INT8:
         _check_named(network, acceleration.reference)
     grey = network.run(np.full((1, *network.shape), 0.5, np.float32))
-    return Trial(precision, folder, _speedup(network, acceleration.reference), difference, grey)
-
-
-def _manifest(trial: Trial, acceleration: Acceleration, trials: Sequence[Trial]) -> NetworkManifest:
+    speedup = round(_speedup(network, acceleration.reference), 2)
     return NetworkManifest(
-        precision=trial.precision,
-        speedup=round(trial.speedup, 2),
-        largest_difference=float(f"{trial.difference:.2g}"),
-        tolerance=TOLERANCES[trial.precision],
+        precision=precision,
+        speedup=speedup,
+        largest_difference=float(f"{difference:.2g}"),
+        tolerance=TOLERANCES[precision],
         measured_by=_measured_by(),
-        outputs=list(trial.grey),
-        signatures=_outputs(acceleration),
-        grey={name: value.tolist() for name, value in trial.grey.items()},
-        compared={each.precision: round(each.speedup, 2) for each in trials},
+        outputs=list(grey),
+        signatures={},
+        grey={name: value.tolist() for name, value in grey.items()},
+        compared={precision: speedup},
     )
 
 
 def _measured_by() -> str:
-    return f"OpenVINO {import_openvino().__version__}, TensorFlow {tf.__version__}, {processor()}"
+    return f"OpenVINO {import_openvino().__version__}, TensorFlow {tf.__version__}, {processor.name()}"
 
 
 def convert(graph: FrozenGraph, folder: Path) -> list[str]:
@@ -387,17 +340,6 @@ def _seconds(run: Callable[[], object]) -> float:
     for _ in range(RUNS):
         run()
     return time.process_time() - begun
-
-
-def processor() -> str:
-    """The processor's name from /proc/cpuinfo."""
-    with_name = [line for line in _cpuinfo() if line.startswith("model name")]
-    return with_name[0].partition(":")[2].strip() if with_name else platform.processor() or platform.machine()
-
-
-def _cpuinfo() -> list[str]:
-    file = Path("/proc/cpuinfo")
-    return file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
 
 
 def _save_around(folder: Path, acceleration: Acceleration) -> None:

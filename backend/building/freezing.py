@@ -68,12 +68,9 @@ class FrozenGraph:
 def freeze(signature: Function) -> FrozenGraph:
     """The same network with its variables replaced by constants.
 
-    Lab note. Written in the usual way, constants inside the function's graph, a merged Inception v3 takes 3.0 GB once its four
-    signatures have answered, and 3 to 6 seconds before each first answer: every function that calls the network copies
-    its 88 MB several times. So the constants are folded first (batch normalisation goes into the convolutions: 94 pairs of
-    operations and 0 of them at run time), then the large ones become tensors that all functions capture by reference.
-    TensorFlow saves such a tensor once, as a constant of the SavedModel. Then: 250 MB, 0.4 s, and 0.6 s in place of 2.4 s to
-    load (two cores, TensorFlow 2.21, tf.saved_model.load; the network with variables takes 320 MB and 2.4 s).
+    Constants inside the function's graph would be copied by every function that calls the network: a merged Inception v3
+    took 3 GB. So they are folded first (batch normalisation goes into the convolutions), then the large ones become tensors
+    that all functions capture by reference and TensorFlow saves once: 250 MB.
     Raises FreezingError when the signature needs more than variables (a lookup table), or more than one file can hold.
     """
     specs = signature.structured_input_signature[1]

@@ -137,20 +137,10 @@ def nodes_text(folder: Path) -> str:
 
 def _reached(graph: meta_graph_pb2.MetaGraphDef) -> list[node_def_pb2.NodeDef]:
     """The nodes that the signatures' outputs depend on, in the graph's order, without those for saving and restoring."""
-    nodes = {node.name: node for node in graph.graph_def.node}
-    waiting = [
-        info.name.split(":")[0]
-        for name, signature in graph.signature_def.items()
-        if name != INIT_OP
-        for info in [*signature.outputs.values(), *signature.inputs.values()]
-    ]
-    reached: set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        if name in nodes and name not in reached:
-            reached.add(name)
-            waiting += [source.removeprefix("^").split(":")[0] for source in nodes[name].input]
-    return [node for node in graph.graph_def.node if node.name in reached]
+    signatures = [each for name, each in graph.signature_def.items() if name != INIT_OP]
+    tensors = [info for each in signatures for info in (*each.outputs.values(), *each.inputs.values())]
+    ends = sorted({info.name.split(":")[0] for info in tensors})
+    return list(tf.compat.v1.graph_util.extract_sub_graph(graph.graph_def, ends).node)
 
 
 def _called(nodes: graph_pb2.GraphDef | list[node_def_pb2.NodeDef]) -> list[str]:

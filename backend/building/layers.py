@@ -1,6 +1,5 @@
 """The layers that merging adds: base64 and image decoding in front of a network; softmax, names and PNG encoding behind it."""
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -159,35 +158,3 @@ def never_empty(network: Callable[[tf.Tensor], dict[str, tf.Tensor]], images: tf
         name: value[:count] if value.shape.rank and value.shape[0] is None else value
         for name, value in network(seen).items()
     }
-
-
-def batched(
-    network: tf.types.experimental.ConcreteFunction, largest: int
-) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
-    """Batch requests: those that arrive while the network is busy share its next run, at most `largest` images.
-
-    No request waits for others to arrive. TensorFlow refuses a single request of more than 1024 images. The batcher has a
-    unique name, since TensorFlow shares batchers with the same name among all models of a process.
-    """
-    name = f"dogsnap-{uuid.uuid4().hex}"
-
-    def shared(images: tf.Tensor) -> dict[str, tf.Tensor]:
-        answers = tf.raw_ops.BatchFunction(
-            in_tensors=[images],
-            captured_tensors=network.captured_inputs,
-            f=network,
-            Tout=[tensor.dtype for tensor in network.outputs],
-            num_batch_threads=1,
-            max_batch_size=1024,
-            allowed_batch_sizes=list(range(1, largest + 1)),
-            batch_timeout_micros=0,
-            max_enqueued_batches=1024,
-            enable_large_batch_splitting=True,
-            shared_name=name,
-        )
-        return {
-            each: tf.ensure_shape(answer, tensor.shape)
-            for each, answer, tensor in zip(sorted(network.structured_outputs), answers, network.outputs, strict=True)
-        }
-
-    return shared

@@ -1,13 +1,7 @@
 """Converts a float32 network to int8, with value ranges that were measured on photos.
 
-Lab note. Inception v3, 1,200 validation crops and 986 whole pictures, 220 photos without a dog; float32: top-1 89.2 and 79.9 %,
-no dog called so 98.2 %, the mean of the logits in float32. Kullback-Leibler divergence from the answers in float32 in brackets:
-    NNCF 3.4, mixed preset, 300 crops                       88.6 (0.011)  79.1 (0.024)  98.6
-    the same, 300 crops, 300 whole pictures, 100 of neither 88.2 (0.042)  79.9 (0.047)  99.1
-    convolutions alone, ranges up to the largest value      88.8 (0.004)  79.4 (0.010)  98.6
-    convolutions alone, ranges of the least squared error   89.0 (0.003)  79.4 (0.008)  98.6
-NNCF also rounds the pooled features and the logits to 8 bits, and cuts the dog head's negative logits off at 0: that, not the
-convolutions, is what costs accuracy and saves no time. So everything behind the last convolution stays float32.
+The usual tool, NNCF, also rounds the pooled features and the logits to 8 bits, and cuts the dog head's negative logits off at 0:
+that, not the convolutions, costs accuracy and saves no time (models/lab_notes.md). So all behind the last one stays float32.
 """
 
 import json
@@ -133,16 +127,36 @@ def find_ranges(model: Any, images: Iterable[np.ndarray]) -> Ranges:
     Tensors that meet in a concatenation share one range. The model is left with further outputs.
     """
     convolutions = _convolutions(model)
-    sources = [[_name(source) for source in _sources(node.input_value(0))] for node in convolutions]
-    values = _Values(model, [source for node in convolutions for source in _sources(node.input_value(0))])
+    inputs = [_sources(node.input_value(0)) for node in convolutions]
+    tensors = {_name(source): source for sources in inputs for source in sources}
+    samples, ends, count = _sampled(model, tensors, images)
+    ranges = {}
+    for group in _joined([[_name(source) for source in sources] for sources in inputs]):
+        low, high = min(ends[name][0] for name in group), max(ends[name][1] for name in group)
+        if low >= 0:  # as wide as the values for negative ones
+            values = np.concatenate([sample for name in sorted(group) for sample in samples[name]])
+            low, high = 0.0, min(SHARES * high, key=lambda end, values=values: _squared_error(values, end))
+        ranges |= dict.fromkeys(group, (float(low), float(high)))
+    kernels = [list(node.input_value(1).get_shape()) for node in convolutions]
+    return Ranges(kernels, [ranges[_name(sources[0])] for sources in inputs], count)
+
+
+def _sampled(model: Any, tensors: Mapping[str, Any], images: Iterable[np.ndarray]) -> tuple[dict, dict, int]:
+    """By the tensors' names, samples of their values for each image, and their smallest and largest; the number of images."""
+    first = len(model.outputs)
+    model.add_outputs(list(tensors.values()))
+    settings = {"INFERENCE_PRECISION_HINT": "f32"}
+    request = import_openvino().Core().compile_model(model, "CPU", settings).create_infer_request()
+    samples: dict[str, list[np.ndarray]] = {name: [] for name in tensors}
+    ends, random, count = dict.fromkeys(tensors, (np.inf, -np.inf)), np.random.default_rng(0), 0
     for image in images:
-        values.add(image)
-    chosen = {name: values.range_of(group) for group in _joined(sources) for name in group}
-    return Ranges(
-        [list(node.input_value(1).get_shape()) for node in convolutions],
-        [chosen[names[0]] for names in sources],
-        values.images,
-    )
+        request.infer([image[np.newaxis]])
+        count += 1
+        for place, name in enumerate(tensors, first):
+            values = request.get_output_tensor(place).data.reshape(-1)
+            ends[name] = min(ends[name][0], values.min()), max(ends[name][1], values.max())
+            samples[name].append(values[random.integers(0, values.size, SAMPLES)])
+    return samples, ends, count
 
 
 def _name(source: Any) -> str:
@@ -156,41 +170,6 @@ def _joined(groups: Sequence[Sequence[str]]) -> list[set[str]]:
         touching = [each for each in joined if not each.isdisjoint(group)]
         joined = [each for each in joined if each.isdisjoint(group)] + [set(group).union(*touching)]
     return joined
-
-
-class _Values:
-    """Samples of the values of some tensors, and their smallest and largest."""
-
-    def __init__(self, model: Any, sources: Sequence[Any]):
-        self.images = 0
-        by_name = {_name(source): source for source in sources}
-        self._names = list(by_name)
-        first = len(model.outputs)
-        model.add_outputs(list(by_name.values()))
-        settings = {"INFERENCE_PRECISION_HINT": "f32"}
-        self._request = import_openvino().Core().compile_model(model, "CPU", settings).create_infer_request()
-        self._places = {name: first + number for number, name in enumerate(self._names)}
-        self._samples: Mapping[str, list[np.ndarray]] = {name: [] for name in self._names}
-        self._ends = dict.fromkeys(self._names, (np.inf, -np.inf))
-        self._random = np.random.default_rng(0)
-
-    def add(self, image: np.ndarray) -> None:
-        self._request.infer([image[np.newaxis]])
-        self.images += 1
-        for name, place in self._places.items():
-            values = self._request.get_output_tensor(place).data.reshape(-1)
-            low, high = self._ends[name]
-            self._ends[name] = min(low, values.min()), max(high, values.max())
-            self._samples[name].append(values[self._random.integers(0, values.size, SAMPLES)])
-
-    def range_of(self, names: Iterable[str]) -> tuple[float, float]:
-        """The range for all these tensors: as wide as their values for negative ones, else from 0 to the best end."""
-        low = min(self._ends[name][0] for name in names)
-        high = max(self._ends[name][1] for name in names)
-        if low < 0:
-            return float(low), float(high)
-        samples = np.concatenate([sample for name in names for sample in self._samples[name]])
-        return 0.0, float(min(SHARES * high, key=lambda end: _squared_error(samples, end)))
 
 
 def _squared_error(values: np.ndarray, end: float) -> float:

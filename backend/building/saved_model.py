@@ -1,12 +1,11 @@
 """Writes version folders: a trained network as a SavedModel that describes itself and runs in any TensorFlow Serving."""
 
 import base64
-import ctypes
 import gc
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from backend.fitting.dogs.every_dog import CELLS
 from backend.fitting.popularity import further_prior
 from backend.fitting.scoring import Calibration
 from backend.fitting.thresholds import named_groups
+from backend.memory import give_back_free
 from backend.networks.architectures import (
     ARCHITECTURES,
     CYCLEGAN,
@@ -66,7 +66,7 @@ def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[st
     """Build the next version of models/<name> from the files in `artefacts`: float16 weights, labels, recipe, scores.
 
     Groups of look-alikes get their names from groups.json in the parent folder of `artefacts`.
-    `report` is told the runtime. Raises ExportError for missing files, or those of another network.
+    `report` is told the runtime. Raises ExportError, OSError or ValueError for missing files, or those of another network.
     """
     recipe = read_json(artefacts / "recipe.json")
     if recipe.get("architecture") == CYCLEGAN:
@@ -86,7 +86,7 @@ def export_taught(name: str, artefacts: Path, models: Path) -> Source | None:
 def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
     """The classifier that training stored in `artefacts`, `with_head` with that which finds every dog, if it is there.
 
-    Raises ExportError for missing artefacts, and for those of other weights.
+    Raises ExportError, OSError or ValueError for missing artefacts, and for those of other weights.
     """
     recipe, labels, scores = (read_json(artefacts / f"{part}.json") for part in ("recipe", "labels", "scores"))
     architecture = ARCHITECTURES.get(recipe.get("architecture", name))
@@ -97,7 +97,7 @@ def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
         )
     size = tuple(recipe["size"])
     model = architecture(len(labels), size)
-    _load(model, artefacts / STORED_WEIGHTS)
+    load_stored_weights(model, artefacts / STORED_WEIGHTS)
     weights = checksums.digest(artefacts / STORED_WEIGHTS)
     if scores.get("weights", weights) != weights:
         raise ExportError(
@@ -139,7 +139,7 @@ def _read_head(model: keras.Model, stated: Mapping, artefacts: Path) -> keras.Mo
             f"{expected[:12]}, received {received[:12]}; run `dogsnap train dogs` again, or remove the file"
         )
     head = dogs.head_for(model, stated["filters"])
-    _load(head, artefacts / dogs.WEIGHTS)
+    load_stored_weights(head, artefacts / dogs.WEIGHTS)
     return head
 
 
@@ -215,7 +215,7 @@ def export_generator(name: str, recipe: Mapping, artefacts: Path, models: Path) 
     """Build the next version of models/<name>: image float32 (n, h, w, 3) -> generated, the same, both in [-1, 1]."""
     size = tuple(recipe["size"])
     model = cyclegan_generator(recipe["width"], size)
-    _load(model, artefacts / STORED_WEIGHTS)
+    load_stored_weights(model, artefacts / STORED_WEIGHTS)
     description = {
         "model": name,
         "input_size": list(size),
@@ -235,13 +235,6 @@ def export_generator(name: str, recipe: Mapping, artefacts: Path, models: Path) 
     module.variables_of_the_network = [variable.value for variable in model.variables]
     warmup = {"serving_default": {"image": np.zeros((1, *size, 3), np.float32)}}
     return write_version(models / name, module, {"serving_default": serving_default}, description, warmup)
-
-
-def _load(model: keras.Model, file: Path) -> None:
-    try:
-        load_stored_weights(model, file)
-    except (OSError, ValueError) as error:
-        raise ExportError(str(error)) from error
 
 
 def read_json(path: Path, missing: str = "does not exist; `dogsnap train` or `dogsnap calibrate` writes it") -> Any:
@@ -338,8 +331,7 @@ def _release_memory() -> None:
     Merging Inception v3 takes 0.1 GB less with it.
     """
     gc.collect()
-    with suppress(OSError, AttributeError):  # a system without glibc
-        ctypes.CDLL(None).malloc_trim(0)
+    give_back_free()
 
 
 @contextmanager

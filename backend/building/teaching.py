@@ -147,19 +147,20 @@ class Teacher:
     def __init__(self, source: Path, artefacts: Path) -> None:
         self.source = source
         self.stored: Stored = read_stored(source.resolve().parent.name, artefacts)
-        self.taught = {each["id"]: each for each in read_description(source).get("taught", ())}
+        self._described = read_description(source)
+        self.taught = {each["id"]: each for each in self._described.get("taught", ())}
         self._check_source()
         kernel, bias = self.stored.model.get_layer("breeds").get_weights()
         known = self.stored.description["labels"]
         # Those of the weights, as breeds taught before have extended them.
-        groups = read_description(source).get("groups", ()) if self.taught else self.stored.description["groups"]
+        groups = self._described.get("groups", ()) if self.taught else self.stored.description["groups"]
         self.groups = [Group(**{**each, "members": tuple(each["members"])}) for each in groups]
         weights = self.stored.description["scores"].get("weights", "")
         self.statistics = ClassStatistics.load(artefacts / STATISTICS_FILE, len(known), len(kernel), weights)
         # Logits with the prior in them: breeds are taught so that they take little from the others' answers, which have it.
         self._artefacts = artefacts
         self.head = Head(kernel, bias + self._prior(known), tuple(known))
-        for label in read_description(self.source)["labels"][len(known) :]:
+        for label in self._described["labels"][len(known) :]:
             each = self.taught[label["id"]]
             self.head = self.head.with_class(
                 label, row_of(each, len(kernel)), each["bias"] + self._prior([*self.head.labels, label])[-1]
@@ -176,7 +177,7 @@ class Teacher:
         return self.stored.calibration.temperature * log_prior
 
     def _check_source(self) -> None:
-        labels = read_description(self.source).get("labels")
+        labels = self._described.get("labels")
         if not labels:
             raise TeachingError(
                 f"{self.source} is no version that names breeds; expected one like models/inception_v3/2"
@@ -186,7 +187,7 @@ class Teacher:
             raise TeachingError(
                 f"{self.source} has other breeds than the weights beside it; give the folder of its weights with --from"
             )
-        weights, own = self.stored.description["scores"].get("weights"), read_description(self.source).get("scores", {})
+        weights, own = self.stored.description["scores"].get("weights"), self._described.get("scores", {})
         if self.taught and own.get("weights", weights) != weights:
             raise TeachingError(
                 f"{self.source} was taught with other weights than those beside it; give the folder of its weights with --from, "

@@ -14,12 +14,11 @@ import tensorflow as tf
 from backend.building import huggingface_h5, layers
 from backend.building.freezing import check_size
 from backend.building.merging.image_input import layout_of
-from backend.building.merging.merger import TOP_K, warmup_requests
+from backend.building.merging.merger import TOP_K, traced, warmup_requests
 from backend.building.saved_model import ExportError, read_json, write_version
 from backend.serving.photos.preprocessing import Resizing
 
 Function = tf.types.experimental.ConcreteFunction
-Scores = Callable[[tf.Tensor], tf.Tensor]
 
 DEFAULT_PRESET = "hf://google/vit-base-patch16-224"
 HUB = "hf://"
@@ -49,7 +48,6 @@ def export_vit(
     preset: str,
     names: Sequence[str],
     model_folder: Path,
-    batch: int = 0,
     report: Callable[[str], None] = lambda _: None,
 ) -> Path:
     """Write the ViT image classifier `preset` as the next version of `model_folder`; returns the version's folder.
@@ -58,21 +56,22 @@ def export_vit(
       serving_default  string_input string (n), base64 text           -> label string (n), confidence float32 (n) in [0, 1]
       image_bytes      image_bytes string (n), bytes of the files     -> the same
       labels           string_input                                   -> labels string (n, k), probabilities (n, k), falling
-    `preset`, `names`, `report`: see `load_classifier`. `batch`: at most so many photos of waiting requests share a run of the
-    network; 0: none. Raises ExportError or FreezingError in a sentence.
+    `preset`, `names`, `report`: see `load_classifier`. Raises ExportError or FreezingError in a sentence.
     """
     classifier = load_classifier(preset, names, report)
-    scores = _scores(classifier, batch)
+    network = _frozen(classifier)
     text, raw = layers.images_from_base64, layers.images_from_bytes
 
     def label(images: tf.Tensor) -> dict[str, tf.Tensor]:
-        best = _best(scores(images), classifier, 1)
+        best = _best(network, images, classifier, 1)
         return {"label": best["labels"][:, 0], "confidence": best["probabilities"][:, 0]}
 
     made = {
         "serving_default": _signature("string_input", text, classifier, label),
         "image_bytes": _signature("image_bytes", raw, classifier, label),
-        "labels": _signature("string_input", text, classifier, lambda images: _best(scores(images), classifier, TOP_K)),
+        "labels": _signature(
+            "string_input", text, classifier, lambda images: _best(network, images, classifier, TOP_K)
+        ),
     }
     warmup = warmup_requests(made, classifier.wanted.size)
     return write_version(model_folder, tf.Module(), made, _description(classifier, model_folder), warmup)
@@ -267,13 +266,6 @@ def _normalised(task: keras.Model, preset: str) -> bool:
     return activation is keras.activations.softmax
 
 
-def _scores(classifier: Classifier, batch: int) -> Scores:
-    """Images -> probabilities (n, classes), by the network with constants for variables."""
-    network = _frozen(classifier)
-    run = layers.batched(network, batch) if batch else network
-    return lambda images: layers.never_empty(run, images)["scores"]
-
-
 def _frozen(classifier: Classifier) -> Function:
     """The network with constants for variables, which all functions share by reference: `images` -> {"scores"}.
 
@@ -299,14 +291,14 @@ def _frozen(classifier: Classifier) -> Function:
 def _signature(
     alias: str, front: Callable, classifier: Classifier, answer: Callable[[tf.Tensor], dict[str, tf.Tensor]]
 ) -> Function:
-    @tf.function(autograph=False)
     def signature(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         return answer(front(inputs[alias], classifier.wanted))
 
-    return signature.get_concrete_function(**{alias: tf.TensorSpec((None,), tf.string, alias)})
+    return traced(signature, **{alias: tf.TensorSpec((None,), tf.string, alias)})
 
 
-def _best(scores: tf.Tensor, classifier: Classifier, k: int) -> dict[str, tf.Tensor]:
+def _best(network: Function, images: tf.Tensor, classifier: Classifier, k: int) -> dict[str, tf.Tensor]:
+    scores = layers.never_empty(network, images)["scores"]
     return layers.top_k(scores, classifier.names, min(k, len(classifier.names)))
 
 

@@ -10,11 +10,10 @@ import click
 from backend.bench import photos as photo_files
 from backend.bench.candidates import Bench
 from backend.bench.machine import describe
-from backend.bench.remote import asked, find
-from backend.bench.report import Report, compared, draw, read
-from backend.bench.sweep import sweep
+from backend.bench.remote import asked, find, sweep
+from backend.bench.report import Report
 from backend.bench.targets import PARTS, measure
-from backend.commands.helpers.arguments import key_headers, key_option, picture_option
+from backend.commands.helpers.arguments import key_headers, key_option
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -49,31 +48,20 @@ WARM_UP_SECONDS = 1.0
     "--models", type=FOLDER, default=Path("models"), show_default=True, help="folder with the model, without --url"
 )
 @click.option(
-    "--data",
-    type=FOLDER,
-    help="photos in the Stanford Dogs layout, without --url: for the cost of the second pass",
+    "--data", type=FOLDER, help="photos in the Stanford Dogs layout, without --url: for the cost of the second pass"
 )
 @click.option("--only", default="", help="without --url: only these parts, e.g. start,latency; see below")
 @click.option("--save", type=FILE, help="save the results in this file (JSON)")
-@click.option(
-    "--against",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="compare with a file written by --save",
-)
-@picture_option("draw throughput and 99th percentile over clients, e.g. bench.png")
-def bench(url: str, save: Path | None, against: Path | None, picture: Path | None, **how: Any) -> None:
+def bench(url: str, save: Path | None, **how: Any) -> None:
     """Measure the server at --url, or this server against its targets.
 
     Parts of the latter: start, memory, throughput, fast (version 3), latency, overload.
     """
-    then = read(against) if against else None
     report = _of_url(describe(), url, **how) if url else _of_targets(describe(), **how)
-    for line in [*report.lines(), *(["", *compared(report, then)] if then else [])]:
+    for line in report.lines():
         click.echo(line)
     if save:
         report.save(save)
-    if picture:
-        draw(report, picture)
 
 
 def _of_url(machine: dict[str, Any], url: str, model: str, version: int | None, **how: Any) -> Report:

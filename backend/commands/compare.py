@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from backend.commands.helpers.arguments import PATH, json_option, list_option
+from backend.commands.helpers.failures import Command
 from backend.files import write_json
 
 if TYPE_CHECKING:  # importing it takes seconds
     from backend.evaluation.comparison import Comparison
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("first", type=int)
 @click.argument("second", type=int)
 @click.option(
@@ -43,14 +44,7 @@ if TYPE_CHECKING:  # importing it takes seconds
 )
 @json_option
 def compare(
-    first: int,
-    second: int,
-    data: Path,
-    list_name: str,
-    photos: int,
-    model_dir: Path,
-    show: int,
-    json_file: Path | None,
+    first: int, second: int, data: Path, list_name: str, photos: int, model_dir: Path, show: int, json_file: Path | None
 ) -> None:
     """Compare versions FIRST and SECOND on photos.
 
@@ -61,15 +55,12 @@ def compare(
     from backend.evaluation.comparison import photo_files
     from backend.evaluation.exported_version import ExportedVersion
 
-    try:
-        files = photo_files(data, photos, list_name)
-        if not files:
-            raise ValueError(f"{data} holds no photos (JPEG, PNG, GIF, BMP or WebP)")
-        versions = [ExportedVersion.load(model_dir / str(number)) for number in (first, second)]
-        with click.progressbar(length=len(files), label=f"{len(files)} photos") as bar:
-            result = measure(*versions, files, click.echo, lambda: bar.update(1))
-    except (OSError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
+    files = photo_files(data, photos, list_name)
+    if not files:
+        raise ValueError(f"{data} holds no photos (JPEG, PNG, GIF, BMP or WebP)")
+    versions = [ExportedVersion.load(model_dir / str(number)) for number in (first, second)]
+    with click.progressbar(length=len(files), label=f"{len(files)} photos") as bar:
+        result = measure(*versions, files, click.echo, lambda: bar.update(1))
     click.echo(f"versions {first} and {second} of {model_dir} on {result.photos} photos of {data}")
     for line in [*_figures(result), *_differences(result, data, show)]:
         click.echo(line)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from backend.errors import DogsnapError
+from backend.commands.helpers.failures import Group
 from backend.ray.scale import Scale
 from backend.settings import Settings, flag, given, options, variable
 
@@ -29,7 +29,7 @@ def scale_options(command: Callable) -> Callable:
     return command
 
 
-@click.group()
+@click.group(cls=Group)
 def deploy() -> None:
     """Serve the versions on a cluster."""
 
@@ -70,11 +70,8 @@ def ray_command(address: str, models: str, model_config_file: Path | None, cache
     from backend.serving.versions.model_configs import configs_in_file
 
     scale = Scale(**{row.name: flags.pop(row.name) for row in fields(Scale)})
-    try:
-        configs = configs_in_file(model_config_file) if model_config_file else []
-        rollout.Rollout(_settings(flags), scale, models, cache, configs).run(address, click.echo)
-    except DogsnapError as error:
-        raise click.ClickException(error.message) from error
+    configs = configs_in_file(model_config_file) if model_config_file else []
+    rollout.Rollout(_settings(flags), scale, models, cache, configs).run(address, click.echo)
 
 
 def _settings(flags: dict[str, Any]) -> Settings:

@@ -6,26 +6,19 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, json_option, list_option, picture_option
-from backend.errors import DogsnapError
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, json_option, list_option
+from backend.commands.helpers.failures import Command
 from backend.files import replacing, write_json
 
 MEASURED = "measured.json"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("version", default=Path("models/inception_v3/2"), type=PATH)
-@click.option(
-    "--data",
-    required=True,
-    type=PATH,
-    help="folder with images/<wnid>-<Name>/ and, optionally, the list",
-)
+@click.option("--data", required=True, type=PATH, help="folder with images/<wnid>-<Name>/ and, optionally, the list")
 @list_option
 @click.option(
-    "--not-dogs",
-    type=PATH,
-    help="folder with photos without a dog; those not used in training are evaluated",
+    "--not-dogs", type=PATH, help="folder with photos without a dog; those not used in training are evaluated"
 )
 @click.option(
     "--other-dogs",
@@ -40,18 +33,12 @@ MEASURED = "measured.json"
     "renew its tables in this file and measured.json beside it",
 )
 @json_option
-@picture_option("write a PNG with the confusion matrix and the reliability diagram")
 def evaluate(card: Path | None, **options: Any) -> None:
     """Report the scores of VERSION (a version folder such as models/inception_v3/2) on the photos in DATA."""
-    try:
-        if card:
-            _renew(card, options["version"].parent, options["data"])
-        else:
-            _evaluate(**options)
-    except DogsnapError as error:
-        raise click.ClickException(error.message) from error
-    except (OSError, ValueError) as error:
-        raise click.ClickException(str(error).splitlines()[0]) from error
+    if card:
+        _renew(card, options["version"].parent, options["data"])
+    else:
+        _evaluate(**options)
 
 
 def _evaluate(
@@ -62,16 +49,13 @@ def _evaluate(
     other_dogs: Path | None,
     limit: int | None,
     json_file: Path | None,
-    picture: Path | None,
 ) -> None:
-    import numpy as np
-
     from backend.evaluation import card, exported_version
     from backend.fitting import scoring, thresholds
 
     exported = exported_version.ExportedVersion.load(version)
     examples = _examples(data, list_name, exported.description["labels"], limit)
-    scores, probabilities = card.scored(exported, examples)
+    scores, _ = card.scored(exported, examples)
     click.echo(f"{version} on {len(examples)} photos of {data}\n{scoring.as_text(scores)}")
     click.echo(f"called a dog                {scores['dogs']['called_dog']:.2%}")
     if "levels" in scores:
@@ -92,12 +76,6 @@ def _evaluate(
         )
     if json_file:
         write_json(scores, json_file)
-    if picture:
-        from backend.evaluation import plots
-
-        plots.draw(
-            probabilities, np.array([example.breed for example in examples]), exported.description["labels"], picture
-        )
 
 
 def _renew(card_file: Path, model: Path, data: Path) -> None:

@@ -6,13 +6,14 @@ from tempfile import TemporaryDirectory
 import click
 
 from backend.commands.helpers import renewal
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_names
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_labels
+from backend.commands.helpers.failures import Command
 from backend.settings import MODELS
 
 VIT = "vit"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("model")
 @click.option(
     "--from",
@@ -29,16 +30,7 @@ VIT = "vit"
     type=PATH,
     help="folder with models: the version is written to OUT/MODEL/<next number>",
 )
-@click.option(
-    "--labels",
-    type=EXISTING_FILE,
-    help="vit: names of the classes, one a line, if the checkpoint has none",
-)
-@click.option(
-    "--batch",
-    type=click.IntRange(min=0),
-    help="vit: waiting requests share a run of at most so many photos  [default: 0]",
-)
+@click.option("--labels", type=EXISTING_FILE, help="vit: names of the classes, one a line, if the checkpoint has none")
 @click.option(
     "--merged",
     is_flag=True,
@@ -50,15 +42,13 @@ VIT = "vit"
     help="in place of the next version, replace those that this command built before, and only if weights, code or "
     "TensorFlow have changed since",
 )
-def export(
-    model: str, source: str | None, models: Path, labels: Path | None, batch: int | None, merged: bool, renew: bool
-) -> None:
+def export(model: str, source: str | None, models: Path, labels: Path | None, merged: bool, renew: bool) -> None:
     """Build the next version of MODEL: from the weights that training stored, or of vit, from any ViT of KerasHub."""
-    if model != VIT and (labels or batch is not None):
-        raise click.UsageError("--labels and --batch are for `dogsnap export vit` alone")
+    if model != VIT and labels:
+        raise click.UsageError("--labels is for `dogsnap export vit` alone")
     artefacts = Path(source) if source else _stored(model, models)
     if not renew:
-        for folder in _export(model, source, artefacts, models, labels, batch or 0, merged):
+        for folder in _export(model, source, artefacts, models, labels, merged):
             click.echo(f"wrote {folder}")
     elif model == VIT:
         raise click.UsageError("--renew is for weights that training stored, not for vit")
@@ -66,31 +56,28 @@ def export(
         renewal.renew(
             artefacts,
             models / model,
-            lambda folder: _export(model, source, artefacts, folder, None, 0, merged),
+            lambda folder: _export(model, source, artefacts, folder, None, merged),
             click.echo,
         )
 
 
 def _export(
-    model: str, source: str | None, artefacts: Path, models: Path, labels: Path | None, batch: int, merged: bool
+    model: str, source: str | None, artefacts: Path, models: Path, labels: Path | None, merged: bool
 ) -> list[Path]:
     """The version folders written."""
-    from backend.building.freezing import FreezingError, Source
-    from backend.building.merging.merge import MergeError, merge_all
+    from backend.building.freezing import Source
+    from backend.building.merging.merge import merge_all
     from backend.building.publication import together
-    from backend.building.saved_model import ExportError, export_stored, export_taught
+    from backend.building.saved_model import export_stored, export_taught
 
-    try:
-        with together(models / model) as folder, TemporaryDirectory() as apart:
-            if model == VIT:
-                exported, taught = Source(_export_vit(source, labels, folder, batch)), None
-            else:
-                exported = export_stored(model, artefacts, folder.parent, click.echo)
-                taught = export_taught(model, artefacts, Path(apart)) if merged else None
-            written = [exported.folder, *(merge_all(exported, click.echo, taught) if merged else ())]
-        return [models / model / each.name for each in written]
-    except (ExportError, FreezingError, MergeError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+    with together(models / model) as folder, TemporaryDirectory() as apart:
+        if model == VIT:
+            exported, taught = Source(_export_vit(source, labels, folder)), None
+        else:
+            exported = export_stored(model, artefacts, folder.parent, click.echo)
+            taught = export_taught(model, artefacts, Path(apart)) if merged else None
+        written = [exported.folder, *(merge_all(exported, click.echo, taught) if merged else ())]
+    return [models / model / each.name for each in written]
 
 
 def _stored(model: str, models: Path) -> Path:
@@ -98,9 +85,10 @@ def _stored(model: str, models: Path) -> Path:
     return models / model if (models / model / "recipe.json").is_file() else MODELS / model
 
 
-def _export_vit(source: str | None, labels: Path | None, model_folder: Path, batch: int) -> Path:
+def _export_vit(source: str | None, labels: Path | None, model_folder: Path) -> Path:
     from backend.building import vit
 
     preset = source or vit.DEFAULT_PRESET
     click.echo(f"reading {preset}")
-    return vit.export_vit(preset, class_names(labels), model_folder, batch, click.echo)
+    names = [label["name"] for label in class_labels(labels, of_breeds=False)]
+    return vit.export_vit(preset, names, model_folder, click.echo)

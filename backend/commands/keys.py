@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from backend import api_keys as key_file
-from backend.errors import DogsnapError
+from backend.commands.helpers.failures import Group
 from backend.settings import variable
 
 FILE = click.option(
@@ -18,7 +18,7 @@ FILE = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def keys() -> None:
     """Add, list and remove the API keys of `dogsnap serve --api-keys FILE`."""
 
@@ -30,10 +30,7 @@ def add(file: Path, name: str) -> None:
     """Add a key called NAME and print it; only its hash is stored, so it cannot be shown again."""
     if not file.parent.is_dir():
         raise click.ClickException(f"there is no folder {file.parent}; make it, or name another file with --file")
-    try:
-        click.echo(key_file.add(file, name))
-    except (DogsnapError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+    click.echo(key_file.add(file, name))
 
 
 @keys.command("list")
@@ -41,11 +38,8 @@ def add(file: Path, name: str) -> None:
 def list_keys(file: Path) -> None:
     """Print the name and the creation time of each key."""
     _refuse_missing(file)
-    try:
-        for each in key_file.read(file):
-            click.echo(f"{each.name}\t{each.created}")
-    except (DogsnapError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+    for each in key_file.read(file):
+        click.echo(f"{each.name}\t{each.created}")
 
 
 @keys.command()
@@ -54,10 +48,7 @@ def list_keys(file: Path) -> None:
 def remove(file: Path, name: str) -> None:
     """Remove the key called NAME; it is refused at once."""
     _refuse_missing(file)
-    try:
-        key_file.remove(file, name)
-    except (DogsnapError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+    key_file.remove(file, name)
 
 
 def _refuse_missing(file: Path) -> None:

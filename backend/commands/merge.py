@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_labels
+from backend.commands.helpers.failures import Command
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("source", metavar="SOURCE_VERSION_DIR", type=PATH)
 @click.option(
     "--decode",
@@ -78,13 +79,6 @@ from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_labels
     help="JSON object with fields for the version's assets.extra/dogsnap.json: labels, decision, ...",
 )
 @click.option(
-    "--batch",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="waiting requests share a run of at most so many images",
-)
-@click.option(
     "--fast",
     is_flag=True,
     help="the network multiplies in whichever of bfloat16, int8 and float32 is measured to be the fastest here; writes nothing "
@@ -108,32 +102,27 @@ def merge(
 ) -> None:
     """Merge decoding into SOURCE_VERSION_DIR (such as models/inception_v3/1) and write the next version beside it."""
     from backend.building.acceleration import NotFaster
-    from backend.building.freezing import FreezingError
-    from backend.building.inspection import InspectionError, input_specs
+    from backend.building.inspection import input_specs
     from backend.building.merging import merge as merging
 
     logging.getLogger("tensorflow").setLevel(
         logging.ERROR
     )  # its advice on TensorFlow 1 is not for who has such a model
+    options = merging.Options(
+        size=size,
+        mean=_numbers(mean),
+        deviation=_numbers(deviation),
+        labels=class_labels(labels),
+        description=_fields(description),
+        **chosen,
+    )
+    if dry_run:
+        click.echo(f"would merge in front of {merging.find_image_input(input_specs(source), options)}")
+        return
     try:
-        options = merging.Options(
-            size=size,
-            mean=_numbers(mean),
-            deviation=_numbers(deviation),
-            labels=class_labels(labels),
-            description=_fields(description),
-            **chosen,
-        )
-        if dry_run:
-            click.echo(f"would merge in front of {merging.find_image_input(input_specs(source), options)}")
-            return
-        folder = merging.merge(source, options, click.echo)
+        click.echo(f"wrote {merging.merge(source, options, click.echo)}")
     except NotFaster as error:
         click.echo(f"no version is written: {error}")
-        return
-    except (merging.MergeError, InspectionError, FreezingError, OSError) as error:
-        raise click.ClickException(str(error)) from error
-    click.echo(f"wrote {folder}")
 
 
 def _numbers(text: str) -> tuple[float, ...]:

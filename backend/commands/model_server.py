@@ -33,7 +33,7 @@ THREADS = {
 }
 TYPES = {
     **dict.fromkeys(("port", "rest_api_port", "rest_api_timeout_in_ms", *THREADS), int),
-    **dict.fromkeys(("file_system_poll_wait_seconds",), float),
+    "file_system_poll_wait_seconds": float,
     **dict.fromkeys(("rest_api_enable_cors_support", "enable_model_warmup", "enable_batching"), bool),
 }
 # Flag -> the value that changes nothing here, and what to do in place of another one.

@@ -13,6 +13,7 @@ import click
 
 from backend.commands.helpers import local_models
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, key_headers, key_option, refuse_missing_models
+from backend.commands.helpers.failures import Command
 from backend.commands.helpers.json_instances import Instances, read_instances
 from backend.commands.helpers.picture_files import translate
 from backend.errors import DogsnapError
@@ -20,12 +21,10 @@ from backend.logs import prepare_logging
 from backend.settings import Settings, given, options
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("photo", type=click.Path(exists=True, path_type=Path), required=False)
 @click.option(
-    "--out",
-    type=PATH,
-    help="file for the output picture of an image-to-image model; a folder if PHOTO is one",
+    "--out", type=PATH, help="file for the output picture of an image-to-image model; a folder if PHOTO is one"
 )
 @click.option("--json-instances", type=EXISTING_FILE, help="in place of PHOTO: a file with one JSON instance per line")
 @click.option("--model", default="", help="model; otherwise the default model")
@@ -105,7 +104,7 @@ def _predicted(answering: "Here | Server", instances: Instances, signature_name:
     """Raises click.ClickException, naming the line of a wrong instance."""
     try:
         return answering.predict({"instances": instances.values, "signature_name": signature_name})
-    except click.ClickException as error:
+    except (click.ClickException, DogsnapError) as error:
         raise click.ClickException(instances.named(error.message)) from error
 
 
@@ -127,13 +126,13 @@ def _failed_loads_unlogged() -> Iterator[None]:
 class Here:
     """A predictor in this process with only the requested version. Its methods are those of `Server`.
 
-    They raise click.ClickException with the predictor's message.
+    They raise DogsnapError.
     """
 
     def __init__(self, settings: Settings, which: dict[str, Any]):
         """Load the version; without one, the largest that can be loaded, as the server does."""
         prepare_logging(level=logging.WARNING)  # only the answer and warnings are printed
-        with _errors_of_predictor(), _failed_loads_unlogged():
+        with _failed_loads_unlogged():
             models = (local_models.in_file if settings.model_config_file else local_models.in_folders)(settings)
             name = which["model"]
             numbers = local_models.candidates(models, name, which["version"], which["label"])
@@ -156,25 +155,15 @@ class Here:
         return available
 
     def classify(self, contents: bytes, top_k: int | None) -> dict[str, Any]:
-        with _errors_of_predictor():
-            return self._predictor.classify(contents, self._spec, top_k, "command").to_json()
+        return self._predictor.classify(contents, self._spec, top_k, "command").to_json()
 
     def predict(self, body: dict[str, Any]) -> dict[str, Any]:
         from backend.serving.inference.work import Values
         from backend.serving.tensors import tensors
 
-        with _errors_of_predictor():
-            work = Values(lambda signature: tensors.from_body(body, signature), body["signature_name"])
-            (prediction,) = self._predictor.answer(self._spec, [work], "command")
-            return {"predictions": tensors.to_rows(prediction.outputs)}
-
-
-@contextmanager
-def _errors_of_predictor() -> Iterator[None]:
-    try:
-        yield
-    except DogsnapError as error:
-        raise click.ClickException(error.message) from error
+        work = Values(lambda signature: tensors.from_body(body, signature), body["signature_name"])
+        (prediction,) = self._predictor.answer(self._spec, [work], "command")
+        return {"predictions": tensors.to_rows(prediction.outputs)}
 
 
 # -- by a server -------------------------------------------------------------------------------------------------------

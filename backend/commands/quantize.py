@@ -5,9 +5,10 @@ from pathlib import Path
 import click
 
 from backend.commands.helpers.arguments import PATH
+from backend.commands.helpers.failures import Command
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("version", default=Path("models/inception_v3/1"), type=PATH)
 @click.option(
     "--data",
@@ -42,19 +43,12 @@ def quantize(version: Path, data: tuple[Path, ...], not_dogs: Path | None, photo
     int8 compare with those in float32 on validation photos.
     """
     from backend.building import ranges
-    from backend.building.freezing import FreezingError
     from backend.building.quantization import RANGES
-    from backend.fitting.dataset import DatasetError
-    from backend.serving.versions.runtimes import IncompatibleNetwork
 
     try:
         recipe = ranges.read_description(version)["recipe"]
         chosen = ranges.choose(data, not_dogs, recipe, photos, judged)
         ranges.calibrate(version, chosen, click.echo).write(out / RANGES)
     except KeyError as error:
-        raise click.ClickException(
-            f"{version} does not say {error}; expected a version made by `dogsnap export`"
-        ) from error
-    except (DatasetError, FreezingError, IncompatibleNetwork, OSError) as error:
-        raise click.ClickException(str(error).splitlines()[0]) from error
+        raise ValueError(f"{version} does not say {error}; expected a version made by `dogsnap export`") from error
     click.echo(f"wrote {out / RANGES}; `make setup` builds the versions with it")

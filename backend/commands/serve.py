@@ -19,7 +19,7 @@ from limits.storage import storage_from_string
 
 from backend import api_keys, tracing
 from backend.commands.helpers.arguments import refuse_missing_models
-from backend.errors import DogsnapError, InvalidArgument
+from backend.errors import DogsnapError
 from backend.gateway.target import Target
 from backend.http_server.server import Server, replaced_process
 from backend.logs import FORMATS, prepare_logging, survive_full_disk
@@ -71,18 +71,20 @@ def run_server(**flags: Any) -> None:
 def checked_settings(**flags: Any) -> Settings:
     """The settings from flags, environment and settings file, checked. Raises click.ClickException."""
     settings = Settings.from_environment(**flags)
-    refuse_unknown_log_format(settings)
-    refuse_guessable_secrets(settings)
-    refuse_unwritable_log(settings)
-    refuse_unusable_keys(settings)
-    refuse_unusable_rates(settings)
-    refuse_unusable_certificate(settings)
-    refuse_missing_tracing(settings)
-    refuse_unusable_feedback(settings)
-    refuse_unusable_engine(settings)
-    refuse_unusable_batching(settings)
+    check_choices(settings)
+    check_secrets(settings)
+    check_files(settings)
+    check_access(settings)
+    check_certificate(settings)
+    check_engine(settings)
     refuse_missing_models(settings)
     return settings
+
+
+def refuse(wrong: object, sentence: str) -> None:
+    """Raises click.ClickException if there is something `wrong`."""
+    if wrong:
+        raise click.ClickException(sentence)
 
 
 def refuse_missing_temporary_folder() -> None:
@@ -102,20 +104,24 @@ def where_models_run(settings: Settings) -> str:
     return f"loading models from {settings.model_config_file or settings.model_base_path or settings.models}"
 
 
-def refuse_unusable_batching(settings: Settings) -> None:
-    """Raises click.ClickException for batching that is not turned on, and for an unknown version policy."""
-    if settings.batching_parameters_file and not settings.enable_batching:
-        raise click.ClickException("--batching-parameters-file needs --enable-batching")
-    if settings.enable_batching and settings.engine:
-        raise click.ClickException("--enable-batching is for the server that runs the models: start the engine with it")
-    if settings.version_policy not in VERSION_POLICIES:
-        raise click.ClickException(
-            f"--version-policy is {settings.version_policy!r}; expected {' or '.join(VERSION_POLICIES)}"
-        )
+def check_choices(settings: Settings) -> None:
+    for name, known in (("log_format", FORMATS), ("version_policy", VERSION_POLICIES)):
+        value = getattr(settings, name)
+        refuse(value not in known, f"{flag(name)} is {value!r}; expected {' or '.join(known)}")
+    refuse(
+        settings.otlp_endpoint and not tracing.is_installed(),
+        "--otlp-endpoint needs OpenTelemetry: install it with `make setup EXTRAS=otel`",
+    )
+    batching = settings.enable_batching
+    refuse(settings.batching_parameters_file and not batching, "--batching-parameters-file needs --enable-batching")
+    refuse(
+        settings.engine and batching,
+        "--enable-batching is for the server that runs the models: start the engine with it",
+    )
 
 
-def refuse_unusable_engine(settings: Settings) -> None:
-    """Raises click.ClickException for an invalid engine address. The engine need not be running yet."""
+def check_engine(settings: Settings) -> None:
+    """It need not be running yet. Raises click.ClickException for an invalid address."""
     try:
         if settings.engine:
             Target.parse(settings.engine).address()
@@ -123,21 +129,16 @@ def refuse_unusable_engine(settings: Settings) -> None:
         raise click.ClickException(error.message) from error
 
 
-def refuse_unusable_keys(settings: Settings) -> None:
-    """Raises click.ClickException if the key file is missing or has no keys."""
+def check_access(settings: Settings) -> None:
+    """Raises click.ClickException for keys that are missing, and for limits that cannot be counted."""
+    keys = settings.api_keys
+    refuse(settings.rate_limit_key and not keys, "--rate-limit-key counts requests by their key; it needs --api-keys")
+    refuse(settings.open_app and not keys, "--open-app excepts the app from --api-keys, which is not given")
     try:
-        if settings.api_keys and not api_keys.read(Path(settings.api_keys)):
-            raise InvalidArgument(f"--api-keys {settings.api_keys} holds no key; make one with `dogsnap keys add NAME`")
+        none = keys and not api_keys.read(Path(keys))
     except (DogsnapError, OSError) as error:
         raise click.ClickException(str(error)) from error
-    if settings.rate_limit_key and not settings.api_keys:
-        raise click.ClickException("--rate-limit-key counts requests by their key; it needs --api-keys")
-    if settings.open_app and not settings.api_keys:
-        raise click.ClickException("--open-app excepts the app from --api-keys, which is not given")
-
-
-def refuse_unusable_rates(settings: Settings) -> None:
-    """Raises click.ClickException."""
+    refuse(none, f"--api-keys {keys} holds no key; make one with `dogsnap keys add NAME`")
     for name in ("rate_limit_key", "rate_limit_address", "open_app"):
         rate = getattr(settings, name)
         try:
@@ -152,12 +153,12 @@ def refuse_unusable_rates(settings: Settings) -> None:
         ) from error
 
 
-def refuse_unusable_certificate(settings: Settings) -> None:
+def check_certificate(settings: Settings) -> None:
     """Raises click.ClickException for a certificate or key that cannot be used, or for one without the other."""
-    if bool(settings.tls_cert) != bool(settings.tls_key):
-        raise click.ClickException(
-            "--tls-cert and --tls-key need each other: a certificate is used with its private key"
-        )
+    refuse(
+        bool(settings.tls_cert) != bool(settings.tls_key),
+        "--tls-cert and --tls-key need each other: a certificate is used with its private key",
+    )
     try:
         if settings.tls_cert:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key, password="")
@@ -166,18 +167,6 @@ def refuse_unusable_certificate(settings: Settings) -> None:
             f"{settings.tls_cert} and {settings.tls_key} cannot be used: {getattr(error, 'strerror', None) or error}; "
             "expected a certificate chain and its private key without a password, both as PEM"
         ) from error
-
-
-def refuse_missing_tracing(settings: Settings) -> None:
-    """Raises click.ClickException."""
-    if settings.otlp_endpoint and not tracing.is_installed():
-        raise click.ClickException("--otlp-endpoint needs OpenTelemetry: install it with `make setup EXTRAS=otel`")
-
-
-def refuse_unknown_log_format(settings: Settings) -> None:
-    """Raises click.ClickException."""
-    if settings.log_format not in FORMATS:
-        raise click.ClickException(f"--log-format is {settings.log_format!r}; expected {' or '.join(FORMATS)}")
 
 
 def refuse_taken_ports(settings: Settings) -> None:
@@ -198,19 +187,19 @@ def _refuse_taken_port(host: str, port: int, protocol: str, hint: str) -> None:
         raise click.ClickException(f"cannot listen for {protocol} on {host} port {port}: {reason}; {hint}") from error
 
 
-def refuse_guessable_secrets(settings: Settings) -> None:
+def check_secrets(settings: Settings) -> None:
     """Raises click.ClickException for a short token or secret, since attempts to guess it are not limited."""
     for name in ("admin_token", "feedback_secret"):
-        secret = getattr(settings, name)
-        if 0 < len(secret) < LEAST_TOKEN:
-            raise click.ClickException(
-                f"{flag(name)} has {len(secret)} characters and can be guessed; expected at least {LEAST_TOKEN}, "
-                "e.g. what `openssl rand -hex 16` prints"
-            )
+        length = len(getattr(settings, name))
+        refuse(
+            0 < length < LEAST_TOKEN,
+            f"{flag(name)} has {length} characters and can be guessed; expected at least {LEAST_TOKEN}, "
+            "e.g. what `openssl rand -hex 16` prints",
+        )
 
 
-def refuse_unwritable_log(settings: Settings) -> None:
-    """A log of switches that is found missing after a restart is found too late. Raises click.ClickException."""
+def check_files(settings: Settings) -> None:
+    """A log that is found missing after a restart is found too late. Raises click.ClickException."""
     try:
         if settings.switch_log:
             open(settings.switch_log, "a", encoding="utf-8").close()
@@ -218,10 +207,6 @@ def refuse_unwritable_log(settings: Settings) -> None:
         raise click.ClickException(
             f"the log of switches cannot be written to {settings.switch_log}: {_reason(error)}; choose another --switch-log"
         ) from error
-
-
-def refuse_unusable_feedback(settings: Settings) -> None:
-    """Raises click.ClickException for a file that SQLite cannot write."""
     try:
         if settings.feedback:
             with closing(sqlite3.connect(settings.feedback)) as connection:

@@ -5,9 +5,10 @@ from pathlib import Path
 import click
 
 from backend.commands.helpers.arguments import PATH
+from backend.commands.helpers.failures import Command
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("model_dir", type=PATH, required=False)
 @click.option("--version", type=int, help="a version of the model in MODEL_DIR  [default: the largest]")
 @click.option("--nodes", is_flag=True, help="also the nodes of the graph, and where decoding would be merged in")
@@ -31,18 +32,15 @@ def show(
         raise click.UsageError("expected the folder of a version or of a model, as MODEL_DIR or by --dir")
     if signature_def and not tag_set:
         raise click.UsageError("--signature_def needs --tag_set, such as --tag_set serve")
-    try:
-        folder = inspection.version_folder(model_dir or directory, version)
-        if tag_set:
-            click.echo(inspection.graph_text(folder, tag_set, signature_def))
-        elif directory is not None and not everything and not nodes:
-            click.echo(inspection.tag_sets_text(folder))
-        else:
-            click.echo(inspection.signatures_text(folder))
-        if nodes:
-            click.echo(_nodes(folder))
-    except inspection.InspectionError as error:
-        raise click.ClickException(str(error)) from error
+    folder = inspection.version_folder(model_dir or directory, version)
+    if tag_set:
+        click.echo(inspection.graph_text(folder, tag_set, signature_def))
+    elif directory is not None and not everything and not nodes:
+        click.echo(inspection.tag_sets_text(folder))
+    else:
+        click.echo(inspection.signatures_text(folder))
+    if nodes:
+        click.echo(_nodes(folder))
 
 
 def _nodes(folder: Path) -> str:

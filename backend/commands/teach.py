@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 import click
 
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, refuse_unwritable
+from backend.commands.helpers.failures import Command
 
 Result = TypeVar("Result")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("source", metavar="VERSION_DIR", type=PATH)
 @click.argument("photos", nargs=-1, required=True, type=PATH)
 @click.option(
@@ -63,7 +64,7 @@ def teach(**arguments: Any) -> None:
     try:
         with TemporaryDirectory(prefix=".writing-", dir=model_folder) as temporary:
             names = _write(Path(temporary), model_folder, **arguments)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise click.ClickException(f"{error}; nothing is written") from error
     for name in names:
         click.echo(f"wrote {model_folder / name}")
@@ -96,14 +97,11 @@ def _write(temporary: Path, model_folder: Path, dry_run: bool, keep: bool, **arg
     )
     if first is None:
         return []
-    from backend.building.freezing import FreezingError, Source
-    from backend.building.merging.merge import MergeError, merge_all
+    from backend.building.freezing import Source
+    from backend.building.merging.merge import merge_all
     from backend.building.publication import publish_together
 
-    try:
-        written = [first, *merge_all(Source(first), click.echo)]
-    except (MergeError, FreezingError) as error:
-        raise click.ClickException(f"{error}; nothing is written") from error
+    written = [first, *merge_all(Source(first), click.echo)]
     publish_together(first.parent, model_folder)
     return [version.name for version in written]
 
@@ -131,24 +129,17 @@ def _write_first(
 ) -> Path | None:
     """Teach, and write the version that takes image tensors to a folder in `temporary`; without one nothing."""
     from backend.building import teaching
-    from backend.building.freezing import FreezingError
     from backend.building.publication import staged
-    from backend.building.saved_model import ExportError
-    from backend.fitting.class_statistics import StatisticsError
-    from backend.fitting.dataset import DatasetError
 
-    try:
-        breeds = _breeds(photos=photos, **named)
-        stored = artefacts or source.resolve().parent
-        teacher = teaching.Teacher(source, stored)
-        more = teacher.features_of_known(known, breeds, click.echo) if known else None
-        for breed, expected in zip(breeds, teacher.teach(breeds, replace, click.echo, more), strict=True):
-            click.echo(f"{breed.name}: {expected}")
-        if keep:
-            click.echo(f"wrote {teacher.keep(stored)}; now: dogsnap export {stored.resolve().name} --merged --renew")
-        return None if temporary is None else teacher.write(staged(temporary, source.resolve().parent), click.echo)
-    except (teaching.TeachingError, DatasetError, StatisticsError, ExportError, FreezingError, OSError) as error:
-        raise click.ClickException(str(error)) from None
+    breeds = _breeds(photos=photos, **named)
+    stored = artefacts or source.resolve().parent
+    teacher = teaching.Teacher(source, stored)
+    more = teacher.features_of_known(known, breeds, click.echo) if known else None
+    for breed, expected in zip(breeds, teacher.teach(breeds, replace, click.echo, more), strict=True):
+        click.echo(f"{breed.name}: {expected}")
+    if keep:
+        click.echo(f"wrote {teacher.keep(stored)}; now: dogsnap export {stored.resolve().name} --merged --renew")
+    return None if temporary is None else teacher.write(staged(temporary, source.resolve().parent), click.echo)
 
 
 def _breeds(name: str | None, name_zh: str, photos: tuple[Path, ...], facts_file: Path | None) -> list:

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, precision_option
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, frames_option, not_dogs_option, precision_option
+from backend.commands.helpers.failures import Group
 
 WORK = Path(".dogsnap")
 POPULARITY = Path("models/popularity.json")
@@ -20,18 +21,9 @@ def work_option(name: str) -> Callable:
     return click.option("--work", type=PATH, help=f"checkpoints, to resume from  [default: {WORK}/{name}]")
 
 
-@click.group(invoke_without_command=True)
-@click.option(
-    "--data",
-    type=PATH,
-    help="Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt",
-)
-@click.option(
-    "--frames",
-    type=PATH,
-    help="whole pictures that the photos were cut from: images/ and boxes.tsv; the official data set's Annotation folder in DATA "
-    "does as well",
-)
+@click.group(cls=Group, invoke_without_command=True)
+@click.option("--data", type=PATH, help="Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt")
+@frames_option
 @click.option(
     "--weights",
     default="imagenet",
@@ -41,20 +33,10 @@ def work_option(name: str) -> Callable:
 @click.option(
     "--recipe", "recipe_name", default="inception_v3", show_default=True, help="a recipe of fitting/recipes.py"
 )
-@click.option(
-    "--not-dogs",
-    type=PATH,
-    help="folder of photos without a dog: every second one teaches the dog head",
-)
+@not_dogs_option
 @out_option("models/inception_v3")
 @work_option("RECIPE")
-@click.option(
-    "--breeds",
-    default=Path("models/breeds.json"),
-    show_default=True,
-    type=PATH,
-    help="names for the labels",
-)
+@click.option("--breeds", default=Path("models/breeds.json"), show_default=True, type=PATH, help="names for the labels")
 @click.option(
     "--popularity",
     type=EXISTING_FILE,
@@ -89,28 +71,25 @@ def train(
     if recipe_name not in RECIPES:
         raise click.ClickException(f"no recipe {recipe_name!r}; there are: {', '.join(RECIPES)}")
     recipe = RECIPES[recipe_name]
-    try:
-        folders = dataset.breed_folders(data)
-        labels = dataset.labels_of(folders, named["breeds"])
-        ranks = named["popularity"] or POPULARITY
-        popularity.log_prior(labels, ranks)  # which refuses what holds no ranks before the training
-        listed = dataset.read_list(data, "train_list")
-        # Cut before the unreadable ones go: a photo lost or repaired between two sittings moves no other one across the cut.
-        parts = dataset.split_validation(listed, recipe.validation_per_breed, recipe.seed)
-        boxed = (dataset.with_boxes(part, data, frames, click.echo) for part in parts)
-        fitted, validation = (dataset.readable(part, click.echo) for part in boxed)
-        dataset.check_taught(folders, fitted)
-        trainer.use_precision(named["precision"])
-        work = work or WORK / recipe_name
-        no_dogs = dataset.readable_photos(dataset.every_second_photo(not_dogs, 0), click.echo) if not_dogs else []
-        model = trainer.train(recipe, fitted, validation, len(labels), weights, work, click.echo)
-        artefacts.finish(model, recipe, labels, artefacts.Photos(fitted, validation, no_dogs), out, click.echo)
-        others = calibration.without_dog(no_dogs, validation, frames)
-        scores = calibration.calibrate(
-            out, calibration.Photos(fitted, validation, others), ranks, work / "calibrate", click.echo
-        )
-    except (OSError, ValueError) as error:
-        raise click.ClickException(str(error).splitlines()[0]) from error
+    folders = dataset.breed_folders(data)
+    labels = dataset.labels_of(folders, named["breeds"])
+    ranks = named["popularity"] or POPULARITY
+    popularity.log_prior(labels, ranks)  # which refuses what holds no ranks before the training
+    listed = dataset.read_list(data, "train_list")
+    # Cut before the unreadable ones go: a photo lost or repaired between two sittings moves no other one across the cut.
+    parts = dataset.split_validation(listed, recipe.validation_per_breed, recipe.seed)
+    boxed = (dataset.with_boxes(part, data, frames, click.echo) for part in parts)
+    fitted, validation = (dataset.readable(part, click.echo) for part in boxed)
+    dataset.check_taught(folders, fitted)
+    trainer.use_precision(named["precision"])
+    work = work or WORK / recipe_name
+    no_dogs = dataset.readable_photos(dataset.every_second_photo(not_dogs, 0), click.echo) if not_dogs else []
+    model = trainer.train(recipe, fitted, validation, len(labels), weights, work, click.echo)
+    artefacts.finish(model, recipe, labels, artefacts.Photos(fitted, validation, no_dogs), out, click.echo)
+    others = calibration.without_dog(no_dogs, validation, frames)
+    scores = calibration.calibrate(
+        out, calibration.Photos(fitted, validation, others), ranks, work / "calibrate", click.echo
+    )
     click.echo(
         f"validation top-1 {scores['validation']['top1']:.2%}; artefacts are in {out}; now: dogsnap export {out.name}"
     )
@@ -136,12 +115,9 @@ def cyclegan(out: Path, work: Path | None, ngf: int, steps: int | None, size: in
 
     chosen = {"width": ngf, "steps": steps, "size": (size, size) if size else None}
     recipe = networks.Recipe(**{name: value for name, value in chosen.items() if value})
-    try:
-        use_precision(precision)
-        model = networks.train(recipe, work or WORK / "cyclegan", click.echo)
-        scores = networks.finish(model, recipe, out, click.echo)["sinusoid_share"]
-    except (OSError, ValueError) as error:
-        raise click.ClickException(str(error).splitlines()[0]) from error
+    use_precision(precision)
+    model = networks.train(recipe, work or WORK / "cyclegan", click.echo)
+    scores = networks.finish(model, recipe, out, click.echo)["sinusoid_share"]
     click.echo(
         f"the sinusoid's share of the spectrum: {scores['before']:.1%} before, {scores['after']:.1%} after; artefacts are in "
         f"{out}; now: dogsnap export {out.name}"
@@ -169,16 +145,12 @@ def cyclegan(out: Path, work: Path | None, ngf: int, steps: int | None, size: in
 def dogs(data: Path, frames: Path | None, not_dogs: Path | None, judged: Path, out: Path, **named: Any) -> None:
     """Train the head that finds every dog, for the network in OUT, which stays as it is; interrupted, it goes on."""
     from backend.building import dogs_training
-    from backend.building.saved_model import ExportError
     from backend.fitting.trainer import use_precision
 
     use_precision(named.pop("precision"))
     work = named.pop("work") or WORK / "dogs"
-    try:
-        sources = dogs_training.Sources(data, frames, not_dogs, judged)
-        measured = dogs_training.run(sources, out, work, **named, report=click.echo)
-    except (ExportError, OSError, ValueError) as error:
-        raise click.ClickException(str(error).splitlines()[0]) from error
+    sources = dogs_training.Sources(data, frames, not_dogs, judged)
+    measured = dogs_training.run(sources, out, work, **named, report=click.echo)
     click.echo(
         f"photos with several dogs: {measured['several_told']:.1%} told, {measured['recall']:.1%} of the dogs found; artefacts "
         f"are in {out}; now: dogsnap export {out.name}"

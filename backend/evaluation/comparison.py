@@ -41,10 +41,10 @@ class Comparison:
     mean_difference: float
     largest_difference: float
     labelled: int
-    accuracy: tuple[float, float] | None
-    milliseconds: tuple[float, float]
-    slowest: tuple[float, float]
-    differing: tuple[Disagreement, ...]
+    accuracy: list[float] | None
+    milliseconds: list[float]
+    slowest: list[float]
+    differing: list[Disagreement]
 
 
 def photo_files(data: Path, limit: int, list_name: str = "test_list") -> list[Path]:
@@ -72,19 +72,20 @@ def compare(
     labels = first.description["labels"]
     if labels != second.description["labels"]:
         raise ValueError("the versions have different classes or another order of them; expected the same")
-    read, answers = [], []
+    read, answers, times = [], [], []
     for photo in photos:
         try:
-            answers.append([_timed(version, photo.read_bytes()) for version in (first, second)])
-            read.append(photo)
+            pair = [_timed(version, photo.read_bytes()) for version in (first, second)]
         except InvalidArgument:
             report(f"{photo} cannot be decoded and is left out")
+        else:
+            read.append(photo)
+            answers.append([answer for answer, _ in pair])
+            times.append([1000 * seconds for _, seconds in pair])
         progress()
     if not read:
         raise ValueError(f"none of {len(photos)} files can be decoded")
-    probabilities = np.array([[probability for probability, _ in pair] for pair in answers]).swapaxes(0, 1)
-    seconds = np.array([[second for _, second in pair] for pair in answers]).T
-    return _compared(probabilities, seconds, read, labels)
+    return _compared(np.stack(answers, axis=1), np.array(times), read, labels)
 
 
 def _timed(version: ExportedVersion, contents: bytes) -> tuple[np.ndarray, float]:
@@ -93,43 +94,34 @@ def _timed(version: ExportedVersion, contents: bytes) -> tuple[np.ndarray, float
     return prediction[0], time.perf_counter() - start
 
 
-def _classes(photos: Sequence[Path], labels: Sequence[dict]) -> np.ndarray:
-    """The class of each photo by its folder <id>-<name>; -1 where the folder names none."""
-    place = {label["id"]: number for number, label in enumerate(labels)}
-    return np.array([place.get(photo.parent.name.split("-")[0], -1) for photo in photos])
-
-
 def _compared(
-    probabilities: np.ndarray, seconds: np.ndarray, photos: Sequence[Path], labels: Sequence[dict]
+    probabilities: np.ndarray, times: np.ndarray, photos: Sequence[Path], labels: Sequence[dict]
 ) -> Comparison:
-    best, classes = probabilities.argmax(-1), _classes(photos, labels)
+    """`probabilities` (2, n, classes), `times` (n, 2) in milliseconds."""
+    best, surest = probabilities.argmax(-1), probabilities.max(-1)
     difference = np.abs(probabilities[0] - probabilities[1])
+    names = [label["name"] for label in labels]
+    # The class that a photo's folder <id>-<name> gives, -1 where it gives none.
+    place = {label["id"]: number for number, label in enumerate(labels)}
+    classes = np.array([place.get(photo.parent.name.split("-")[0], -1) for photo in photos])
     labelled = classes >= 0
-    right = (best == classes)[:, labelled].mean(-1) if labelled.any() else None
+    differing = [
+        Disagreement(
+            photos[each],
+            tuple(names[one] for one in best[:, each]),
+            tuple(surest[:, each].tolist()),
+            names[classes[each]] if labelled[each] else "",
+        )
+        for each in np.flatnonzero(best[0] != best[1])
+    ]
     return Comparison(
-        photos=len(classes),
+        photos=len(photos),
         agreement=float((best[0] == best[1]).mean()),
         mean_difference=float(difference.mean()),
         largest_difference=float(difference.max()),
         labelled=int(labelled.sum()),
-        accuracy=None if right is None else tuple(right.tolist()),
-        milliseconds=tuple((1000 * np.median(seconds, axis=-1)).tolist()),
-        slowest=tuple((1000 * np.percentile(seconds, 95, axis=-1)).tolist()),
-        differing=tuple(_differing(probabilities, classes, photos, [label["name"] for label in labels])),
+        accuracy=(best == classes)[:, labelled].mean(-1).tolist() if labelled.any() else None,
+        milliseconds=np.median(times, axis=0).tolist(),
+        slowest=np.percentile(times, 95, axis=0).tolist(),
+        differing=sorted(differing, key=lambda each: -sum(each.probabilities)),
     )
-
-
-def _differing(
-    probabilities: np.ndarray, classes: np.ndarray, photos: Sequence[Path], names: Sequence[str]
-) -> list[Disagreement]:
-    best, surest = probabilities.argmax(-1), probabilities.max(-1)
-    places = np.flatnonzero(best[0] != best[1])
-    return [
-        Disagreement(
-            photo=photos[place],
-            names=(names[best[0, place]], names[best[1, place]]),
-            probabilities=tuple(surest[:, place].tolist()),
-            right=names[classes[place]] if classes[place] >= 0 else "",
-        )
-        for place in sorted(places, key=lambda place: -surest[:, place].sum())
-    ]

@@ -15,14 +15,7 @@ from backend.fitting.augmentation import paste
 from backend.fitting.class_statistics import ClassStatistics
 from backend.fitting.dataset import Example
 from backend.fitting.recipes import Recipe
-from backend.fitting.trainer import (
-    BOX_LAYERS,
-    fastest_precision,
-    features_of,
-    photo_files,
-    plain_batches,
-    training_batches,
-)
+from backend.fitting.trainer import BOX_LAYERS, fastest_precision, features_of, plain_batches, training_batches
 from backend.networks.architectures import (
     ARCHITECTURES,
     STORED_WEIGHTS,
@@ -64,10 +57,8 @@ def finish(
         fit_box_head(model, views, recipe, training, report)
     out.mkdir(parents=True, exist_ok=True)
     save_stored_weights(model, recipe.architecture, out / STORED_WEIGHTS)
-    # A recipe that trains nothing is not written: the weights have another one.
     write_json(labels, out / "labels.json")
-    if recipe.stages or not (out / "recipe.json").is_file():
-        write_json(asdict(recipe), out / "recipe.json")
+    write_json(asdict(recipe), out / "recipe.json")
 
 
 def _like(model: keras.Model, recipe: Recipe, precision: str) -> keras.Model:
@@ -185,10 +176,10 @@ def _pasted(dogs: list[Example], scenes: list[Example], views: float, recipe: Re
     """Batches of dogs pasted into scenes, with the scene's number."""
     steps = max(1, round(views * len(dogs) / recipe.batch))
     pairs = tf.data.Dataset.zip(
-        photo_files(dogs).shuffle(len(dogs), seed=recipe.seed).repeat(), photo_files(scenes).repeat()
+        windows.files(dogs).shuffle(len(dogs), seed=recipe.seed).repeat(), windows.files(scenes).repeat()
     )
     views_ = pairs.map(
-        lambda dog, scene: (paste(windows.read(dog[0]), windows.read(scene[0]), recipe.size), {"breeds": scene[1]}),
+        lambda dog, scene: (paste(windows.read(dog[0]), windows.read(scene[0]), recipe.size), {"breeds": scene[3]}),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     return views_.batch(recipe.batch).take(steps)

@@ -1,14 +1,12 @@
-"""Random changes of training photos: framing, distance, shape, light, sharpness, compression; mixing of photos.
+"""Random changes of training photos: framing, distance, shape, light, sharpness, compression.
 
 The photos at hand are square crops of the dog alone; the app's users send whole pictures with a small dog somewhere in them.
-It works on one photo at a time (on a batch where photos are mixed), as TensorFlow operations inside the input pipeline, and
+It works on one photo at a time, as TensorFlow operations inside the input pipeline, and
 decodes nothing.
 """
 
 import math
-from collections.abc import Callable, Sequence
 
-import keras
 import tensorflow as tf
 
 from backend.serving.photos.preprocessing import resize
@@ -18,7 +16,6 @@ SMALLEST_CROP, FARTHEST = 0.35, 2.2  # area of a crop; how many times wider than
 LARGEST_STRETCH = math.log(1.45)
 LARGEST_TURN = math.radians(12)
 THUMBNAIL, THUMBNAIL_SHARE = 64.0, 0.25  # pixels of the smallest blurred photo; share of blurred photos
-MIX_UP_ALPHA, CUT_MIX_ALPHA = 0.4, 1.0  # of the Beta distribution that a photo's share is drawn from
 PASTED_SHARE = (0.35, 0.8)  # of the picture's sides that a pasted dog takes
 JPEG_SHARE, JPEG_QUALITY = 0.25, (25, 90)
 
@@ -52,25 +49,6 @@ def paste(dog: tf.Tensor, scene: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     return tf.clip_by_value(light(view), 0.0, 1.0)
 
 
-def mixing(mix_up: float, cut_mix: float) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-    """Return a function that mixes the photos of a batch, and their breeds by the same shares.
-
-    `mix_up`, `cut_mix`: the share of batches whose photos are blended (Zhang et al. 2018) and whose photos have a window of
-    another one (Yun et al. 2019); the rest stays as it is. What is returned takes and gives images float32 (n, h, w, 3) and
-    breeds float32 (n, classes), each row of which sums to 1.
-    """
-    blend = keras.layers.MixUp(MIX_UP_ALPHA, dtype="float32")
-    window = keras.layers.CutMix((CUT_MIX_ALPHA, CUT_MIX_ALPHA), dtype="float32")
-
-    def mix(images: tf.Tensor, breeds: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        draw, batch = uniform(0, 1), {"images": images, "labels": breeds}
-        ways = [(draw < mix_up, lambda: blend(batch)), (draw < mix_up + cut_mix, lambda: window(batch))]
-        mixed = tf.case(ways, default=lambda: batch)
-        return mixed["images"], mixed["labels"]
-
-    return mix
-
-
 def uniform(low: float, high: float) -> tf.Tensor:
     return tf.random.uniform((), low, high)
 
@@ -87,20 +65,10 @@ def _frame(image: tf.Tensor, size: tuple[int, int], strength: float) -> tf.Tenso
     window = tf.where(draw < ZOOM_IN_SHARE, crop, tf.where(draw < ZOOM_IN_SHARE + ZOOM_OUT_SHARE, far, 1.0))
     stretch = tf.exp(uniform(-LARGEST_STRETCH, LARGEST_STRETCH) * strength / 2)
     turn = uniform(-LARGEST_TURN, LARGEST_TURN) * strength
-    transform = _affine(image, size, window * stretch, window / stretch, turn)
-    return _sample(image, transform, size)
-
-
-def _affine(image: tf.Tensor, size: tuple[int, int], wide: tf.Tensor, high: tf.Tensor, turn: tf.Tensor) -> tf.Tensor:
-    """The 8 numbers that map a pixel of the view to one of the photo.
-
-    `wide`, `high`: the window over the photo's sides; `turn`: in radians.
-    """
-    height, width = tf.cast(tf.shape(image)[0], tf.float32), tf.cast(tf.shape(image)[1], tf.float32)
-    mirrored = uniform(0, 1) < 0.5
-    centre_x = width * (0.5 + uniform(-0.5, 0.5) * tf.abs(1 - wide))
-    centre_y = height * (0.5 + uniform(-0.5, 0.5) * tf.abs(1 - high))
-    return _transform((centre_x, centre_y), (wide * width, high * height), size, turn, mirrored)
+    sides = tf.stack([window * stretch, window / stretch])
+    centre = 0.5 + tf.random.uniform((2,), -0.5, 0.5) * tf.abs(1 - sides)
+    place = tf.concat([centre - sides / 2, centre + sides / 2], axis=0)
+    return sample_window(image, place, size, turn, uniform(0, 1) < 0.5)
 
 
 def sample_window(
@@ -112,25 +80,14 @@ def sample_window(
     """
     scale = tf.cast(tf.stack([tf.shape(image)[1], tf.shape(image)[0]]), tf.float32)
     corner, end = window[:2] * scale, window[2:] * scale
-    centre = tf.unstack((corner + end) / 2 - 0.5)
-    return _sample(image, _transform(centre, tf.unstack(end - corner), size, turn, mirrored), size)
-
-
-def _transform(
-    centre: Sequence[tf.Tensor],
-    window: Sequence[tf.Tensor],
-    size: tuple[int, int],
-    turn: tf.Tensor,
-    mirrored: tf.Tensor,
-) -> tf.Tensor:
-    """The 8 numbers that map a pixel of the view to one of the photo; `centre` (x, y), `window` (width, height) in pixels."""
-    mirror = tf.where(mirrored, -1.0, 1.0)
-    (centre_x, centre_y), across, down = centre, window[0] / size[1], window[1] / size[0]
+    (centre_x, centre_y), (wide, high) = tf.unstack((corner + end) / 2 - 0.5), tf.unstack(end - corner)
+    mirror, across, down = tf.where(mirrored, -1.0, 1.0), wide / size[1], high / size[0]
     a, b = mirror * across * tf.cos(turn), -across * tf.sin(turn)
     c, d = mirror * down * tf.sin(turn), down * tf.cos(turn)
     half_x, half_y = (size[1] - 1) / 2, (size[0] - 1) / 2
-    zero = tf.zeros(())
-    return tf.stack([a, b, centre_x - a * half_x - b * half_y, c, d, centre_y - c * half_x - d * half_y, zero, zero])
+    # They map a pixel of the view to one of the photo.
+    numbers = a, b, centre_x - a * half_x - b * half_y, c, d, centre_y - c * half_x - d * half_y, 0.0, 0.0
+    return _sample(image, tf.stack(numbers), size)
 
 
 def _sample(image: tf.Tensor, transform: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:

@@ -35,13 +35,7 @@ class Recipe:
     0 in
     a straight line. `cycle`: weight of the cycle loss. `deviation`: of the Gaussian noise in both sets, in [-1, 1] units.
     `amplitude`, `period` (pixels, across): of the sinusoid, which is the same in every picture, as a camera's fault would be.
-
-    Lab note, share of the sinusoid's frequency in what becomes of new noise (0.0006 before, 0.76 in the set to learn from):
-    0.88
-    with this recipe, some colour fringes left; with width 16 and a cycle weight of 5: 0.94 after 250 steps (0.69 after 50). So
-    it holds for this sinusoid, not for any: a period of 8 gave 0.23 after 300 steps at a rate of 4e-4 and 0.27 after 250 (the
-    generator's strides add up to 4 and may not tell it where in such a wave it is; not tested), and with another phase in every
-    picture, a cycle weight of 10 and a rate of 4e-4 it was 0.15 after 600.
+    What it brought, and what other settings did: models/lab_notes.md.
     """
 
     width: int = 64

@@ -81,14 +81,12 @@ def labels_of(folders: list[str], breeds_file: Path | None) -> list[dict]:
     known = {}
     if breeds_file is not None and breeds_file.is_file():
         known = {breed["id"]: breed for breed in json.loads(breeds_file.read_text(encoding="utf-8"))}
-    return [_label(folder, known) for folder in folders]
-
-
-def _label(folder: str, known: dict) -> dict:
-    wnid, _, name = folder.partition("-")
-    breed = known.get(wnid, {})
-    plain = name.replace("_", " ")
-    return {"id": wnid, "name": breed.get("name", plain), "name_zh": breed.get("name_zh", plain)}
+    labels = []
+    for folder in folders:
+        wnid, _, name = folder.partition("-")
+        names = dict.fromkeys(("name", "name_zh"), name.replace("_", " ")) | known.get(wnid, {})
+        labels.append({"id": wnid, "name": names["name"], "name_zh": names["name_zh"]})
+    return labels
 
 
 def read_list(data: Path, name: str) -> list[Example]:
@@ -145,14 +143,16 @@ def _framed(frames: Path) -> Callable[[Example], Example]:
 
 def _all_dogs(file: Path) -> dict[str, dict[str, tuple]]:
     """The proportions of each picture, and the boxes of all its dogs but the first; {} without the file."""
-    if not file.is_file():
-        return {}
-    with file.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines, delimiter="\t"))
     return {
         row["photo"]: {"sides": (float(row["width"]), float(row["height"])), "others": read_boxes(row["boxes"])[1:]}
-        for row in rows
+        for row in (_rows(file) if file.is_file() else ())
     }
+
+
+def _rows(file: Path) -> list[dict[str, str]]:
+    """A table with a line of names, and tabs between the columns."""
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines, delimiter="\t"))
 
 
 def read_boxes(text: str) -> tuple[Box, ...]:
@@ -166,8 +166,8 @@ def _lines_of_boxes(file: Path) -> dict[str, tuple[str, list[str]]]:
         raise DatasetError(
             f"{file} does not exist; expected a line `photo x0 y0 x1 y1` per whole picture, separated by tabs"
         )
-    rows = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines()[1:] if line.strip()]
-    return {str(Path(row[0]).with_suffix("")): (row[0], row[1:]) for row in rows}
+    rows = ([value for value in row.values() if value is not None] for row in _rows(file))
+    return {str(Path(photo).with_suffix("")): (photo, sides) for photo, *sides in rows}
 
 
 def _annotated(example: Example, data: Path) -> Example:
@@ -255,8 +255,7 @@ def read_index(data: Path, labels: list[dict]) -> list[Example]:
 def rows_of_index(data: Path) -> list[dict[str, str]]:
     """The lines of `index.tsv`. Raises DatasetError for one without photos or without the columns breed and photo."""
     path = data / INDEX
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
+    rows = _rows(path)
     if not rows or not {"breed", "photo"} <= set(rows[0]):
         raise DatasetError(f"{path} lists no photo; expected the columns breed and photo, separated by tabs")
     return rows
@@ -305,8 +304,7 @@ def without_dogs(examples: list[Example], frames: Path) -> list[bytes]:
     2 of 100 parts of validation pictures still show another dog.
     """
     file = frames / "dogs.tsv"
-    rows = file.read_text(encoding="utf-8").splitlines()[1:] if file.is_file() else []
-    several = {row.split("\t")[0] for row in rows if row.split("\t")[3] != "1"}
+    several = {row["photo"] for row in (_rows(file) if file.is_file() else ()) if row["dogs"] != "1"}
     found = []
     for example in examples:
         if not example.is_whole or not example.box or f"{example.path.parent.name}/{example.path.name}" in several:
@@ -356,10 +354,9 @@ def readable_photos(photos: list[Path], report) -> list[Path]:
 
 
 def _fault_of_files(example: Example) -> str | None:
-    fault = _fault(example.path)
-    if fault or example.frame in (None, example.path):
+    if fault := _fault(example.path):
         return fault
-    fault = _fault(example.frame)
+    fault = None if example.is_whole else _fault(example.frame)
     return f"its whole picture {example.frame}: {fault}" if fault else None
 
 

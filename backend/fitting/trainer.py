@@ -12,9 +12,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from backend import processor
 from backend.files import replacing
 from backend.fitting import windows
-from backend.fitting.augmentation import augment, mixing
+from backend.fitting.augmentation import augment
 from backend.fitting.dataset import Example
 from backend.fitting.recipes import Recipe, Soup, Stage
 from backend.networks.architectures import (
@@ -23,7 +24,7 @@ from backend.networks.architectures import (
     feature_extractor,
     in_precision,
     load_imagenet_weights,
-    load_trained_weights,
+    load_stored_weights,
     require_space,
     to_backbone_range,
 )
@@ -51,13 +52,10 @@ def train(
     `weights`: `imagenet`, from which the breed head is fitted first, or a file of a whole network (`artefacts` writes it).
     `folder` keeps a file per finished stage and the checkpoint of the running one: called again with the same folder it goes
     on where it stopped. Raises ValueError when `folder` belongs to another recipe, the weights do not fit, or the loss stops
-    being a number. A recipe without stages takes the weights as they are, and leaves `folder` alone.
+    being a number.
     """
-    if not recipe.stages:
-        return _untrained(recipe, classes, weights)
     folder.mkdir(parents=True, exist_ok=True)
-    decisive = {name: value for name, value in asdict(recipe).items() if name != "note"}
-    remember({"recipe": decisive, "classes": classes}, folder)
+    remember({"recipe": asdict(recipe), "classes": classes}, folder)
     keras.utils.set_random_seed(recipe.seed)
     build = partial(ARCHITECTURES[recipe.architecture], classes, dropout=recipe.dropout)
     model = build(recipe.size)
@@ -69,12 +67,10 @@ def train(
             load_imagenet_weights(model)
             fit_head(model, recipe, training, validation, report)
         else:
-            load_trained_weights(model, Path(weights))
+            load_stored_weights(model, Path(weights))
         _save_weights(model, head)
     teacher = _taught(model, recipe, training, folder, report) if recipe.teacher_share else None
     for place, stage in enumerate(recipe.stages):
-        if stage.start:
-            model.set_weights(_mean(model, stage.start, folder))
         staged = build(stage.size) if stage.size else model
         staged.set_weights(model.get_weights())
         _run_stage(staged, recipe, place, training, validation, folder, report, teacher)
@@ -82,16 +78,6 @@ def train(
     if recipe.soup:
         model.set_weights(_mean(model, recipe.soup, folder))
     return in_precision("float32", model, lambda: build(recipe.size))
-
-
-def _untrained(recipe: Recipe, classes: int, weights: str) -> keras.Model:
-    if weights == "imagenet":
-        raise ValueError(
-            "this recipe trains nothing: expected --weights FILE, of a network that is trained, received imagenet"
-        )
-    model = ARCHITECTURES[recipe.architecture](classes, recipe.size, dropout=recipe.dropout)
-    load_trained_weights(model, Path(weights))
-    return in_precision("float32", model, lambda: ARCHITECTURES[recipe.architecture](classes, recipe.size))
 
 
 def _taught(model: keras.Model, recipe: Recipe, training: list[Example], folder: Path, report: Report) -> np.ndarray:
@@ -137,9 +123,7 @@ def fastest_precision() -> str:
     """
     if tf.config.list_physical_devices("GPU"):
         return "mixed_bfloat16"
-    cpu = Path("/proc/cpuinfo")
-    flags = cpu.read_text() if cpu.is_file() else ""
-    return "mixed_bfloat16" if {"amx_bf16", "avx512_bf16"} & set(flags.split()) else "float32"
+    return "mixed_bfloat16" if processor.instructions() & processor.BFLOAT16 else "float32"
 
 
 def remember(run: dict, folder: Path) -> None:
@@ -191,17 +175,11 @@ def training_batches(
 
 def plain_batches(examples: list[Example], size: tuple[int, int], batch: int) -> tf.data.Dataset:
     """The photos as they are served, in order: (image float32 (n, h, w, 3) in [0, 1], {"breeds": int32 (n,)})."""
-    dataset = photo_files(examples).map(
-        lambda path, breed: (resize(windows.read(path), size), {"breeds": breed}),
+    dataset = windows.files(examples).map(
+        lambda path, frame, box, breed, number: (resize(windows.read(path), size), {"breeds": breed}),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     return dataset.batch(batch).prefetch(2)
-
-
-def photo_files(examples: list[Example]) -> tf.data.Dataset:
-    paths = [str(example.path) for example in examples]
-    breeds = np.array([example.breed for example in examples], np.int32)
-    return tf.data.Dataset.from_tensor_slices((paths, breeds))
 
 
 def fit_head(
@@ -271,9 +249,9 @@ def _run_stage(
     report(f"{stage.name}: {steps} steps of {recipe.batch} photos, {len(learner.trainable_weights)} tensors learn")
     seen = chunks_done(checkpoint) * chunk * recipe.batch
     size = model.input_shape[1:3]
-    as_targets = partial(_with_targets, learner=learner, mixed=mixing(stage.mix_up, stage.cut_mix))
+    as_targets = partial(_with_targets, learner=learner)
     batches = training_batches(training, recipe, seed, stage.strength, seen, size)
-    held_out = plain_batches(with_whole_pictures(validation), size, recipe.batch).map(partial(as_targets, mixed=None))
+    held_out = plain_batches(with_whole_pictures(validation), size, recipe.batch).map(as_targets)
     try:
         learner.fit(
             batches.map(partial(as_targets, teacher=teacher, teacher_share=recipe.teacher_share)),
@@ -303,7 +281,6 @@ def _with_targets(
     image: tf.Tensor,
     target: dict[str, tf.Tensor],
     learner: keras.Model,
-    mixed: Callable | None,
     teacher: np.ndarray | None = None,
     teacher_share: float = 0.0,
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
@@ -312,10 +289,6 @@ def _with_targets(
     if teacher is not None:
         breeds = (1 - teacher_share) * breeds + teacher_share * tf.gather(tf.constant(teacher), target["number"])
     box = target.get("box", tf.zeros((tf.shape(image)[0], 5)))
-    if mixed:
-        own = breeds
-        image, breeds = mixed(image, own)
-        box *= tf.cast(tf.reduce_all(breeds == own), tf.float32)  # with two dogs in a photo, no box is known
     return image, {"breeds": breeds} | ({"cells": box} if "cells" in learner.output else {})
 
 

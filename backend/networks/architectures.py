@@ -1,7 +1,6 @@
 """The networks as Keras models (image in, logits or image out), and reading and writing their weights."""
 
 import shutil
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,9 +104,7 @@ def heads(features: keras.KerasTensor, classes: int, dropout: float) -> dict[str
 def dog_logit(own, breeds):
     """The dog head's logit, (n, 1), plus the largest breed logit of (n, classes): a recognisable breed is evidence of a dog.
 
-    The largest logit tells the known from the unknown (Hendrycks et al., 2022). Lab note: with 96.5 % of 220 photos without a
-    dog refused, 99.0 % of full-frame dogs and all of 1,200 validation dogs stay dogs, by the head alone 97.0 and 99.5 %; a half
-    or two times the breed logit does no better.
+    The largest logit tells the known from the unknown (Hendrycks et al., 2022).
     """
     return own + keras.ops.max(breeds, axis=-1, keepdims=True)
 
@@ -181,43 +178,23 @@ def backbone_of(model: keras.Model) -> keras.Model:
 def load_imagenet_weights(model: keras.Model) -> None:
     """Load the ImageNet weights of Keras Applications into the backbone. Raises OSError when they cannot be fetched."""
     backbone = backbone_of(model)
-    backbone.set_weights(_fetched_imagenet_weights(backbone.input_shape[1:]))
-
-
-def _fetched_imagenet_weights(shape: tuple[int, int, int]) -> list[np.ndarray]:
+    shape = backbone.input_shape[1:]
     try:
-        return keras.applications.InceptionV3(weights="imagenet", include_top=False, input_shape=shape).get_weights()
+        trained = keras.applications.InceptionV3(weights="imagenet", include_top=False, input_shape=shape)
     except Exception as error:  # Keras raises no more specific type if the download fails
         raise OSError(f"Keras could not fetch the ImageNet weights ({error}); give --weights FILE") from error
+    backbone.set_weights(trained.get_weights())
 
 
-def load_trained_weights(model: keras.Model, path: Path) -> None:
-    """Fill the whole network from a file of `save_stored_weights`; one that was written before networks told boxes fits as well.
-
-    The layers that it lacks stay as they are. Raises OSError or ValueError, in one sentence.
-    """
-    load_stored_weights(model, path, lacking=_lacks_boxes(path))
-
-
-def _lacks_boxes(path: Path) -> bool:
-    if not h5py.is_hdf5(path):
-        return False
-    with h5py.File(path) as file:
-        return "global_average_pooling2d" in file.get("layers", ())
-
-
-def load_stored_weights(model: keras.Model, path: Path, lacking: bool = False) -> None:
-    """Read a file of `save_stored_weights` into a float32 model; `lacking`: layers may be missing in it, and stay as they are.
+def load_stored_weights(model: keras.Model, path: Path) -> None:
+    """Read a file of `save_stored_weights` into a float32 model.
 
     Raises FileNotFoundError, or ValueError in one sentence when it does not fit.
     """
     if not path.is_file():
         raise FileNotFoundError(f"weights file {path} does not exist; give a .weights.h5 file, or `imagenet`")
     try:
-        with warnings.catch_warnings(
-            action="ignore" if lacking else "default"
-        ):  # Keras names every layer it leaves out
-            model.load_weights(path, skip_mismatch=lacking)
+        model.load_weights(path)
     except (ValueError, OSError, KeyError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"weights file {path} does not fit the network {model.name}: {reason}") from error

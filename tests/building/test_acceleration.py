@@ -17,7 +17,7 @@ from backend.building import acceleration
 from backend.building.acceleration import Acceleration, NotFaster, Steps, accelerate, trial_images
 from backend.building.drawn_pictures import drawn_pictures
 from backend.building.freezing import freeze, load_signatures
-from backend.building.merging.merge import MergeError, Options, merge
+from backend.building.merging.merge import Options, merge
 from backend.building.quantization import Ranges, find_ranges, quantised
 from backend.cli import main
 from backend.serving.tensors.signatures import ServableId
@@ -197,11 +197,6 @@ def test_drawn_pictures_are_the_same_again_and_differ_from_each_other():
     assert pictures.max() <= 1
     np.testing.assert_array_equal(pictures, drawn_pictures((32, 24)))
     assert min(np.abs(pictures[0] - other).mean() for other in pictures[1:]) > 0.05
-
-
-def test_a_fast_version_shares_no_runs(source):
-    with pytest.raises(MergeError, match="leave --batch away"):
-        merge(source, Options(fast=True, batch=8))
 
 
 def test_a_fast_version_may_see_smaller_photos(tmp_path, monkeypatch):

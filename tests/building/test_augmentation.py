@@ -1,11 +1,10 @@
-"""Augmentation: a photo of the right size, in range, never twice the same; mixed photos tell their breeds' shares."""
+"""Augmentation: a photo of the right size, in range, never twice the same."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 from photos import striped
 
-from backend.fitting.augmentation import augment, mixing, paste
+from backend.fitting.augmentation import augment, paste
 
 
 def _views(count: int, image: np.ndarray, strength: float = 1.0) -> np.ndarray:
@@ -66,34 +65,3 @@ def test_a_pasted_dog_stands_somewhere_inside_the_scene() -> None:
     assert views.shape == (40, 48, 40, 3)
     assert (bright > 0.1).all()
     assert (bright < 0.65).all()
-
-
-def _mixed_batches(mix_up: float, cut_mix: float, count: int = 20) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Batches of 8 photos, each of one grey, its breed's number over 10, after mixing by these shares of batches."""
-    breeds = np.arange(8) % 4
-    images = np.ones((8, 32, 24, 3), np.float32) * breeds.reshape(-1, 1, 1, 1).astype(np.float32) / 10
-    dataset = tf.data.Dataset.from_tensors((images, np.eye(4, dtype=np.float32)[breeds])).repeat(count)
-    return list(dataset.map(mixing(mix_up, cut_mix)).as_numpy_iterator())
-
-
-@pytest.mark.parametrize(("mix_up", "cut_mix"), [(1.0, 0.0), (0.0, 1.0), (0.5, 0.5)])
-def test_a_mixed_photo_shows_its_breeds_in_the_shares_that_it_tells(mix_up: float, cut_mix: float) -> None:
-    for images, breeds in _mixed_batches(mix_up, cut_mix):
-        assert images.shape == (8, 32, 24, 3)
-        np.testing.assert_allclose(breeds.sum(1), 1.0, atol=1e-5)
-        # A window's edge lies between two pixels, so up to a row and a column belong to the other photo.
-        np.testing.assert_allclose(images.mean((1, 2, 3)), breeds @ np.arange(4) / 10, atol=0.03)
-
-
-def test_blended_photos_are_even_and_those_with_a_window_keep_pure_colours() -> None:
-    for images, _ in _mixed_batches(1.0, 0.0):
-        assert np.ptp(images, (1, 2, 3)).max() < 1e-5
-    for images, _ in _mixed_batches(0.0, 1.0):
-        assert set(np.unique(np.round(images * 10, 4))) <= {0.0, 1.0, 2.0, 3.0}
-
-
-def test_as_many_batches_are_mixed_as_was_asked_for() -> None:
-    untouched = np.eye(4, dtype=np.float32)[np.arange(8) % 4]
-    mixed = [bool((breeds != untouched).any()) for _, breeds in _mixed_batches(0.3, 0.2, count=200)]
-    assert 0.35 < np.mean(mixed) < 0.65
-    assert not any((breeds != untouched).any() for _, breeds in _mixed_batches(0.0, 0.0))

@@ -37,30 +37,15 @@ def test_the_scores_of_the_test_list_are_printed_and_written_and_bad_photos_name
     no_dogs = data / "images" / "n00000003-blue_spaniel"
     for bad in (data / "images" / "n00000001-red_hound" / "n00000001_3.jpg", no_dogs / "n00000003_1.jpg"):
         bad.write_bytes(b"no photo")
-    files = data.parent / "scores.json", data.parent / "scores.png"
-    done = _evaluate(version, data, "--not-dogs", no_dogs, "--json", files[0], "--picture", files[1])
+    file = data.parent / "scores.json"
+    done = _evaluate(version, data, "--not-dogs", no_dogs, "--json", file)
     assert done.exit_code == 0, done.output
     assert "n00000001_3.jpg" in done.output
     assert "n00000003_1.jpg" in done.output
-    scores = json.loads(files[0].read_text(encoding="utf-8"))
+    scores = json.loads(file.read_text(encoding="utf-8"))
     assert scores["photos"] == 11
     assert 0 <= scores["top1"] <= 1
     assert scores["not_dogs"]["photos"] == 2
-    assert files[1].read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-
-
-def test_a_picture_without_matplotlib_is_refused_before_anything_is_measured(
-    version: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    done = _evaluate(version, data, "--picture", data / "a.png")
-    assert done.output == "Error: --picture needs Matplotlib: install it with `make setup EXTRAS=plots`\n"
-
-
-def test_figures_are_written_before_the_picture_fails(version: Path, data: Path) -> None:
-    written = data.parent / "scores.json"
-    _failed_with(_evaluate(version, data, "--json", written, "--picture", data / "none" / "a.png"), "none")
-    assert json.loads(written.read_text(encoding="utf-8"))["photos"] == 12
 
 
 def test_a_folder_without_lists_is_taken_whole_and_a_named_list_has_to_be_there(version: Path, data: Path) -> None:

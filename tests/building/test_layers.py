@@ -1,7 +1,6 @@
 """Layers: each gives the same eager and in a graph, and what it says it gives."""
 
 import base64
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -125,39 +124,3 @@ def test_a_network_never_sees_an_empty_batch_and_still_gives_one_row_an_image(co
     assert answer["n"].shape == (2,)
     if count:
         np.testing.assert_allclose(answer["y"], tf.nn.relu(tf.nn.conv2d(images, weights, 1, "SAME") + 1.0), atol=1e-5)
-
-
-@pytest.fixture(scope="module")
-def counted():
-    """A batched network y = 2x that counts its runs, and the counter."""
-    runs = tf.Variable(0)
-
-    @tf.function(input_signature=[tf.TensorSpec((None, 2), tf.float32)])
-    def network(x):
-        runs.assign_add(1)
-        return {"y": 2 * x}
-
-    return tf.function(layers.batched(network.get_concrete_function(), 4)), runs
-
-
-def test_requests_at_the_same_time_each_get_their_own_rows(counted) -> None:
-    doubled, _ = counted
-    wrong = []
-
-    def ask(number: int) -> None:
-        for _ in range(20):
-            x = tf.fill((1 + number % 3, 2), float(number))
-            if not np.array_equal(doubled(x)["y"], 2 * x):
-                wrong.append(number)
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(ask, range(8)))
-    assert not wrong
-
-
-def test_a_request_larger_than_a_batch_is_split_and_put_together_again(counted) -> None:
-    doubled, runs = counted
-    before = int(runs)
-    x = tf.reshape(tf.range(22.0), (11, 2))
-    np.testing.assert_array_equal(doubled(x)["y"], 2 * x)
-    assert int(runs) - before >= 3

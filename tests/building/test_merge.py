@@ -3,7 +3,6 @@
 import base64
 import io
 import json
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import keras
@@ -443,7 +442,7 @@ def test_a_merged_version_describes_itself_by_the_labels_and_fields_it_was_given
     again = Description.read(merge(source, Options(softmax=True, description=fields), said.append))
     assert (again.labels, again.decision) == (description.labels, {"confident_threshold": 0.6})
     assert "thresholds" not in said[-1]
-    with pytest.raises(MergeError, match=r"decision.confident_threshold: 7 is greater than the maximum of 1"):
+    with pytest.raises(ValueError, match=r"decision.confident_threshold: 7 is greater than the maximum of 1"):
         merge(source, Options(softmax=True, description={**fields, "decision": {"confident_threshold": 7}}))
     with pytest.raises(MergeError, match=r"int8_ranges in .* is not as `dogsnap quantize` writes it"):
         merge(source, Options(softmax=True, description={**fields, "int8_ranges": {"colour": "red"}}))
@@ -520,55 +519,6 @@ def test_a_keras_models_own_export_merges_too(tmp_path) -> None:
     np.testing.assert_allclose(answer, model(IMAGES), atol=1e-5)
 
 
-def ask_together(version: Loaded, expected: np.ndarray) -> list[object]:
-    """Eight clients at once, one of them with a photo that cannot be decoded; returns what went wrong."""
-    wrong: list[object] = []
-
-    def ask(number: int) -> None:
-        for _ in range(5):
-            try:
-                answer = version.image_bytes(image_bytes=tf.constant([b"none" if number == 5 else PHOTOS[number % 4]]))
-                if number == 5 or not np.allclose(answer["prediction"][0], expected[number % 4], atol=1e-5):
-                    wrong.append(number)
-            except tf.errors.InvalidArgumentError:
-                if number != 5:
-                    wrong.append(number)
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(ask, range(8)))
-    return wrong
-
-
-@pytest.fixture(scope="module")
-def batched_folders(tmp_path_factory) -> list[Path]:
-    """Two merged versions whose requests share runs, of networks that answer differently."""
-    folder = tmp_path_factory.mktemp("batched") / "tiny"
-    other = network()
-    other.get_layer("breeds").set_weights([-weight for weight in other.get_layer("breeds").get_weights()])
-    sources = [export(folder), export(folder, other)]
-    return [merge(source, Options(batch=4)) for source in sources]
-
-
-def test_requests_that_share_a_run_get_their_own_answers_and_a_bad_photo_fails_alone(one, batched_folders) -> None:
-    expected = one.serving_default(image=IMAGES)["prediction"].numpy()
-    for _ in range(2):  # also when it is loaded again
-        assert ask_together(Loaded(batched_folders[0]), expected) == []
-
-
-def test_two_batched_versions_in_one_process_do_not_mix(batched_folders) -> None:
-    first, second = map(Loaded, batched_folders)
-    expected = first.image_bytes(image_bytes=tf.constant(PHOTOS))["prediction"].numpy()
-    flipped = second.image_bytes(image_bytes=tf.constant(PHOTOS))["prediction"].numpy()
-    assert np.abs(expected - flipped).max() > 0.1
-    with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(ask_together, (first, second), (expected, flipped))) == [[], []]
-
-
-def test_batching_needs_a_network_of_images_alone(tmp_path) -> None:
-    with pytest.raises(MergeError, match="--batch needs a network that takes images alone, not also right"):
-        merge(two_images(tmp_path / "m" / "1"), Options(input="left", batch=4))
-
-
 def run(*arguments: object):
     return CliRunner().invoke(main, ["merge", *map(str, arguments)])
 
@@ -599,16 +549,16 @@ def test_the_command_passes_its_options_on(tmp_path, monkeypatch) -> None:
     done = run(
         *(tmp_path, "--decode", "bytes", "--encode", "png", "--signature", "s", "--input", "i", "--output", "o"),
         *("--size", 8, 9, "--mean", "0.1,0.2,0.3", "--deviation", "0.5", "--output-range", -1, 1, "--softmax"),
-        *("--labels", names, "--batch", 4, "--layout", "nchw"),
+        *("--labels", names, "--layout", "nchw"),
     )
     assert done.exit_code == 0, done.output
     labels = [{"id": name, "name": name} for name in ("red", "green", "blue")]
     assert received == [
-        Options("bytes", "png", "s", "i", "o", (8, 9), (0.1, 0.2, 0.3), (0.5,), (-1, 1), True, labels, 4, layout="nchw")
+        Options("bytes", "png", "s", "i", "o", (8, 9), (0.1, 0.2, 0.3), (0.5,), (-1, 1), True, labels, layout="nchw")
     ]
 
 
-@pytest.mark.parametrize("wrong", [["--mean", "grey"], ["--decode", "hex"], ["--batch", "-1"]])
+@pytest.mark.parametrize("wrong", [["--mean", "grey"], ["--decode", "hex"]])
 def test_the_command_refuses_what_it_cannot_read(tmp_path, wrong) -> None:
     assert run(tmp_path, *wrong).exit_code == 2
 

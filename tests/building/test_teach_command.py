@@ -21,6 +21,7 @@ from tiny_network import tiny
 
 from backend.building.merging import merge as merging
 from backend.building.merging.options import MergeError
+from backend.building.teaching import TeachingError
 from backend.commands.export import export
 from backend.commands.merge import merge
 from backend.commands.teach import _write_first, in_own_process, teach
@@ -356,7 +357,7 @@ def test_what_cannot_be_taught_is_refused_in_a_sentence_and_writes_nothing(model
 
 def test_teaching_runs_in_a_process_of_its_own_whose_refusals_come_back(tmp_path: Path) -> None:
     assert in_own_process(os.getpid) != os.getpid()
-    with pytest.raises(click.ClickException, match=r"nothing\.jpg does not exist"):
+    with pytest.raises(TeachingError, match=r"nothing\.jpg does not exist"):
         in_own_process(
             _write_first,
             temporary=None,

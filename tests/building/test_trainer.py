@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import keras
@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from photos import make_data_set
-from tiny_network import tiny, tiny_with_box
+from tiny_network import tiny
 
 from backend.fitting import artefacts, dataset, trainer
-from backend.fitting.augmentation import mixing
 from backend.fitting.recipes import RECIPES, Stage
 from backend.networks import architectures
 from backend.networks.architectures import (
@@ -23,7 +22,6 @@ from backend.networks.architectures import (
     backbone_of,
     inception_v3,
     load_stored_weights,
-    load_trained_weights,
 )
 
 SIZE = (16, 16)
@@ -93,13 +91,13 @@ def _loss(model: keras.Model, run: Run) -> float:
 
 def test_the_loss_falls(run: Run) -> None:
     start = tiny(3, SIZE)
-    load_trained_weights(start, run.starting)
+    load_stored_weights(start, run.starting)
     assert _loss(run.model, run) < 0.5 * _loss(start, run)
 
 
 def test_no_tensor_of_the_backbone_stays_as_it_came(run: Run) -> None:
     start = tiny(3, SIZE)
-    load_trained_weights(start, run.starting)
+    load_stored_weights(start, run.starting)
     came = backbone_of(start).weights
     went = backbone_of(run.model).weights
     same = [a.path for a, b in zip(came, went, strict=True) if np.array_equal(a.numpy(), b.numpy())]
@@ -124,15 +122,6 @@ def test_a_soup_is_the_weighted_mean_of_what_the_stages_left(run: Run, tmp_path:
     assert any(not np.allclose(a, b) for a, b in zip(soup.get_weights(), run.model.get_weights(), strict=True))
 
 
-def test_a_stage_may_start_from_the_mean_of_those_before(run: Run, tmp_path: Path) -> None:
-    parts = {"head": 0.4, "all": 0.6}
-    still = Stage("still", from_block=None, epochs=1, rate=0.0, start=tuple(parts.items()))
-    recipe = dataclasses.replace(RECIPE, stages=(*RECIPE.stages, still))
-    work = shutil.copytree(run.folder / "work", tmp_path / "work")
-    (work / "run.json").unlink()
-    _assert_is_mean(trainer.train(recipe, run.training, run.validation, 3, str(run.starting), work, print), parts, work)
-
-
 def _assert_is_mean(model: keras.Model, parts: dict[str, float], work: Path) -> None:
     """The model's weights are the mean of these stages' by these shares."""
     expected = [np.zeros(weight.shape) for weight in model.get_weights()]
@@ -142,34 +131,6 @@ def _assert_is_mean(model: keras.Model, parts: dict[str, float], work: Path) -> 
         expected = [so_far + share * weight for so_far, weight in zip(expected, part.get_weights(), strict=True)]
     for weight, mean in zip(model.get_weights(), expected, strict=True):
         np.testing.assert_allclose(weight, mean, rtol=1e-5, atol=1e-6)
-
-
-def test_a_stage_learns_the_breeds_from_photos_mixed_by_its_shares(run: Run, tmp_path: Path) -> None:
-    mixed = dataclasses.replace(RECIPE.stages[0], name="mixed", mix_up=0.6, cut_mix=0.4)
-    recipe = dataclasses.replace(RECIPE, stages=(mixed,))
-    asked: list[tuple[float, float]] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trainer, "mixing", lambda *shares: asked.append(shares) or mixing(*shares))
-        model = trainer.train(recipe, run.training, run.validation, 3, str(run.starting), tmp_path / "work", print)
-    breeds, logits = _answers(model, run.training)
-    assert asked == [(0.6, 0.4)]
-    assert (logits.argmax(1) == breeds).mean() > 0.7
-
-
-def test_a_recipe_without_stages_keeps_the_weights_and_needs_some(run: Run, tmp_path: Path) -> None:
-    recipe = dataclasses.replace(RECIPE, stages=(), soup=())
-    model = trainer.train(recipe, run.training, run.validation, 3, str(run.starting), tmp_path / "work", print)
-    start = tiny(3)
-    start.load_weights(run.starting)
-    for weight, expected in zip(model.get_weights(), start.get_weights(), strict=True):
-        np.testing.assert_array_equal(weight, expected)
-    with pytest.raises(ValueError, match="expected --weights FILE"):
-        trainer.train(recipe, run.training, run.validation, 3, "imagenet", tmp_path / "work", print)
-
-
-def test_another_note_is_no_other_recipe(run: Run) -> None:
-    noted = dataclasses.replace(RECIPE, note="seen better days")
-    trainer.train(noted, run.training, run.validation, 3, str(run.starting), run.folder / "work", print)
 
 
 def test_a_work_folder_of_another_recipe_is_refused_and_left_alone(run: Run) -> None:
@@ -184,9 +145,9 @@ def test_wrong_weights_are_one_sentence(run: Run, tmp_path: Path) -> None:
     (tmp_path / "wrong.weights.h5").write_bytes(b"not hdf5")
     model = tiny(3, SIZE)
     with pytest.raises(ValueError, match="does not fit the network"):
-        load_trained_weights(model, tmp_path / "wrong.weights.h5")
+        load_stored_weights(model, tmp_path / "wrong.weights.h5")
     with pytest.raises(FileNotFoundError, match="does not exist"):
-        load_trained_weights(model, tmp_path / "none.weights.h5")
+        load_stored_weights(model, tmp_path / "none.weights.h5")
 
 
 def test_what_is_stored_loads_again_with_the_same_answers_and_describes_itself(run: Run, tmp_path: Path) -> None:
@@ -311,13 +272,3 @@ def test_batch_statistics_stay_as_they_are_while_the_weights_learn() -> None:
         w.path.split("/")[-1] for w in backbone_of(model).weights if not np.array_equal(before[w.path], w.numpy())
     }
     assert changed == {"kernel", "beta"}
-
-
-@pytest.mark.parametrize(
-    ("mixed", "known"), [(lambda *batch: batch, 1.0), (lambda image, breeds: (image, breeds[::-1]), 0.0)]
-)
-def test_the_box_of_a_mixed_photo_is_unknown(mixed: Callable, known: float) -> None:
-    box = tf.constant([[0.1, 0.2, 0.8, 0.9, 1.0]] * 2)
-    target = {"breeds": tf.constant([0, 1]), "number": tf.constant([0, 1]), "box": box}
-    _, targets = trainer._with_targets(tf.zeros((2, 32, 32, 3)), target, tiny_with_box(3), mixed)
-    np.testing.assert_array_equal(targets["cells"][:, 4], [known, known])

@@ -1,14 +1,4 @@
-"""Merges decoding into a SavedModel: a new version with photos as base64 text or bytes in, frozen network, answers out.
-
-Lab note on batching inside the graph (`dogsnap merge --batch 8`, off by default). Inception v3, two cores, TensorFlow 2.21,
-one photo a request through signature `scores` of the loaded version, no server around it:
-- A request of 8 photos costs 39 ms a photo, one of 1 photo 52 ms: a batch saves a quarter.
-- But requests that run side by side save as much without sharing a run, since each keeps a core busy while another is in a
-  small operation: 8 clients got 25.6 photos/s each on its own and 24.3 in shared runs (23.7 with two batch threads).
-- One client waits 1 to 3 % longer with the batcher, measured in turn; with a dozen programs wanting the same two cores, 32 %.
-- Shared runs then fell to 0.5 to 1.0 of the throughput: one batch thread gets one program's share, eight clients eight.
-So it pays where a run is much cheaper by the photo (an accelerator, many cores), and costs here.
-"""
+"""Merges decoding into a SavedModel: a new version with photos as base64 text or bytes in, frozen network, answers out."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -58,8 +48,8 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
     its own size, unless `size` is given. All signatures share one frozen network. The numbers for black and white come from the
     options, else from the source's description, else from the bounds of its last operation, else they are 0 and 1 if a trial
     run stays within them; they are reported, and unknown ones are an error.
-    Raises MergeError, InspectionError or FreezingError, and NotFaster if `fast` gains too little; the folder of versions is then
-    unchanged.
+    Raises MergeError, InspectionError or FreezingError, ValueError for a wrong description, and NotFaster if `fast` gains too
+    little; the folder of versions is then unchanged.
     """
     return _merge(Source(source), options, report)
 
@@ -67,8 +57,6 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
 def _merge(source: Source, options: Options, report: Callable[[str], None], out: Path | None = None) -> Path:
     """`out`: the folder of versions to write to, if not that of the source."""
     folder = source.folder.resolve()
-    if options.fast and options.batch:
-        raise MergeError("--fast runs one image after the other; leave --batch away")
     network_input = find_image_input(input_specs(folder), options)
     report(f"decoding {options.decode} in front of {network_input}")
     description = {**read_description(folder), **options.description}
@@ -91,7 +79,7 @@ def _merge(source: Source, options: Options, report: Callable[[str], None], out:
         description = {"model": folder.parent.name, **description, **own}
     if description.get("labels") and "confident_threshold" not in description.get("decision", {}):
         report(f"{WITHOUT_THRESHOLDS}; --description FILE adds them")
-    _check_description(description)
+    check(description, "the description")
     merged = merger.signatures()
     if description:
         description["source"] = {"merged_from": f"{folder.parent.name}/{folder.name}", "decode": options.decode}
@@ -163,13 +151,6 @@ def _second_pass(options: Options, description: Mapping, outputs: Mapping) -> Se
 def _label(given: str | Mapping[str, str]) -> dict[str, str]:
     """A class as a version's description has it; one without an id has its name as id."""
     return {"id": given, "name": given} if isinstance(given, str) else {"id": given["name"], **given}
-
-
-def _check_description(fields: Mapping) -> None:
-    try:
-        check(fields, "the description")
-    except ValueError as error:
-        raise MergeError(str(error)) from error
 
 
 def read_description(source: Path) -> dict:

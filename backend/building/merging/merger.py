@@ -63,6 +63,15 @@ def warmup_requests(
     }
 
 
+def traced(function: Callable[..., Tensors], **specs: tf.TensorSpec) -> Function:
+    """It as a graph, for inputs like `specs`."""
+    return tf.function(function, autograph=False).get_concrete_function(**specs)
+
+
+def _strings(alias: str) -> dict[str, tf.TensorSpec]:
+    return {alias: tf.TensorSpec((None,), tf.string, alias)}
+
+
 class Merger:
     """The signatures of a merged version, made of layers around one frozen network."""
 
@@ -124,7 +133,7 @@ class Merger:
 
         `source`: the version that the network comes from; `ranges`: for int8.
         """
-        if not takes_images_of_one_size(self.graph) or self.options.batch:
+        if not takes_images_of_one_size(self.graph):
             if self.options.fast:
                 raise MergeError("--fast needs a network that takes float32 images of one size and nothing else")
             return None
@@ -150,8 +159,7 @@ class Merger:
             return {self.network_input.name: images}
 
         first = {name: spec for name, spec in self._specs().items() if name in PLANNED_BY}
-        specs = {alias: tf.TensorSpec((None,), tf.string, alias), **first}
-        return tf.function(again, autograph=False).get_concrete_function(**specs)
+        return traced(again, **_strings(alias), **first)
 
     def _after_second_pass(self, first: Tensors, alias: str, contents: tf.Tensor) -> Tensors:
         """The network's answers after both passes; `first`: to the whole photos in the input `alias`."""
@@ -170,8 +178,7 @@ class Merger:
             second = {name: answers[SECOND + name] for name in self.outputs}
             return self.second_pass.combined(first, second)
 
-        specs = self._specs() | self._specs(SECOND)
-        return tf.function(combined, autograph=False).get_concrete_function(**specs)
+        return traced(combined, **self._specs(), **self._specs(SECOND))
 
     def _specs(self, prefix: str = "") -> dict[str, tf.TensorSpec]:
         """Of the network's outputs, by name."""
@@ -202,7 +209,7 @@ class Merger:
 
         given = self._combined().structured_outputs if self.second_pass else self._specs()
         given = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in given.items()}
-        made = tf.function(after, autograph=False).get_concrete_function(**given)
+        made = traced(after, **given)
         plain = answer in (self._main, self._all) and not (self.options.softmax or self.options.encode)
         after_network = None if plain else made
         return Steps(alias, list(made.structured_outputs), self.before[alias], after_network, self.again.get(alias))
@@ -211,8 +218,7 @@ class Merger:
         def before(**inputs: tf.Tensor) -> Tensors:
             return {self.network_input.name: layers.images_from_bytes(decode(inputs[alias]), self.wanted)}
 
-        contents = {alias: tf.TensorSpec((None,), tf.string, alias)}
-        return tf.function(before, autograph=False).get_concrete_function(**contents)
+        return traced(before, **_strings(alias))
 
     def _network(self) -> Callable[..., Tensors]:
         order = sorted([self.network_input.name, *self.further_inputs])
@@ -223,16 +229,9 @@ class Merger:
 
         if self.network_input.layout.batch != "many":
             return layers.one_by_one(run, self.outputs, self.network_input.layout.batch == "one")
-        if self.options.batch:
-            if self.further_inputs:
-                raise MergeError(
-                    f"--batch needs a network that takes images alone, not also {', '.join(self.further_inputs)}"
-                )
-            return layers.batched(self.frozen, self.options.batch)
         return run
 
     def _signature(self, alias: str, decode: Callable, answer: Callable[[Tensors], Tensors]) -> Function:
-        @tf.function(autograph=False)
         def signature(**inputs: tf.Tensor) -> Tensors:
             contents = inputs.pop(alias)
             if self.wanted.size is None:
@@ -247,7 +246,7 @@ class Merger:
             return answer(answers)
 
         specs = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in self.further_inputs.items()}
-        return signature.get_concrete_function(**{alias: tf.TensorSpec((None,), tf.string, alias)}, **specs)
+        return traced(signature, **_strings(alias), **specs)
 
     def _all(self, answers: Tensors) -> Tensors:
         answers = dict(answers)
@@ -325,18 +324,16 @@ class Merger:
             return {self.image_output: "output_bytes"}
         if self.options.encode != "detections":
             return {}
-        chosen = {name: getattr(self.options, option) for name, option in network_outputs.DETECTION_OPTIONS.items()}
-        return {self._detection(name, output): name for name, output in chosen.items()}
+        return {self._detection(name): name for name in network_outputs.DETECTIONS}
 
-    def _detection(self, name: str, chosen: str | None) -> str:
-        option, single = network_outputs.DETECTION_OPTIONS[name], self.network_input.layout.batch == "none"
-        if chosen is not None:
+    def _detection(self, name: str) -> str:
+        option, _, expected = network_outputs.DETECTIONS[name]
+        if (chosen := getattr(self.options, option)) is not None:
             check_choice(option, chosen, self.main_outputs)
             return chosen
-        fitting = network_outputs.fitting_detections(
-            name, {each: self.outputs[each] for each in self.main_outputs}, single
-        )
-        return self._only(fitting, network_outputs.EXPECTED_DETECTIONS[name], option)
+        outputs = {each: self.outputs[each] for each in self.main_outputs}
+        single = self.network_input.layout.batch == "none"
+        return self._only(network_outputs.fitting_detections(name, outputs, single), expected, option)
 
     def _prediction(self, answers: Tensors) -> Tensors:
         return {PREDICTION: self._all(answers)[self.classes]}

@@ -4,14 +4,12 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-# The names of TensorFlow's Object Detection API, and the option that chooses each.
-DETECTION_OPTIONS = {"detection_boxes": "boxes", "detection_classes": "classes", "detection_scores": "scores"}
-EXPECTED_DETECTIONS = {
-    "detection_boxes": "boxes (n, k, 4)",
-    "detection_classes": "a class per box (n, k)",
-    "detection_scores": "a score per box (n, k)",
+# The names of TensorFlow's Object Detection API: the option that chooses each, a word in its name, and what is expected.
+DETECTIONS = {
+    "detection_boxes": ("boxes", "box", "boxes (n, k, 4)"),
+    "detection_classes": ("classes", "class", "a class per box (n, k)"),
+    "detection_scores": ("scores", "score", "a score per box (n, k)"),
 }
-WORDS = {"detection_boxes": "box", "detection_classes": "class", "detection_scores": "score"}
 # Operations that do not change the values.
 PASSING = {
     "Identity",
@@ -36,8 +34,8 @@ def fitting_detections(name: str, outputs: Mapping[str, tf.TensorSpec], single: 
     if name in outputs:
         return [name]
     shaped = [alias for alias, spec in outputs.items() if _has_shape(name, spec, single)]
-    named = [alias for alias in shaped if WORDS[name] in alias.lower()]
-    unnamed = [alias for alias in shaped if not any(word in alias.lower() for word in WORDS.values())]
+    named = [alias for alias in shaped if DETECTIONS[name][1] in alias.lower()]
+    unnamed = [alias for alias in shaped if not any(word in alias.lower() for _, word, _ in DETECTIONS.values())]
     whole = [alias for alias in unnamed if name == "detection_classes" and outputs[alias].dtype.is_integer]
     return named or whole or unnamed
 

@@ -19,7 +19,7 @@ class Options:
     found by trying. `mean`, `deviation`: see layers.ImageInput; `input_range`, in their place: the numbers that stand for black
     and white in the network's input; `output_range`: in its output. `softmax`: the class output holds logits. `labels`: the
     classes in their order, each a name or {"id", "name", "name_zh"}. `description`: fields for what the version says about
-    itself, beside those of the source. `batch`: at most so many images of waiting requests share a run; 0: none. `first_class`:
+    itself, beside those of the source. `first_class`:
     added to a detector's classes. `fast`: the network multiplies in the precision that is fastest here, and `size` may be
     another one than the source's. `second_pass`: the network runs again on the part with the dog, with the parameters in the
     source's description.
@@ -36,7 +36,6 @@ class Options:
     output_range: tuple[float, float] | None = None
     softmax: bool = False
     labels: Sequence[str | Mapping[str, str]] = ()
-    batch: int = 0
     input_range: tuple[float, float] | None = None
     boxes: str | None = None
     classes: str | None = None

@@ -1,10 +1,8 @@
 """Options and path types shared by several commands."""
 
-import importlib.util
 import json
 import re
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -21,6 +19,15 @@ list_option = click.option(
     default="test_list",
     show_default=True,
     help="the list in DATA that names the photos; without that file: every photo of DATA",
+)
+frames_option = click.option(
+    "--frames",
+    type=PATH,
+    help="whole pictures that the photos were cut from: images/, boxes.tsv and, for several dogs, dogs.tsv; the official data "
+    "set's Annotation folder in DATA does as well",
+)
+not_dogs_option = click.option(
+    "--not-dogs", type=PATH, help="folder of photos without a dog: every second one teaches the dog head"
 )
 precision_option = click.option(
     "--precision",
@@ -40,17 +47,6 @@ def _writable(context: click.Context, option: click.Parameter, file: Path | None
 json_option = click.option(
     "--json", "json_file", type=PATH, callback=_writable, help="write every figure to this file, too"
 )
-
-
-def _with_matplotlib(context: click.Context, option: click.Parameter, file: Path | None) -> Path | None:
-    if file and importlib.util.find_spec("matplotlib") is None:
-        raise click.ClickException("--picture needs Matplotlib: install it with `make setup EXTRAS=plots`")
-    return file
-
-
-def picture_option(what: str) -> Callable:
-    """`--picture FILE`, which is refused before anything is measured if it cannot be drawn."""
-    return click.option("--picture", type=PATH, callback=_with_matplotlib, help=what)
 
 
 def _checked_key(context: click.Context, option: click.Parameter, key: str) -> str:
@@ -73,11 +69,11 @@ def key_headers(key: str) -> dict[str, str]:
     return {"X-Api-Key": key} if key else {}
 
 
-def class_labels(file: Path | None) -> list[dict[str, str]]:
+def class_labels(file: Path | None, of_breeds: bool = True) -> list[dict[str, str]]:
     """The classes in a file, each {"id", "name"} and what else labels.json says; none without a file.
 
     A line is a name, id:name, or an id of WordNet and a name ("n02085620 Chihuahua", "n02085620-Chihuahua"). Raises
-    click.ClickException for a line without a name, or a duplicate id.
+    click.ClickException for a line without a name, or for a duplicate id `of_breeds`: ImageNet has two cranes.
     """
     if file is None:
         return []
@@ -88,7 +84,7 @@ def class_labels(file: Path | None) -> list[dict[str, str]]:
     for number, label in enumerate(labels, start=1):
         if not label["name"]:
             raise click.ClickException(f"{file}: class {number} has no name; expected one a line, or id:name")
-        if ids.count(label["id"]) > 1:
+        if of_breeds and ids.count(label["id"]) > 1:
             raise click.ClickException(
                 f"{file}: {label['id']} is there {ids.count(label['id'])} times; expected it once"
             )
@@ -114,16 +110,6 @@ def _json_labels(file: Path) -> list[dict[str, str]]:
         raise click.ClickException(
             f'{file}: expected a list of names, or of {{"id", "name"}}, as JSON: {error!r}'
         ) from None
-
-
-def class_names(file: Path | None) -> list[str]:
-    """The names in a file of one a line, or in labels.json; none without a file."""
-    if file is None:
-        return []
-    text = file.read_text(encoding="utf-8")
-    if file.suffix == ".json":
-        return [label["name"] if isinstance(label, dict) else str(label) for label in json.loads(text)]
-    return text.splitlines()
 
 
 def refuse_unwritable(folder: Path) -> None:

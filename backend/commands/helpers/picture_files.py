@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
+from backend.errors import DogsnapError
 from backend.files import PHOTO_ENDINGS, is_photo, replacing
 
 Ask = Callable[[dict[str, Any]], Mapping[str, Any]]
-PICTURE = "output_bytes"
 MADE_BY = "`dogsnap merge --decode bytes --encode png` made"
 # Part of the error message about {"b64": ...} of TensorFlow Serving and this server.
 WANTS_NUMBERS = "Type: Object is not of expected type"
@@ -36,7 +36,7 @@ def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
         for picture, target in pairs:
             try:
                 _write(_translated(picture, signature_name, ask), target)
-            except click.ClickException as error:
+            except (click.ClickException, DogsnapError) as error:
                 failed.setdefault(error.message, []).append(picture.name)
     click.echo(f"wrote {len(wanted) - sum(map(len, failed.values()))} of {len(wanted)} pictures to {out}")
     if failed:
@@ -69,7 +69,7 @@ def _translated(picture: Path, signature_name: str, ask: Ask) -> bytes:
     row = {"b64": base64.b64encode(contents).decode("ascii")}
     try:
         return picture_of(ask({"instances": [row], "signature_name": signature_name}))
-    except click.ClickException as error:
+    except (click.ClickException, DogsnapError) as error:
         if WANTS_NUMBERS in error.message:
             raise click.ClickException(
                 f"this version takes numbers, not files of pictures; ask one that {MADE_BY}"
@@ -79,21 +79,18 @@ def _translated(picture: Path, signature_name: str, ask: Ask) -> bytes:
 
 def picture_of(answer: Mapping[str, Any]) -> bytes:
     """The bytes of the only picture in a row-form answer. Raises click.ClickException for any other answer."""
-    rows = answer.get("predictions") if isinstance(answer, Mapping) else None
-    if not isinstance(rows, list) or len(rows) != 1:
-        raise click.ClickException(f"expected an answer with one row of predictions, received {_short(answer)}")
-    row = rows[0]
-    if isinstance(row, Mapping) and PICTURE in row:
-        row = row[PICTURE]
-    if not isinstance(row, Mapping) or not isinstance(row.get("b64"), str):
-        raise click.ClickException(
-            f'expected a picture, {{"b64": ...}} or an output {PICTURE}, received {_short(row)}; is this a version that '
-            f"{MADE_BY}?"
-        )
-    try:
-        return base64.b64decode(row["b64"], validate=True)
-    except binascii.Error as error:
-        raise click.ClickException(f"the picture in the answer is no base64 text: {error}") from None
+    match answer:
+        case {"predictions": [{"output_bytes": {"b64": str(text)}} | {"b64": str(text)}]}:
+            try:
+                return base64.b64decode(text, validate=True)
+            except binascii.Error as error:
+                raise click.ClickException(f"the picture in the answer is no base64 text: {error}") from None
+        case {"predictions": [row]}:
+            raise click.ClickException(
+                f'expected a picture, {{"b64": ...}} or an output output_bytes, received {_short(row)}; is this a version '
+                f"that {MADE_BY}?"
+            )
+    raise click.ClickException(f"expected an answer with one row of predictions, received {_short(answer)}")
 
 
 def _short(value: Any) -> str:

@@ -33,7 +33,7 @@ Arrays = dict[str, np.ndarray]
 Run = Callable[..., Mapping[str, Any]]  # inputs by alias, as keyword arguments; outputs by alias
 
 
-class IncompatibleNetwork(Exception):
+class IncompatibleNetwork(ValueError):
     """OpenVINO cannot run this version here; the message says why."""
 
 

@@ -1,0 +1,22 @@
+"""What the system says of this machine's processor."""
+
+import platform
+from pathlib import Path
+
+INT8 = {"avx512_vnni", "avx_vnni", "amx_int8"}  # each adds the four products of an int8 multiplication in 32 bits
+BFLOAT16 = {"amx_bf16", "avx512_bf16"}
+
+
+def name() -> str:
+    return _value("model name") or platform.processor() or platform.machine()
+
+
+def instructions() -> set[str]:
+    """The names of its sets of instructions; empty where Linux does not list them."""
+    return set(_value("flags").split())
+
+
+def _value(field: str) -> str:
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(field)), "")
