@@ -14,13 +14,13 @@ from backend.files import replacing
 from backend.fitting import dataset
 from backend.fitting.artefacts import write_json
 from backend.fitting.dataset import DatasetError, Example, photo_bytes, read_boxes
-from backend.fitting.dogs import head as dogs
-from backend.fitting.dogs.every_dog import CELLS, EveryDog
-from backend.fitting.dogs.scenes import Scenes
+from backend.fitting.scenes import Scenes
 from backend.fitting.scoring import share
-from backend.fitting.second_pass import SecondPass
+from backend.networks import dogs_head as dogs
 from backend.networks.architectures import in_precision, save_half_weights
 from backend.networks.boxes import overlap
+from backend.networks.every_dog import CELLS, EveryDog
+from backend.networks.second_pass import SecondPass
 from backend.serving.photos.preprocessing import photos_to_images
 
 MOST_DOGS = 16  # of a training picture

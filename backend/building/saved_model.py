@@ -20,12 +20,11 @@ from backend.building.acceleration import Acceleration, Steps, accelerate
 from backend.building.freezing import Source, freeze
 from backend.building.publication import WRITING, publish
 from backend.building.quantization import RANGES
-from backend.fitting.dogs import head as dogs
-from backend.fitting.dogs.every_dog import CELLS
 from backend.fitting.popularity import further_prior
 from backend.fitting.scoring import Calibration
 from backend.fitting.thresholds import named_groups
 from backend.memory import give_back_free
+from backend.networks import dogs_head as dogs
 from backend.networks.architectures import (
     ARCHITECTURES,
     CYCLEGAN,
@@ -33,6 +32,7 @@ from backend.networks.architectures import (
     cyclegan_generator,
     load_stored_weights,
 )
+from backend.networks.every_dog import CELLS
 from backend.serving.versions import checksums
 from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.warmup import RECORDS_FILE

@@ -28,8 +28,8 @@ from backend.files import READ_ENDINGS, write_json
 from backend.fitting import dataset
 from backend.fitting.class_statistics import STATISTICS_FILE, ClassStatistics
 from backend.fitting.scoring import softmax
-from backend.fitting.second_pass import SecondPass, second_images
 from backend.fitting.thresholds import look_alikes, named_groups
+from backend.networks.second_pass import SecondPass, second_images
 from backend.serving.answers.levels import Group
 from backend.serving.photos import photo
 from backend.serving.photos.preprocessing import photos_to_images

@@ -7,7 +7,7 @@ too few photos for a bound.
 
 import hashlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -25,12 +25,12 @@ from backend.fitting.class_statistics import STATISTICS_FILE
 from backend.fitting.dataset import Example, folds, without_dogs
 from backend.fitting.recipes import Recipe
 from backend.fitting.scoring import Calibration, share
-from backend.fitting.second_pass import SecondPass
 from backend.fitting.trainer import with_whole_pictures
 from backend.networks.architectures import STORED_WEIGHTS
+from backend.networks.second_pass import SecondPass
 from backend.serving.versions import checksums
 
-MADE_BY = "dogsnap calibrate 1"  # and the version of what it computes: to be raised with every change of that
+MADE_BY = "dogsnap calibrate 2"  # and the version of what it computes: to be raised with every change of that
 FOLDS = 5
 RANGE_PHOTOS = 432  # training photos that the ranges of int8 are found on, crops and whole pictures by halves
 LEAST = 1e-37  # stands for a probability of 0
@@ -55,10 +55,11 @@ class Photos:
 
 @dataclass(frozen=True)
 class Answers:
-    """What the networks of the versions say of the validation photos before anything is fitted.
+    """What the networks of the versions say of photos before anything is fitted.
 
-    `breeds` int (n,), `whole` bool (n,): whole pictures. `exact`: logits (n, classes) of the network in float32; `fast`: of that
-    in the fastest precision, `after`: of its second pass; None without one.
+    `breeds` int (n,), -1 where there is no dog, `whole` bool (n,): whole pictures. `exact`: logits (n, classes) of the network in
+    float32; `fast`: of that in the fastest precision, `after`: of its second pass; None without one. `dogs` (n, 3): the
+    probabilities of a dog of these, in the last column the larger one of both passes.
     """
 
     breeds: np.ndarray
@@ -66,11 +67,11 @@ class Answers:
     exact: np.ndarray
     fast: np.ndarray
     after: np.ndarray | None
+    dogs: np.ndarray
 
     def where(self, chosen: np.ndarray) -> "Answers":
         """Those of the photos where `chosen` bool (n,) is true."""
-        after = None if self.after is None else self.after[chosen]
-        return Answers(self.breeds[chosen], self.whole[chosen], self.exact[chosen], self.fast[chosen], after)
+        return Answers(*(value if value is None else value[chosen] for value in vars(self).values()))
 
 
 @dataclass(frozen=True)
@@ -92,14 +93,20 @@ class Choice:
         both = [calibration.logarithms(each) for each in (photos.fast, photos.after)]
         return cls(calibration, groups, second_pass.choose(*both, photos.breeds, photos.whole))
 
-    def once(self, photos: Answers) -> np.ndarray:
-        """Probabilities (n, classes) of one pass in float32."""
-        return np.exp(self.calibration.logarithms(photos.exact))
+    def once(self, photos: Answers) -> tuple[np.ndarray, np.ndarray]:
+        """Of one pass in float32: the probabilities of the breeds (n, classes), and of a dog (n,)."""
+        return np.exp(self.calibration.logarithms(photos.exact)), photos.dogs[:, 0]
 
     def twice(self, photos: Answers) -> tuple[np.ndarray, np.ndarray]:
-        """Probabilities (n, classes) of the version with a second pass, and which photos have one."""
-        mixed, twice = self.passing.mixed(*(self.calibration.logarithms(each) for each in (photos.fast, photos.after)))
-        return np.exp(mixed), twice
+        """The same of the version with a second pass."""
+        logarithms = (self.calibration.logarithms(each) for each in (photos.fast, photos.after))
+        both, twice = second_pass.mixed(self.passing, *logarithms)
+        return np.exp(both), np.where(twice, photos.dogs[:, 2], photos.dogs[:, 1])
+
+    def second_passes(self, photos: Answers) -> float:
+        """The share of the photos that have one."""
+        logarithms = self.calibration.logarithms(photos.fast)
+        return share(second_pass.mixed(self.passing, logarithms, logarithms)[1])
 
 
 def without_dog(not_dogs: Sequence[Path], validation: list[Example], frames: Path | None) -> list[Path | bytes]:
@@ -191,13 +198,10 @@ def _ranges(plain: Path, training: list[Example], weights: str, file: Path, repo
 
 @dataclass(frozen=True)
 class Said:
-    """The answers of both kinds of versions, one pass in float32 and the fast one: `answers`, and the probabilities of a dog in
-    the validation photos, `dogs` (n,), and in photos without one, `others` (m,), of each kind. `precision`: of the fast one.
-    """
+    """The answers of the versions to the validation photos and to those without a dog, and the precision of the fast version."""
 
-    answers: Answers
-    dogs: tuple[np.ndarray, np.ndarray]
-    others: tuple[np.ndarray, np.ndarray]
+    photos: Answers
+    others: Answers
     precision: str
 
 
@@ -205,27 +209,35 @@ def _answered(
     plain: Path, ranges: dict, validation: list[Example], others: Sequence[Path | bytes], work: Path, report: Report
 ) -> Said:
     """What the networks say; `work`: keeps it."""
-    files = [example.path for example in validation]
     exact = ExportedVersion.load(plain)
     # A version that never has a second pass, and one that always has one, which counts alone.
-    passes = {"fast": second_pass.NEVER, "again": SecondPass(second_pass.MARGIN, 1.0, 2.0, 1.0, 1.0)}
+    passes = {"fast": second_pass.NEVER, "after": SecondPass(second_pass.MARGIN, 1.0, 2.0, 1.0, 1.0)}
     versions = {"exact": exact, "fast": exact}
     if "box" in exact.servable.signatures["scores"].outputs:
         versions |= {
             name: ExportedVersion.load(merge(plain, _options(ranges, passing), report))
             for name, passing in passes.items()
         }
-    said = {name: _kept(work / f"{name}.npz", version, files) for name, version in versions.items()}
-    none = {
-        name: _kept(work / f"{name}_others.npz", versions[name], others)["dog"] if others else np.zeros(0)
-        for name in ("exact", "fast")
-    }
-    breeds, whole = (np.array([getattr(each, name) for each in validation]) for name in ("breed", "is_whole"))
-    logits = {name: np.log(np.maximum(each["prediction"].astype(np.float64), LEAST)) for name, each in said.items()}
-    answered = Answers(breeds, whole, logits["exact"], logits["fast"], logits.get("again"))
-    dogs = (said["exact"]["dog"], said["fast"]["dog"])
     precision = versions["fast"].servable.runtime.get("precision", "f32")
-    return Said(answered, dogs, (none["exact"], none["fast"]), precision)
+    breeds, whole = (np.array([getattr(each, name) for each in validation]) for name in ("breed", "is_whole"))
+    files = [example.path for example in validation]
+    said, none = _answers(versions, files, breeds, whole, work, ""), np.full(len(others), -1)
+    without = _answers(versions, others, none, none > 0, work, "_others") if others else said.where(whole & ~whole)
+    return Said(said, without, precision)
+
+
+def _answers(
+    versions: Mapping[str, ExportedVersion],
+    photos: Sequence[Path | bytes],
+    breeds: np.ndarray,
+    whole: np.ndarray,
+    work: Path,
+    ending: str,
+) -> Answers:
+    said = {name: _kept(work / f"{name}{ending}.npz", version, photos) for name, version in versions.items()}
+    logits = {name: np.log(np.maximum(each["prediction"].astype(np.float64), LEAST)) for name, each in said.items()}
+    dogs = np.stack([said.get(name, said["fast"])["dog"] for name in ("exact", "fast", "after")], axis=1)
+    return Answers(breeds, whole, logits["exact"], logits["fast"], logits.get("after"), dogs)
 
 
 def _kept(file: Path, version: ExportedVersion, photos: Sequence[Path | bytes]) -> dict[str, np.ndarray]:
@@ -244,7 +256,7 @@ def _options(ranges: dict, passing: SecondPass) -> Options:
 
 def _fitted(said: Said, labels: list[dict], ranks: Path, validation: list[Example]) -> dict:
     """What scores.json says of the choices, of the thresholds of one pass and of two, and how good both are."""
-    photos = said.answers
+    photos = said.photos
     log_prior = np.round(popularity.log_prior(labels, ranks), 4)
     choice = Choice.on(photos, log_prior)
     parts = np.array(folds(validation, FOLDS))
@@ -252,21 +264,21 @@ def _fitted(said: Said, labels: list[dict], ranks: Path, validation: list[Exampl
         Choice.on(photos.where(parts != fold), log_prior) if (parts == fold).any() else choice for fold in range(FOLDS)
     ]
 
-    def decided(answer: Callable[[Choice, Answers], np.ndarray], place: int) -> tuple[np.ndarray, dict]:
+    def decided(answer: Callable[[Choice, Answers], tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, dict]:
         """Probabilities (n, classes) for photos that took no part in the choice, and the thresholds found on them."""
-        probabilities = np.zeros_like(photos.exact)
+        probabilities, dogs = np.zeros_like(photos.exact), np.zeros(len(parts))
         shared, held = np.zeros(len(parts)), np.zeros(len(parts), bool)
         for fold, each in enumerate(chosen):
             inside = parts == fold
-            probabilities[inside] = answer(each, photos.where(inside))
+            probabilities[inside], dogs[inside] = answer(each, photos.where(inside))
             shared[inside], held[inside] = thresholds.of_groups(
                 probabilities[inside], photos.breeds[inside], each.groups
             )
-        dog = scoring.dog_threshold(said.dogs[place], photos.whole, said.others[place])
+        dog = scoring.dog_threshold(dogs, photos.whole, answer(choice, said.others)[1])
         limits = thresholds.fit_decision(probabilities, photos.breeds, shared, held, photos.whole)
         return probabilities, {"dog_threshold": dog, **limits}
 
-    probabilities, decision = decided(Choice.once, 0)
+    probabilities, decision = decided(Choice.once)
     named = [[labels[place]["id"] for place in group] for group in choice.groups]
     scores: dict = {
         "calibration": {
@@ -278,7 +290,7 @@ def _fitted(said: Said, labels: list[dict], ranks: Path, validation: list[Exampl
         "validation": scoring.report(probabilities, photos.breeds, labels, decision["confident_threshold"]),
     }
     if choice.passing:
-        both, decision = decided(lambda each, inside: each.twice(inside)[0], 1)
+        both, decision = decided(Choice.twice)
         right = [each.argmax(-1) == photos.breeds for each in (probabilities, both)]
         scores["second_pass"] = {
             **choice.passing.to_json(),
@@ -290,7 +302,7 @@ def _fitted(said: Said, labels: list[dict], ranks: Path, validation: list[Exampl
                 "top1": share(right[1]),
                 "top1_whole_one_pass": share(right[0][photos.whole]),
                 "top1_whole": share(right[1][photos.whole]),
-                "second_passes": share(choice.twice(photos)[1]),
+                "second_passes": choice.second_passes(photos),
             },
         }
     return scores

@@ -18,10 +18,10 @@ from backend.building.saved_model import ExportError, read_stored
 from backend.commands.train import train
 from backend.files import write_json
 from backend.fitting.dataset import Example
-from backend.fitting.dogs import head as dogs
-from backend.fitting.dogs.scenes import Scene, Scenes, cut_out, joined
 from backend.fitting.recipes import RECIPES
+from backend.fitting.scenes import Scene, Scenes, cut_out, joined
 from backend.networks import architectures
+from backend.networks import dogs_head as dogs
 
 SIZE = (32, 32)
 

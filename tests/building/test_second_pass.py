@@ -64,6 +64,14 @@ def test_a_small_dog_gets_a_second_pass_and_both_answers_count(plain, twice):
     np.testing.assert_allclose(both["box"][0], [200 / 320, 150 / 240, 240 / 320, 180 / 240], atol=1 / SIZE[0])
 
 
+def test_a_dog_that_the_second_pass_alone_sees_is_seen(plain, twice):
+    """The dog head of this network wants light: the spot is bright, and the photo is dark."""
+    pixels = np.full((240, 320, 3), 5, np.uint8)
+    pixels[150:180, 200:240] = (60, 255, 60)
+    assert scores(plain, png(pixels))["dog"] < 0.55
+    assert scores(twice, png(pixels))["dog"] > 0.75
+
+
 def test_the_combination_is_the_weighted_mean_of_logarithms(plain, twice):
     first = scores(plain, FAR)
     boxes = tf.constant(first["box"])
@@ -182,7 +190,7 @@ def test_the_parameters_that_are_chosen_put_right_what_one_pass_gets_wrong():
     before, after, breeds, whole = both_passes()
     chosen = choose(before, after, breeds, whole)
     assert chosen.surest == 0.85
-    mixed, twice = chosen.mixed(before, after)
+    mixed, twice = second_pass.mixed(chosen, before, after)
     assert (mixed.argmax(-1) == breeds).all()
     assert twice.tolist() == whole.tolist()
 
@@ -190,14 +198,14 @@ def test_the_parameters_that_are_chosen_put_right_what_one_pass_gets_wrong():
 def test_nothing_gets_a_second_pass_where_too_many_would(monkeypatch):
     monkeypatch.setattr(second_pass, "MOST_PASSES", -1.0)
     chosen = choose(*both_passes())
-    assert not chosen.mixed(both_passes()[0], both_passes()[0])[1].any()
+    assert not second_pass.mixed(chosen, both_passes()[0], both_passes()[0])[1].any()
 
 
 def test_probabilities_are_mixed_in_fitting_as_in_the_version(plain, twice):
     first = scores(plain, FAR)
     window = tf.reverse(windows_to_images(tf.constant([FAR]), PASS.windows(tf.constant(first["box"])), SIZE), axis=[2])
     second = plain.run(plain.signature("scores"), {"image": window.numpy()})
-    mixed, _ = PASS.mixed(*(np.log(each["prediction"].astype(float)) for each in (first, second)))
+    mixed, _ = second_pass.mixed(PASS, *(np.log(each["prediction"].astype(float)) for each in (first, second)))
     np.testing.assert_allclose(scores(twice, FAR)["prediction"], np.exp(mixed), atol=0.01)
 
 

@@ -8,8 +8,8 @@ from exported import DESCRIPTION
 from spotting import PASS, photo
 
 from backend.building.saved_model import export_classifier
-from backend.fitting.dogs.every_dog import CELLS, EveryDog
 from backend.fitting.scoring import Calibration
+from backend.networks.every_dog import CELLS, EveryDog
 
 EVERY = EveryDog(PASS, score=0.5, overlap=0.4, dog=0.7, margin=0.1, weight=1.0, sharpness=1.0)
 RED, BLUE, GREEN = (10, 10, 150, 230), (200, 40, 300, 200), (160, 20, 190, 60)

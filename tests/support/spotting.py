@@ -11,7 +11,7 @@ from exported import DESCRIPTION, LABELS, SIZE, png
 from backend.building.merging.merge import Options, merge
 from backend.building.saved_model import export_classifier
 from backend.fitting.scoring import Calibration
-from backend.fitting.second_pass import SecondPass
+from backend.networks.second_pass import SecondPass
 
 PASS = SecondPass(margin=0.1, largest=0.5, surest=0.9, weight=0.75, sharpness=1.0)
 COLOURS = {"red hound": (230, 40, 40), "green terrier": (40, 230, 40), "blue spaniel": (40, 40, 230)}

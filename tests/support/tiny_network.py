@@ -5,8 +5,8 @@ It is no stand-in for TensorFlow: it is trained, stored and exported by the real
 
 import keras
 
-from backend.fitting.dogs.head import MIDDLE
 from backend.networks.architectures import AttentionPooling, StoredStatistics, box_head, heads
+from backend.networks.dogs_head import MIDDLE
 
 
 def tiny(classes: int, size: tuple[int, int] = (16, 16), dropout: float = 0.0) -> keras.Model:

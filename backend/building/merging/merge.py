@@ -27,8 +27,8 @@ from backend.building.merging.merger import Merger, noise_images, warmup_request
 from backend.building.merging.options import MergeError, Options
 from backend.building.quantization import Ranges
 from backend.building.saved_model import INT8_RANGES, write_version
-from backend.fitting.dogs.every_dog import CELLS, MOST, EveryDog
-from backend.fitting.second_pass import NEEDED, SecondPass
+from backend.networks.every_dog import CELLS, MOST, EveryDog
+from backend.networks.second_pass import NEEDED, SecondPass
 from backend.serving.answers.labels import WITHOUT_THRESHOLDS
 from backend.serving.versions.description import DESCRIPTION_FILE, check
 from backend.serving.versions.runtimes import IncompatibleNetwork

@@ -22,8 +22,8 @@ from backend.building.merging.image_input import (
 )
 from backend.building.merging.options import MergeError, Options
 from backend.building.quantization import Ranges
-from backend.fitting.dogs.every_dog import CELLS, EveryDog
-from backend.fitting.second_pass import SecondPass, second_images
+from backend.networks.every_dog import CELLS, EveryDog
+from backend.networks.second_pass import SecondPass, second_images
 from backend.serving.photos.preprocessing import decode_base64
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE
 from backend.serving.versions.runtimes import SECOND

@@ -12,9 +12,9 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from backend.fitting.dogs.every_dog import CELLS
 from backend.networks import boxes
 from backend.networks.architectures import backbone_of
+from backend.networks.every_dog import CELLS
 
 DESCRIPTION, WEIGHTS = "dogs.json", "dogs.float16.weights.h5"  # beside the network's own files
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 import tensorflow as tf
 
-from backend.fitting.second_pass import SecondPass, Tensors, logarithms
+from backend.networks.second_pass import SecondPass, Tensors, logarithms
 
 CELLS = "dogs_cells"  # the network's output: float32 (n, cells, 5), a score in [0, 1], and the sides of a box times the score
 MOST = 4  # dogs of a photo that are answered, the largest
