@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from backend.errors import Cancelled, DeadlineExceeded, DogsnapError, NotFound
+from backend.errors import Cancelled, DeadlineExceeded, DogsnapError
 from backend.memory import give_back_free
 from backend.serving.metrics import Metrics
 from backend.serving.repository.model import Model, ModelSpec, State, Version, VersionStatus
-from backend.serving.repository.resolver import find_model, resolve, version_of_label
+from backend.serving.repository.resolver import find_model, numbers_for_status, resolve
 from backend.serving.repository.switch_log import SwitchLog
 from backend.serving.repository.switches import CONFIGURATION, CONFIGURED, WATCHER, Default, Label, Switch, Who
 from backend.serving.repository.watcher import Watcher
@@ -110,14 +110,7 @@ class Repository:
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
         """The states of a model's versions, largest first; of one version if `spec` names it. Raises NotFound."""
         with self._lock:
-            model = self._models.get(spec.name)
-            if model is None:
-                raise NotFound(f"Could not find any versions of model {spec.name}")
-            number = version_of_label(model, spec.label) if spec.label is not None else spec.version
-            if number is not None and number not in model.versions:
-                raise NotFound(f"Could not find version {number} of model {spec.name}")
-            numbers = sorted(model.versions, reverse=True) if number is None else [number]
-            return [model.status(each) for each in numbers]
+            return [self._models[spec.name].status(each) for each in numbers_for_status(self._models, spec)]
 
     def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
         """A model's labels: those in force, and those that wait for their version."""
