@@ -77,9 +77,9 @@ def predictor_over(repository: ModelRepository, executor: Executor, metrics: Met
     metrics.watch("dogsnap_places_held", "requests that run or wait", lambda: executor.held)
     metrics.watch("dogsnap_queue_length", "requests that wait for a run thread", executor.waiting)
     metrics.watch("dogsnap_places", "most requests that may run or wait", lambda: executor.capacity)
+    metrics.watch_splits(repository.splits)
     text = "1 while every configured model has an available version, as /readyz"
     metrics.watch("dogsnap_ready", text, lambda: not repository.not_ready())
-    metrics.watch_splits(repository.splits)
     return Predictor(
         repository=repository,
         executor=executor,
