@@ -158,19 +158,5 @@ def _version(model: Model, version: Version) -> dict[str, Any]:
         "in_use": version.in_use,
         "runtime": version.servable.runtime if version.servable else None,
         "classes": version.classes(),
-        "used_by": used_by(model, version.id.version),
+        "used_by": model.used_by(version.id.version),
     }
-
-
-def used_by(model: Model, number: int) -> list[str]:
-    """What sends requests to a version, now or when it is available: default, labels, splits, shadow."""
-    choices = model.choices
-    uses = ["default"] if model.default() == number else []
-    uses += [label for label, version in sorted(model.labels.items()) if version == number]
-    uses += [f"{label} (waits)" for label, version in sorted(model.pending_labels.items()) if version == number]
-    uses += [
-        f"{100 * split.share:g} % of {label or 'default'}"
-        for label, split in sorted(choices.splits.items())
-        if split.version == number
-    ]
-    return uses + (["shadow"] if choices.shadow == number else [])

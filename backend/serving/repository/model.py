@@ -228,6 +228,18 @@ class Model:
         elif self.labels.get(label) != number:
             self.pending_labels[label] = number
 
+    def used_by(self, number: int) -> list[str]:
+        """What sends requests to a version, now or when it is available: default, labels, splits, shadow."""
+        default = ["default"] if self.default() == number else ["default (waits)"] * (self.choices.default == number)
+        labels = [label for label, version in sorted(self.labels.items()) if version == number]
+        pending = [f"{label} (waits)" for label, version in sorted(self.pending_labels.items()) if version == number]
+        splits = [
+            f"{100 * split.share:g} % of {label or 'default'}"
+            for label, split in sorted(self.choices.splits.items())
+            if split.version == number
+        ]
+        return default + labels + pending + splits + ["shadow"] * (self.choices.shadow == number)
+
     def is_served(self) -> bool:
         """Whether the model is available as configured; failed versions beside an available one do not count."""
         return bool(self.available()) and not self.is_new and not self.successors
