@@ -6,7 +6,6 @@ It does not import gRPC, since the command line checks settings with it.
 import re
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import parse_qsl
@@ -50,8 +49,11 @@ class Target:
         gRPC resolves a single name repeatedly, to all of its addresses. Lists may only contain addresses, so the names of
         several hosts are resolved here, once. Raises Unavailable for a name without an address.
         """
-        if len(self.hosts) == 1 and not _is_address(self.hosts[0][0]):
-            return f"dns:///{address(*self.hosts[0])}"
+        if len(self.hosts) == 1:
+            try:
+                ip_address(self.hosts[0][0])
+            except ValueError:
+                return f"dns:///{address(*self.hosts[0])}"
         places = [place for host, port in self.hosts for place in _places(host, port)]
         family = 6 if any(place.startswith("[") for place in places) else 4
         if family == 6:
@@ -60,12 +62,6 @@ class Target:
 
     def __str__(self) -> str:
         return ", ".join(address(*host) for host in self.hosts)
-
-
-def _is_address(host: str) -> bool:
-    with suppress(ValueError):
-        return bool(ip_address(host))
-    return False
 
 
 def _places(host: str, port: int) -> Iterator[str]:
