@@ -32,7 +32,11 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     routes = Blueprint("admin", __name__, url_prefix="/api/admin")
     board = Switchboard(predictor.repository)
     routes.before_request(lambda: check_access(settings, request.remote_addr or "", request.headers))
-    routes.after_request(_forbid_caching)
+
+    @routes.after_request
+    def forbid_caching(response: Response) -> Response:
+        response.headers["Cache-Control"] = "no-store"
+        return response
 
     @routes.get("/models")
     def models() -> Response:
@@ -148,8 +152,3 @@ def _split(version: int | None, percent: float, **_: str) -> Split | None:
     if version is None:
         raise InvalidArgument("version is null; expected the version that gets the share")
     return Split(version, percent / 100)
-
-
-def _forbid_caching(response: Response) -> Response:
-    response.headers["Cache-Control"] = "no-store"
-    return response

@@ -6,14 +6,12 @@ from typing import Any
 import grpc
 from google.protobuf import any_pb2
 from tensorflow_serving.apis import (
-    classification_pb2,
     get_model_metadata_pb2,
     get_model_status_pb2,
     inference_pb2,
     input_pb2,
     model_pb2,
     predict_pb2,
-    regression_pb2,
 )
 
 from backend.errors import DogsnapError, InvalidArgument, Unimplemented
@@ -131,28 +129,17 @@ def predict_response(prediction: Prediction) -> predict_pb2.PredictResponse:
     )
 
 
-def _classifications(result: ClassifyResult) -> classification_pb2.ClassificationResult:
-    return classification_pb2.ClassificationResult(
-        classifications=[
-            classification_pb2.Classifications(
-                classes=[classification_pb2.Class(label=label, score=score) for label, score in row]
-            )
-            for row in result.rows()
-        ]
-    )
-
-
-def _regressions(result: RegressResult) -> regression_pb2.RegressionResult:
-    return regression_pb2.RegressionResult(
-        regressions=[regression_pb2.Regression(value=value) for value in result.rows()]
-    )
-
-
 def inference_result(task: Task, result: ClassifyResult | RegressResult) -> inference_pb2.InferenceResult:
-    spec = answered_by(result.servable, task.signature_name)
+    message = inference_pb2.InferenceResult(model_spec=answered_by(result.servable, task.signature_name))
     if isinstance(result, ClassifyResult):
-        return inference_pb2.InferenceResult(model_spec=spec, classification_result=_classifications(result))
-    return inference_pb2.InferenceResult(model_spec=spec, regression_result=_regressions(result))
+        for row in result.rows():
+            added = message.classification_result.classifications.add()
+            for label, score in row:
+                added.classes.add(label=label, score=score)
+    else:
+        for value in result.rows():
+            message.regression_result.regressions.add(value=value)
+    return message
 
 
 def metadata_response(servable: Servable) -> get_model_metadata_pb2.GetModelMetadataResponse:
@@ -171,7 +158,6 @@ def status_response(versions: Sequence[VersionStatus]) -> get_model_status_pb2.G
 
 def _version_status(version: VersionStatus) -> get_model_status_pb2.ModelVersionStatus:
     message = get_model_status_pb2.ModelVersionStatus(version=version.version, state=str(version.state))
-    if version.error:
-        message.status.error_code = 2  # UNKNOWN: failed loads have no more specific code
-        message.status.error_message = version.error
+    message.status.error_code = 2 if version.error else 0  # UNKNOWN or OK: failed loads have no more specific code
+    message.status.error_message = version.error
     return message

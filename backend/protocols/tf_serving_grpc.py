@@ -159,15 +159,17 @@ class Calls:
     def answer(self, work: Callable[[], Any], context: grpc.ServicerContext, name: str) -> Any:
         """Run `work`, the call of the method `name`, and return its response."""
         started = time.perf_counter()
-        REQUEST_ID.set(request_id(headers_of(context.invocation_metadata())))
+        headers = headers_of(context.invocation_metadata())
+        REQUEST_ID.set(request_id(headers))
         with self._changed:
             self._running += 1
         if not context.add_callback(self._leave):
             self._leave()
         code = grpc.StatusCode.OK
         try:
-            with self._span(context, name):
-                self._check_access(context, name)
+            with self._tracing.request(f"grpc {name}", headers) if self._tracing else nullcontext():
+                address, needs_key = self._address(context, headers), name not in ADMINISTRATION
+                self._access_control.check_call(address, headers, PROTOCOL, needs_key=needs_key)
                 return work()
         except Exception as error:
             code, message = translate.status(error if isinstance(error, DogsnapError) else _unexpected(error))
@@ -176,16 +178,6 @@ class Calls:
             if self._access_log:
                 fields = {"method": name, "status": code.name, "seconds": round(time.perf_counter() - started, 3)}
                 access.info("%s %s %s %.3f s", REQUEST_ID.get(), *fields.values(), extra=fields)
-
-    def _span(self, context: grpc.ServicerContext, name: str) -> Any:
-        if self._tracing is None:
-            return nullcontext()
-        return self._tracing.request(f"grpc {name}", headers_of(context.invocation_metadata()))
-
-    def _check_access(self, context: grpc.ServicerContext, name: str) -> None:
-        headers = headers_of(context.invocation_metadata())
-        address = self._address(context, headers)
-        self._access_control.check_call(address, headers, PROTOCOL, needs_key=name not in ADMINISTRATION)
 
     def keyed(self, spec: ModelSpec, context: grpc.ServicerContext) -> ModelSpec:
         """The spec with the client's sticky key."""
