@@ -91,7 +91,10 @@ class Values(Work):
         try:
             arrays = self._inputs(signature) if callable(self._inputs) else self._inputs
         except OtherInputs as error:
-            raise InvalidArgument(error.message + _signature_of(servable, error.received)) from None
+            names = [f'"{name}"' for name, each in servable.signatures.items() if error.received == set(each.inputs)]
+            inputs = ", ".join(sorted(error.received))
+            hint = f'; for {inputs} send "signature_name": {" or ".join(names)}' if names else ""
+            raise InvalidArgument(error.message + hint) from None
         check_inputs(signature, arrays, servable.holds_shapes)
         check_output_filter(signature, self._filter)
         self._runs, self._arrays = _checked_photos(servable, signature, arrays, limits)
@@ -114,25 +117,19 @@ class Values(Work):
         return Prediction({alias: outputs[alias] for alias in self._filter or outputs}, servable.id, self._signature)
 
 
-def _signature_of(servable: BaseServable, inputs: frozenset[str]) -> str:
-    """For the message: the signatures with exactly these inputs; "" for none."""
-    names = [f'"{name}"' for name, signature in servable.signatures.items() if inputs == set(signature.inputs)]
-    return f'; for {", ".join(sorted(inputs))} send "signature_name": {" or ".join(names)}' if names else ""
-
-
 class Examples(Values):
     """A signature for classification or regression on serialized tf.Examples."""
 
     def __init__(self, task: Task, examples: Sequence[bytes]):
-        super().__init__(self._as_array, task.signature_name)
-        self._method, self._examples = task.method, examples
+        def inputs(signature: Signature) -> Arrays:
+            return {check_signature(signature, task.method): np.array(examples, dtype=object)}
 
-    def _as_array(self, signature: Signature) -> Arrays:
-        return {check_signature(signature, self._method): np.array(self._examples, dtype=object)}
+        super().__init__(inputs, task.signature_name)
+        self._method, self._count = task.method, len(examples)
 
     def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> ClassifyResult | RegressResult:
         shape = classify_result if self._method == "classify" else regress_result
-        return shape(servable.id, outputs, len(self._examples))
+        return shape(servable.id, outputs, self._count)
 
 
 class Photos(Work):
@@ -183,10 +180,6 @@ class Breeds(Photos):
     def __init__(self, contents: bytes, top_k: int | None):
         super().__init__([contents])
         self._top_k = top_k
-
-    def check(self, limits: PhotoLimits, metrics: Metrics) -> None:
-        with metrics.step("check"):
-            self._photos = [photo.check(self._contents[0], limits)]
 
     def prepare(self, servable: BaseServable, limits: PhotoLimits) -> Signature:
         self._count = checked_top_k(servable, self._top_k)

@@ -279,7 +279,11 @@ class Repository:
         `skip_settling`: load a complete folder at once, without waiting for a second scan that finds it unchanged.
         """
         with self._scanning:
-            self._follow_configs()
+            configs = self._configs
+            listed = list(configs())  # reads a folder or a file, hence without the lock
+            with self.changing(), self._lock:
+                if configs is self._configs:  # otherwise a new configuration was sent meanwhile
+                    self._configure(listed)
             unsettled, troubles = False, []
             for name in self.models():
                 try:
@@ -296,13 +300,6 @@ class Repository:
             if troubles:
                 raise OSError("; ".join(troubles))
 
-    def _follow_configs(self) -> None:
-        configs = self._configs
-        listed = list(configs())  # reads a folder or a file, hence without the lock
-        with self.changing(), self._lock:
-            if configs is self._configs:  # otherwise a new configuration was sent meanwhile
-                self._configure(listed)
-
     def _configure(self, configs: list[ModelConfig], part_of: int | None = None) -> None:
         """Apply these configurations. Call with the lock held; versions are loaded by the next scan.
 
@@ -311,7 +308,9 @@ class Repository:
         for config in configs:
             model = self._models.get(config.name)
             if model is None:
-                model = self._models[config.name] = self._restored(config)
+                model = self._models[config.name] = Model(config, answering=self.switches.answering(config.name))
+                for subject, value in self.switches.chosen(model.name).items():
+                    subject.put(model, value)
                 self._configure_labels(model, self.switches.configured_labels(model.name), part_of)
             elif model.config != config:
                 before, model.config, model.is_new = dict(model.config.version_labels), config, True
@@ -321,13 +320,6 @@ class Repository:
         for name in set(self._models) - {config.name for config in configs}:
             self._models[name].removed = True
             self.retire(self._models[name], self._models[name].available())
-
-    def _restored(self, config: ModelConfig) -> Model:
-        """A new model with the choices from the log of switches, if there are any."""
-        model = Model(config, answering=self.switches.answering(config.name))
-        for subject, value in self.switches.chosen(model.name).items():
-            subject.put(model, value)
-        return model
 
     def _configure_labels(self, model: Model, before: dict[str, int], part_of: int | None) -> None:
         """Apply changed labels of the configuration; labels that were switched since are kept."""

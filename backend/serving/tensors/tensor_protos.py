@@ -44,7 +44,9 @@ def to_arrays(protos: Mapping[str, tensor_pb2.TensorProto], max_bytes: int) -> d
     for alias, proto in protos.items():
         try:
             shape = _shape(proto.tensor_shape)
-            values = _values(proto, math.prod(shape))
+            dtype = _dtype(proto.dtype)
+            content = proto.tensor_content  # each access copies it
+            values = _from_content(content, dtype, math.prod(shape)) if content else _from_field(proto, dtype)
             max_bytes -= _filled_bytes(values, shape, max_bytes)
             arrays[alias] = _shaped(values, shape)
         except (InvalidArgument, Unimplemented) as error:
@@ -59,22 +61,13 @@ def to_proto(array: np.ndarray) -> tensor_pb2.TensorProto:
         return tf.make_tensor_proto(array)
     shape = tf.TensorShape(array.shape).as_proto()
     proto = tensor_pb2.TensorProto(dtype=dtype.as_datatype_enum, tensor_shape=shape)
-    getattr(proto, FIELDS[dtype]).extend(_stored(array.reshape(-1), dtype).tolist())
-    return proto
-
-
-def _stored(values: np.ndarray, dtype: tf.DType) -> np.ndarray:
+    values = array.reshape(-1)
     if dtype in HALVES:
-        return values.view(np.uint16)
-    if dtype.is_complex:
-        return values.view(values.real.dtype)
-    return values
-
-
-def _values(proto: tensor_pb2.TensorProto, count: int) -> np.ndarray:
-    dtype = _dtype(proto.dtype)
-    content = proto.tensor_content  # each access copies it
-    return _from_content(content, dtype, count) if content else _from_field(proto, dtype)
+        values = values.view(np.uint16)
+    elif dtype.is_complex:
+        values = values.view(values.real.dtype)
+    getattr(proto, FIELDS[dtype]).extend(values.tolist())
+    return proto
 
 
 def _shaped(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
