@@ -44,7 +44,8 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         fields = {name: kind.check(name, received.get(name)) for name, kind in FIELDS.items()}
         if content_check:
             content_check.require_passed(check(photo, predictor.photo_limits))
-        spec = _spec(fields, predictor)
+        name = fields["model"] or predictor.default_model()
+        spec = ModelSpec(name, fields["version"], fields["label"] or None, own_sticky_key())
         if feedback is None:
             result = predictor.classify(photo, spec, fields["top_k"], PROTOCOL, client_is_gone())
             answer = result.to_json()
@@ -179,8 +180,3 @@ def _from_text(fields: dict[str, Any]) -> bytes:
             f'expected "image": the photo as base64 text, received {received}; fields are image, {", ".join(FIELDS)}'
         )
     return decode_base64(text)
-
-
-def _spec(fields: dict[str, Any], predictor: Predictor) -> ModelSpec:
-    name = fields["model"] or predictor.default_model()
-    return ModelSpec(name, fields["version"], fields["label"] or None, own_sticky_key())

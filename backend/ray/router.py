@@ -48,7 +48,13 @@ def _method(answer: Callable[..., Awaitable[Answer]]) -> Callable[..., Awaitable
 
 def _forwarding(name: str) -> Callable[..., Awaitable[Answer]]:
     """A method that a replica answers."""
-    return _method(lambda self, request: self._forward(name, request))
+
+    async def forward(self: "Router", request: Any) -> Answer:
+        spec = translate.tasks_of(request)[0] if name == "MultiInference" else translate.spec_of(request)
+        call = Call(name, request.SerializeToString(), self._seconds)
+        return await self._ask(self._routes.application(spec), call)
+
+    return _method(forward)
 
 
 class Router:
@@ -70,10 +76,6 @@ class Router:
         return self._routes.to_json()
 
     # -- tensorflow.serving.PredictionService --------------------------------------------------------------------------
-
-    async def _forward(self, method: str, request: Any) -> Answer:
-        spec = translate.tasks_of(request)[0] if method == "MultiInference" else translate.spec_of(request)
-        return await self._ask(self._routes.application(spec), Call(method, request.SerializeToString(), self._seconds))
 
     Predict = _forwarding("Predict")
     Classify = _forwarding("Classify")

@@ -85,7 +85,7 @@ def test_a_copy_that_is_not_as_it_was_exported_is_not_kept(bucket, tmp_path) -> 
     fsspec.filesystem("memory").pipe_file("/models/inception_v3/2/saved_model.pb", b"cut")
     with pytest.raises(FailedPrecondition, match=r"saved_model\.pb was changed after the export"):
         files.local(tmp_path)
-    assert [each.name for each in tmp_path.iterdir()] == [".lock"]
+    assert [each.name for each in tmp_path.iterdir()] == [".copies.lock"]
 
 
 def test_a_version_with_other_files_has_another_digest(colour_models, tmp_path) -> None:

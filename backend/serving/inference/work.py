@@ -98,7 +98,8 @@ class Values(Work):
         check_inputs(signature, arrays, servable.holds_shapes)
         check_output_filter(signature, self._filter)
         self._runs, self._arrays = _checked_photos(servable, signature, arrays, limits)
-        self.size = _rows(self._arrays)
+        shape = np.shape(next(iter(self._arrays.values()), 0))
+        self.size = shape[0] if shape else 1
         return self._runs
 
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
@@ -205,12 +206,6 @@ def _checked_photos(
             signature, arrays = of_bytes, {of_bytes.name: pictures}
     texts = {alias: arrays[alias] for alias, spec in signature.inputs.items() if spec.dtype == tf.string}
     return signature, {**arrays, **photo_values.checked(texts, servable.decoding, limits)}
-
-
-def _rows(arrays: Arrays) -> int:
-    """The number of rows of the first input; 1 for a scalar."""
-    shape = next((np.shape(value) for value in arrays.values()), ())
-    return shape[0] if shape else 1
 
 
 def check_inputs(signature: Signature, inputs: Arrays, shapes: bool = True) -> None:

@@ -46,10 +46,12 @@ class Subject:
         return self.unchosen if value is None else str(value)
 
     def read(self, model: Model) -> Any:
-        """The value now, as it is written to the log; None if it is not one of a single model."""
+        """The value now, as it is written to the log."""
+        return getattr(model.choices, self.kind)
 
     def put(self, model: Model, value: Any) -> None:
         """Set the value in a model, as after a restart; None removes a choice."""
+        setattr(model.choices, self.kind, value)
 
     def apply(self, repository: Any, model: Model, value: Any) -> None:
         """Set the value for all requests from now on."""
@@ -205,12 +207,6 @@ class Default(Subject):
     title = "default of {model}"
     unchosen = "not chosen"
 
-    def read(self, model: Model) -> int | None:
-        return model.choices.default
-
-    def put(self, model: Model, value: int | None) -> None:
-        model.choices.default = value
-
     def ends(self, model: Model, value: int | None) -> list[Change]:
         return _end_of_split(model, "")
 
@@ -263,12 +259,6 @@ class Shadow(Subject):
 
     kind = "shadow"
     title = "shadow of {model}"
-
-    def read(self, model: Model) -> int | None:
-        return model.choices.shadow
-
-    def put(self, model: Model, value: int | None) -> None:
-        model.choices.shadow = value
 
 
 class Load(Subject):

@@ -329,15 +329,11 @@ def to_json(alias: str, value: np.ndarray) -> Any:
     could not carry. Raises InvalidArgument for a dtype that JSON has no form for.
     """
     if value.dtype == object:
-        return _strings(value, as_bytes=alias.endswith(BYTES_SUFFIX))
+        texts = (_string(each, as_bytes=alias.endswith(BYTES_SUFFIX)) for each in value.flat)
+        return np.fromiter(texts, object, value.size).reshape(value.shape).tolist()
     if tf.as_dtype(value.dtype) not in JSON_TYPES:
         raise InvalidArgument(f"Failed to write JSON value for tensor type: {_name(tf.as_dtype(value.dtype))}")
     return np.ascontiguousarray(value) if value.ndim else value.item()
-
-
-def _strings(value: np.ndarray, as_bytes: bool) -> Any:
-    texts = (_string(each, as_bytes) for each in value.flat)
-    return np.fromiter(texts, object, value.size).reshape(value.shape).tolist()
 
 
 def _string(value: bytes, as_bytes: bool) -> str | dict[str, str]:

@@ -147,7 +147,12 @@ class BaseServable:
 
             outputs, servable = servable.answer(signature, single)
             answers.append(outputs)
-        return {output: _rows([answer[output] for answer in answers]) for output in signature.outputs}, servable
+        rows = {}
+        for output in signature.outputs:
+            parts = [answer[output] for answer in answers]
+            has_rows = all(part.shape[:1] == (1,) for part in parts)  # as most have
+            rows[output] = np.concatenate(parts) if has_rows else np.stack(parts)
+        return rows, servable
 
     def photo_input(self, signature: Signature) -> tuple[str, tf.TensorSpec]:
         """The only input of a signature. Raises FailedPrecondition if it has another number of them."""
@@ -166,23 +171,15 @@ class BaseServable:
                 f'input "{alias}" of {self.id} cannot take a photo: expected strings or float32 images (n, h, w, 3), '
                 f"it takes {spec.dtype.name} {spec.shape}"
             )
-        try:
-            return _photos_to_images(self._image_size(spec))(tf.constant(list(photos)))
-        except tf.errors.OpError as error:
-            raise _translated(error) from error
-
-    def _image_size(self, spec: tf.TensorSpec) -> tuple[int, int]:
         size = self.description.input_size or tuple(spec.shape[1:3])
         if None in size:
             raise FailedPrecondition(
                 f"{self.id} does not say which size of image it takes: expected input_size in assets.extra/dogsnap.json"
             )
-        return size
-
-
-def _rows(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """The answers of single runs under one first dimension; most have one of size 1 already."""
-    return np.concatenate(parts) if all(part.shape[:1] == (1,) for part in parts) else np.stack(parts)
+        try:
+            return _photos_to_images(size)(tf.constant(list(photos)))
+        except tf.errors.OpError as error:
+            raise _translated(error) from error
 
 
 # Returns the inputs of a version's signature, by alias.
