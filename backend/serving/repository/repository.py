@@ -339,7 +339,11 @@ class Repository:
         if not folders and model.available():  # the disk is not mounted, or the versions are being replaced
             raise OSError(f"no version is left in {config.base_path}")
         unsettled = False
-        for version in self._tracked(model, folders):
+        with self._lock:
+            aspired = self._aspired(model, folders)
+            model.successors = {number: each for number, each in model.successors.items() if number in aspired}
+            tracked = [model.track(number, folders[number]) for number in sorted(aspired, reverse=True)]
+        for version in tracked:
             if model.config is config and self._wants_load(version):
                 if skip_settling or self._is_settled(version.path):
                     self._load(model, version)
@@ -363,13 +367,6 @@ class Repository:
     def _aspired(self, model: Model, folders: dict[int, Path]) -> set[int]:
         """The existing versions that version policy and choices select. Call with the lock held."""
         return model.choices.aspired(aspired_versions(model.config.model_version_policy, folders), folders)
-
-    def _tracked(self, model: Model, folders: dict[int, Path]) -> list[Version]:
-        """The versions to keep loaded from these folders, largest first."""
-        with self._lock:
-            aspired = self._aspired(model, folders)
-            model.successors = {number: each for number, each in model.successors.items() if number in aspired}
-            return [model.track(number, folders[number]) for number in sorted(aspired, reverse=True)]
 
     def _wants_load(self, version: Version) -> bool:
         if version.state == State.START:
@@ -401,7 +398,11 @@ class Repository:
             records = warm_up(servable) if self._run_warm_up else 0
             give_back_free()  # loading leaves up to 90 MB of free heap: the graph's file, read and parsed
         except Exception as error:  # a damaged folder can raise anything; the other versions go on answering
-            self._failed(version, error)
+            with self._lock:
+                version.state, version.failed_at = State.END, time.monotonic()
+                version.error = error.message if isinstance(error, DogsnapError) else f"{type(error).__name__}: {error}"
+            self._metrics.failed(version.id)
+            log.error("%s failed to load, next attempt in %g s: %s", version.id, self._retry_seconds, version.error)
             return
         with self._lock:
             version.load_seconds = time.monotonic() - started
@@ -413,13 +414,6 @@ class Repository:
             self._apply_labels(model)
         self._metrics.loaded(version.id, version.load_seconds)
         log.info("loaded %s in %.1f s (%d warm-up records)", version.id, version.load_seconds, records)
-
-    def _failed(self, version: Version, error: Exception) -> None:
-        with self._lock:
-            version.state, version.failed_at = State.END, time.monotonic()
-            version.error = error.message if isinstance(error, DogsnapError) else f"{type(error).__name__}: {error}"
-        self._metrics.failed(version.id)
-        log.error("%s failed to load, next attempt in %g s: %s", version.id, self._retry_seconds, version.error)
 
     def _apply_labels(self, model: Model) -> None:
         for label, number in list(model.pending_labels.items()):
@@ -457,24 +451,22 @@ class Repository:
                 model.versions[number].state = State.UNLOADING
 
     def _finish_unloads(self) -> None:
+        ended = []
         with self._lock:
-            ended = [version for model in self._models.values() for version in self._end_idle(model)]
+            for model in self._models.values():
+                for version in model.end_idle():
+                    ended.append(version)
+                    if not model.answers(version.id.version):  # otherwise it is available from another path
+                        self._metrics.unloaded(version.id)
+                for gone in model.forget_vanished():
+                    self._seen.pop(gone.path, None)
+                    self._metrics.forgotten(gone.id)
             self._models = {name: model for name, model in self._models.items() if not model.is_gone()}
         for version in ended:
             log.info("unloaded %s from %s", version.id, version.path)
         if ended:
             gc.collect()  # they contain reference cycles
             give_back_free()  # without it, 250 of the 320 MB of an Inception v3 stayed with the process (x86-64, glibc 2.36)
-
-    def _end_idle(self, model: Model) -> list[Version]:
-        ended = model.end_idle()
-        for version in ended:
-            if not model.answers(version.id.version):  # otherwise it is available from another path
-                self._metrics.unloaded(version.id)
-        for gone in model.forget_vanished():
-            self._seen.pop(gone.path, None)
-            self._metrics.forgotten(gone.id)
-        return ended
 
     def close(self) -> None:
         """Stop scanning. Loaded versions are kept until the process ends."""

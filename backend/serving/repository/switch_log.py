@@ -133,7 +133,12 @@ class SwitchLog:
         }
 
     def _select(self, condition: str, *values: Any) -> list[Switch]:
-        return [_switch(row) for row in self._read(f"SELECT {COLUMNS} FROM switches {condition}", *values)]
+        switches = []
+        for row in self._read(f"SELECT {COLUMNS} FROM switches {condition}", *values):
+            number, at, name, address, model, kind, of_kind, before, after, undoes, part_of = row
+            change = (KINDS[kind](model, of_kind), json.loads(before), json.loads(after))
+            switches.append(Switch(number, at, Who(name, address), *change, undoes, part_of))
+        return switches
 
     def _read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._lock:
@@ -229,12 +234,6 @@ def _row(switch: Switch) -> tuple[Any, ...]:
     subject, values = switch.subject, (json.dumps(each, ensure_ascii=False) for each in (switch.before, switch.after))
     who = (switch.by.name, switch.by.address)
     return (switch.at, *who, subject.model, subject.kind, subject.name, *values, switch.undoes, switch.part_of)
-
-
-def _switch(row: Sequence[Any]) -> Switch:
-    number, at, name, address, model, kind, of_kind, before, after, undoes, part_of = row
-    subject = KINDS[kind](model, of_kind)
-    return Switch(number, at, Who(name, address), subject, json.loads(before), json.loads(after), undoes, part_of)
 
 
 # -- the form before SQLite: a JSON object per line --------------------------------------------------------------------

@@ -275,9 +275,8 @@ class Load(Subject):
         return model.choices.loads.get(int(self.name))
 
     def put(self, model: Model, value: bool | None) -> None:
-        if value is None:
-            model.choices.loads.pop(int(self.name), None)
-        else:
+        model.choices.loads.pop(int(self.name), None)
+        if value is not None:
             model.choices.loads[int(self.name)] = value
 
     def switch(self, repository: Any, value: bool | None, by: Who) -> Switch | None:

@@ -49,19 +49,15 @@ def from_body(body: Mapping[str, Any], signature: Signature) -> dict[str, np.nda
             f"JSON Value: {show(body)} Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist "
         )
     if "instances" in body:
-        return from_rows(_checked_rows(body), signature)
+        rows = body["instances"]
+        if not isinstance(rows, list):
+            raise InvalidArgument(f"JSON Value: {show(body)} Expecting 'instances' to be an list/array")
+        if not rows:
+            raise InvalidArgument(f"JSON Value: {show(body)} No values in 'instances' array")
+        return from_rows(rows, signature)
     if "inputs" in body:
         return from_columns(body["inputs"], signature)
     raise InvalidArgument("Missing 'inputs' or 'instances' key")
-
-
-def _checked_rows(body: Mapping[str, Any]) -> list[Any]:
-    rows = body["instances"]
-    if not isinstance(rows, list):
-        raise InvalidArgument(f"JSON Value: {show(body)} Expecting 'instances' to be an list/array")
-    if not rows:
-        raise InvalidArgument(f"JSON Value: {show(body)} No values in 'instances' array")
-    return rows
 
 
 def from_rows(rows: list[Any], signature: Signature) -> dict[str, np.ndarray]:

@@ -144,7 +144,12 @@ class Batcher:
             return self._run(inputs, max(rows))
         shapes = tuple((alias, array.shape[1:]) for alias, array in sorted(arrays.items()))
         task = _Task(arrays, rows.pop(), shapes, time.monotonic())
-        self._enqueue(task)
+        most = self._parameters.max_enqueued_batches * self._parameters.max_batch_size
+        with self._changed:
+            if _rows(self._waiting) + task.rows > most:
+                raise Unavailable(f"{most} rows wait for a run already (max_enqueued_batches); try again")
+            self._waiting.append(task)
+            self._changed.notify_all()
         with self._places:
             batch = self._batch_of(task)
             if len(batch) == 1 and not self._parameters.allowed_batch_sizes:
@@ -157,14 +162,6 @@ class Batcher:
     def _run(self, inputs: Arrays, rows: int) -> dict[str, np.ndarray]:
         self._on_run(rows)
         return self._run_network(inputs)
-
-    def _enqueue(self, task: _Task) -> None:
-        most = self._parameters.max_enqueued_batches * self._parameters.max_batch_size
-        with self._changed:
-            if _rows(self._waiting) + task.rows > most:
-                raise Unavailable(f"{most} rows wait for a run already (max_enqueued_batches); try again")
-            self._waiting.append(task)
-            self._changed.notify_all()
 
     def _batch_of(self, task: _Task) -> list[_Task]:
         """The waiting requests that share a run with `task`; none if another run has taken it."""
