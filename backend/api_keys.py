@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import json
 import logging
-import os
 import re
 import secrets
 import threading
@@ -81,10 +80,8 @@ def remove(file: Path, name: str) -> None:
 def _write(file: Path, keys: Sequence[Key]) -> None:
     """Replace the file atomically; only its owner may read it."""
     with replacing(file) as temporary:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            json.dump({"keys": [asdict(each) for each in keys]}, stream, indent=1)
-            stream.write("\n")
+        temporary.touch(0o600)
+        temporary.write_text(json.dumps({"keys": [asdict(each) for each in keys]}, indent=1) + "\n", encoding="utf-8")
 
 
 class KeyFile:

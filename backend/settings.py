@@ -216,7 +216,11 @@ def options(*names: str) -> Callable[[Callable], Callable]:
 
     def decorate(command: Callable) -> Callable:
         for row in reversed(rows):
-            command = _option(row)(command)
+            name, kind = flag(row.name), _click_type(row.type)
+            if row.type is bool:
+                name, kind = f"{name}/--no-{name.removeprefix('--')}", None
+            shown = f"{row.metadata['help']}  [{variable(row.name)}; default: {row.default}]"
+            command = click.option(name, type=kind, default=None, help=shown)(command)
         return command
 
     return decorate
@@ -225,13 +229,6 @@ def options(*names: str) -> Callable[[Callable], Callable]:
 def given(flags: Mapping[str, Any]) -> dict[str, Any]:
     """The flags that were given, of those that a command with `options` received."""
     return {name: value for name, value in flags.items() if value is not None}
-
-
-def _option(row: dataclasses.Field) -> Callable[[Callable], Callable]:
-    shown = f"{row.metadata['help']}  [{variable(row.name)}; default: {row.default}]"
-    if row.type is bool:
-        return click.option(f"{flag(row.name)}/--no-{row.name.replace('_', '-')}", default=None, help=shown)
-    return click.option(flag(row.name), type=_click_type(row.type), default=None, help=shown)
 
 
 def _click_type(kind: type) -> Any:

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -15,7 +15,6 @@ from backend.gateway.client import ASK_SECONDS, EngineClient, EngineUnreachable
 from backend.gateway.servable import RUNTIME, EngineServable
 from backend.serving.inference.executor import InlineExecutor, remaining
 from backend.serving.repository.model import ModelSpec, State, VersionStatus
-from backend.serving.repository.switch_log import SwitchLog
 from backend.serving.repository.watcher import Watcher
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.description import DESCRIPTION_FILE
@@ -34,16 +33,6 @@ Answer = TypeVar("Answer")
 Meaning = tuple[str, str | None]
 
 
-class EngineSwitches(SwitchLog):
-    """The engine has the log of its switches; here nothing is switched, and nothing can be undone."""
-
-    def switches(self, model: str = "") -> NoReturn:
-        raise Unimplemented(ASK_ENGINE)
-
-    def switch(self, number: int) -> NoReturn:
-        raise Unimplemented(ASK_ENGINE)
-
-
 class EngineRepository:
     """Has the methods of `serving.repository.Repository` that protocols and predictor use. Thread-safe."""
 
@@ -53,7 +42,6 @@ class EngineRepository:
 
         `executor` limits the calls for metadata and status, too.
         """
-        self.switches: SwitchLog = EngineSwitches()
         self._engine = engine
         self._executor = executor
         self._base_paths = base_paths
@@ -62,7 +50,6 @@ class EngineRepository:
         self._states: dict[str, list[VersionStatus]] = {}
         self._known: dict[ServableId, tuple[tuple[Any, ...], EngineServable]] = {}
         self._meant: dict[Meaning, int] = {}
-        self._defaults: dict[str, int] = {}
         self._trouble = "the engine was not asked yet"
         self._started = False
         self._watcher = Watcher(self._poll_safely, self.not_ready)
@@ -107,8 +94,13 @@ class EngineRepository:
         if version is None:
             raise EngineFailed(f"the engine does not say which version of {asked.name} it means")
         identity, packed = ServableId(asked.name, version), response.metadata[SIGNATURE_DEF]
-        folder = self._folder(identity)
-        source = (packed.value, folder, _modified(folder))
+        base_path = self._models.get(identity.name)
+        folder = version_folders(base_path).get(identity.version) if base_path else None
+        try:
+            modified = (folder / DESCRIPTION_FILE).stat().st_mtime_ns if folder else None
+        except OSError:
+            modified = None  # it has no description
+        source = (packed.value, folder, modified)
         with self._lock:
             known = self._known.get(identity)
         if known is None or known[0] != source:
@@ -119,10 +111,6 @@ class EngineRepository:
             with self._lock:
                 self._known[identity] = known
         return known[1]
-
-    def _folder(self, identity: ServableId) -> Path | None:
-        base_path = self._models.get(identity.name)
-        return version_folders(base_path).get(identity.version) if base_path else None
 
     # -- status --------------------------------------------------------------------------------------------------------
 
@@ -153,7 +141,7 @@ class EngineRepository:
             found = self._engine.status(spec).model_version_status
         except Unimplemented:  # an engine without ModelService
             servable = self.resolve(spec)
-            return [VersionStatus(servable.id.version, State.AVAILABLE, "", 0.0, RUNTIME, _classes(servable))]
+            return [VersionStatus(servable.id.version, State.AVAILABLE, "", 0.0, RUNTIME, servable.description)]
         known = [_version_status(each, self._expected(ModelSpec(spec.name, each.version))) for each in found]
         return sorted(known, key=lambda each: -each.version)
 
@@ -162,8 +150,8 @@ class EngineRepository:
         return {}, {}
 
     def default_version(self, name: str) -> int | None:
-        """The default version, as of the last poll."""
-        return self._defaults.get(name)
+        """The default version, as far as is known."""
+        return self._meant.get((name, None))
 
     def splits(self) -> list[tuple[str, str, int, float]]:
         return []
@@ -184,6 +172,7 @@ class EngineRepository:
         raise Unimplemented(ASK_ENGINE)
 
     list_versions = switching = changing = follow
+    switches = property(follow)
 
     def sent_configuration(self) -> None:
         """None: the engine has the configuration."""
@@ -218,16 +207,20 @@ class EngineRepository:
         troubles = dict(filter(None, map(self._poll_model, self.models())))
         for name, label in list(self._meant):
             if label is not None or name not in self._models:
-                self._resolve_again(name, label)
+                with suppress(DogsnapError):  # one that was removed is not known any more then
+                    self.resolve(ModelSpec(name, label=label))
         return troubles
 
     def _poll_model(self, name: str) -> tuple[str, str] | None:
         try:
-            self._states[name] = self._status_of_any(name)
+            try:
+                self._states[name] = self._status(ModelSpec(name))
+            except DeadlineExceeded:  # one engine does not answer in time; the second call goes to another one
+                self._states[name] = self._status(ModelSpec(name))
             self._keep_only(name, self.available(name))
             if not self.available(name):
                 return f"no version available of: {name}", ""
-            self._defaults[name] = self.resolve(ModelSpec(name)).id.version
+            self.resolve(ModelSpec(name))
         except EngineUnreachable as error:
             self._keep_only(name, [])  # when it is back, it may serve other versions under the same numbers
             return error.message, error.details
@@ -236,25 +229,12 @@ class EngineRepository:
             return f"the engine says of {name}: {error.message}", ""
         return None
 
-    def _status_of_any(self, name: str) -> list[VersionStatus]:
-        """The status from any engine: if one does not answer in time, the second call goes to another one."""
-        try:
-            return self._status(ModelSpec(name))
-        except DeadlineExceeded:
-            return self._status(ModelSpec(name))
-
     def _keep_only(self, name: str, available: Sequence[int]) -> None:
         """Of this model, keep only what is known of these versions."""
         with self._lock:
             self._known = {
                 each: it for each, it in self._known.items() if each.name != name or each.version in available
             }
-
-    def _resolve_again(self, name: str, label: str | None) -> None:
-        try:
-            self.resolve(ModelSpec(name, label=label))
-        except DogsnapError as error:
-            log.debug("label %s of %s: %s", label, name, error)
 
     def close(self) -> None:
         self._watcher.stop()
@@ -271,21 +251,9 @@ def base_paths(configs: Callable[[], Sequence[Any]], otherwise: Path) -> dict[st
         return {}
 
 
-def _modified(folder: Path | None) -> int | None:
-    """The modification time of the description in a version folder; None if there is none."""
-    try:
-        return (folder / DESCRIPTION_FILE).stat().st_mtime_ns if folder else None
-    except OSError:
-        return None
-
-
-def _classes(servable: EngineServable | None) -> int | None:
-    """None for a version that has not been used yet."""
-    return len(servable.description.labels) if servable else None
-
-
 def _version_status(status: get_model_status_pb2.ModelVersionStatus, servable: EngineServable | None) -> VersionStatus:
     name = STATES.Name(status.state) if status.state in STATES.values() else ""
     state = State(name) if name in State.__members__ else State.START
     runtime = RUNTIME if state == State.AVAILABLE else None
-    return VersionStatus(status.version, state, status.status.error_message, 0.0, runtime, _classes(servable))
+    description = servable.description if servable else None  # unknown of one that has not been used yet
+    return VersionStatus(status.version, state, status.status.error_message, 0.0, runtime, description)

@@ -5,8 +5,6 @@ It does not import gRPC, since the command line checks settings with it.
 
 import re
 import socket
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import parse_qsl
@@ -50,9 +48,18 @@ class Target:
         gRPC resolves a single name repeatedly, to all of its addresses. Lists may only contain addresses, so the names of
         several hosts are resolved here, once. Raises Unavailable for a name without an address.
         """
-        if len(self.hosts) == 1 and not _is_address(self.hosts[0][0]):
-            return f"dns:///{address(*self.hosts[0])}"
-        places = [place for host, port in self.hosts for place in _places(host, port)]
+        if len(self.hosts) == 1:
+            try:
+                ip_address(self.hosts[0][0])
+            except ValueError:
+                return f"dns:///{address(*self.hosts[0])}"
+        places = []
+        for host, port in self.hosts:
+            try:
+                found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            except OSError as error:
+                raise Unavailable(f"the engine {host} has no address: {error}") from error
+            places += [address(str(socket_address[0]), port) for *_, socket_address in found]
         family = 6 if any(place.startswith("[") for place in places) else 4
         if family == 6:
             places = [place if place.startswith("[") else f"[::ffff:{place.replace(':', ']:')}" for place in places]
@@ -60,18 +67,3 @@ class Target:
 
     def __str__(self) -> str:
         return ", ".join(address(*host) for host in self.hosts)
-
-
-def _is_address(host: str) -> bool:
-    with suppress(ValueError):
-        return bool(ip_address(host))
-    return False
-
-
-def _places(host: str, port: int) -> Iterator[str]:
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise Unavailable(f"the engine {host} has no address: {error}") from error
-    for *_, socket_address in found:
-        yield address(str(socket_address[0]), port)

@@ -32,7 +32,11 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     routes = Blueprint("admin", __name__, url_prefix="/api/admin")
     board = Switchboard(predictor.repository)
     routes.before_request(lambda: check_access(settings, request.remote_addr or "", request.headers))
-    routes.after_request(_forbid_caching)
+
+    @routes.after_request
+    def forbid_caching(response: Response) -> Response:
+        response.headers["Cache-Control"] = "no-store"
+        return response
 
     @routes.get("/models")
     def models() -> Response:
@@ -64,7 +68,11 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.post("/models/<path:model>/split")
     def split(model: str) -> Response:
         fields, by = _fields()
-        return _done(predictor, model, board.split(model, fields.get("label", ""), _split(**fields), by))
+        version, share = fields["version"], fields["percent"] / 100
+        if share and version is None:
+            raise InvalidArgument("version is null; expected the version that gets the share")
+        split = Split(version, share) if share else None
+        return _done(predictor, model, board.split(model, fields.get("label", ""), split, by))
 
     @routes.post("/models/<path:model>/shadow")
     def shadow(model: str) -> Response:
@@ -140,16 +148,3 @@ def _fields() -> tuple[dict[str, Any], Who]:
         raise UnsupportedMediaType(f"expected Content-Type: application/json, received {request.mimetype or 'none'}")
     fields = BODIES[request.endpoint.rpartition(".")[2]].received()
     return fields, checked_who(fields.get("by", ""), request.remote_addr or "")
-
-
-def _split(version: int | None, percent: float, **_: str) -> Split | None:
-    if percent == 0:
-        return None
-    if version is None:
-        raise InvalidArgument("version is null; expected the version that gets the share")
-    return Split(version, percent / 100)
-
-
-def _forbid_caching(response: Response) -> Response:
-    response.headers["Cache-Control"] = "no-store"
-    return response

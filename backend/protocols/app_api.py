@@ -2,7 +2,6 @@
 
 import base64
 import math
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -28,7 +27,6 @@ BREEDS_FILE = "breeds.json"
 POPULARITY_FILE = "popularity.json"
 # The fields beside the photo, in the JSON object, the form or the query.
 FIELDS = {"top_k": WHOLE, "model": TEXT, "version": WHOLE, "label": TEXT}
-VERSION_FIELDS = ("version", "state", "error", "load_seconds", "runtime", "classes")
 # What the paths about feedback take, by the name of their function.
 BODIES = {
     "give_feedback": Body({"request_id": TEXT}, {"breed": TEXT, "verdict": TEXT, "text": TEXT}),
@@ -46,7 +44,8 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         fields = {name: kind.check(name, received.get(name)) for name, kind in FIELDS.items()}
         if content_check:
             content_check.require_passed(check(photo, predictor.photo_limits))
-        spec = _spec(fields, predictor)
+        name = fields["model"] or predictor.default_model()
+        spec = ModelSpec(name, fields["version"], fields["label"] or None, own_sticky_key())
         if feedback is None:
             result = predictor.classify(photo, spec, fields["top_k"], PROTOCOL, client_is_gone())
             answer = result.to_json()
@@ -80,7 +79,10 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         known = orjson.loads(file.read_bytes())
         described = {breed["id"] for breed in known}
         known += [breed for breed in _taught(predictor.repository) if breed["id"] not in described]
-        body = orjson.dumps({"breeds": _common_first(known, settings.models / POPULARITY_FILE)})
+        popularity = settings.models / POPULARITY_FILE
+        ranks = orjson.loads(popularity.read_bytes())["ranks"] if popularity.is_file() else {}
+        known.sort(key=lambda breed: ranks.get(breed["id"], math.inf))  # what people have most comes first
+        body = orjson.dumps({"breeds": known})
         response = Response(body, mimetype="application/json", headers={"Cache-Control": "no-cache"})
         response.add_etag()
         return response.make_conditional(request)
@@ -99,17 +101,12 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
 
 def describe(repository: Repository, name: str) -> dict[str, Any]:
-    """A model's versions with their states, its labels, and its default version.
-
-    `classes`: how many breeds a version names, 0 for one that `/api/classify` refuses, null if that is unknown.
-    """
+    """A model's versions with their states, its labels, and its default version."""
     labels, pending = repository.labels(name)
     return {
         "name": name,
         "default_version": repository.default_version(name),
-        "versions": [
-            {field: getattr(each, field) for field in VERSION_FIELDS} for each in repository.status(ModelSpec(name))
-        ],
+        "versions": [each.to_json() for each in repository.status(ModelSpec(name))],
         "labels": labels,
         "pending_labels": pending,
     }
@@ -146,13 +143,8 @@ def _taken(feedback: Feedback | None) -> Feedback:
 def _taught(repository: Repository) -> list[dict[str, Any]]:
     """The breeds that the versions were taught."""
     versions = [status for name in repository.models() for status in repository.status(ModelSpec(name))]
-    return list({breed["id"]: breed for version in versions for breed in version.taught}.values())
-
-
-def _common_first(breeds: list[dict[str, Any]], popularity: Path) -> list[dict[str, Any]]:
-    """The breeds that people have most come first; those without a rank stay as they are, after them."""
-    ranks = orjson.loads(popularity.read_bytes())["ranks"] if popularity.is_file() else {}
-    return sorted(breeds, key=lambda breed: ranks.get(breed["id"], math.inf))
+    descriptions = [version.description for version in versions if version.description]
+    return list({breed["id"]: breed for each in descriptions for breed in each.taught()}.values())
 
 
 def _photo_and_fields(settings: Settings) -> tuple[bytes, dict[str, Any]]:
@@ -188,8 +180,3 @@ def _from_text(fields: dict[str, Any]) -> bytes:
             f'expected "image": the photo as base64 text, received {received}; fields are image, {", ".join(FIELDS)}'
         )
     return decode_base64(text)
-
-
-def _spec(fields: dict[str, Any], predictor: Predictor) -> ModelSpec:
-    name = fields["model"] or predictor.default_model()
-    return ModelSpec(name, fields["version"], fields["label"] or None, own_sticky_key())

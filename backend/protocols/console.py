@@ -37,16 +37,13 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         check_access(settings, request.remote_addr or "", request.headers)
         described = overview(predictor, predictor.repository.models())
         switches = log_of(board, "")[:SHOWN_SWITCHES]
-        verdicts = {name: _verdict(name) for name in predictor.repository.models()}
+        verdicts: dict[str, Any] = dict.fromkeys(predictor.repository.models())
+        for name in verdicts:
+            with suppress(NotFound, Unavailable):  # while feedback cannot be read, the page shows the rest
+                verdicts[name] = verdict_on(name, settings, predictor, feedback)
         response = make_response(render_template("models.html", models=described, switches=switches, verdicts=verdicts))
         response.add_etag()
         return response.make_conditional(request)
-
-    def _verdict(model: str) -> dict[str, Any] | None:
-        """None while feedback cannot be read: the page shows the rest."""
-        with suppress(NotFound, Unavailable):
-            return verdict_on(model, settings, predictor, feedback)
-        return None
 
     @routes.after_request
     def protect(response: Response) -> Response:

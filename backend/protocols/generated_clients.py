@@ -115,10 +115,6 @@ func main() {
 """
 
 
-def _go_value(value: Any) -> str:
-    return f"map[string]interface{{}}{json.dumps(value)}" if isinstance(value, dict) else json.dumps(value)
-
-
 @dataclass(frozen=True)
 class Language:
     """How a language writes a client, a value in it, and a value in lists of some sizes."""
@@ -133,7 +129,9 @@ LANGUAGES = {
     "bash": Language(BASH, "$(filled '{value}' {sizes})", " "),
     "python": Language(PYTHON, value=repr),
     "javascript": Language(JAVASCRIPT),
-    "golang": Language(GOLANG, value=_go_value),
+    "golang": Language(
+        GOLANG, value=lambda value: "map[string]interface{}" * isinstance(value, dict) + json.dumps(value)
+    ),
 }
 
 
@@ -145,15 +143,15 @@ def client(name: str, endpoint: str, asked: dict[str, Any], signature: Signature
     if name not in LANGUAGES:
         raise InvalidArgument(f"language is {name!r}; expected one of {', '.join(LANGUAGES)}")
     language = LANGUAGES[name]
-    data = ", ".join(f"{json.dumps(alias)}: {_filled(language, spec)}" for alias, spec in signature.inputs.items())
+    inputs = []
+    for alias, spec in signature.inputs.items():
+        value, sizes = _example(spec)
+        written = language.value(value)
+        if sizes:
+            written = language.filled.format(value=written, sizes=language.separator.join(map(str, sizes)))
+        inputs.append(f"{json.dumps(alias)}: {written}")
     fields = ", ".join(f"{json.dumps(field)}: {json.dumps(value)}" for field, value in asked.items())
-    return Template(language.template).substitute(endpoint=endpoint, fields=fields, data=data)
-
-
-def _filled(language: Language, spec: tf.TensorSpec) -> str:
-    value, sizes = _example(spec)
-    written = language.value(value)
-    return language.filled.format(value=written, sizes=language.separator.join(map(str, sizes))) if sizes else written
+    return Template(language.template).substitute(endpoint=endpoint, fields=fields, data=", ".join(inputs))
 
 
 def example_data(signature: Signature) -> dict[str, Any]:

@@ -6,14 +6,12 @@ from typing import Any
 import grpc
 from google.protobuf import any_pb2
 from tensorflow_serving.apis import (
-    classification_pb2,
     get_model_metadata_pb2,
     get_model_status_pb2,
     inference_pb2,
     input_pb2,
     model_pb2,
     predict_pb2,
-    regression_pb2,
 )
 
 from backend.errors import DogsnapError, InvalidArgument, Unimplemented
@@ -77,18 +75,17 @@ def tasks_of(request: inference_pb2.MultiInferenceRequest) -> tuple[ModelSpec, l
         raise InvalidArgument("Found ModelSpec with an empty model name.")
     if len({spec.name for spec in specs}) > 1:
         raise InvalidArgument("All ModelSpecs in a MultiInferenceRequest must access the same model name.")
-    tasks = [Task(_method(task.method_name), signature_name(task.model_spec)) for task in request.tasks]
-    for number, task in enumerate(tasks):
-        if task.signature_name in [earlier.signature_name for earlier in tasks[:number]]:
-            raise InvalidArgument(f"Duplicate evaluation of signature: {task.signature_name}")
-    return _spec(specs[0]), tasks
-
-
-def _method(name: str) -> str:
-    for method, full_name in METHODS.items():
-        if name == full_name:
-            return method
-    raise Unimplemented(f"Unsupported signature method_name: {name}; expected one of {', '.join(METHODS.values())}")
+    methods, tasks = {name: method for method, name in METHODS.items()}, dict[str, Task]()
+    for task in request.tasks:
+        signature = signature_name(task.model_spec)
+        if task.method_name not in methods:
+            raise Unimplemented(
+                f"Unsupported signature method_name: {task.method_name}; expected one of {', '.join(methods)}"
+            )
+        if signature in tasks:
+            raise InvalidArgument(f"Duplicate evaluation of signature: {signature}")
+        tasks[signature] = Task(methods[task.method_name], signature)
+    return _spec(specs[0]), list(tasks.values())
 
 
 def signature_name(spec: model_pb2.ModelSpec) -> str:
@@ -131,28 +128,17 @@ def predict_response(prediction: Prediction) -> predict_pb2.PredictResponse:
     )
 
 
-def _classifications(result: ClassifyResult) -> classification_pb2.ClassificationResult:
-    return classification_pb2.ClassificationResult(
-        classifications=[
-            classification_pb2.Classifications(
-                classes=[classification_pb2.Class(label=label, score=score) for label, score in row]
-            )
-            for row in result.rows()
-        ]
-    )
-
-
-def _regressions(result: RegressResult) -> regression_pb2.RegressionResult:
-    return regression_pb2.RegressionResult(
-        regressions=[regression_pb2.Regression(value=value) for value in result.rows()]
-    )
-
-
 def inference_result(task: Task, result: ClassifyResult | RegressResult) -> inference_pb2.InferenceResult:
-    spec = answered_by(result.servable, task.signature_name)
+    message = inference_pb2.InferenceResult(model_spec=answered_by(result.servable, task.signature_name))
     if isinstance(result, ClassifyResult):
-        return inference_pb2.InferenceResult(model_spec=spec, classification_result=_classifications(result))
-    return inference_pb2.InferenceResult(model_spec=spec, regression_result=_regressions(result))
+        for row in result.rows():
+            added = message.classification_result.classifications.add()
+            for label, score in row:
+                added.classes.add(label=label, score=score)
+    else:
+        for value in result.rows():
+            message.regression_result.regressions.add(value=value)
+    return message
 
 
 def metadata_response(servable: Servable) -> get_model_metadata_pb2.GetModelMetadataResponse:
@@ -164,14 +150,9 @@ def metadata_response(servable: Servable) -> get_model_metadata_pb2.GetModelMeta
 
 
 def status_response(versions: Sequence[VersionStatus]) -> get_model_status_pb2.GetModelStatusResponse:
-    return get_model_status_pb2.GetModelStatusResponse(
-        model_version_status=[_version_status(each) for each in versions]
-    )
-
-
-def _version_status(version: VersionStatus) -> get_model_status_pb2.ModelVersionStatus:
-    message = get_model_status_pb2.ModelVersionStatus(version=version.version, state=str(version.state))
-    if version.error:
-        message.status.error_code = 2  # UNKNOWN: failed loads have no more specific code
-        message.status.error_message = version.error
-    return message
+    response = get_model_status_pb2.GetModelStatusResponse()
+    for each in versions:
+        message = response.model_version_status.add(version=each.version, state=str(each.state))
+        message.status.error_code = 2 if each.error else 0  # UNKNOWN or OK: failed loads have no more specific code
+        message.status.error_message = each.error
+    return response

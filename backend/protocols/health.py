@@ -1,11 +1,11 @@
 """Liveness, readiness and Prometheus metrics."""
 
 from flask import Blueprint, Response, request
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from backend.errors import Unavailable
 from backend.middleware.admin_auth import check_metrics_access
 from backend.middleware.json_bodies import json_response
-from backend.serving import metrics
 from backend.serving.inference.predictor import Predictor
 from backend.settings import Settings
 
@@ -28,6 +28,6 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     @routes.get("/monitoring/prometheus/metrics")
     def prometheus() -> Response:
         check_metrics_access(settings, request.remote_addr or "", request.headers)
-        return Response(predictor.metrics.text(), content_type=metrics.CONTENT_TYPE)
+        return Response(generate_latest(predictor.metrics.registry), content_type=CONTENT_TYPE_LATEST)
 
     return routes

@@ -6,7 +6,7 @@ the sentences and the answers' schemas are written here.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from werkzeug.routing import Rule
 
 from backend.middleware.json_bodies import json_response
 from backend.middleware.rate_limits import KEY_HEADER
-from backend.protocols import admin, app_api, generated_clients, tf_serving_rest
+from backend.protocols import admin, app_api, generated_clients
 from backend.protocols.fields import TEXT, WHOLE, Kind
 from backend.protocols.web_app import HEADERS
 from backend.serving.answers.levels import Level
@@ -35,23 +35,26 @@ LIMITS = (
 # How the paths of the document begin, in its order: those of the app, TensorFlow Serving's, administration, all others.
 ORDER = ("/api/classify", "/api/breeds", "/api/models", "/api/upright", "/api/feedback", "/v1/", "/api/admin", "")
 PARAMETER = re.compile(r"<(?:(\w+)(?:\((.*?)\))?:)?(\w+)>")
-CONVERTERS = {"int": {"type": "integer", "minimum": 0}, None: {"type": "string", "minLength": 1}}
-CONVERTERS["path"] = CONVERTERS[None]
 
 Schema = Mapping[str, Any]
 
 
-def object_with(**properties: Schema) -> dict[str, Any]:
-    """An object that has at least these."""
-    return {"type": "object", "properties": properties, "required": list(properties)}
+def object_with(optional: Mapping[str, Schema] | None = None, /, **properties: Schema) -> dict[str, Any]:
+    """An object that has at least these, and perhaps the optional ones."""
+    return {"type": "object", "properties": {**properties, **(optional or {})}, "required": list(properties)}
 
 
 def list_of(items: Schema) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
-NAME, NUMBER, ANYTHING = {"type": "string"}, {"type": "integer"}, {}
-ERROR = object_with(error={"type": "string", "minLength": 1}, request_id={"type": "string", "minLength": 1})
+def nullable(schema: Schema, text: str) -> dict[str, Any]:
+    return {**schema, "type": [schema["type"], "null"], "description": text}
+
+
+NAME, NUMBER, FLAG, ANYTHING = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {}
+OBJECT, NOT_EMPTY = {"type": "object"}, {"type": "string", "minLength": 1}
+ERROR = object_with(error=NOT_EMPTY, request_id=NOT_EMPTY)
 SHARE = {"type": "number", "minimum": 0, "maximum": 1.000001}
 BREED = object_with(id=NAME, name=NAME, name_zh=NAME, probability=SHARE)
 GROUP = object_with(
@@ -62,62 +65,40 @@ LEVELS = {
     "description": "what the answer claims: one breed; a group of look-alikes; that the breed is one of `set`; not sure; "
     "a dog of a breed that the model does not know; no dog",
 }
-FEEDBACK_ID = {
-    "type": ["string", "null"],
-    "description": "what POST /api/feedback takes as request_id; where the server takes feedback",
-}
+FEEDBACK_ID = nullable(NAME, "what POST /api/feedback takes as request_id; where the server takes feedback")
 NAMED: dict[str, Schema] = {
     "confident": {"type": ["boolean", "null"]},
     "level": LEVELS,
     "breeds": list_of(BREED),
-    "group": {
-        **GROUP,
-        "type": ["object", "null"],
-        "description": "the look-alikes to which the first breed belongs, their probability in all, and how to tell them apart",
-    },
-    "set": {
-        "type": ["array", "null"],
-        "items": NAME,
-        "description": "ids of the breeds of which one is right in 95 % of photos",
-    },
-    "box": {
-        "type": ["array", "null"],
-        "items": SHARE,
-        "minItems": 4,
-        "maxItems": 4,
-        "description": "where the dog is: left, top, right, bottom, as fractions of the upright photo",
-    },
+    "group": nullable(
+        GROUP, "the look-alikes to which the first breed belongs, their probability in all, and how to tell them apart"
+    ),
+    "set": nullable(list_of(NAME), "ids of the breeds of which one is right in 95 % of photos"),
+    "box": nullable(
+        {**list_of(SHARE), "minItems": 4, "maxItems": 4},
+        "where the dog is: left, top, right, bottom, as fractions of the upright photo",
+    ),
 }
-DOG = object_with(**NAMED)
-DOG["properties"]["feedback_id"] = FEEDBACK_ID
+DOGS = {
+    **list_of(object_with({"feedback_id": FEEDBACK_ID}, **NAMED)),
+    "description": "each dog, from the largest to the smallest; the fields outside are those of the first",
+}
+ASKED = "whether to ask the user if the first breed is right: only these answers count in a comparison of versions"
 CLASSIFICATION = object_with(
+    {"feedback_id": FEEDBACK_ID, "feedback_asked": {**FLAG, "description": ASKED}},
     model=object_with(name=NAME, version=NUMBER),
     dog={"type": ["boolean", "null"]},
     **NAMED,
-    dogs={
-        **list_of(DOG),
-        "description": "each dog, from the largest to the smallest; the fields outside are those of the first",
-    },
-    more_dogs={"type": "boolean", "description": "whether the photo shows more dogs than these"},
+    dogs=DOGS,
+    more_dogs={**FLAG, "description": "whether the photo shows more dogs than these"},
     request_id=NAME,
 )
-CLASSIFICATION["properties"]["feedback_id"] = FEEDBACK_ID
-CLASSIFICATION["properties"]["feedback_asked"] = {
-    "type": "boolean",
-    "description": "whether to ask the user if the first breed is right: only these answers count in a comparison of versions",
-}
 NOTE = "`note` says why it does not count in a comparison of versions, e.g. as the second vote of the same phone"
-CLASSES = {
-    "type": ["integer", "null"],
-    "description": "how many breeds it names: 0, and /api/classify refuses it; null: not known yet",
-}
+CLASSES = nullable(NUMBER, "how many breeds it names: 0, and /api/classify refuses it; null: not known yet")
 VERSION = object_with(version=NUMBER, state=NAME, classes=CLASSES)
-MODEL = object_with(name=NAME, versions=list_of(VERSION), labels={"type": "object"})
-SWITCHED = object_with(switch={"type": ["object", "null"]}, model={"type": ["object", "null"]})
-STATUS = object_with(model_version_status=list_of(object_with(version=NAME, state=NAME, status={"type": "object"})))
-# The body of Simple TensorFlow Serving's one path.
-SIMPLE_FIELDS = {"data": {"type": "object"}, "model_name": TEXT.schema, "model_version": WHOLE.schema}
-SIMPLE_BODY = {"type": "object", "properties": SIMPLE_FIELDS, "required": ["data"]}
+MODEL = object_with(name=NAME, versions=list_of(VERSION), labels=OBJECT)
+EITHER = {"type": ["object", "null"]}
+STATUS = object_with(model_version_status=list_of(object_with(version=NAME, state=NAME, status=OBJECT)))
 # A tensor as JSON: a value, {"b64": bytes} or lists of them.
 VALUE = {"description": 'a value, {"b64": "<base64>"} for bytes, or lists of equal sizes of them'}
 
@@ -128,8 +109,8 @@ class Operation:
 
     summary: str
     answer: Schema | None = None
-    kind: str = JSON
     refusals: tuple[int, ...] = ()
+    kind: str = JSON
     bodies: Mapping[str, Schema] = field(default_factory=dict)
     query: Mapping[str, Kind] = field(default_factory=dict)
 
@@ -150,112 +131,94 @@ def photo_bodies(settings: Settings, kinds: Mapping[str, Kind] = app_api.FIELDS)
     }
 
 
-def tensor_body(key: str) -> dict[str, Schema]:
-    """The body of a TensorFlow Serving method: `key` is "examples", or "inputs" for predict with its two forms."""
-    name = {"signature_name": NAME}
-    if key == "examples":
-        examples = list_of({"type": "object", "propertyNames": {"minLength": 1}})
-        return {JSON: {**object_with(examples=examples), "properties": {**name, "examples": examples}}}
-    rows, columns = {"type": "array", "minItems": 1, "items": VALUE}, VALUE
-    either = [{"required": ["instances"]}, {"required": ["inputs"]}]
-    return {JSON: {"type": "object", "properties": {**name, "instances": rows, "inputs": columns}, "oneOf": either}}
-
-
 def operations(settings: Settings) -> dict[str, Operation]:
     """By Flask endpoint; those of TensorFlow Serving's API are in `rest_operations`."""
-    switch = {"answer": SWITCHED, "refusals": (400, 403, 404, 415)}
+    photo_refusals = (400, 413, 415, *((422,) if settings.content_check else ()))
+    simple = object_with({"model_name": TEXT.schema, "model_version": WHOLE.schema}, data=OBJECT)
+    signature = {"version": WHOLE, "signature_name": TEXT}
+    language = Kind(TEXT.check, {"enum": list(generated_clients.LANGUAGES)})
     switches = {
-        f"admin.{name}": Operation(summary, bodies={JSON: admin.BODIES[name].schema()}, **switch)
-        for name, summary in {
-            "label": "point a label to a version, or remove it (null)",
-            "default": "choose the default version; null: the largest",
-            "load": "load or unload a version",
-            "split": "send a share of the requests to another version",
-            "shadow": "send copies of the photos to a version, which does not answer",
-            "undo": "undo the last switch, or one by its id",
-        }.items()
+        "label": "point a label to a version, or remove it (null)",
+        "default": "choose the default version; null: the largest",
+        "load": "load or unload a version",
+        "split": "send a share of the requests to another version",
+        "shadow": "send copies of the photos to a version, which does not answer",
+        "undo": "undo the last switch, or one by its id",
     }
-    page = {"kind": HTML}
     return {
-        **switches,
+        **{
+            f"admin.{name}": Operation(
+                text,
+                object_with(switch=EITHER, model=EITHER),
+                (400, 403, 404, 415),
+                bodies={JSON: admin.BODIES[name].schema()},
+            )
+            for name, text in switches.items()
+        },
         "health.healthz": Operation("liveness", object_with(status=NAME)),
         "health.readyz": Operation(
             "readiness: whether every configured model has an available version", object_with(status=NAME)
         ),
         "health.prometheus": Operation("metrics for Prometheus", kind=TEXT_TYPE),
-        "admin.models": Operation("status of all models", object_with(models=list_of({})), refusals=(403,)),
-        "admin.one_model": Operation("status of one model", object_with(model={"type": "object"}), refusals=(403, 404)),
+        "admin.models": Operation("status of all models", object_with(models=list_of({})), (403,)),
+        "admin.one_model": Operation("status of one model", object_with(model=OBJECT), (403, 404)),
         "admin.switches": Operation(
-            "the log of switches, newest first",
-            object_with(switches=list_of({"type": "object"})),
-            refusals=(403,),
-            query={"model": TEXT},
+            "the log of switches, newest first", object_with(switches=list_of(OBJECT)), (403,), query={"model": TEXT}
         ),
         "admin.verdict": Operation(
             "which version is better, by what people said",
-            object_with(model=NAME, feedback={"type": ["object", "null"]}, shadow={"type": ["object", "null"]}),
-            refusals=(403, 404),
+            object_with(model=NAME, feedback=EITHER, shadow=EITHER),
+            (403, 404),
             query={"model": TEXT},
         ),
-        "admin.feedback_csv": Operation("the table of feedback", kind=CSV, refusals=(403,)),
-        "console.page": Operation("the console", **page),
+        "admin.feedback_csv": Operation("the table of feedback", None, (403,), CSV),
+        "console.page": Operation("the console", kind=HTML),
         "console.file": Operation("its script and style", kind="*/*"),
-        "console.models": Operation("the part of the console that refreshes", refusals=(403,), **page),
+        "console.models": Operation("the part of the console that refreshes", None, (403,), HTML),
         "api.classify": Operation(
             "name the breed in a photo",
             CLASSIFICATION,
-            refusals=(400, 404, 413, 415, *((422,) if settings.content_check else ())),
+            (404, *photo_refusals),
             bodies=photo_bodies(settings),
             query=app_api.FIELDS,
         ),
         "api.upright": Operation(
             "a small upright JPEG of a photo, as base64, for apps that cannot show its format; no photo is stored",
             object_with(image=NAME, request_id=NAME),
-            refusals=(400, 413, 415),
+            (400, 413, 415),
             bodies=photo_bodies(settings, {}),
         ),
         "api.give_feedback": Operation(
             "say what an answer was about: that it is right, or which breed it is; `text` (at most 60 characters) names a breed "
             "that is not known, with the verdict `other`",
-            object_with(kept={"type": "boolean"}, request_id=NAME) | {"description": NOTE},
-            refusals=(400, 404, 409),
+            object_with(kept=FLAG, request_id=NAME) | {"description": NOTE},
+            (400, 404, 409),
             bodies={JSON: app_api.BODIES["give_feedback"].schema()},
         ),
         "api.forget_feedback": Operation(
             "remove the feedback on answers",
             object_with(forgotten=NUMBER, request_id=NAME),
-            refusals=(400,),
+            (400,),
             bodies={JSON: app_api.BODIES["forget_feedback"].schema()},
         ),
         "api.breeds": Operation("the breeds with their descriptions", object_with(breeds=list_of({}))),
         "api.models": Operation("models with versions, states and labels", object_with(models=list_of(MODEL))),
         "simple.infer": Operation(
-            "run a model, in the form of Simple TensorFlow Serving",
-            {"type": "object"},
-            refusals=(400, 404, 413, 415),
-            bodies={JSON: SIMPLE_BODY},
+            "run a model, in the form of Simple TensorFlow Serving", OBJECT, (400, 404, 413, 415), bodies={JSON: simple}
         ),
         "simple.health": Operation("liveness", kind=TEXT_TYPE),
         "simple.models": Operation("models with their default signatures", list_of(object_with(model_name=NAME))),
-        "simple.gen_json": Operation(
-            "example data for a signature",
-            ANYTHING,
-            refusals=(400, 404),
-            query={"version": WHOLE, "signature_name": TEXT},
-        ),
+        "simple.gen_json": Operation("example data for a signature", ANYTHING, (400, 404), query=signature),
         "simple.gen_client": Operation(
             "a client for a signature, in one of four languages",
-            kind=TEXT_TYPE,
-            refusals=(400, 404),
-            query={
-                "language": Kind(TEXT.check, {"enum": list(generated_clients.LANGUAGES)}),
-                "version": WHOLE,
-                "signature_name": TEXT,
-            },
+            None,
+            (400, 404),
+            TEXT_TYPE,
+            query={"language": language, **signature},
         ),
-        "web.page": Operation("the app", kind="*/*", refusals=(404,)),
+        "web.page": Operation("the app", kind="*/*"),
         "openapi.document": Operation("this document", object_with(openapi=NAME)),
-        "openapi.page": Operation("a page to try it", **page),
+        "openapi.page": Operation("a page to try it", kind=HTML),
         "openapi.file": Operation("its script and style", kind="*/*"),
     }
 
@@ -263,18 +226,26 @@ def operations(settings: Settings) -> dict[str, Operation]:
 def rest_operations() -> dict[tuple[str, str], Operation]:
     """By HTTP method and the end of the path, which follows the model and its version or label."""
     predicted = {"anyOf": [object_with(predictions=ANYTHING), object_with(outputs=ANYTHING)]}
-    results = object_with(results={"type": "array"})
-    made = {
-        "predict": Operation("run a signature on tensors", predicted, JSON, (400, 404, 413), tensor_body("inputs")),
-        "classify": Operation("run a signature on tf.Examples", results, JSON, (400, 404), tensor_body("examples")),
-        "regress": Operation("run a signature on tf.Examples", results, JSON, (400, 404), tensor_body("examples")),
-    }
+    tensors = {"signature_name": NAME, "instances": {**list_of(VALUE), "minItems": 1}, "inputs": VALUE}
+    either = [{"required": ["instances"]}, {"required": ["inputs"]}]
+    examples = list_of({**OBJECT, "propertyNames": {"minLength": 1}})
+    on_examples = Operation(
+        "run a signature on tf.Examples",
+        object_with(results={"type": "array"}),
+        (400, 404),
+        bodies={JSON: object_with({"signature_name": NAME}, examples=examples)},
+    )
     return {
-        ("get", ""): Operation("states of a model's versions", STATUS, refusals=(400, 404)),
-        ("get", "/metadata"): Operation(
-            "signatures of a version", object_with(metadata={"type": "object"}), JSON, (404,)
+        ("get", ""): Operation("states of a model's versions", STATUS, (400, 404)),
+        ("get", "/metadata"): Operation("signatures of a version", object_with(metadata=OBJECT), (404,)),
+        ("post", ":classify"): on_examples,
+        ("post", ":regress"): on_examples,
+        ("post", ":predict"): Operation(
+            "run a signature on tensors",
+            predicted,
+            (400, 404, 413),
+            bodies={JSON: {**OBJECT, "properties": tensors, "oneOf": either}},
         ),
-        **{("post", f":{method}"): made[method] for method in tf_serving_rest.METHODS},
     }
 
 
@@ -283,25 +254,31 @@ def rest_operations() -> dict[tuple[str, str], Operation]:
 
 def describe(app: Flask, settings: Settings) -> dict[str, Any]:
     """The whole document, for the routes of `app`."""
-    known, paths = operations(settings), {}
+    known = operations(settings)
+    paths: dict[str, dict[str, Any]] = {}
+    named: set[str] = set()
     for rule in app.url_map.iter_rules():
         if rule.endpoint in known:
-            _add(paths, rule, known[rule.endpoint])
-    for which, parameter in (
-        ("", {}),
-        ("/versions/{version}", {"version": NUMBER}),
-        ("/labels/{label}", {"label": NAME}),
-    ):
+            parameters = {name: _schema(kind, choices) for kind, choices, name in PARAMETER.findall(rule.rule)}
+            operation_id = rule.endpoint + (f"-{rule.rule}" if rule.endpoint in named else "")
+            named.add(rule.endpoint)
+            for method in sorted({"GET", "POST"} & set(rule.methods or ())):
+                described = _operation(operation_id, known[rule.endpoint], parameters)
+                paths.setdefault(path_of(rule), {})[method.lower()] = described
+    model = {"name": {"type": "string", "pattern": "^[^/:]+$"}}
+    for which, parameter in {
+        "": {},
+        "/versions/{version}": {"version": NUMBER},
+        "/labels/{label}": {"label": NAME},
+    }.items():
         for (method, end), operation in rest_operations().items():
-            parameters = {"name": {"type": "string", "pattern": "^[^/:]+$"}, **parameter}
             operation_id = "-".join(["rest", end.strip("/:") or "status", *parameter])
-            paths.setdefault(f"/v1/models/{{name}}{which}{end}", {})[method] = _operation(
-                operation_id, operation, parameters
-            )
+            described = _operation(operation_id, operation, {**model, **parameter})
+            paths.setdefault(f"/v1/models/{{name}}{which}{end}", {})[method] = described
     return {
         "openapi": "3.1.0",
         "info": {"title": "dogsnap", "version": "1", "description": _limits(settings)},
-        "paths": dict(sorted(paths.items(), key=_by_use)),
+        "paths": {path: paths[path] for path in sorted(paths, key=_by_use)},
         "components": {
             "schemas": {"Error": ERROR},
             "securitySchemes": {
@@ -313,9 +290,8 @@ def describe(app: Flask, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _by_use(path: tuple[str, Any]) -> tuple[int, str]:
-    """Sorts (path, its operations) by ORDER."""
-    return next(place for place, start in enumerate(ORDER) if path[0].startswith(start)), path[0]
+def _by_use(path: str) -> tuple[int, str]:
+    return next(place for place, start in enumerate(ORDER) if path.startswith(start)), path
 
 
 def _limits(settings: Settings) -> str:
@@ -329,21 +305,11 @@ def path_of(rule: Rule) -> str:
     return PARAMETER.sub(r"{\3}", rule.rule)
 
 
-def _add(paths: dict[str, Any], rule: Rule, operation: Operation) -> None:
-    found = {name: _schema(kind or None, argument) for kind, argument, name in PARAMETER.findall(rule.rule)}
-    if rule.rule == "/":  # the app's start page, which always exists
-        operation = operation if operation.bodies else replace(operation, refusals=())
-    for method in sorted(set(rule.methods or ()) & {"GET", "POST"}):
-        operation_id = "-".join([rule.endpoint, *(["from", rule.rule] if rule.endpoint == "web.page" else [])])
-        if rule.rule.startswith("/monitoring"):
-            operation_id += "-monitoring"
-        paths.setdefault(path_of(rule), {})[method.lower()] = _operation(operation_id, operation, found)
-
-
-def _schema(converter: str | None, argument: str) -> Schema:
+def _schema(converter: str, choices: str) -> Schema:
+    """Of a path's parameter."""
     if converter == "any":
-        return {"enum": [choice.strip(" '\"") for choice in argument.split(",")]}
-    return CONVERTERS[converter]
+        return {"enum": [choice.strip(" '\"") for choice in choices.split(",")]}
+    return {"type": "integer", "minimum": 0} if converter == "int" else NOT_EMPTY
 
 
 def _operation(operation_id: str, operation: Operation, path: Mapping[str, Schema]) -> dict[str, Any]:
@@ -380,15 +346,12 @@ def blueprint(settings: Settings) -> Blueprint:
 
     @routes.get("/docs", strict_slashes=False)
     def page() -> Response:
-        return _with_policy(send_from_directory(PAGE, "page.html"))
+        return file("page.html")
 
     @routes.get("/docs/<any('docs.js', 'docs.css'):name>")
     def file(name: str) -> Response:
-        return _with_policy(send_from_directory(PAGE, name))
+        response = send_from_directory(PAGE, name)
+        response.headers.update(HEADERS)
+        return response
 
     return routes
-
-
-def _with_policy(response: Response) -> Response:
-    response.headers.update(HEADERS)
-    return response

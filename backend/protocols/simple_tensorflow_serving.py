@@ -22,7 +22,7 @@ from backend.serving.inference.predictor import Predictor
 from backend.serving.inference.work import Photos, Prediction, Values
 from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors import tensors
-from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
+from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature
 from backend.settings import Settings
 
 PROTOCOL = "simple"  # in the metrics, and of the blueprint
@@ -51,22 +51,15 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @routes.get("/v1/models/<name>/gen_json")
     def gen_json(name: str) -> Response:
-        with predictor.repository.acquire(_asked_spec(predictor, name)) as servable:
-            return json_response(generated_clients.example_data(servable.signature(_asked_signature())))
+        _, signature = _asked(predictor, name)
+        return json_response(generated_clients.example_data(signature))
 
     @routes.get("/v1/models/<name>/gen_client")
     def gen_client(name: str) -> Response:
-        with predictor.repository.acquire(_asked_spec(predictor, name)) as servable:
-            signature = servable.signature(_asked_signature())
-            asked = {
-                "model_name": servable.id.name,
-                "model_version": servable.id.version,
-                "signature_name": signature.name,
-            }
-            language = request.args.get("language", "bash")
-            return Response(
-                generated_clients.client(language, request.host_url, asked, signature), mimetype="text/plain"
-            )
+        servable, signature = _asked(predictor, name)
+        asked = {"model_name": servable.name, "model_version": servable.version, "signature_name": signature.name}
+        language = request.args.get("language", "bash")
+        return Response(generated_clients.client(language, request.host_url, asked, signature), mimetype="text/plain")
 
     return routes
 
@@ -123,34 +116,29 @@ def _spec(predictor: Predictor, name: str, version: Any) -> ModelSpec:
     )
 
 
-def _asked_spec(predictor: Predictor, name: str) -> ModelSpec:
-    return _spec(predictor, name, request.args.get("version"))
-
-
-def _asked_signature() -> str:
-    return request.args.get("signature_name", "")
+def _asked(predictor: Predictor, name: str) -> tuple[ServableId, Signature]:
+    """The version and the signature that the query names."""
+    with predictor.repository.acquire(_spec(predictor, name, request.args.get("version"))) as servable:
+        return servable.id, servable.signature(request.args.get("signature_name", ""))
 
 
 def _details(predictor: Predictor) -> list[dict[str, Any]]:
-    details = []
-    for name in predictor.repository.models():
-        with suppress(NotFound):  # removed from the configuration meanwhile
-            details.append(_detail(predictor, name))
-    return details
-
-
-def _detail(predictor: Predictor, name: str) -> dict[str, Any]:
-    """A model in that server's format: its versions as texts, and the default signature of its default version.
+    """The models in that server's format: versions as texts, and the default signature of the default version.
 
     The base path is only the name: the server's folders are not disclosed.
     """
-    return {
-        "model_name": name,
-        "model_base_path": name,
-        "model_version_list": [str(each) for each in reversed(predictor.repository.available(name))],
-        "model_signature": _default_signature(predictor, name),
-        "platform": "TensorFlow",
-    }
+    details = []
+    for name in predictor.repository.models():
+        with suppress(NotFound):  # removed from the configuration meanwhile
+            detail = {
+                "model_name": name,
+                "model_base_path": name,
+                "model_version_list": [str(each) for each in reversed(predictor.repository.available(name))],
+                "model_signature": _default_signature(predictor, name),
+                "platform": "TensorFlow",
+            }
+            details.append(detail)
+    return details
 
 
 def _default_signature(predictor: Predictor, name: str) -> dict[str, list[dict[str, Any]]]:
@@ -166,10 +154,11 @@ def _default_signature(predictor: Predictor, name: str) -> dict[str, list[dict[s
         return {"inputs": [], "outputs": []}
     return {
         side: [
+            # -1 is any size.
             {
                 "name": alias,
                 "dtype": spec.dtype.as_datatype_enum,
-                "shape": [dim.size for dim in spec.shape.as_proto().dim],  # -1: any size
+                "shape": [dim.size for dim in spec.shape.as_proto().dim],
             }
             for alias, spec in specs.items()
         ]

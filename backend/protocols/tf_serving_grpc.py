@@ -98,7 +98,12 @@ class GrpcServer:
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
-        _open_port(self._server, settings)
+        address = addresses.address(settings.host, settings.grpc_port)
+        if settings.tls_cert:
+            pair = (Path(settings.tls_key).read_bytes(), Path(settings.tls_cert).read_bytes())
+            self._server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+        else:
+            self._server.add_insecure_port(address)
 
     def start(self) -> None:
         self._server.start()
@@ -135,16 +140,6 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
     ]
 
 
-def _open_port(server: grpc.Server, settings: Settings) -> None:
-    """Bind the port, with the TLS certificate if there is one. Raises RuntimeError if it cannot be bound."""
-    address = addresses.address(settings.host, settings.grpc_port)
-    if settings.tls_cert:
-        pair = (Path(settings.tls_key).read_bytes(), Path(settings.tls_cert).read_bytes())
-        server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
-    else:
-        server.add_insecure_port(address)
-
-
 class Calls:
     """Wraps every call: access control, tracing, access log, errors as status codes, and the count of running calls."""
 
@@ -159,33 +154,29 @@ class Calls:
     def answer(self, work: Callable[[], Any], context: grpc.ServicerContext, name: str) -> Any:
         """Run `work`, the call of the method `name`, and return its response."""
         started = time.perf_counter()
-        REQUEST_ID.set(request_id(headers_of(context.invocation_metadata())))
+        headers = headers_of(context.invocation_metadata())
+        REQUEST_ID.set(request_id(headers))
         with self._changed:
             self._running += 1
         if not context.add_callback(self._leave):
             self._leave()
         code = grpc.StatusCode.OK
         try:
-            with self._span(context, name):
-                self._check_access(context, name)
+            with self._tracing.request(f"grpc {name}", headers) if self._tracing else nullcontext():
+                address, needs_key = self._address(context, headers), name not in ADMINISTRATION
+                self._access_control.check_call(address, headers, PROTOCOL, needs_key=needs_key)
                 return work()
         except Exception as error:
-            code, message = translate.status(error if isinstance(error, DogsnapError) else _unexpected(error))
+            if not isinstance(error, DogsnapError):
+                number = REQUEST_ID.get()
+                log.error("call %s failed", number, exc_info=error)
+                error = Internal(f"the server failed on this call; its log has the reason under {number}")
+            code, message = translate.status(error)
             context.abort(code, message)
         finally:
             if self._access_log:
                 fields = {"method": name, "status": code.name, "seconds": round(time.perf_counter() - started, 3)}
                 access.info("%s %s %s %.3f s", REQUEST_ID.get(), *fields.values(), extra=fields)
-
-    def _span(self, context: grpc.ServicerContext, name: str) -> Any:
-        if self._tracing is None:
-            return nullcontext()
-        return self._tracing.request(f"grpc {name}", headers_of(context.invocation_metadata()))
-
-    def _check_access(self, context: grpc.ServicerContext, name: str) -> None:
-        headers = headers_of(context.invocation_metadata())
-        address = self._address(context, headers)
-        self._access_control.check_call(address, headers, PROTOCOL, needs_key=name not in ADMINISTRATION)
 
     def keyed(self, spec: ModelSpec, context: grpc.ServicerContext) -> ModelSpec:
         """The spec with the client's sticky key."""
@@ -209,12 +200,6 @@ class Calls:
     def wait_until_none(self, seconds: float) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._running == 0, seconds)
-
-
-def _unexpected(error: Exception) -> DogsnapError:
-    number = REQUEST_ID.get()
-    log.error("call %s failed", number, exc_info=error)
-    return Internal(f"the server failed on this call; its log has the reason under {number}")
 
 
 def rpc(method: Callable) -> Callable:

@@ -18,9 +18,10 @@ from backend.errors import InvalidArgument
 from backend.middleware.connections import client_is_gone
 from backend.middleware.json_bodies import json_response, tensor_fields, version_header
 from backend.middleware.request_ids import own_sticky_key
+from backend.protocols import grpc_messages
 from backend.serving.inference.predictor import Predictor
-from backend.serving.inference.work import Examples, Prediction, Task, Values
-from backend.serving.repository.model import ModelSpec, VersionStatus
+from backend.serving.inference.work import Examples, Task, Values
+from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors import tensors
 from backend.serving.tensors.examples import examples_from_body
 from backend.serving.tensors.signatures import Signature
@@ -111,14 +112,9 @@ def _predict(settings: Settings, predictor: Predictor, path: Path) -> Response:
 
         works = [Values(inputs, signature_name(fields))]
         (prediction,) = predictor.answer(path.spec, works, PROTOCOL, is_gone=client_is_gone())
-    return json_response(_shaped(by_rows, prediction), headers=version_header(prediction.servable))
-
-
-def _shaped(by_rows: bool, prediction: Prediction) -> dict[str, Any]:
-    """Rows are answered with rows, columns with columns."""
-    if by_rows:
-        return {"predictions": tensors.to_rows(prediction.outputs)}
-    return {"outputs": tensors.to_columns(prediction.outputs)}
+    outputs = prediction.outputs  # rows are answered with rows, columns with columns
+    answer = {"predictions": tensors.to_rows(outputs)} if by_rows else {"outputs": tensors.to_columns(outputs)}
+    return json_response(answer, headers=version_header(prediction.servable))
 
 
 def signature_name(fields: dict[str, Any]) -> str:
@@ -146,18 +142,7 @@ def _examples(settings: Settings, predictor: Predictor, path: Path) -> Response:
 
 
 def _status(predictor: Predictor, spec: ModelSpec) -> Response:
-    return json_response(
-        {"model_version_status": [_version_status(each) for each in predictor.repository.status(spec)]}
-    )
-
-
-def _version_status(status: VersionStatus) -> dict[str, Any]:
-    code = "UNKNOWN" if status.error else "OK"
-    return {
-        "version": str(status.version),
-        "state": str(status.state),
-        "status": {"error_code": code, "error_message": status.error},
-    }
+    return json_response(_to_json(grpc_messages.status_response(predictor.repository.status(spec))))
 
 
 def _metadata(predictor: Predictor, spec: ModelSpec) -> Response:

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Call:
-    """A call: method name, serialized request, the client's metadata and address, and the timeout in seconds."""
+    """A call: method name, serialized request, and the timeout in seconds."""
 
     method: str
     request: bytes
-    metadata: tuple[tuple[str, str | bytes], ...] = ()
-    peer: str = ""
     seconds: float = 30.0
 
 
@@ -28,24 +26,14 @@ class Answer:
 
 
 class CallContext:
-    """The part of grpc.ServicerContext that the servicers use, for a call that arrived at another node."""
+    """The part of grpc.ServicerContext that PredictionService uses, for a call that arrived at another node."""
 
-    def __init__(self, call: Call):
-        self._call = call
-        self._gone = False
-
-    def invocation_metadata(self) -> tuple[tuple[str, str | bytes], ...]:
-        return self._call.metadata
-
-    def peer(self) -> str:
-        return self._call.peer
+    def __init__(self, seconds: float):
+        self._seconds = seconds
+        self.is_gone = False  # the client has disconnected
 
     def time_remaining(self) -> float:
-        return self._call.seconds
+        return self._seconds
 
     def is_active(self) -> bool:
-        return not self._gone
-
-    def leave(self) -> None:
-        """The client has disconnected."""
-        self._gone = True
+        return not self.is_gone

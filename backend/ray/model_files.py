@@ -3,7 +3,6 @@
 URLs are those of fsspec: file:///models, s3://bucket/models, gs://bucket/models.
 """
 
-import fcntl
 import hashlib
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any
 import fsspec
 
 from backend.errors import FailedPrecondition, InvalidArgument
+from backend.files import locked
 from backend.serving.versions import checksums
 from backend.serving.versions.version_folders import VERSION
 
@@ -114,8 +114,7 @@ def _alone(cache: Path) -> Iterator[None]:
     """Let one process of this node copy at a time; the others use its copy. Raises FailedPrecondition."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with (cache / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(cache / "copies"):
             yield
     except PermissionError as error:
         raise FailedPrecondition(f"models cannot be copied to {cache}: {error}; choose another --cache") from error

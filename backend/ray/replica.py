@@ -2,27 +2,30 @@
 
 import asyncio
 import logging
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from google.protobuf import text_format
-from tensorflow_serving.config import model_server_config_pb2
+from google.protobuf import message_factory
+from tensorflow_serving.apis import prediction_service_pb2
 
 from backend.errors import DogsnapError, FailedPrecondition, Internal
 from backend.protocols import grpc_messages as translate
 from backend.protocols.tf_serving_grpc import PredictionService
 from backend.ray.call import Answer, Call, CallContext
 from backend.ray.model_files import VersionFiles
-from backend.ray.services import request_class
 from backend.serving.assembly import create_predictor
 from backend.serving.repository.model import ModelSpec
 from backend.settings import MEBIBYTE, Settings
 
 log = logging.getLogger("dogsnap.ray")
+
+REQUESTS: dict[str, type[Any]] = {
+    each.name: message_factory.GetMessageClass(each.input_type)
+    for each in prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].methods
+}
 
 
 class Replica:
@@ -34,56 +37,37 @@ class Replica:
         Raises FailedPrecondition, which ends its deployment with that sentence.
         """
         self._spec = ModelSpec(name, files.version)
-        with tempfile.NamedTemporaryFile("w", suffix=".config", encoding="utf-8") as file:
-            file.write(_config(name, files.local(cache)))
-            file.flush()
-            settings = replace(settings, model_config_file=file.name)
-            self._load(settings)
+        settings = replace(settings, model_base_path=str(files.local(cache)), model_name=name)
+        self._predictor = create_predictor(settings, only=self._spec)
+        self.check_health()
         self._threads = ThreadPoolExecutor(settings.run_threads + settings.queue_size, thread_name_prefix="call")
         self._servicer = PredictionService(self._predictor, PlainCalls(), settings.max_tensor_body_mb * MEBIBYTE)
 
-    def _load(self, settings: Settings) -> None:
-        self._predictor = create_predictor(settings, only=self._spec)
-        self.check_health()
-
     def check_health(self) -> None:
         """Called by Ray Serve periodically. Raises FailedPrecondition while the version is not available."""
-        if reason := self._predictor.repository.not_ready():
-            failed = [
-                each.error for each in self._predictor.repository.status(ModelSpec(self._spec.name)) if each.error
-            ]
+        repository = self._predictor.repository
+        if reason := repository.not_ready():
+            failed = [each.error for each in repository.status(ModelSpec(self._spec.name)) if each.error]
             raise FailedPrecondition("; ".join([reason, *failed]))
 
     async def answer(self, call: Call) -> Answer:
         """Run a call with the gRPC servicer of our own server."""
-        context = CallContext(call)
-        running = asyncio.get_running_loop().run_in_executor(self._threads, self._answer, call, context)
+        context = CallContext(call.seconds)
         try:
-            return await running
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, call, context)
         except asyncio.CancelledError:
-            context.leave()
+            context.is_gone = True
             raise
 
     def _answer(self, call: Call, context: CallContext) -> Answer:
+        request = REQUESTS[call.method].FromString(call.request)
+        for message in getattr(request, "tasks", [request]):  # the router has resolved its label or default
+            message.model_spec.version.value = self._spec.version
         try:
-            request = self._pinned(request_class(call.method).FromString(call.request))
             return Answer(response=getattr(self._servicer, call.method)(request, context).SerializeToString())
         except DogsnapError as error:
             code, message = translate.status(error)
             return Answer(code.name, message)
-
-    def _pinned(self, request: Any) -> Any:
-        """The request with this version in its model spec; the router has resolved its label or default."""
-        for message in getattr(request, "tasks", [request]):
-            message.model_spec.version.value = self._spec.version
-        return request
-
-
-def _config(name: str, base_path: Path) -> str:
-    """The model_config_list of one model."""
-    config = model_server_config_pb2.ModelServerConfig()
-    config.model_config_list.config.add(name=name, base_path=str(base_path), model_platform="tensorflow")
-    return text_format.MessageToString(config)
 
 
 class PlainCalls:

@@ -20,7 +20,6 @@ from backend.ray.replica import Replica
 from backend.ray.router import REPLICA, Router
 from backend.ray.routes import Routes
 from backend.ray.scale import Scale
-from backend.ray.services import SERVICERS
 from backend.serving.versions.model_configs import ModelConfig
 from backend.serving.versions.version_folders import aspired_versions
 from backend.settings import MEBIBYTE, Settings
@@ -30,6 +29,12 @@ PREFIX = f"{ROUTER}-"  # of the names of the versions' applications
 ROUTER_CPUS = 0.1  # it mostly waits
 # By this Ray Serve notices that a node is gone; its default period of 10 s would be a third of the targeted recovery time.
 HEALTH = {"health_check_period_s": 2, "health_check_timeout_s": 10}
+# TensorFlow Serving's unmodified stubs and the standard health service.
+SERVICERS = [
+    "tensorflow_serving.apis.prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server",
+    "tensorflow_serving.apis.model_service_pb2_grpc.add_ModelServiceServicer_to_server",
+    "grpc_health.v1.health_pb2_grpc.add_HealthServicer_to_server",
+]
 SPARE_SECONDS = 5.0  # added to Ray's timeout, so that the client gets the router's error message
 
 
@@ -87,7 +92,7 @@ class Rollout:
             http_options={"host": self.settings.host, "port": self.settings.port},
             grpc_options={
                 "port": self.settings.grpc_port,
-                "grpc_servicer_functions": list(SERVICERS),
+                "grpc_servicer_functions": SERVICERS,
                 "request_timeout_s": self.settings.deadline_ms / 1000 + SPARE_SECONDS,
             },
         )

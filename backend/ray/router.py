@@ -5,7 +5,7 @@ If a replica dies during a call, the call is repeated on another one: prediction
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -29,6 +29,34 @@ WATCH_SECONDS = 1.0
 STATES = get_model_status_pb2.ModelVersionStatus
 
 
+def _method(answer: Callable[..., Awaitable[Answer]]) -> Callable[..., Awaitable[Answer]]:
+    """A method of a service as Ray's proxy calls it: an error becomes the status of the proxy's call."""
+
+    async def call(self: Any, request: Any, grpc_context: Any) -> Answer:
+        try:
+            answered = await answer(self, request)
+        except DogsnapError as error:
+            code, message = translate.status(error)
+            answered = Answer(code.name, message)
+        if answered.code != "OK":
+            grpc_context.set_code(grpc.StatusCode[answered.code])
+            grpc_context.set_details(answered.message)
+        return answered
+
+    return call
+
+
+def _forwarding(name: str) -> Callable[..., Awaitable[Answer]]:
+    """A method that a replica answers."""
+
+    async def forward(self: "Router", request: Any) -> Answer:
+        spec = translate.tasks_of(request)[0] if name == "MultiInference" else translate.spec_of(request)
+        call = Call(name, request.SerializeToString(), self._seconds)
+        return await self._ask(self._routes.application(spec), call)
+
+    return _method(forward)
+
+
 class Router:
     """Has a method for each method of the services, called by Ray's proxy."""
 
@@ -49,61 +77,37 @@ class Router:
 
     # -- tensorflow.serving.PredictionService --------------------------------------------------------------------------
 
-    async def Predict(self, request: Any, grpc_context: Any) -> Answer:
-        return await self._forward("Predict", request, grpc_context)
-
-    async def Classify(self, request: Any, grpc_context: Any) -> Answer:
-        return await self._forward("Classify", request, grpc_context)
-
-    async def Regress(self, request: Any, grpc_context: Any) -> Answer:
-        return await self._forward("Regress", request, grpc_context)
-
-    async def MultiInference(self, request: Any, grpc_context: Any) -> Answer:
-        return await self._forward("MultiInference", request, grpc_context)
-
-    async def GetModelMetadata(self, request: Any, grpc_context: Any) -> Answer:
-        return await self._forward("GetModelMetadata", request, grpc_context)
-
-    async def _forward(self, method: str, request: Any, context: Any) -> Answer:
-        async def work() -> Answer:
-            spec = translate.tasks_of(request)[0] if method == "MultiInference" else translate.spec_of(request)
-            return await self._ask(self._routes.application(spec), self._call(method, request, context))
-
-        return await _told(work(), context)
+    Predict = _forwarding("Predict")
+    Classify = _forwarding("Classify")
+    Regress = _forwarding("Regress")
+    MultiInference = _forwarding("MultiInference")
+    GetModelMetadata = _forwarding("GetModelMetadata")
 
     # -- tensorflow.serving.ModelService -------------------------------------------------------------------------------
 
-    async def GetModelStatus(self, request: Any, grpc_context: Any) -> Answer:
+    @_method
+    async def GetModelStatus(self, request: Any) -> Answer:
         """A version without a running replica is reported as loading."""
+        versions = self._routes.asked_for_status(translate.spec_of(request))
+        running = await self._running_now()
+        response = get_model_status_pb2.GetModelStatusResponse()
+        for number, name in versions.items():
+            state = STATES.AVAILABLE if name in running else STATES.LOADING
+            response.model_version_status.add(version=number, state=state).status.SetInParent()
+        return Answer(response=response.SerializeToString())
 
-        async def work() -> Answer:
-            versions = self._routes.asked_for_status(translate.spec_of(request))
-            running = await self._running_now()
-            response = get_model_status_pb2.GetModelStatusResponse()
-            for number, name in versions.items():
-                state = STATES.AVAILABLE if name in running else STATES.LOADING
-                response.model_version_status.add(version=number, state=state).status.SetInParent()
-            return Answer(response=response.SerializeToString())
-
-        return await _told(work(), grpc_context)
-
-    async def HandleReloadConfigRequest(self, request: Any, grpc_context: Any) -> Answer:
-        async def work() -> Answer:
-            raise Unimplemented("models are configured by `dogsnap deploy ray`, not by a request")
-
-        return await _told(work(), grpc_context)
+    @_method
+    async def HandleReloadConfigRequest(self, request: Any) -> Answer:
+        raise Unimplemented("models are configured by `dogsnap deploy ray`, not by a request")
 
     # -- grpc.health.v1.Health -----------------------------------------------------------------------------------------
 
-    async def Check(self, request: Any, grpc_context: Any) -> Answer:
+    @_method
+    async def Check(self, request: Any) -> Answer:
         """SERVING while every model has an available version, as in our own server."""
-
-        async def work() -> Answer:
-            if request.service not in HEALTH_NAMES:
-                raise NotFound(f"unknown service {request.service!r}; expected one of {', '.join(HEALTH_NAMES)}")
-            return _health(await self._health_now())
-
-        return await _told(work(), grpc_context)
+        if request.service not in HEALTH_NAMES:
+            raise NotFound(f"unknown service {request.service!r}; expected one of {', '.join(HEALTH_NAMES)}")
+        return _health(await self._health_now())
 
     async def Watch(self, request: Any) -> AsyncIterator[Answer]:
         """The status now, and again whenever it changes, until the client leaves."""
@@ -131,10 +135,6 @@ class Router:
         return self._running
 
     # -- replicas ------------------------------------------------------------------------------------------------------
-
-    def _call(self, method: str, request: Any, context: Any) -> Call:
-        metadata = tuple(context.invocation_metadata())
-        return Call(method, request.SerializeToString(), metadata, context.peer(), self._seconds)
 
     def _handle(self, application: str) -> Any:
         if self._handles.get(application) is None:
@@ -175,16 +175,3 @@ def running_applications(status: Any) -> set[str]:
 
 def _health(status: int) -> Answer:
     return Answer(response=HEALTH(status=status).SerializeToString())
-
-
-async def _told(work: Any, context: Any) -> Answer:
-    """Await an answer and set its status in Ray's proxy."""
-    try:
-        answer = await work
-    except DogsnapError as error:
-        code, message = translate.status(error)
-        answer = Answer(code.name, message)
-    if answer.code != "OK":
-        context.set_code(grpc.StatusCode[answer.code])
-        context.set_details(answer.message)
-    return answer

@@ -2,10 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from backend.errors import InvalidArgument, NotFound, Unavailable
-from backend.serving.repository.model import ModelSpec
+from backend.serving.repository.model import Model, ModelSpec, State, Version
+from backend.serving.repository.resolver import find_model, numbers_for_status, resolve
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.model_configs import ModelConfig
 
 
 @dataclass(frozen=True)
@@ -20,46 +24,19 @@ class Routes:
 
         Raises NotFound, InvalidArgument, and Unavailable for a label that waits for its version.
         """
-        versions = self._versions(spec.name, f"Servable not found for request: Latest({spec.name})")
-        number = self._number(spec)
-        if number is None:
-            return versions[max(versions)]
-        if number not in versions:
-            available = ", ".join(map(str, sorted(versions, reverse=True)))
-            raise NotFound(
-                f"Servable not found for request: Specific({spec.name}, {number}); available versions: {available}"
-            )
-        return versions[number]
+        model = find_model(self._models, spec.name, started=True)
+        return self.applications[spec.name][resolve(model, spec, started=True).id.version]
 
     def asked_for_status(self, spec: ModelSpec) -> dict[int, str]:
         """The versions of a status request, largest first, with their applications. Raises as `application` does."""
-        versions = self._versions(spec.name, f"Could not find any versions of model {spec.name}")
-        number = self._number(spec)
-        if number is not None and number not in versions:
-            raise NotFound(f"Could not find version {number} of model {spec.name}")
-        return {each: versions[each] for each in sorted(versions, reverse=True) if number in (None, each)}
+        return {each: self.applications[spec.name][each] for each in numbers_for_status(self._models, spec)}
 
     def all_applications(self) -> list[str]:
         return [name for versions in self.applications.values() for name in versions.values()]
 
-    def _versions(self, model: str, otherwise: str) -> Mapping[int, str]:
-        if model not in self.applications:
-            raise NotFound(f"{otherwise}; models served here: {', '.join(sorted(self.applications)) or 'none'}")
-        return self.applications[model]
-
-    def _number(self, spec: ModelSpec) -> int | None:
-        if spec.label is None:
-            return spec.version
-        labels = self.labels.get(spec.name, {})
-        if spec.label not in labels:
-            known = ", ".join(sorted(labels)) or "none"
-            raise InvalidArgument(f"Unrecognized servable version label: {spec.label}; labels of {spec.name}: {known}")
-        number = labels[spec.label]
-        if number not in self.applications[spec.name]:
-            raise Unavailable(
-                f"label {spec.label} of {spec.name} waits for version {number}, which is not available yet; try again"
-            )
-        return number
+    @cached_property
+    def _models(self) -> dict[str, Model]:
+        return {name: _model(name, versions, self.labels.get(name, {})) for name, versions in self.applications.items()}
 
     def to_json(self) -> dict[str, Any]:
         """JSON for Ray Serve, with numbers as member names turned into text."""
@@ -72,3 +49,12 @@ class Routes:
             model: {int(n): name for n, name in each.items()} for model, each in value["applications"].items()
         }
         return cls(applications, value["labels"])
+
+
+def _model(name: str, numbers: Mapping[int, str], labels: Mapping[str, int]) -> Model:
+    """The model with all these versions available, so that it answers as a server's own does."""
+    versions = {each: Version(ServableId(name, each), Path(), State.AVAILABLE) for each in numbers}
+    model = Model(ModelConfig(name=name), versions)
+    for label, number in labels.items():
+        model.assign(label, number)
+    return model

@@ -8,7 +8,7 @@ from pathlib import Path
 from backend.serving.feedback.feedback import Feedback
 from backend.serving.feedback.request_ids import Signer, read_or_create_secret
 from backend.serving.feedback.store import Store
-from backend.serving.inference.executor import BoundedExecutor, Executor
+from backend.serving.inference.executor import Executor
 from backend.serving.inference.predictor import Predictor
 from backend.serving.metrics import Metrics
 from backend.serving.photos.photo import PhotoLimits
@@ -48,7 +48,7 @@ def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predi
     )
     if only is not None:
         repository.scan(skip_settling=True)
-    return predictor_over(repository, BoundedExecutor(settings.run_threads, settings.queue_size), metrics, settings)
+    return predictor_over(repository, Executor(settings.run_threads, settings.queue_size), metrics, settings)
 
 
 def _check_default_model(settings: Settings, names: Sequence[str]) -> None:
@@ -74,9 +74,12 @@ def _batching(settings: Settings, metrics: Metrics) -> Callable[[Servable], None
 
 def predictor_over(repository: ModelRepository, executor: Executor, metrics: Metrics, settings: Settings) -> Predictor:
     """A predictor for any repository, with its metrics."""
-    metrics.watch_places(lambda: executor.held, executor.waiting, executor.capacity)
+    metrics.watch("dogsnap_places_held", "requests that run or wait", lambda: executor.held)
+    metrics.watch("dogsnap_queue_length", "requests that wait for a run thread", executor.waiting)
+    metrics.watch("dogsnap_places", "most requests that may run or wait", lambda: executor.capacity)
     metrics.watch_splits(repository.splits)
-    metrics.watch_readiness(repository.not_ready)
+    text = "1 while every configured model has an available version, as /readyz"
+    metrics.watch("dogsnap_ready", text, lambda: not repository.not_ready())
     return Predictor(
         repository=repository,
         executor=executor,

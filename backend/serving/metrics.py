@@ -7,14 +7,12 @@ from functools import cache, partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from backend.errors import DogsnapError, Full
 from backend.serving.tensors.signatures import ServableId
 
-CONTENT_TYPE = CONTENT_TYPE_LATEST
 # Seconds; from a trivial model's call to the default deadline.
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 STEP_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -202,20 +200,9 @@ class Metrics:
         """A person has said of an answer that it is right, wrong or unclear."""
         self._feedback.labels(servable.name, servable.version, verdict).inc()
 
-    def watch_places(self, held: Callable[[], int], waiting: Callable[[], int], places: int) -> None:
-        """Add gauges for the requests that run or wait, evaluated at each scrape, and for their maximum."""
-        for name, text, value in (
-            ("dogsnap_places_held", "requests that run or wait", held),
-            ("dogsnap_queue_length", "requests that wait for a run thread", waiting),
-            ("dogsnap_places", "most requests that may run or wait", lambda: places),
-        ):
-            Gauge(name, text, registry=self.registry).set_function(value)
-
-    def watch_readiness(self, not_ready: Callable[[], str]) -> None:
-        """Add the gauge of readiness, evaluated at each scrape."""
-        text = "1 while every configured model has an available version, as /readyz"
-        gauge = Gauge("dogsnap_ready", text, registry=self.registry)
-        gauge.set_function(lambda: not not_ready())
+    def watch(self, name: str, text: str, value: Callable[[], float]) -> None:
+        """Add a gauge that is evaluated at each scrape."""
+        Gauge(name, text, registry=self.registry).set_function(value)
 
     def watch_splits(self, splits: Callable[[], Iterable[tuple[str, str, int, float]]]) -> None:
         """Add the gauge of splits, evaluated at each scrape."""
@@ -237,7 +224,3 @@ class Metrics:
         for metric in self._of_versions:
             metric.remove_by_labels({"model": servable.name, "version": str(servable.version)})
         self._shadowed.remove_by_labels({"model": servable.name, "shadow": str(servable.version)})
-
-    def text(self) -> bytes:
-        """The whole registry in Prometheus' text format."""
-        return generate_latest(self.registry)

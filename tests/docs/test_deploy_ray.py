@@ -15,9 +15,9 @@ from ray_cluster import RayCluster
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from backend.ray.call import Answer, Call
 from backend.ray.model_files import VersionFiles, versions_below
+from backend.ray.replica import REQUESTS as CLASSES
 from backend.ray.replica import Replica
 from backend.ray.routes import Routes
-from backend.ray.services import PREDICTION, request_class
 from backend.serving.repository.model import ModelSpec
 from backend.serving.versions import checksums
 from backend.settings import Settings
@@ -85,7 +85,7 @@ def test_a_copy_that_is_not_as_it_was_exported_is_not_kept(bucket, tmp_path) -> 
     fsspec.filesystem("memory").pipe_file("/models/inception_v3/2/saved_model.pb", b"cut")
     with pytest.raises(FailedPrecondition, match=r"saved_model\.pb was changed after the export"):
         files.local(tmp_path)
-    assert [each.name for each in tmp_path.iterdir()] == [".lock"]
+    assert [each.name for each in tmp_path.iterdir()] == [".copies.lock"]
 
 
 def test_a_version_with_other_files_has_another_digest(colour_models, tmp_path) -> None:
@@ -135,16 +135,16 @@ def answer(replica: Replica, method: str, request: Message) -> Answer:
         return thread.submit(asyncio.run, call).result()
 
 
-@pytest.mark.parametrize("method", [each.name for each in PREDICTION.methods])
+@pytest.mark.parametrize("method", CLASSES)
 def test_a_replica_answers_every_method_of_the_prediction_service(replica, method) -> None:
-    request = text_format.Parse(REQUESTS[method], request_class(method)())
+    request = text_format.Parse(REQUESTS[method], CLASSES[method]())
     found = answer(replica, method, request)
     assert (found.code, found.message) == ("OK", "")
     assert b"half_plus_two" in found.response
 
 
 def test_a_replica_refuses_a_call_with_a_status_code_and_a_sentence(replica) -> None:
-    request = text_format.Parse(SPEC % "no_signature", request_class("Predict")())
+    request = text_format.Parse(SPEC % "no_signature", CLASSES["Predict"]())
     found = answer(replica, "Predict", request)
     assert (found.code, "no_signature" in found.message) == ("FAILED_PRECONDITION", True)
 

@@ -12,6 +12,7 @@ import pytest
 import requests
 import tensorflow as tf
 import tiny_models
+from prometheus_client.exposition import generate_latest
 
 from backend.errors import InvalidArgument, Unavailable
 from backend.serving.assembly import create_predictor
@@ -214,7 +215,7 @@ def test_the_size_of_a_batch_is_what_one_run_held(tmp_path) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(ask, range(16))) == [[number / 2 + 2] for number in range(16)]
-    page = predictor.metrics.text().decode()
+    page = generate_latest(predictor.metrics.registry).decode()
     predictor.close()
     sample = 'dogsnap_batch_size_{}{{model="half_plus_two",version="1"}} {}'
     assert sample.format("count", 2.0) in page

@@ -11,6 +11,7 @@ import pytest
 import requests
 import tensorflow as tf
 from colour_photos import encode, plain
+from prometheus_client.exposition import generate_latest
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from backend.serving.metrics import Metrics
@@ -97,7 +98,9 @@ def test_a_version_that_is_gone_leaves_no_number_to_the_next_one_of_its_name():
         metrics.shadowed(answered, shadow, "agree", 5)
     metrics.forgotten(gone)
     metrics.shadowed(ServableId("dogs", 1), 2, "agree", 1)
-    found = re.findall(r'^dogsnap_shadowed_photos_total\{model="(\w+)",.*\} (\S+)$', metrics.text().decode(), re.M)
+    found = re.findall(
+        r'^dogsnap_shadowed_photos_total\{model="(\w+)",.*\} (\S+)$', generate_latest(metrics.registry).decode(), re.M
+    )
     assert sorted(found) == [("cats", "5.0"), ("dogs", "1.0")]
 
 

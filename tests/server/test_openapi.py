@@ -148,7 +148,6 @@ PROVOKED = {
     ("admin.undo", 404): {"json": {"id": 999_999}},
     ("admin.load", 404): {"json": {}, "path": {"version": 77}},
     ("rest-predict", 413): {"json": {"inputs": MANY}},
-    ("web.page", 404): {"path": {"name": "none"}},
 }
 NOT_JSON = {"data": b"{", "headers": {"Content-Type": "application/json"}}
 

@@ -6,12 +6,12 @@ import time
 import pytest
 
 from backend.errors import Cancelled, DeadlineExceeded, Unavailable
-from backend.serving.inference.executor import CHECK_SECONDS, BoundedExecutor
+from backend.serving.inference.executor import CHECK_SECONDS, Executor
 
 
 @pytest.fixture
 def executor():
-    executor = BoundedExecutor(threads=1, queue_size=1)
+    executor = Executor(threads=1, queue_size=1)
     yield executor
     executor.close()
 
@@ -20,7 +20,7 @@ def soon(seconds: float = 30) -> float:
     return time.monotonic() + seconds
 
 
-def occupy(executor: BoundedExecutor) -> tuple[threading.Event, threading.Thread]:
+def occupy(executor: Executor) -> tuple[threading.Event, threading.Thread]:
     """Holds the one thread until the event is set."""
     begun, release = threading.Event(), threading.Event()
 

@@ -307,7 +307,7 @@ def test_nothing_is_pointed_to_a_version_that_is_being_or_was_unloaded(scenario,
 
 
 def test_the_version_that_answers_by_default_is_not_unloaded_until_another_one_does(scenario):
-    with pytest.raises(FailedPrecondition, match="version 2 of half is in use: the default; move that first"):
+    with pytest.raises(FailedPrecondition, match="version 2 of half is in use: default; move that first"):
         scenario.board.load("half", 2, False, ALICE)
     scenario.board.default("half", 1, ALICE)
     scenario.board.load("half", 2, False, ALICE)
@@ -378,10 +378,10 @@ def test_a_version_that_failed_is_tried_again_at_once_when_told_to(scenario):
 @pytest.mark.parametrize(
     ("use", "sentence"),
     [
-        (lambda board: board.label("half", "stable", 1, ALICE), "label stable"),
-        (lambda board: board.default("half", 1, ALICE), "the default"),
-        (lambda board: board.shadow("half", 1, ALICE), "the shadow"),
-        (lambda board: board.split("half", "", Split(1, 0.5), ALICE), "split of the default"),
+        (lambda board: board.label("half", "stable", 1, ALICE), "in use: stable"),
+        (lambda board: board.default("half", 1, ALICE), "in use: default"),
+        (lambda board: board.shadow("half", 1, ALICE), "in use: shadow"),
+        (lambda board: board.split("half", "", Split(1, 0.5), ALICE), "in use: 50 % of default"),
     ],
 )
 def test_a_version_in_use_is_not_unloaded(scenario, use, sentence):

@@ -8,7 +8,7 @@ from typing import Any
 from backend.errors import Unimplemented
 from backend.serving.inference.predictor import Predictor
 from backend.serving.metrics import SHADOW_PROTOCOL, Metrics
-from backend.serving.repository.model import Model, Version
+from backend.serving.repository.model import Model
 from backend.serving.tensors.signatures import ServableId
 
 # Outcomes caused by the server; any other except OK is the client's.
@@ -28,19 +28,16 @@ class Figures:
 
     def to_json(self) -> dict[str, Any]:
         """`refused`: wrong requests; `failed`: failures of the server; times in milliseconds, null without requests."""
+        p50, p95 = (quantile_of(sorted(self.buckets.items()), each) for each in (0.5, 0.95))
         return {
             "requests": self.requests,
             "refused": self.refused,
             "failed": self.failed,
             "error_rate": self.failed / self.requests if self.requests else None,
             "mean_ms": 1000 * self.seconds / self.requests if self.requests else None,
-            "p50_ms": self._quantile_ms(0.5),
-            "p95_ms": self._quantile_ms(0.95),
+            "p50_ms": p50 and 1000 * p50,
+            "p95_ms": p95 and 1000 * p95,
         }
-
-    def _quantile_ms(self, quantile: float) -> float | None:
-        seconds = quantile_of(sorted(self.buckets.items()), quantile)
-        return None if seconds is None else 1000 * seconds
 
 
 def quantile_of(buckets: list[tuple[float, float]], quantile: float) -> float | None:
@@ -142,35 +139,12 @@ def _model(
         ],
         "shadow": choices.shadow and {"version": choices.shadow, **agreed[ServableId(model.name, choices.shadow)]},
         "versions": [
-            {**_version(model, version), **counted.get(version.id, Figures()).to_json()}
-            for _, version in sorted(model.versions.items(), reverse=True)
+            {
+                **model.status(number).to_json(),
+                "in_use": version.in_use,
+                "used_by": model.used_by(number),
+                **counted.get(version.id, Figures()).to_json(),
+            }
+            for number, version in sorted(model.versions.items(), reverse=True)
         ],
     }
-
-
-def _version(model: Model, version: Version) -> dict[str, Any]:
-    """`classes`: the number of named classes, 0 if it has no names for them or is not loaded."""
-    return {
-        "version": version.id.version,
-        "state": str(version.state),
-        "error": model.error(version.id.version),
-        "load_seconds": version.load_seconds,
-        "in_use": version.in_use,
-        "runtime": version.servable.runtime if version.servable else None,
-        "classes": version.classes(),
-        "used_by": used_by(model, version.id.version),
-    }
-
-
-def used_by(model: Model, number: int) -> list[str]:
-    """What sends requests to a version, now or when it is available: default, labels, splits, shadow."""
-    choices = model.choices
-    uses = ["default"] if model.default() == number else []
-    uses += [label for label, version in sorted(model.labels.items()) if version == number]
-    uses += [f"{label} (waits)" for label, version in sorted(model.pending_labels.items()) if version == number]
-    uses += [
-        f"{100 * split.share:g} % of {label or 'default'}"
-        for label, split in sorted(choices.splits.items())
-        if split.version == number
-    ]
-    return uses + (["shadow"] if choices.shadow == number else [])

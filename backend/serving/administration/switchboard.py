@@ -8,7 +8,7 @@ from typing import Any
 from backend.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
 from backend.serving.repository.choices import Split
 from backend.serving.repository.interface import ModelRepository
-from backend.serving.repository.switch_log import MAX_NAME
+from backend.serving.repository.switch_log import MAX_NAME, SwitchLog
 from backend.serving.repository.switches import (
     CONFIGURATION,
     WATCHER,
@@ -34,7 +34,11 @@ class Switchboard:
 
     def __init__(self, repository: ModelRepository):
         self._repository = repository
-        self.switches = repository.switches
+
+    @property
+    def switches(self) -> SwitchLog:
+        """The log; a gateway has none, and raises Unimplemented."""
+        return self._repository.switches
 
     def label(self, model: str, label: str, version: int | None, by: Who, expected: Any = ANY) -> Switch | None:
         """Point a label to a version; it waits for one that is not available yet. None removes the label.
@@ -87,7 +91,12 @@ class Switchboard:
 
         Raises Aborted for one that was superseded or cannot be undone.
         """
-        switch = self._last_in_force(model) if number is None else self._numbered(number)
+        if number is None:
+            switch = next(filter(self.is_undoable, self.switches.switches(model)), None)
+            if switch is None:
+                raise FailedPrecondition("there is no switch to undo" + (f" for {model}" if model else ""))
+        else:
+            switch = self._numbered(number)
         undo = switch.subject.undo(self._repository, switch, by)
         if undo is None:
             raise Aborted(f"switch {switch.id} ({switch}) was taken back meanwhile; see the log of switches")
@@ -98,12 +107,6 @@ class Switchboard:
         if switch.undoes is not None or switch.part_of is not None or self.switches.is_undone(switch.id):
             return False
         return switch.subject.is_in_force(self._repository, switch)
-
-    def _last_in_force(self, model: str) -> Switch:
-        for switch in self.switches.switches(model):
-            if self.is_undoable(switch):
-                return switch
-        raise FailedPrecondition("there is no switch to undo" + (f" for {model}" if model else ""))
 
     def _numbered(self, number: int) -> Switch:
         switch = self.switches.switch(number)

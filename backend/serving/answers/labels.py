@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from backend.errors import FailedPrecondition, InvalidArgument
-from backend.serving.answers.levels import Claim, Group, Level
+from backend.serving.answers.levels import Group, Level
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.servable import BaseServable
 
@@ -119,28 +119,30 @@ def name_breeds(servable: BaseServable, outputs: Mapping[str, np.ndarray], row: 
 def _named(
     servable: BaseServable, probabilities: np.ndarray, box: np.ndarray | None, top_k: int, dog: bool = True
 ) -> Classification:
-    labels, decision = _labels(servable), servable.description.decision
+    labels, levels = _labels(servable), servable.description.levels
     best = np.argsort(-probabilities, kind="stable")[:top_k]
-    can_be_sure = "confident_threshold" in decision
-    confident = float(probabilities[best[0]]) >= decision["confident_threshold"] if can_be_sure else False
+    threshold = servable.description.decision.get("confident_threshold")
+    confident = threshold is not None and float(probabilities[best[0]]) >= threshold
     answer = Classification(
         servable=servable.id,
         dog=dog,
         confident=confident,
         level=(Level.BREED if confident else Level.UNSURE) if dog else Level.NO_DOG,
-        breeds=tuple(_breed(labels[index], probabilities[index]) for index in best),
+        breeds=tuple(
+            Breed(
+                labels[index]["id"],
+                labels[index]["name"],
+                labels[index].get("name_zh", ""),
+                float(probabilities[index]),
+            )
+            for index in best
+        ),
         box=None if box is None else tuple(float(side) for side in box),
-        note="" if can_be_sure else WITHOUT_THRESHOLDS,
+        note=WITHOUT_THRESHOLDS if threshold is None else "",
     )
-    levels = servable.description.levels
-    return _claiming(answer, levels.claim(probabilities), labels) if levels and dog else answer
-
-
-def _claiming(answer: Classification, claim: Claim, labels: Sequence[Mapping[str, str]]) -> Classification:
+    if levels is None or not dog:
+        return answer
+    claim = levels.claim(probabilities)
     group = (claim.group, claim.group_probability) if claim.group else None
     held = tuple(labels[index]["id"] for index in claim.held)
     return replace(answer, level=claim.level, confident=claim.level is Level.BREED, group=group, held=held)
-
-
-def _breed(label: Mapping[str, str], probability: np.floating) -> Breed:
-    return Breed(label["id"], label["name"], label.get("name_zh", ""), float(probability))

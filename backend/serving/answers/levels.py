@@ -95,16 +95,15 @@ class Levels:
         held = order[: max(1, int((probabilities >= self.set).sum()))]
         # A breed that is confused with no other is as sure as a group is.
         confident = self.confident if group else min(self.confident, self.group)
-        return Claim(self._level(probabilities, confident, shared, len(held)), group, shared, held)
-
-    def _level(self, probabilities: np.ndarray, confident: float, shared: float, held: int) -> Level:
         if top_z_score(probabilities) < self.unknown:
-            return Level.UNKNOWN
-        if probabilities.max() >= confident:
-            return Level.BREED
-        if shared >= self.group:
-            return Level.GROUP
-        return Level.SET if held <= LARGEST_SET else Level.UNSURE
+            level = Level.UNKNOWN
+        elif probabilities.max() >= confident:
+            level = Level.BREED
+        elif shared >= self.group:
+            level = Level.GROUP
+        else:
+            level = Level.SET if len(held) <= LARGEST_SET else Level.UNSURE
+        return Claim(level, group, shared, held)
 
 
 def top_z_score(probabilities: np.ndarray) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDone
@@ -36,29 +35,37 @@ def within(deadline: float) -> Iterator[None]:
         DEADLINE.reset(token)
 
 
-class Executor(ABC):
-    """Runs a bounded number of requests: `capacity` may run or wait, further ones are refused at once."""
+class Executor:
+    """At most `threads` requests run and `queue_size` wait; further ones are refused at once."""
 
-    def __init__(self, capacity: int):
-        self.capacity = capacity
+    def __init__(self, threads: int, queue_size: int = 0):
+        self.capacity = threads + queue_size
         self.held = 0  # requests that run or wait
         self.running = 0
+        self._threads = threads
         self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="run")
 
-    @abstractmethod
     def run(self, work: Callable[[], Result], deadline: float, is_gone: IsGone | None = None) -> Result:
         """Run `work` and return its result; `deadline` is a time of time.monotonic().
 
-        Raises Full, DeadlineExceeded, Cancelled, and Unavailable while the server stops.
+        Raises Full if the queue is full, DeadlineExceeded if the result is not ready in time, Cancelled if the client
+        disconnects while it is queued, and Unavailable while the server stops. Work past its deadline is not started. Work that
+        has started runs to its end and keeps its place until then: TensorFlow cannot be interrupted.
         """
+        self._take_place()
+        try:
+            # The request's context (its id in the log, its trace) is passed to the other thread.
+            future = self._pool.submit(copy_context().run, self._begin, work, deadline)
+        except RuntimeError:
+            self._leave_place()
+            raise Unavailable(STOPPING) from None
+        future.add_done_callback(lambda _: self._leave_place())
+        return _result_by(future, deadline, is_gone)
 
-    @abstractmethod
     def is_busy(self) -> bool:
-        """Whether work that no client waits for should not run now."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Refuse new work."""
+        """Whether background work should wait: more than half of the threads are in use."""
+        return self.held > self._threads / 2
 
     def is_full(self) -> bool:
         """Whether all places are taken."""
@@ -71,6 +78,10 @@ class Executor(ABC):
     def waiting(self) -> int:
         """How many requests wait for a thread."""
         return max(0, self.held - self.running)
+
+    def close(self) -> None:
+        """Finish running work and refuse new work."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _take_place(self) -> None:
         with self._lock:
@@ -95,52 +106,16 @@ class Executor(ABC):
                 self.running -= 1
 
 
-class BoundedExecutor(Executor):
-    """At most `threads` requests run and `queue_size` wait."""
-
-    def __init__(self, threads: int, queue_size: int):
-        super().__init__(threads + queue_size)
-        self._threads = threads
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="run")
-
-    def run(self, work: Callable[[], Result], deadline: float, is_gone: IsGone | None = None) -> Result:
-        """Run `work` and return its result; `deadline` is a time of time.monotonic().
-
-        Raises Full if the queue is full, DeadlineExceeded if the result is not ready in time, and Cancelled if the client
-        disconnects while it is queued. Work past its deadline is not started. Work that has started runs to its end and keeps
-        its place until then: TensorFlow cannot be interrupted.
-        """
-        self._take_place()
-        try:
-            # The request's context (its id in the log, its trace) is passed to the other thread.
-            future = self._pool.submit(copy_context().run, self._begin, work, deadline)
-        except RuntimeError:
-            self._leave_place()
-            raise Unavailable(STOPPING) from None
-        future.add_done_callback(lambda _: self._leave_place())
-        return _result_by(future, deadline, is_gone)
-
-    def is_busy(self) -> bool:
-        """Whether background work should wait: more than half of the threads are in use."""
-        return self.held > self._threads / 2
-
-    def close(self) -> None:
-        """Finish running work and refuse new work."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
-
-
 class InlineExecutor(Executor):
     """Runs each request at once in the calling thread, for work that only waits and keeps the deadline itself.
 
     Passing it to another thread and watching for a disconnect took a quarter of a gateway's time.
     """
 
-    def __init__(self, places: int):
-        super().__init__(places)
-        self._closed = False
+    _closed = False
 
     def run(self, work: Callable[[], Result], deadline: float, is_gone: IsGone | None = None) -> Result:
-        """As `BoundedExecutor.run`; `is_gone` is ignored, since nothing is queued."""
+        """As `Executor.run`; `is_gone` is ignored, since nothing is queued."""
         if self._closed:
             raise Unavailable(STOPPING)
         self._take_place()
@@ -148,9 +123,6 @@ class InlineExecutor(Executor):
             return copy_context().run(self._begin, work, deadline)
         finally:
             self._leave_place()
-
-    def is_busy(self) -> bool:
-        return self.is_full()
 
     def close(self) -> None:
         self._closed = True

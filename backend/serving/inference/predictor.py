@@ -98,9 +98,13 @@ class Predictor:
         """The error; where text came for numbers, with the version that takes text."""
         if TEXT_FOR_NUMBERS not in error.message:
             return error
+
+        def takes_text(signature: Signature) -> bool:
+            return {spec.dtype.name for spec in signature.inputs.values()} == {"string"}
+
         name = servable.id.name
         for number in self.repository.available(name):
-            if self._takes(ModelSpec(name, number), DEFAULT_SIGNATURE, _takes_text):
+            if self._takes(ModelSpec(name, number), DEFAULT_SIGNATURE, takes_text):
                 return InvalidArgument(f"{error.message}; version {number} takes text")
         return error
 
@@ -154,7 +158,3 @@ class Predictor:
         self._executor.close()
         self.shadow.close()
         self.repository.close()
-
-
-def _takes_text(signature: Signature) -> bool:
-    return bool(signature.inputs) and all(spec.dtype.name == "string" for spec in signature.inputs.values())

@@ -3,13 +3,13 @@
 It runs after the answer, one photo at a time, and drops photos while the server is busy.
 """
 
-import contextlib
 import logging
-import queue
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from itertools import zip_longest
 
 import numpy as np
@@ -24,19 +24,9 @@ log = logging.getLogger("dogsnap.shadow")
 
 Outputs = dict[str, np.ndarray]
 Run = Callable[[BaseServable], Outputs | None]
-PLACES = 2  # length of the queue: enough to keep the thread busy, and little memory for the photos
-CLOSE_SECONDS = 5.0
+Pairs = Counter[tuple[str, str]]
+PLACES = 2  # photos that wait: enough to keep the thread busy, and little memory for them
 MOST_DIFFERENCES = 20_000  # pairs of classes that are counted: all of 120 breeds, and little memory for any more
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What the shadow is to run (it gives None if it cannot), and the first class of each row that `answered` gave."""
-
-    answered: ServableId
-    shadow: int
-    first: list[str]
-    run: Run
 
 
 class Shadow:
@@ -46,85 +36,65 @@ class Shadow:
         self._repository = repository
         self._metrics = metrics
         self._is_busy = is_busy
-        self._waiting: queue.Queue[Shown | None] = queue.Queue(PLACES)
-        self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="shadow")
+        self._places = threading.Semaphore(PLACES)
         self._lock = threading.Lock()
-        self._differences_of: dict[str, int] = {}  # the shadow, by model
-        self._differences: dict[str, Counter[tuple[str, str]]] = {}
+        self._differences: dict[str, tuple[int, Pairs]] = {}  # by model: its shadow, and where that differs
 
     def offer(self, answered: BaseServable, outputs: Outputs, run: Run) -> None:
         """Queue `run` for the shadow of this model, if it has one, to compare with `outputs`. Returns at once, raises
-        nothing.
+        nothing. `run` gives None if the shadow cannot run it.
         """
         shadow = self._repository.shadow_of(answered.id)
         first = first_classes(answered, outputs) if shadow is not None else None
         if shadow is None or first is None:
             return
-        shown = Shown(answered.id, shadow, first, run)
+        if self._is_busy() or not self._places.acquire(blocking=False):
+            self._metrics.shadowed(answered.id, shadow, "dropped", len(first))
+            return
+        with suppress(RuntimeError):  # the server stops
+            self._thread.submit(self._compare, answered.id, shadow, first, run)
+
+    def _compare(self, answered: ServableId, shadow: int, first: list[str], run: Run) -> None:
+        """Run the shadow, and count where it agrees with `first`: the first class of each row that was answered."""
+        self._places.release()
+        count = partial(self._metrics.shadowed, answered, shadow)
+        if self._is_busy():
+            return count("dropped", len(first))
         try:
-            if self._is_busy():
-                raise queue.Full
-            self._waiting.put_nowait(shown)
-            self._start()
-        except queue.Full:
-            self._count(shown, "dropped", len(shown.first))
-
-    def _start(self) -> None:
-        with self._starting:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="shadow", daemon=True)
-                self._thread.start()
-
-    def _work(self) -> None:
-        while (shown := self._waiting.get()) is not None:
-            if self._is_busy():
-                self._count(shown, "dropped", len(shown.first))
-            else:
-                self._run(shown)
-
-    def _run(self, shown: Shown) -> None:
-        spec = ModelSpec(shown.answered.name, shown.shadow)
-        try:
-            with self._metrics.request(SHADOW_PROTOCOL) as request, self._repository.acquire(spec) as servable:
+            with (
+                self._metrics.request(SHADOW_PROTOCOL) as request,
+                self._repository.acquire(ModelSpec(answered.name, shadow)) as servable,
+            ):
                 request.answered_by(servable.id)
-                outputs = shown.run(servable)
+                outputs = run(servable)
                 theirs = None if outputs is None else first_classes(servable, outputs) or []
         except Exception as error:  # failures of a shadow must not affect answers
-            log.warning("shadow %s version %d failed: %s", shown.answered.name, shown.shadow, error)
-            self._count(shown, "failed", len(shown.first))
-        else:
-            if theirs is not None:
-                differing = [pair for pair in zip_longest(shown.first, theirs) if pair[0] != pair[1]]
-                self._count(shown, "agree", len(shown.first) - len(differing))
-                self._count(shown, "differ", len(differing))
-                self._remember(shown, [pair for pair in differing if None not in pair])
-
-    def _remember(self, shown: Shown, pairs: Iterable[tuple[str, str]]) -> None:
-        with self._lock:
-            if self._differences_of.get(shown.answered.name) != shown.shadow:  # another shadow begins anew
-                self._differences_of[shown.answered.name] = shown.shadow
-                self._differences[shown.answered.name] = Counter()
-            counted = self._differences[shown.answered.name]
-            counted.update(pair for pair in pairs if pair in counted or len(counted) < MOST_DIFFERENCES)
+            log.warning("shadow %s version %d failed: %s", answered.name, shadow, error)
+            return count("failed", len(first))
+        if theirs is not None:
+            differing = [pair for pair in zip_longest(first, theirs) if pair[0] != pair[1]]
+            count("agree", len(first) - len(differing))
+            count("differ", len(differing))
+            with self._lock:
+                counted = self._counted(answered.name, shadow)
+                known = [pair for pair in differing if None not in pair]
+                counted.update(pair for pair in known if pair in counted or len(counted) < MOST_DIFFERENCES)
 
     def differences(self, model: str, shadow: int, most: int) -> list[tuple[tuple[str, str], int]]:
         """What answers and this shadow named most often where they differ: (the answer's class, the shadow's), and how often."""
         with self._lock:
-            is_known = self._differences_of.get(model) == shadow
-            return self._differences[model].most_common(most) if is_known else []
+            return self._counted(model, shadow).most_common(most)
 
-    def _count(self, shown: Shown, result: str, photos: int) -> None:
-        self._metrics.shadowed(shown.answered, shown.shadow, result, photos)
+    def _counted(self, model: str, shadow: int) -> Pairs:
+        """The pairs of this shadow; those of another one before it are forgotten."""
+        if model not in self._differences or self._differences[model][0] != shadow:
+            self._differences[model] = shadow, Counter()
+        return self._differences[model][1]
 
     def close(self) -> None:
         """Finish the running photo and discard the queued ones."""
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._waiting.get_nowait()
-        if self._thread is not None:
-            self._waiting.put(None)
-            self._thread.join(CLOSE_SECONDS)
+        self._thread.shutdown(cancel_futures=True)
 
 
 def first_classes(servable: BaseServable, outputs: Outputs) -> list[str] | None:

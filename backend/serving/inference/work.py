@@ -91,11 +91,15 @@ class Values(Work):
         try:
             arrays = self._inputs(signature) if callable(self._inputs) else self._inputs
         except OtherInputs as error:
-            raise InvalidArgument(error.message + _signature_of(servable, error.received)) from None
+            names = [f'"{name}"' for name, each in servable.signatures.items() if error.received == set(each.inputs)]
+            inputs = ", ".join(sorted(error.received))
+            hint = f'; for {inputs} send "signature_name": {" or ".join(names)}' if names else ""
+            raise InvalidArgument(error.message + hint) from None
         check_inputs(signature, arrays, servable.holds_shapes)
         check_output_filter(signature, self._filter)
         self._runs, self._arrays = _checked_photos(servable, signature, arrays, limits)
-        self.size = _rows(self._arrays)
+        shape = np.shape(next(iter(self._arrays.values()), 0))
+        self.size = shape[0] if shape else 1
         return self._runs
 
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
@@ -114,25 +118,19 @@ class Values(Work):
         return Prediction({alias: outputs[alias] for alias in self._filter or outputs}, servable.id, self._signature)
 
 
-def _signature_of(servable: BaseServable, inputs: frozenset[str]) -> str:
-    """For the message: the signatures with exactly these inputs; "" for none."""
-    names = [f'"{name}"' for name, signature in servable.signatures.items() if inputs == set(signature.inputs)]
-    return f'; for {", ".join(sorted(inputs))} send "signature_name": {" or ".join(names)}' if names else ""
-
-
 class Examples(Values):
     """A signature for classification or regression on serialized tf.Examples."""
 
     def __init__(self, task: Task, examples: Sequence[bytes]):
-        super().__init__(self._as_array, task.signature_name)
-        self._method, self._examples = task.method, examples
+        def inputs(signature: Signature) -> Arrays:
+            return {check_signature(signature, task.method): np.array(examples, dtype=object)}
 
-    def _as_array(self, signature: Signature) -> Arrays:
-        return {check_signature(signature, self._method): np.array(self._examples, dtype=object)}
+        super().__init__(inputs, task.signature_name)
+        self._method, self._count = task.method, len(examples)
 
     def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> ClassifyResult | RegressResult:
         shape = classify_result if self._method == "classify" else regress_result
-        return shape(servable.id, outputs, len(self._examples))
+        return shape(servable.id, outputs, self._count)
 
 
 class Photos(Work):
@@ -184,10 +182,6 @@ class Breeds(Photos):
         super().__init__([contents])
         self._top_k = top_k
 
-    def check(self, limits: PhotoLimits, metrics: Metrics) -> None:
-        with metrics.step("check"):
-            self._photos = [photo.check(self._contents[0], limits)]
-
     def prepare(self, servable: BaseServable, limits: PhotoLimits) -> Signature:
         self._count = checked_top_k(servable, self._top_k)
         return servable.photo_signature()
@@ -212,12 +206,6 @@ def _checked_photos(
             signature, arrays = of_bytes, {of_bytes.name: pictures}
     texts = {alias: arrays[alias] for alias, spec in signature.inputs.items() if spec.dtype == tf.string}
     return signature, {**arrays, **photo_values.checked(texts, servable.decoding, limits)}
-
-
-def _rows(arrays: Arrays) -> int:
-    """The number of rows of the first input; 1 for a scalar."""
-    shape = next((np.shape(value) for value in arrays.values()), ())
-    return shape[0] if shape else 1
 
 
 def check_inputs(signature: Signature, inputs: Arrays, shapes: bool = True) -> None:

@@ -28,7 +28,11 @@ def _decode_other_form(text: bytes) -> bytes:
     try:
         return pybase64.b64decode(standard + b"=" * (-len(standard) % 4), validate=True)
     except ValueError:
-        raise InvalidArgument(f"Unable to base64 decode: {EXPECTED}, received {_fault(standard)}") from None
+        fault = f"{len(standard)} characters, a number that no bytes encode to"
+        if wrong := OTHER.search(standard):
+            character = standard[wrong.start() : wrong.start() + 4].decode("utf-8", "replace")[0]  # of 4 bytes at most
+            fault = f"the character {character!r}"
+        raise InvalidArgument(f"Unable to base64 decode: {EXPECTED}, received {fault}") from None
 
 
 def to_web_safe_base64(contents: bytes) -> bytes:
@@ -40,11 +44,3 @@ def web_safe(text: bytes) -> bytes:
     """Standard alphabet to web-safe, without any other change; in TensorFlow it takes ten times as long."""
     has_others = b"+" in text or b"/" in text
     return (text.translate(TO_WEB_SAFE) if has_others else text).rstrip(b"=")
-
-
-def _fault(standard: bytes) -> str:
-    wrong = OTHER.search(standard)
-    if wrong:
-        character = standard[wrong.start() : wrong.start() + 4].decode("utf-8", "replace")[0]  # of 4 bytes at most
-        return f"the character {character!r}"
-    return f"{len(standard)} characters, a number that no bytes encode to"

@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
-from tensorflow.core.framework import graph_pb2, node_def_pb2
+from tensorflow.core.framework import graph_pb2
 
 from backend.errors import InvalidArgument, UnsupportedPhoto
 from backend.serving.photos import photo
@@ -37,13 +37,12 @@ class Decoding:
         """From the operations in a graph and its functions."""
         nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
         found = {node.op for node in nodes} & OPERATIONS
-        return cls(bool(found), bool(found & OF_ALL_FRAMES) or any(map(_expands_animations, nodes)))
-
-
-def _expands_animations(node: node_def_pb2.NodeDef) -> bool:
-    """A SavedModel omits attributes with default values; this one's default is True."""
-    is_said = "expand_animations" in node.attr
-    return node.op == "DecodeImage" and (node.attr["expand_animations"].b if is_said else True)
+        # A SavedModel omits attributes with default values; this one's default is True.
+        expands = any(
+            node.op == "DecodeImage" and ("expand_animations" not in node.attr or node.attr["expand_animations"].b)
+            for node in nodes
+        )
+        return cls(bool(found), bool(found & OF_ALL_FRAMES) or expands)
 
 
 def checked(arrays: Mapping[str, np.ndarray], decoding: Decoding, limits: PhotoLimits) -> dict[str, np.ndarray]:
@@ -140,7 +139,9 @@ def is_photo(contents: bytes) -> bool:
 def _safe_picture(contents: bytes, decoding: Decoding, limits: PhotoLimits, photos: list[Photo]) -> bytes:
     """A checked picture for the graph; it is added to `photos`."""
     check_structure(contents)
-    _refuse_animated_webp(contents)
+    if contents[8:16] == b"WEBPVP8X" and contents[20:21] and contents[20] & 0x02:
+        # TensorFlow 2.21 writes out of bounds and crashes when it decodes one with channels=0.
+        raise InvalidArgument("an animated WebP cannot be decoded; send one picture of it, or a GIF")
     contents = contents if decoding.frames else first_frame(contents)
     try:
         found = photo.check_header(contents, limits)
@@ -151,9 +152,3 @@ def _safe_picture(contents: bytes, decoding: Decoding, limits: PhotoLimits, phot
         photo.check_pixels(found.width, found.height, limits)
     photos.append(found)
     return contents
-
-
-def _refuse_animated_webp(contents: bytes) -> None:
-    """TensorFlow 2.21 writes out of bounds and crashes when it decodes one with channels=0."""
-    if contents[8:16] == b"WEBPVP8X" and contents[20:21] and contents[20] & 0x02:
-        raise InvalidArgument("an animated WebP cannot be decoded; send one picture of it, or a GIF")

@@ -152,7 +152,10 @@ def _images_or_places(contents: tf.Tensor, size: tuple[int, int], how: Resizing)
         num_parallel_calls=PARALLEL_DECODERS,
         deterministic=True,
     )
-    decoded = photos.ignore_errors().batch(count + 1).with_options(_plain_options())
+    options = tf.data.Options()  # autotuning does not pay for a single batch
+    options.autotune.enabled = False
+    options.experimental_optimization.apply_default_optimizations = False
+    decoded = photos.ignore_errors().batch(count + 1).with_options(options)
     places, images = decoded.get_single_element()
     missing = tf.sets.difference(tf.range(count)[tf.newaxis], places[tf.newaxis, 1:]).values
     readable = tf.debugging.Assert(
@@ -168,14 +171,6 @@ def _image_at(contents: tf.Tensor, place: tf.Tensor, size: tuple[int, int], how:
     return tf.cond(
         place < 0, lambda: tf.zeros((*size, 3)), lambda: resize(decode_for(contents[place], size, how), size, how)
     )
-
-
-def _plain_options() -> tf.data.Options:
-    """Options without autotuning, which does not pay for a single batch."""
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    options.experimental_optimization.apply_default_optimizations = False
-    return options
 
 
 def decode_base64(text: tf.Tensor) -> tf.Tensor:

@@ -12,6 +12,7 @@ from typing import Any
 from backend.errors import InvalidArgument
 from backend.serving.repository.choices import Choices
 from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.description import Description
 from backend.serving.versions.model_configs import ModelConfig
 from backend.serving.versions.servable import Servable
 from backend.serving.versions.version_folders import Fingerprint
@@ -70,21 +71,12 @@ class Version:
     failed_at: float = 0.0
     load_seconds: float = 0.0
 
-    def classes(self) -> int:
-        """The number of named classes; 0 if it has no names for them or is not loaded."""
-        return len(self.servable.description.labels) if self.servable else 0
-
-    def taught(self) -> tuple[Mapping[str, Any], ...]:
-        """The breeds that `dogsnap teach` added, as `Description.taught` has them."""
-        return self.servable.description.taught() if self.servable else ()
-
 
 @dataclass(frozen=True)
 class VersionStatus:
     """The status of a version; `error` is empty unless a load failed, `runtime` None unless it is loaded.
 
-    `classes`: the number of named classes, 0 if it has no names for them or is not loaded, None if unknown.
-    `taught`: the breeds that `dogsnap teach` added, with their names and facts.
+    `description`: an empty one if it is not loaded, None if unknown.
     """
 
     version: int
@@ -92,8 +84,18 @@ class VersionStatus:
     error: str
     load_seconds: float
     runtime: Mapping[str, Any] | None
-    classes: int | None
-    taught: tuple[Mapping[str, Any], ...] = ()
+    description: Description | None
+
+    def to_json(self) -> dict[str, Any]:
+        """`classes`: how many breeds it names, 0 if none (`/api/classify` refuses it) or not loaded, null if unknown."""
+        return {
+            "version": self.version,
+            "state": self.state,
+            "error": self.error,
+            "load_seconds": self.load_seconds,
+            "runtime": self.runtime,
+            "classes": None if self.description is None else len(self.description.labels),
+        }
 
 
 @dataclass
@@ -202,17 +204,9 @@ class Model:
         return self.versions[number].error
 
     def status(self, number: int) -> VersionStatus:
-        version = self.versions[number]
-        runtime = version.servable.runtime if version.servable else None
-        return VersionStatus(
-            number,
-            version.state,
-            self.error(number),
-            version.load_seconds,
-            runtime,
-            version.classes(),
-            version.taught(),
-        )
+        version, servable = self.versions[number], self.versions[number].servable
+        runtime, description = (servable.runtime, servable.description) if servable else (None, Description())
+        return VersionStatus(number, version.state, self.error(number), version.load_seconds, runtime, description)
 
     def assigned(self, label: str) -> int | None:
         """The version of a label, also while the label is pending; None for an unknown label."""
@@ -227,6 +221,18 @@ class Model:
             self.labels[label] = number
         elif self.labels.get(label) != number:
             self.pending_labels[label] = number
+
+    def used_by(self, number: int) -> list[str]:
+        """What sends requests to a version, now or when it is available: default, labels, splits, shadow."""
+        default = ["default"] if self.default() == number else ["default (waits)"] * (self.choices.default == number)
+        labels = [label for label, version in sorted(self.labels.items()) if version == number]
+        pending = [f"{label} (waits)" for label, version in sorted(self.pending_labels.items()) if version == number]
+        splits = [
+            f"{100 * split.share:g} % of {label or 'default'}"
+            for label, split in sorted(self.choices.splits.items())
+            if split.version == number
+        ]
+        return default + labels + pending + splits + ["shadow"] * (self.choices.shadow == number)
 
     def is_served(self) -> bool:
         """Whether the model is available as configured; failed versions beside an available one do not count."""

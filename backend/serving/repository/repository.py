@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from backend.errors import Cancelled, DeadlineExceeded, DogsnapError, NotFound
+from backend.errors import Cancelled, DeadlineExceeded, DogsnapError
 from backend.memory import give_back_free
 from backend.serving.metrics import Metrics
 from backend.serving.repository.model import Model, ModelSpec, State, Version, VersionStatus
-from backend.serving.repository.resolver import find_model, resolve, version_of_label
+from backend.serving.repository.resolver import find_model, numbers_for_status, resolve
 from backend.serving.repository.switch_log import SwitchLog
 from backend.serving.repository.switches import CONFIGURATION, CONFIGURED, WATCHER, Default, Label, Switch, Who
 from backend.serving.repository.watcher import Watcher
@@ -110,14 +110,7 @@ class Repository:
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
         """The states of a model's versions, largest first; of one version if `spec` names it. Raises NotFound."""
         with self._lock:
-            model = self._models.get(spec.name)
-            if model is None:
-                raise NotFound(f"Could not find any versions of model {spec.name}")
-            number = version_of_label(model, spec.label) if spec.label is not None else spec.version
-            if number is not None and number not in model.versions:
-                raise NotFound(f"Could not find version {number} of model {spec.name}")
-            numbers = sorted(model.versions, reverse=True) if number is None else [number]
-            return [model.status(each) for each in numbers]
+            return [self._models[spec.name].status(each) for each in numbers_for_status(self._models, spec)]
 
     def labels(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
         """A model's labels: those in force, and those that wait for their version."""
@@ -281,7 +274,11 @@ class Repository:
         `skip_settling`: load a complete folder at once, without waiting for a second scan that finds it unchanged.
         """
         with self._scanning:
-            self._follow_configs()
+            configs = self._configs
+            listed = list(configs())  # reads a folder or a file, hence without the lock
+            with self.changing(), self._lock:
+                if configs is self._configs:  # otherwise a new configuration was sent meanwhile
+                    self._configure(listed)
             unsettled, troubles = False, []
             for name in self.models():
                 try:
@@ -298,13 +295,6 @@ class Repository:
             if troubles:
                 raise OSError("; ".join(troubles))
 
-    def _follow_configs(self) -> None:
-        configs = self._configs
-        listed = list(configs())  # reads a folder or a file, hence without the lock
-        with self.changing(), self._lock:
-            if configs is self._configs:  # otherwise a new configuration was sent meanwhile
-                self._configure(listed)
-
     def _configure(self, configs: list[ModelConfig], part_of: int | None = None) -> None:
         """Apply these configurations. Call with the lock held; versions are loaded by the next scan.
 
@@ -313,7 +303,9 @@ class Repository:
         for config in configs:
             model = self._models.get(config.name)
             if model is None:
-                model = self._models[config.name] = self._restored(config)
+                model = self._models[config.name] = Model(config, answering=self.switches.answering(config.name))
+                for subject, value in self.switches.chosen(model.name).items():
+                    subject.put(model, value)
                 self._configure_labels(model, self.switches.configured_labels(model.name), part_of)
             elif model.config != config:
                 before, model.config, model.is_new = dict(model.config.version_labels), config, True
@@ -323,13 +315,6 @@ class Repository:
         for name in set(self._models) - {config.name for config in configs}:
             self._models[name].removed = True
             self.retire(self._models[name], self._models[name].available())
-
-    def _restored(self, config: ModelConfig) -> Model:
-        """A new model with the choices from the log of switches, if there are any."""
-        model = Model(config, answering=self.switches.answering(config.name))
-        for subject, value in self.switches.chosen(model.name).items():
-            subject.put(model, value)
-        return model
 
     def _configure_labels(self, model: Model, before: dict[str, int], part_of: int | None) -> None:
         """Apply changed labels of the configuration; labels that were switched since are kept."""
@@ -349,7 +334,11 @@ class Repository:
         if not folders and model.available():  # the disk is not mounted, or the versions are being replaced
             raise OSError(f"no version is left in {config.base_path}")
         unsettled = False
-        for version in self._tracked(model, folders):
+        with self._lock:
+            aspired = self._aspired(model, folders)
+            model.successors = {number: each for number, each in model.successors.items() if number in aspired}
+            tracked = [model.track(number, folders[number]) for number in sorted(aspired, reverse=True)]
+        for version in tracked:
             if model.config is config and self._wants_load(version):
                 if skip_settling or self._is_settled(version.path):
                     self._load(model, version)
@@ -373,13 +362,6 @@ class Repository:
     def _aspired(self, model: Model, folders: dict[int, Path]) -> set[int]:
         """The existing versions that version policy and choices select. Call with the lock held."""
         return model.choices.aspired(aspired_versions(model.config.model_version_policy, folders), folders)
-
-    def _tracked(self, model: Model, folders: dict[int, Path]) -> list[Version]:
-        """The versions to keep loaded from these folders, largest first."""
-        with self._lock:
-            aspired = self._aspired(model, folders)
-            model.successors = {number: each for number, each in model.successors.items() if number in aspired}
-            return [model.track(number, folders[number]) for number in sorted(aspired, reverse=True)]
 
     def _wants_load(self, version: Version) -> bool:
         if version.state == State.START:
@@ -411,7 +393,11 @@ class Repository:
             records = warm_up(servable) if self._run_warm_up else 0
             give_back_free()  # loading leaves up to 90 MB of free heap: the graph's file, read and parsed
         except Exception as error:  # a damaged folder can raise anything; the other versions go on answering
-            self._failed(version, error)
+            with self._lock:
+                version.state, version.failed_at = State.END, time.monotonic()
+                version.error = error.message if isinstance(error, DogsnapError) else f"{type(error).__name__}: {error}"
+            self._metrics.failed(version.id)
+            log.error("%s failed to load, next attempt in %g s: %s", version.id, self._retry_seconds, version.error)
             return
         with self._lock:
             version.load_seconds = time.monotonic() - started
@@ -423,13 +409,6 @@ class Repository:
             self._apply_labels(model)
         self._metrics.loaded(version.id, version.load_seconds)
         log.info("loaded %s in %.1f s (%d warm-up records)", version.id, version.load_seconds, records)
-
-    def _failed(self, version: Version, error: Exception) -> None:
-        with self._lock:
-            version.state, version.failed_at = State.END, time.monotonic()
-            version.error = error.message if isinstance(error, DogsnapError) else f"{type(error).__name__}: {error}"
-        self._metrics.failed(version.id)
-        log.error("%s failed to load, next attempt in %g s: %s", version.id, self._retry_seconds, version.error)
 
     def _apply_labels(self, model: Model) -> None:
         for label, number in list(model.pending_labels.items()):
@@ -467,34 +446,24 @@ class Repository:
                 model.versions[number].state = State.UNLOADING
 
     def _finish_unloads(self) -> None:
+        ended = []
         with self._lock:
-            ended = [version for model in self._models.values() for version in self._end_idle(model)]
+            for model in self._models.values():
+                for version in model.end_idle():
+                    ended.append(version)
+                    if not model.answers(version.id.version):  # otherwise it is available from another path
+                        self._metrics.unloaded(version.id)
+                for gone in model.forget_vanished():
+                    self._seen.pop(gone.path, None)
+                    self._metrics.forgotten(gone.id)
             self._models = {name: model for name, model in self._models.items() if not model.is_gone()}
         for version in ended:
             log.info("unloaded %s from %s", version.id, version.path)
         if ended:
-            _give_memory_back()
-
-    def _end_idle(self, model: Model) -> list[Version]:
-        ended = model.end_idle()
-        for version in ended:
-            if not model.answers(version.id.version):  # otherwise it is available from another path
-                self._metrics.unloaded(version.id)
-        for gone in model.forget_vanished():
-            self._seen.pop(gone.path, None)
-            self._metrics.forgotten(gone.id)
-        return ended
+            gc.collect()  # they contain reference cycles
+            give_back_free()  # without it, 250 of the 320 MB of an Inception v3 stayed with the process (x86-64, glibc 2.36)
 
     def close(self) -> None:
         """Stop scanning. Loaded versions are kept until the process ends."""
         self._watcher.stop()
         self._watcher.join()
-
-
-def _give_memory_back() -> None:
-    """Collect unloaded versions, which contain reference cycles, and return their memory to the system.
-
-    Without malloc_trim, 250 of the 320 MB of an Inception v3 stayed with the process (x86-64, glibc 2.36).
-    """
-    gc.collect()
-    give_back_free()

@@ -28,6 +28,17 @@ def resolve(model: Model, spec: ModelSpec, started: bool) -> Version:
     return _default(model, started) if number is None else _exactly(model, number)
 
 
+def numbers_for_status(models: Mapping[str, Model], spec: ModelSpec) -> list[int]:
+    """The versions whose status is asked: all of a model, largest first, or the one that `spec` names. Raises NotFound."""
+    model = models.get(spec.name)
+    if model is None:
+        raise NotFound(f"Could not find any versions of model {spec.name}")
+    number = spec.version if spec.label is None else version_of_label(model, spec.label)
+    if number is not None and number not in model.versions:
+        raise NotFound(f"Could not find version {number} of model {spec.name}")
+    return sorted(model.versions, reverse=True) if number is None else [number]
+
+
 def version_of_label(model: Model, label: str) -> int:
     """Raises InvalidArgument, or Unavailable for a label that waits for its version."""
     if label in model.labels:

@@ -133,7 +133,12 @@ class SwitchLog:
         }
 
     def _select(self, condition: str, *values: Any) -> list[Switch]:
-        return [_switch(row) for row in self._read(f"SELECT {COLUMNS} FROM switches {condition}", *values)]
+        switches = []
+        for row in self._read(f"SELECT {COLUMNS} FROM switches {condition}", *values):
+            number, at, name, address, model, kind, of_kind, before, after, undoes, part_of = row
+            change = (KINDS[kind](model, of_kind), json.loads(before), json.loads(after))
+            switches.append(Switch(number, at, Who(name, address), *change, undoes, part_of))
+        return switches
 
     def _read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._lock:
@@ -231,12 +236,6 @@ def _row(switch: Switch) -> tuple[Any, ...]:
     return (switch.at, *who, subject.model, subject.kind, subject.name, *values, switch.undoes, switch.part_of)
 
 
-def _switch(row: Sequence[Any]) -> Switch:
-    number, at, name, address, model, kind, of_kind, before, after, undoes, part_of = row
-    subject = KINDS[kind](model, of_kind)
-    return Switch(number, at, Who(name, address), subject, json.loads(before), json.loads(after), undoes, part_of)
-
-
 # -- the form before SQLite: a JSON object per line --------------------------------------------------------------------
 
 
@@ -251,7 +250,7 @@ def _convert(file: Path) -> None:
             connection.execute("BEGIN")
             for statement in TABLES:
                 connection.execute(statement)
-            connection.executemany(INSERT, ((switch.id, *_row(switch)) for switch in _renumbered(_old_switches(file))))
+            connection.executemany(INSERT, ((switch.id, *_row(switch)) for switch in _old_switches(file)))
             with suppress(FileExistsError):
                 os.link(file, file.with_name(f"{file.name}.old"))
     log.info("%s is an SQLite file now; the log as it was is in %s.old", file, file)
@@ -265,21 +264,19 @@ def _is_old(file: Path) -> bool:
 
 
 def _old_switches(file: Path) -> Iterator[Switch]:
-    """A line that was cut off is skipped and reported; on a full disk it could be followed by a whole switch on the same line."""
+    """A line that was cut off is skipped and reported; on a full disk it could be followed by a whole switch on the same line.
+
+    The old form could give a number twice: the second switch gets the next one that is free.
+    """
+    last, numbers = 0, dict[int | None, int]()
     for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
-        whole = line[max(line.rfind('{"id": '), 0) :]
+        start = max(line.rfind('{"id": '), 0)
+        if start:
+            log.warning("line %d of %s begins with a switch that was cut off, which is skipped", number, file)
         try:
-            yield Switch.from_json(json.loads(whole))
+            switch = Switch.from_json(json.loads(line[start:]))
         except (ValueError, KeyError, TypeError) as error:
             log.warning("line %d of %s is not a switch and is skipped: %s", number, file, error)
-        if whole != line:
-            log.warning("line %d of %s begins with a switch that was cut off, which is skipped", number, file)
-
-
-def _renumbered(switches: Iterator[Switch]) -> Iterator[Switch]:
-    """The old form could give a number twice: the second switch gets the next one that is free."""
-    last = 0
-    numbers: dict[int | None, int] = {}
-    for switch in switches:
+            continue
         last = numbers[switch.id] = max(switch.id, last + 1)
         yield replace(switch, id=last, undoes=numbers.get(switch.undoes, switch.undoes))

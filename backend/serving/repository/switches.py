@@ -1,6 +1,5 @@
 """The six kinds of switches: what each changes in a model, what it may be set to, how it is undone and described."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
@@ -26,8 +25,11 @@ WATCHER = Who("watcher")
 
 
 @dataclass(frozen=True)
-class Subject(ABC):
-    """What a switch changes: the `kind` of setting of `model`, and its `name` if there are several of that kind."""
+class Subject:
+    """What a switch changes: the `kind` of setting of `model`, and its `name` if there are several of that kind.
+
+    `Model` arguments are held by `Repository.switching`.
+    """
 
     model: str
     name: str = ""
@@ -43,24 +45,72 @@ class Subject(ABC):
         """A value for a reader."""
         return self.unchosen if value is None else str(value)
 
-    @abstractmethod
+    def read(self, model: Model) -> Any:
+        """The value now, as it is written to the log."""
+        return getattr(model.choices, self.kind)
+
     def put(self, model: Model, value: Any) -> None:
         """Set the value in a model, as after a restart; None removes a choice."""
+        setattr(model.choices, self.kind, value)
 
     def apply(self, repository: Any, model: Model, value: Any) -> None:
         """Set the value for all requests from now on."""
         self.put(model, value)
 
-    @abstractmethod
+    def check(self, model: Model, value: Any) -> None:
+        """Raises the types of `backend.errors` for a value that the model cannot be switched to."""
+        if value is not None:
+            _check_available(model, value)
+
+    def ends(self, model: Model, value: Any) -> "list[Change]":
+        """What a switch to this value ends."""
+        return []
+
+    def switch(self, repository: Any, value: Any, by: Who) -> "Switch | None":
+        """Check, log and apply a switch; None if nothing changes."""
+        with repository.changing():
+            with repository.switching(self.model) as model:
+                self.check(model, value)
+                before = self.read(model)
+                changes = [(self, before, value), *self.ends(model, value)]
+            if before == value:
+                self.repeat(repository)
+                return None
+            return _made(repository, self.model, changes, by)
+
+    def repeat(self, repository: Any) -> None:
+        """What is to be done where nothing changes."""
+
     def is_in_force(self, repository: Any, switch: "Switch") -> bool:
         """Whether what `switch` brought about is still so."""
+        if self.model not in repository.models():
+            return False
+        try:
+            with repository.switching(self.model) as model:
+                self.check_in_force(model, switch)
+        except (Aborted, NotFound):
+            return False
+        return True
 
-    @abstractmethod
+    def check_in_force(self, model: Model, switch: "Switch") -> None:
+        """Raises Aborted unless the effect of `switch` is still in force and can be undone."""
+        if self.read(model) != switch.after or switch.after == switch.before:
+            raise switch.not_in_force()
+
+    def check_undo(self, model: Model, value: Any, switch: "Switch") -> None:
+        self.check(model, value)
+
     def undo(self, repository: Any, switch: "Switch", by: Who) -> "Switch | None":
         """Set the value from before `switch`. Raises Aborted if it is not in force or cannot be undone."""
-
-    def to_json(self) -> dict[str, str]:
-        return {"model": self.model, "kind": self.kind, "name": self.name}
+        with repository.changing():
+            parts = repository.switches.parts(switch.id)
+            with repository.switching(self.model) as model:
+                for each in (switch, *parts):
+                    each.subject.check_in_force(model, each)
+                    each.subject.check_undo(model, each.before, each)
+                back = [(each.subject, each.subject.read(model), each.before) for each in (switch, *parts)]
+                back += [each for each in self.ends(model, switch.before) if each[0] not in {part[0] for part in back}]
+            return _made(repository, self.model, back, by, switch.id)
 
 
 # What is switched, from which value, to which.
@@ -84,12 +134,13 @@ class Switch:
     part_of: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        of_subject = self.subject.to_json()
         return {
             "id": self.id,
             "at": self.at,
             "by": asdict(self.by),
-            **of_subject,
+            "model": self.subject.model,
+            "kind": self.subject.kind,
+            "name": self.subject.name,
             "from": self.before,
             "to": self.after,
             "undoes": self.undoes,
@@ -109,67 +160,6 @@ class Switch:
         return Aborted(f"switch {self.id} ({self}) is not in force any more; see the log of switches")
 
 
-class ModelSubject(Subject):
-    """What is switched in one model. `model` arguments are held by `Repository.switching`."""
-
-    @abstractmethod
-    def read(self, model: Model) -> Any:
-        """The value now, as it is written to the log."""
-
-    def check(self, model: Model, value: Any) -> None:
-        """Raises the types of `backend.errors` for a value that the model cannot be switched to."""
-        if value is not None:
-            _check_available(model, value)
-
-    def ends(self, model: Model, value: Any) -> list[Change]:
-        """What a switch to this value ends."""
-        return []
-
-    def switch(self, repository: Any, value: Any, by: Who) -> Switch | None:
-        """Check, log and apply a switch; None if nothing changes."""
-        with repository.changing():
-            with repository.switching(self.model) as model:
-                self.check(model, value)
-                before = self.read(model)
-                changes = [(self, before, value), *self.ends(model, value)]
-            if before == value:
-                self.repeat(repository)
-                return None
-            return _made(repository, self.model, changes, by)
-
-    def repeat(self, repository: Any) -> None:
-        """What is to be done where nothing changes."""
-
-    def is_in_force(self, repository: Any, switch: Switch) -> bool:
-        if self.model not in repository.models():
-            return False
-        try:
-            with repository.switching(self.model) as model:
-                self.check_in_force(model, switch)
-        except (Aborted, NotFound):
-            return False
-        return True
-
-    def check_in_force(self, model: Model, switch: Switch) -> None:
-        """Raises Aborted unless the effect of `switch` is still in force and can be undone."""
-        if self.read(model) != switch.after or switch.after == switch.before:
-            raise switch.not_in_force()
-
-    def check_undo(self, model: Model, value: Any, switch: Switch) -> None:
-        self.check(model, value)
-
-    def undo(self, repository: Any, switch: Switch, by: Who) -> Switch | None:
-        with repository.changing():
-            parts = repository.switches.parts(switch.id)
-            with repository.switching(self.model) as model:
-                for each in (switch, *parts):
-                    each.subject.check_in_force(model, each)
-                    each.subject.check_undo(model, each.before, each)
-                back = [(each.subject, each.subject.read(model), each.before) for each in (switch, *parts)]
-                back += [each for each in self.ends(model, switch.before) if each[0] not in {part[0] for part in back}]
-            return _made(repository, self.model, back, by, switch.id)
-
-
 def _made(repository: Any, name: str, changes: list[Change], by: Who, undoes: int | None = None) -> Switch:
     """Write a switch, and then apply it: to the requests it is all or nothing."""
     switch: Switch = repository.switches.add(by, changes, undoes)
@@ -179,7 +169,7 @@ def _made(repository: Any, name: str, changes: list[Change], by: Who, undoes: in
     return switch
 
 
-class Label(ModelSubject):
+class Label(Subject):
     """The version of a label, which waits for it if it is not available yet. None: no such label."""
 
     kind = "label"
@@ -210,18 +200,12 @@ class Label(ModelSubject):
         self.check(model, value)
 
 
-class Default(ModelSubject):
+class Default(Subject):
     """The default version; None: the one that answers already, or the largest where the version policy is `latest`."""
 
     kind = "default"
     title = "default of {model}"
     unchosen = "not chosen"
-
-    def read(self, model: Model) -> int | None:
-        return model.choices.default
-
-    def put(self, model: Model, value: int | None) -> None:
-        model.choices.default = value
 
     def ends(self, model: Model, value: int | None) -> list[Change]:
         return _end_of_split(model, "")
@@ -239,7 +223,7 @@ class Default(ModelSubject):
             )
 
 
-class SplitOf(ModelSubject):
+class SplitOf(Subject):
     """The share of the requests of a label (of the default, with "") that another version gets; None: all stay."""
 
     kind = "split"
@@ -270,20 +254,14 @@ class SplitOf(ModelSubject):
         _check_available(model, value["version"])
 
 
-class Shadow(ModelSubject):
+class Shadow(Subject):
     """The shadow version, which gets copies of the photos; None: no shadow."""
 
     kind = "shadow"
     title = "shadow of {model}"
 
-    def read(self, model: Model) -> int | None:
-        return model.choices.shadow
 
-    def put(self, model: Model, value: int | None) -> None:
-        model.choices.shadow = value
-
-
-class Load(ModelSubject):
+class Load(Subject):
     """Whether a version is kept loaded or unloaded; None: by the version policy."""
 
     kind = "load"
@@ -297,9 +275,8 @@ class Load(ModelSubject):
         return model.choices.loads.get(int(self.name))
 
     def put(self, model: Model, value: bool | None) -> None:
-        if value is None:
-            model.choices.loads.pop(int(self.name), None)
-        else:
+        model.choices.loads.pop(int(self.name), None)
+        if value is not None:
             model.choices.loads[int(self.name)] = value
 
     def switch(self, repository: Any, value: bool | None, by: Who) -> Switch | None:
@@ -350,16 +327,13 @@ class Load(ModelSubject):
 
 
 class Configuration(Subject):
-    """The configuration of all models that was sent to the running server; None: that of its start."""
+    """The configuration of all models that was sent to the running server, with which it ends; None: that of its start."""
 
     kind = title = "configuration"
     unchosen = "as at the start"
 
     def describe_value(self, value: list[dict[str, Any]] | None) -> str:
         return self.unchosen if value is None else "; ".join(map(_describe_model, value)) or "no model"
-
-    def put(self, model: Model, value: Any) -> None:
-        """Nothing: it is about all models, and ends with the process."""
 
     def is_in_force(self, repository: Any, switch: Switch) -> bool:
         return repository.sent_configuration() == switch.after != switch.before
@@ -406,12 +380,7 @@ def _check_available(model: Model, version: int) -> None:
 
 def _check_unused(model: Model, version: int) -> None:
     """Raises FailedPrecondition for a version in use: its requests would be left without an answer."""
-    uses = [f"label {label}" for label, number in {**model.labels, **model.pending_labels}.items() if number == version]
-    splits = model.choices.splits.items()
-    uses += [SplitOf(model.name, label).describe() for label, split in splits if split.version == version]
-    uses += ["the default"] if version in (model.choices.default, model.default()) else []
-    uses += ["the shadow"] if model.choices.shadow == version else []
-    uses += ["the last one available"] if model.available() == [version] else []
+    uses = model.used_by(version) + (["the last one available"] if model.available() == [version] else [])
     if uses:
         raise FailedPrecondition(f"version {version} of {model.name} is in use: {', '.join(uses)}; move that first")
 

@@ -84,7 +84,13 @@ def _parse(body: bytes, max_depth: int) -> Any:
     with suppress(orjson.JSONDecodeError):  # it is strict and shallow; the slower parser decides
         return orjson.loads(body)
     try:
-        return _decode(_with_long_infinities(_text(body)))
+        text = body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"JSON Parse error: Invalid encoding in string. at offset: {error.start}") from None
+    if "Inf" in text:  # short for Infinity, outside of strings
+        text = SHORT_INFINITY.sub(lambda found: "Infinity" if found[0] == "Inf" else found[0], text)
+    try:
+        return _decode(text)
     except RecursionError:
         sentence = (
             f"JSON Parse error: nested deeper than {DEPTH_LIMIT.format(max_depth)}; no tensor has as many dimensions"
@@ -101,20 +107,6 @@ def _decode(text: str) -> Any:
         raise InvalidArgument(f"JSON Parse error: {words} at offset: {error.pos}") from None
     except ValueError:  # Python refuses to read numbers of thousands of digits
         raise InvalidArgument("JSON Parse error: Number too big to be stored in double. at offset: 0") from None
-
-
-def _text(body: bytes) -> str:
-    try:
-        return body.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidArgument(f"JSON Parse error: Invalid encoding in string. at offset: {error.start}") from None
-
-
-def _with_long_infinities(text: str) -> str:
-    """Replace Inf by Infinity outside of strings."""
-    return (
-        SHORT_INFINITY.sub(lambda found: "Infinity" if found[0] == "Inf" else found[0], text) if "Inf" in text else text
-    )
 
 
 def is_deeper(value: Any, levels: int) -> bool:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from itertools import accumulate, pairwise
 
 import numpy as np
 import tensorflow as tf
@@ -45,7 +44,9 @@ def to_arrays(protos: Mapping[str, tensor_pb2.TensorProto], max_bytes: int) -> d
     for alias, proto in protos.items():
         try:
             shape = _shape(proto.tensor_shape)
-            values = _values(proto, math.prod(shape))
+            dtype = _dtype(proto.dtype)
+            content = proto.tensor_content  # each access copies it
+            values = _from_content(content, dtype, math.prod(shape)) if content else _from_field(proto, dtype)
             max_bytes -= _filled_bytes(values, shape, max_bytes)
             arrays[alias] = _shaped(values, shape)
         except (InvalidArgument, Unimplemented) as error:
@@ -60,30 +61,19 @@ def to_proto(array: np.ndarray) -> tensor_pb2.TensorProto:
         return tf.make_tensor_proto(array)
     shape = tf.TensorShape(array.shape).as_proto()
     proto = tensor_pb2.TensorProto(dtype=dtype.as_datatype_enum, tensor_shape=shape)
-    getattr(proto, FIELDS[dtype]).extend(_stored(array.reshape(-1), dtype).tolist())
-    return proto
-
-
-def _stored(values: np.ndarray, dtype: tf.DType) -> np.ndarray:
+    values = array.reshape(-1)
     if dtype in HALVES:
-        return values.view(np.uint16)
-    if dtype.is_complex:
-        return values.view(values.real.dtype)
-    return values
-
-
-def _values(proto: tensor_pb2.TensorProto, count: int) -> np.ndarray:
-    dtype = _dtype(proto.dtype)
-    content = proto.tensor_content  # each access copies it
-    return _from_content(content, dtype, count) if content else _from_field(proto, dtype)
+        values = values.view(np.uint16)
+    elif dtype.is_complex:
+        values = values.view(values.real.dtype)
+    getattr(proto, FIELDS[dtype]).extend(values.tolist())
+    return proto
 
 
 def _shaped(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     try:
         return values.reshape(shape) if len(values) == math.prod(shape) else np.broadcast_to(values, shape)
-    except (
-        ValueError
-    ):  # no value fits an empty shape however large its other sizes are, but NumPy takes none beyond all memory
+    except ValueError:  # an empty shape may have sizes beyond all memory, but not for NumPy
         raise InvalidArgument(f"shape {list(shape)} is beyond all memory; send sizes that a tensor can have") from None
 
 
@@ -137,7 +127,7 @@ def _from_field(proto: tensor_pb2.TensorProto, dtype: tf.DType) -> np.ndarray:
 
 def _from_content(content: bytes, dtype: tf.DType, count: int) -> np.ndarray:
     if dtype == tf.string:
-        return np.fromiter(_split(content, count), object, count)
+        return _strings(content, count)
     numpy_dtype = np.dtype(dtype.as_numpy_dtype)
     if len(content) % numpy_dtype.itemsize:
         raise InvalidArgument(f"{len(content)} bytes of tensor_content are no whole number of {dtype.name} values")
@@ -146,26 +136,13 @@ def _from_content(content: bytes, dtype: tf.DType, count: int) -> np.ndarray:
     return np.frombuffer(content, numpy_dtype)
 
 
-def _split(content: bytes, count: int) -> list[bytes]:
+def _strings(content: bytes, count: int) -> np.ndarray:
     """`count` strings: first the length of each as a varint, then their bytes."""
-    lengths: list[int] = []
-    position = 0
-    while len(lengths) < count:
-        length, position = _varint(content, position)
-        lengths.append(length)
-    ends = list(accumulate(lengths, initial=position))
-    if ends[-1] != len(content):
-        raise InvalidArgument(f"tensor_content does not hold {count} strings")
-    return [content[start:end] for start, end in pairwise(ends)]
-
-
-def _varint(content: bytes, position: int) -> tuple[int, int]:
-    """The number that starts at `position`, and where the next one starts."""
-    number = shift = 0
-    while position < len(content) and shift < 64:
-        byte = content[position]
-        number |= (byte & 0x7F) << shift
-        position, shift = position + 1, shift + 7
-        if byte < 0x80:
-            return number, position
-    raise InvalidArgument("tensor_content ends within the lengths of its strings")
+    proto = tensor_pb2.TensorProto(dtype=tf.string.as_datatype_enum, tensor_content=content)
+    proto.tensor_shape.dim.add(size=count)
+    try:
+        if count <= len(content):  # TensorFlow takes memory for all before it reads the first
+            return tf.io.parse_tensor(proto.SerializeToString(), tf.string).numpy()
+    except tf.errors.InvalidArgumentError:
+        pass
+    raise InvalidArgument(f"tensor_content does not hold {count} strings")

@@ -49,19 +49,15 @@ def from_body(body: Mapping[str, Any], signature: Signature) -> dict[str, np.nda
             f"JSON Value: {show(body)} Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist "
         )
     if "instances" in body:
-        return from_rows(_checked_rows(body), signature)
+        rows = body["instances"]
+        if not isinstance(rows, list):
+            raise InvalidArgument(f"JSON Value: {show(body)} Expecting 'instances' to be an list/array")
+        if not rows:
+            raise InvalidArgument(f"JSON Value: {show(body)} No values in 'instances' array")
+        return from_rows(rows, signature)
     if "inputs" in body:
         return from_columns(body["inputs"], signature)
     raise InvalidArgument("Missing 'inputs' or 'instances' key")
-
-
-def _checked_rows(body: Mapping[str, Any]) -> list[Any]:
-    rows = body["instances"]
-    if not isinstance(rows, list):
-        raise InvalidArgument(f"JSON Value: {show(body)} Expecting 'instances' to be an list/array")
-    if not rows:
-        raise InvalidArgument(f"JSON Value: {show(body)} No values in 'instances' array")
-    return rows
 
 
 def from_rows(rows: list[Any], signature: Signature) -> dict[str, np.ndarray]:
@@ -131,33 +127,26 @@ def from_data(data: Any, signature: Signature, base64_decode: bool = False) -> d
     if not isinstance(data, dict):
         raise InvalidArgument(f"data is a JSON {type_name(data)}; expected an object by input: {_aliases(signature)}")
     columns = from_columns(data, signature, "data")
-    if base64_decode:
-        columns = {alias: _decoded(column) for alias, column in columns.items()}
-    return {alias: _batched(column, signature.inputs[alias]) for alias, column in columns.items()}
-
-
-def _decoded(column: np.ndarray) -> np.ndarray:
-    """The bytes that strings stand for as base64 text; numbers as they are."""
-    if column.dtype != object:
-        return column
-    return np.fromiter(map(decode_base64, column.flat), object, column.size).reshape(column.shape)
-
-
-def _batched(column: np.ndarray, spec: tf.TensorSpec) -> np.ndarray:
-    return column[np.newaxis] if spec.shape.rank == column.ndim + 1 else column
+    for alias, spec in signature.inputs.items():
+        column = columns[alias]
+        if base64_decode and column.dtype == object:
+            columns[alias] = np.fromiter(map(decode_base64, column.flat), object, column.size).reshape(column.shape)
+        if spec.shape.rank == column.ndim + 1:
+            columns[alias] = columns[alias][np.newaxis]
+    return columns
 
 
 def takes(signature: Signature, data: Any) -> bool:
     """Whether `data` has every input of the signature, by name and by kind of value (its first one)."""
     if not isinstance(data, dict) or not set(signature.inputs) <= set(data):
         return False
-    return all(type(_first(data[alias])) in JSON_TYPES.get(spec.dtype, ()) for alias, spec in signature.inputs.items())
-
-
-def _first(value: Any) -> Any:
-    while isinstance(value, list) and value:
-        value = value[0]
-    return value
+    for alias, spec in signature.inputs.items():
+        value = data[alias]
+        while isinstance(value, list) and value:
+            value = value[0]
+        if type(value) not in JSON_TYPES.get(spec.dtype, ()):
+            return False
+    return True
 
 
 def to_array(value: Any, dtype: tf.DType) -> np.ndarray:
@@ -174,7 +163,9 @@ def to_array(value: Any, dtype: tf.DType) -> np.ndarray:
     assert leaves is not None  # else it has raised
     try:
         with np.errstate(over="ignore"):  # larger values become infinity, as in TensorFlow Serving
-            return _flat_array(leaves, dtype).reshape(shape)
+            if dtype == tf.string:
+                return np.fromiter(map(to_bytes, leaves), object, len(leaves)).reshape(shape)
+            return np.array(leaves, dtype=dtype.as_numpy_dtype).reshape(shape)
     except OverflowError:
         raise InvalidArgument(
             f"JSON Value: {show(value)} Type: Number is not of expected type: {_name(dtype)}; a value is out of its range"
@@ -251,12 +242,6 @@ def _explain(value: Any, shape: tuple[int, ...], level: int, dtype: tf.DType) ->
         )
     for each in value:
         _explain(each, shape, level + 1, dtype)
-
-
-def _flat_array(leaves: list[Any], dtype: tf.DType) -> np.ndarray:
-    if dtype != tf.string:
-        return np.array(leaves, dtype=dtype.as_numpy_dtype)
-    return np.fromiter(map(to_bytes, leaves), object, len(leaves))
 
 
 def to_bytes(value: str | Mapping[str, Any]) -> bytes:
@@ -340,15 +325,11 @@ def to_json(alias: str, value: np.ndarray) -> Any:
     could not carry. Raises InvalidArgument for a dtype that JSON has no form for.
     """
     if value.dtype == object:
-        return _strings(value, as_bytes=alias.endswith(BYTES_SUFFIX))
+        texts = (_string(each, as_bytes=alias.endswith(BYTES_SUFFIX)) for each in value.flat)
+        return np.fromiter(texts, object, value.size).reshape(value.shape).tolist()
     if tf.as_dtype(value.dtype) not in JSON_TYPES:
         raise InvalidArgument(f"Failed to write JSON value for tensor type: {_name(tf.as_dtype(value.dtype))}")
     return np.ascontiguousarray(value) if value.ndim else value.item()
-
-
-def _strings(value: np.ndarray, as_bytes: bool) -> Any:
-    texts = (_string(each, as_bytes) for each in value.flat)
-    return np.fromiter(texts, object, value.size).reshape(value.shape).tolist()
 
 
 def _string(value: bytes, as_bytes: bool) -> str | dict[str, str]:

@@ -87,10 +87,6 @@ class BatchingParameters:
                 f"{self.max_batch_size}"
             )
 
-    def size_for(self, rows: int) -> int:
-        """The size of a run for so many rows."""
-        return next((size for size in self.allowed_batch_sizes if size >= rows), rows)
-
 
 @cache
 def _message_class() -> type[Message]:
@@ -148,7 +144,12 @@ class Batcher:
             return self._run(inputs, max(rows))
         shapes = tuple((alias, array.shape[1:]) for alias, array in sorted(arrays.items()))
         task = _Task(arrays, rows.pop(), shapes, time.monotonic())
-        self._enqueue(task)
+        most = self._parameters.max_enqueued_batches * self._parameters.max_batch_size
+        with self._changed:
+            if _rows(self._waiting) + task.rows > most:
+                raise Unavailable(f"{most} rows wait for a run already (max_enqueued_batches); try again")
+            self._waiting.append(task)
+            self._changed.notify_all()
         with self._places:
             batch = self._batch_of(task)
             if len(batch) == 1 and not self._parameters.allowed_batch_sizes:
@@ -162,20 +163,13 @@ class Batcher:
         self._on_run(rows)
         return self._run_network(inputs)
 
-    def _enqueue(self, task: _Task) -> None:
-        most = self._parameters.max_enqueued_batches * self._parameters.max_batch_size
-        with self._changed:
-            if sum(each.rows for each in self._waiting) + task.rows > most:
-                raise Unavailable(f"{most} rows wait for a run already (max_enqueued_batches); try again")
-            self._waiting.append(task)
-            self._changed.notify_all()
-
     def _batch_of(self, task: _Task) -> list[_Task]:
         """The waiting requests that share a run with `task`; none if another run has taken it."""
         with self._changed:
             left = task.arrived + self._parameters.batch_timeout_micros / 1e6 - time.monotonic()
             if left > 0:
-                self._changed.wait_for(lambda: task.taken or self._is_full(task), left)
+                most = self._parameters.max_batch_size
+                self._changed.wait_for(lambda: task.taken or _rows(self._fitting(task)) >= most, left)
             if task.taken:
                 return []
             batch = self._fitting(task)
@@ -197,15 +191,13 @@ class Batcher:
                 rows += other.rows
         return batch
 
-    def _is_full(self, task: _Task) -> bool:
-        return sum(each.rows for each in self._fitting(task)) >= self._parameters.max_batch_size
-
     def _share(self, batch: Sequence[_Task]) -> None:
         """Run once and give each request its rows; where that fails, none gets any. Wakes all of them, whatever happens."""
         try:
-            outputs = self._run(self._together(batch), sum(task.rows for task in batch))
+            inputs, size = self._together(batch)
+            outputs = self._run(inputs, _rows(batch))
             # An output without a row for each row of the inputs can only be told for each request by itself.
-            if all(np.shape(value)[:1] == (self._size(batch),) for value in outputs.values()) and outputs:
+            if all(np.shape(value)[:1] == (size,) for value in outputs.values()) and outputs:
                 ends = np.cumsum([task.rows for task in batch])
                 for task, end in zip(batch, ends, strict=True):
                     task.outputs = {alias: value[end - task.rows : end] for alias, value in outputs.items()}
@@ -215,11 +207,12 @@ class Batcher:
             for task in batch:
                 task.done.set()
 
-    def _together(self, batch: Sequence[_Task]) -> dict[str, np.ndarray]:
-        """The inputs of all, one after the other, and copies of the last row up to an allowed size."""
-        spare = self._size(batch) - sum(task.rows for task in batch)
-        fill = {alias: [values[-1:]] * spare for alias, values in batch[-1].inputs.items()}
-        return {alias: np.concatenate([*(task.inputs[alias] for task in batch), *fill[alias]]) for alias in fill}
+    def _together(self, batch: Sequence[_Task]) -> tuple[dict[str, np.ndarray], int]:
+        """The inputs of all, one after the other, and copies of the last row up to an allowed size; and that size."""
+        size = next((each for each in self._parameters.allowed_batch_sizes if each >= _rows(batch)), _rows(batch))
+        fill = {alias: [values[-1:]] * (size - _rows(batch)) for alias, values in batch[-1].inputs.items()}
+        return {alias: np.concatenate([*(task.inputs[alias] for task in batch), *fill[alias]]) for alias in fill}, size
 
-    def _size(self, batch: Sequence[_Task]) -> int:
-        return self._parameters.size_for(sum(task.rows for task in batch))
+
+def _rows(tasks: Sequence[_Task]) -> int:
+    return sum(task.rows for task in tasks)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +55,11 @@ class Description:
 
 def check(raw: Any, name: str) -> None:
     """Raises ValueError for what does not fit the schema: better no version than one that fails on every photo."""
+    from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
-    error = best_match(_validator().iter_errors(raw))
+    schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+    error = best_match(Draft202012Validator(schema).iter_errors(raw))
     if error is not None:
         place = error.json_path.removeprefix("$").removeprefix(".")
         raise ValueError(f"{name}: {place + ': ' if place else ''}{error.message} ({SCHEMA_FILE.name} has the format)")
-
-
-@cache
-def _validator() -> Any:
-    from jsonschema import Draft202012Validator
-
-    return Draft202012Validator(json.loads(SCHEMA_FILE.read_text(encoding="utf-8")))

@@ -77,7 +77,11 @@ def configs_in_file(file: Path) -> list[ModelConfig]:
     """
     try:
         text = file.read_text(encoding="utf-8-sig")
-        configs = _of_json(text) if text.lstrip().startswith("{") else _of_text(text)
+        if text.lstrip().startswith("{"):
+            configs = _of_json(text)
+        else:
+            parsed = text_format.Parse(text, model_server_config_pb2.ModelServerConfig())
+            configs = list(parsed.model_config_list.config)
     except OSError as error:
         raise InvalidArgument(f"the configuration {file} cannot be read: {error.strerror}") from error
     except (text_format.ParseError, json_format.ParseError, ValueError) as error:
@@ -86,10 +90,6 @@ def configs_in_file(file: Path) -> list[ModelConfig]:
         ) from error
     check_configs(configs)
     return configs
-
-
-def _of_text(text: str) -> list[ModelConfig]:
-    return list(text_format.Parse(text, model_server_config_pb2.ModelServerConfig()).model_config_list.config)
 
 
 def _of_json(text: str) -> list[ModelConfig]:

@@ -70,22 +70,17 @@ class NetworkManifest:
         (folder / MANIFEST).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
     def summary(self) -> dict[str, Any]:
-        """The runtime as `/api/models` shows it."""
+        """The runtime as `/api/models` shows it, with the reason for this precision."""
+        others = [f"{name} {speedup:g}" for name, speedup in self.compared.items() if name != self.precision]
+        reason = f"{self.precision} is {self.speedup:g} times as fast as TensorFlow"
         return {
             "name": OPENVINO,
             "precision": self.precision,
             "speedup": self.speedup,
             "largest_difference": self.largest_difference,
             "measured_by": self.measured_by,
-            "reason": self._reason(),
+            "reason": f"{reason}; measured too: {', '.join(others)}" if others else reason,
         }
-
-    def _reason(self) -> str:
-        """Why this precision, from what was measured."""
-        others = [f"{name} {speedup:g}" for name, speedup in self.compared.items() if name != self.precision]
-        return f"{self.precision} is {self.speedup:g} times as fast as TensorFlow" + (
-            f"; measured too: {', '.join(others)}" if others else ""
-        )
 
 
 def load(version: Path, identity: object) -> "tuple[Accelerated | None, dict[str, Any]]":

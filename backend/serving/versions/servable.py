@@ -1,5 +1,6 @@
 """One loaded version of a model: its signatures, its description, and the call that runs it."""
 
+import copy
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -140,9 +141,18 @@ class BaseServable:
         """For a graph that takes a single value: one run for each, whose answers become rows."""
         servable, answers = self, []
         for place in range(count):
-            outputs, servable = servable.answer(signature, partial(_single, feed, place))
+
+            def single(version: BaseServable, signature: Signature, place: int = place) -> dict[str, Any]:
+                return {alias: values[place] for alias, values in feed(version, signature).items()}
+
+            outputs, servable = servable.answer(signature, single)
             answers.append(outputs)
-        return {output: _rows([answer[output] for answer in answers]) for output in signature.outputs}, servable
+        rows = {}
+        for output in signature.outputs:
+            parts = [answer[output] for answer in answers]
+            has_rows = all(part.shape[:1] == (1,) for part in parts)  # as most have
+            rows[output] = np.concatenate(parts) if has_rows else np.stack(parts)
+        return rows, servable
 
     def photo_input(self, signature: Signature) -> tuple[str, tf.TensorSpec]:
         """The only input of a signature. Raises FailedPrecondition if it has another number of them."""
@@ -161,28 +171,15 @@ class BaseServable:
                 f'input "{alias}" of {self.id} cannot take a photo: expected strings or float32 images (n, h, w, 3), '
                 f"it takes {spec.dtype.name} {spec.shape}"
             )
-        try:
-            return _photos_to_images(self._image_size(spec))(tf.constant(list(photos)))
-        except tf.errors.OpError as error:
-            raise _translated(error) from error
-
-    def _image_size(self, spec: tf.TensorSpec) -> tuple[int, int]:
         size = self.description.input_size or tuple(spec.shape[1:3])
         if None in size:
             raise FailedPrecondition(
                 f"{self.id} does not say which size of image it takes: expected input_size in assets.extra/dogsnap.json"
             )
-        return size
-
-
-def _rows(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """The answers of single runs under one first dimension; most have one of size 1 already."""
-    return np.concatenate(parts) if all(part.shape[:1] == (1,) for part in parts) else np.stack(parts)
-
-
-def _single(feed: "Feed", place: int, servable: BaseServable, signature: Signature) -> dict[str, Any]:
-    """One of the values of each input."""
-    return {alias: values[place] for alias, values in feed(servable, signature).items()}
+        try:
+            return _photos_to_images(size)(tf.constant(list(photos)))
+        except tf.errors.OpError as error:
+            raise _translated(error) from error
 
 
 # Returns the inputs of a version's signature, by alias.
@@ -207,7 +204,9 @@ class Servable(BaseServable):
         Raises FailedPrecondition for a changed file, and TensorFlow's errors for a damaged one.
         """
         checksums.verify(path)
-        graphs = _graphs(path)
+        graphs = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs
+        if not graphs:
+            raise ValueError(f"{path / 'saved_model.pb'} holds no graph")
         meta_graph = next((graph for graph in graphs if list(graph.meta_info_def.tags) == ["serve"]), graphs[0])
         loaded: Any
         loaded, runtime = runtimes.load(path, identity)
@@ -216,7 +215,9 @@ class Servable(BaseServable):
             loaded = sessions.SessionModel(path, meta_graph)
         elif loaded is None:
             loaded = tf.saved_model.load(str(path), tags=list(meta_graph.meta_info_def.tags))
-        servable = cls(identity, path, loaded, _copied(meta_graph.signature_def))
+        # Copies: a part of a protobuf message keeps the whole one in memory, with all constants.
+        definitions = {name: copy.deepcopy(each) for name, each in meta_graph.signature_def.items()}
+        servable = cls(identity, path, loaded, definitions)
         servable.holds_shapes = not in_session
         servable.decoding, servable.runtime = Decoding.of(meta_graph.graph_def), runtime
         return servable
@@ -234,7 +235,7 @@ class Servable(BaseServable):
         self._batchers = {
             name: Batcher(partial(self._run, signature), parameters, on_run)
             for name, signature in self.signatures.items()
-            if all(map(_is_free, signature.inputs.values())) and signature.inputs
+            if signature.inputs and all(spec.shape.rank and spec.shape[0] is None for spec in signature.inputs.values())
         }
 
     def shares_runs(self, signature: Signature) -> bool:
@@ -270,8 +271,7 @@ class Servable(BaseServable):
         for alias, spec in signature.inputs.items():
             values = list(_to_array(inputs[alias], spec).flat) if spec.dtype == tf.string else []
             takes_files = alias.endswith(BYTES_SUFFIX)
-            others = (each for each in self.signatures.values() if _takes_files(each) != takes_files)
-            other = next((f', or use signature "{each.name}"' for each in others if _has_one_text(each)), "")
+            other = self._of_one_text(not takes_files)
             if takes_files and any(map(is_base64_of_photo, values)):
                 return f'; input "{alias}" takes files and received base64 text: send {{"b64": text}}{other}'
             if not takes_files and any(map(is_photo, values)):
@@ -279,6 +279,15 @@ class Servable(BaseServable):
                     f'; input "{alias}" received files: if it takes base64 text, send that as a plain string, '
                     f'not as {{"b64": text}}{other}'
                 )
+        return ""
+
+    def _of_one_text(self, takes_files: bool) -> str:
+        """For the message: a signature with one input, of files or of base64 text; "" for none."""
+        for each in self.signatures.values():
+            if [(alias.endswith(BYTES_SUFFIX), spec.dtype) for alias, spec in each.inputs.items()] == [
+                (takes_files, tf.string)
+            ]:
+                return f', or use signature "{each.name}"'
         return ""
 
 
@@ -292,20 +301,6 @@ def _photos_to_images(size: tuple[int, int]) -> Any:
     )
 
 
-def _graphs(path: Path) -> Sequence[meta_graph_pb2.MetaGraphDef]:
-    graphs = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs
-    if not graphs:
-        raise ValueError(f"{path / 'saved_model.pb'} holds no graph")
-    return graphs
-
-
-def _copied(definitions: Mapping[str, meta_graph_pb2.SignatureDef]) -> dict[str, meta_graph_pb2.SignatureDef]:
-    """Copies of the definitions, since a part of a protobuf message keeps the whole one in memory, with all constants."""
-    return {
-        name: meta_graph_pb2.SignatureDef.FromString(each.SerializeToString()) for name, each in definitions.items()
-    }
-
-
 def _signature(name: str, definition: meta_graph_pb2.SignatureDef) -> Signature:
     return Signature(name, definition.method_name, _specs(definition.inputs), _specs(definition.outputs))
 
@@ -315,11 +310,6 @@ def _specs(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, tf.Tenso
         alias: tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), alias)
         for alias, info in sorted(infos.items())
     }
-
-
-def _is_free(spec: tf.TensorSpec) -> bool:
-    """Whether the first dimension may have any size."""
-    return bool(spec.shape.rank) and spec.shape[0] is None
 
 
 def _to_array(value: Any, spec: tf.TensorSpec) -> np.ndarray:
@@ -332,14 +322,6 @@ def _to_numpy(tensor: tf.Tensor | np.ndarray) -> np.ndarray:
     if isinstance(tensor, np.ndarray):
         return tensor
     return np.asarray(tensor.numpy(), dtype=object if tensor.dtype == tf.string else None)
-
-
-def _has_one_text(signature: Signature) -> bool:
-    return [spec.dtype for spec in signature.inputs.values()] == [tf.string]
-
-
-def _takes_files(signature: Signature) -> bool:
-    return any(alias.endswith(BYTES_SUFFIX) for alias in signature.inputs)
 
 
 def _unlike_declared(signature: Signature, inputs: Mapping[str, Any]) -> str:

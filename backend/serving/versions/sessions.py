@@ -53,7 +53,9 @@ class SessionModel:
 
         def function(**tensors: tf.Tensor) -> dict[str, np.ndarray]:
             values = run(*[tensors[alias].numpy() for alias in inputs])
-            return {alias: _to_array(value) for alias, value in zip(outputs, values, strict=True)}
+            # A session gives a scalar as a NumPy scalar, or as bare bytes.
+            arrays = (np.asarray(value, dtype=object if isinstance(value, bytes) else None) for value in values)
+            return dict(zip(outputs, arrays, strict=True))
 
         return function
 
@@ -79,8 +81,3 @@ def _placeholders(
 def _tensor_name(edge: str) -> str:
     """The first output of a node may be written with its number or without."""
     return edge if ":" in edge else f"{edge}:0"
-
-
-def _to_array(value: object) -> np.ndarray:
-    """A session gives a scalar as a NumPy scalar, or as bare bytes."""
-    return np.asarray(value, dtype=object if isinstance(value, bytes) else None)

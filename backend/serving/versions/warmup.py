@@ -24,7 +24,9 @@ def warm_up(servable: Servable) -> int:
     """
     if servable.description.labels:
         with suppress(FailedPrecondition):  # it has labels, but no signature for photos
-            servable.run_photos(servable.photo_signature(), [_checked_photo()])
+            # A black photo, checked like a user's: the first check loads the readers of all file formats, which takes 10 ms.
+            black = photo.check(tf.io.encode_png(tf.zeros((1, 1, 3), tf.uint8)).numpy(), photo.PhotoLimits())
+            servable.run_photos(servable.photo_signature(), [black.upright()])
     file = servable.path / RECORDS_FILE
     if not file.exists():
         return 0
@@ -32,11 +34,6 @@ def warm_up(servable: Servable) -> int:
     for record in records:
         _run(servable, record)
     return len(records)
-
-
-def _checked_photo() -> bytes:
-    """A black photo, checked like a user's: the first check loads the readers of all file formats, which takes 10 ms."""
-    return photo.check(tf.io.encode_png(tf.zeros((1, 1, 3), tf.uint8)).numpy(), photo.PhotoLimits()).upright()
 
 
 def read_records(file: Path) -> Iterator[prediction_log_pb2.PredictionLog]:
