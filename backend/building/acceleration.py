@@ -21,7 +21,7 @@ from backend import processor
 from backend.building.drawn_pictures import drawn_pictures
 from backend.building.freezing import FrozenGraph
 from backend.building.quantization import Ranges, quantised
-from backend.serving.versions.runtimes import (
+from backend.serving.versions.openvino_runtime import (
     AFTER,
     AGAIN,
     AROUND,

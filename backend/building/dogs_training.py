@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from backend.building.saved_model import read_stored
+from backend.building.export import read_stored
 from backend.files import replacing
 from backend.fitting import dataset
 from backend.fitting.artefacts import write_json

@@ -139,8 +139,9 @@ def _reached(graph: meta_graph_pb2.MetaGraphDef) -> list[node_def_pb2.NodeDef]:
     """The nodes that the signatures' outputs depend on, in the graph's order, without those for saving and restoring."""
     signatures = [each for name, each in graph.signature_def.items() if name != INIT_OP]
     tensors = [info for each in signatures for info in (*each.outputs.values(), *each.inputs.values())]
-    ends = sorted({info.name.split(":")[0] for info in tensors})
-    return list(tf.compat.v1.graph_util.extract_sub_graph(graph.graph_def, ends).node)
+    # A sparse or ragged input has no name of its own.
+    ends = {info.name.split(":")[0] for info in tensors} & {node.name for node in graph.graph_def.node}
+    return list(tf.compat.v1.graph_util.extract_sub_graph(graph.graph_def, sorted(ends)).node)
 
 
 def _called(nodes: graph_pb2.GraphDef | list[node_def_pb2.NodeDef]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from backend.files import replacing
-from backend.serving.versions.runtimes import IncompatibleNetwork, import_openvino
+from backend.serving.versions.openvino_runtime import IncompatibleNetwork, import_openvino
 
 RANGES = "int8_ranges.json"
 LEVELS = 256  # of an activation: uint8

@@ -23,7 +23,7 @@ from backend.fitting.dataset import (
     split_validation,
 )
 from backend.serving.photos.preprocessing import photos_to_images
-from backend.serving.versions.runtimes import INT8, NETWORK, Network, Weights
+from backend.serving.versions.openvino_runtime import INT8, NETWORK, Network, Weights
 
 Report = Callable[[str], None]
 

@@ -12,8 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from backend.building.merging.merge import read_description
-from backend.building.saved_model import (
+from backend.building.export import (
     TAUGHT,
     Stored,
     export_classifier,
@@ -23,12 +22,13 @@ from backend.building.saved_model import (
     row_of,
     with_classes,
 )
+from backend.building.merging.merge import read_description
 from backend.errors import DogsnapError
 from backend.files import READ_ENDINGS, write_json
 from backend.fitting import dataset
 from backend.fitting.class_statistics import STATISTICS_FILE, ClassStatistics
+from backend.fitting.groups import look_alikes, named_groups
 from backend.fitting.scoring import softmax
-from backend.fitting.thresholds import look_alikes, named_groups
 from backend.networks.second_pass import SecondPass, second_images
 from backend.serving.answers.levels import Group
 from backend.serving.photos import photo

@@ -12,10 +12,10 @@ import numpy as np
 import tensorflow as tf
 
 from backend.building import huggingface_h5, layers
+from backend.building.export import ExportError, read_json, write_version
 from backend.building.freezing import check_size
 from backend.building.merging.image_input import layout_of
-from backend.building.merging.merger import TOP_K, traced, warmup_requests
-from backend.building.saved_model import ExportError, read_json, write_version
+from backend.building.merging.signatures import TOP_K, traced, warmup_requests
 from backend.serving.photos.preprocessing import Resizing
 
 Function = tf.types.experimental.ConcreteFunction

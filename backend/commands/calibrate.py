@@ -47,12 +47,12 @@ def calibrate(
     be run again when the weights change; the same photos give the same files.
     """
     refuse_unwritable(folder)
+    from backend.building.export import read_json
     from backend.building.freezing import FreezingError
     from backend.building.merging.merge import MergeError
-    from backend.building.saved_model import read_json
     from backend.evaluation import calibration
     from backend.fitting import dataset
-    from backend.serving.versions.runtimes import IncompatibleNetwork
+    from backend.serving.versions.openvino_runtime import IncompatibleNetwork
 
     try:
         labels, recipe = (read_json(folder / f"{name}.json") for name in ("labels", "recipe"))

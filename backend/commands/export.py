@@ -65,10 +65,10 @@ def _export(
     model: str, source: str | None, artefacts: Path, models: Path, labels: Path | None, merged: bool
 ) -> list[Path]:
     """The version folders written."""
+    from backend.building.export import export_stored, export_taught
     from backend.building.freezing import Source
     from backend.building.merging.merge import merge_all
     from backend.building.publication import together
-    from backend.building.saved_model import export_stored, export_taught
 
     with together(models / model) as folder, TemporaryDirectory() as apart:
         if model == VIT:

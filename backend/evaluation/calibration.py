@@ -15,16 +15,18 @@ import keras
 import numpy as np
 
 from backend.building import ranges as int8_ranges
+from backend.building.export import INT8_RANGES, LABEL, TAUGHT, export_stored, export_taught, read_json
 from backend.building.merging.merge import Options, merge
 from backend.building.quantization import RANGES, Ranges
-from backend.building.saved_model import INT8_RANGES, LABEL, TAUGHT, export_stored, export_taught, read_json
 from backend.evaluation.exported_version import ExportedVersion, answers
 from backend.files import replacing, write_json
 from backend.fitting import artefacts, popularity, scoring, second_pass, thresholds
 from backend.fitting.class_statistics import STATISTICS_FILE
 from backend.fitting.dataset import Example, folds, without_dogs
+from backend.fitting.groups import find_groups, of_groups
 from backend.fitting.recipes import Recipe
-from backend.fitting.scoring import Calibration, share
+from backend.fitting.scoring import share
+from backend.fitting.temperature import Calibration, fit_temperature
 from backend.fitting.trainer import with_whole_pictures
 from backend.networks.architectures import STORED_WEIGHTS
 from backend.networks.second_pass import SecondPass
@@ -85,9 +87,9 @@ class Choice:
     @classmethod
     def on(cls, photos: Answers, log_prior: np.ndarray) -> "Choice":
         """The choice on these photos, with a prior (classes,)."""
-        temperature = round(scoring.fit_temperature(photos.exact, photos.breeds, log_prior), 4)
+        temperature = round(fit_temperature(photos.exact, photos.breeds, log_prior), 4)
         calibration = Calibration(temperature, log_prior)
-        groups = thresholds.find_groups(np.exp(calibration.logarithms(photos.exact)), photos.breeds)
+        groups = find_groups(np.exp(calibration.logarithms(photos.exact)), photos.breeds)
         if photos.after is None:
             return cls(calibration, groups, None)
         both = [calibration.logarithms(each) for each in (photos.fast, photos.after)]
@@ -271,10 +273,8 @@ def _fitted(said: Said, labels: list[dict], ranks: Path, validation: list[Exampl
         for fold, each in enumerate(chosen):
             inside = parts == fold
             probabilities[inside], dogs[inside] = answer(each, photos.where(inside))
-            shared[inside], held[inside] = thresholds.of_groups(
-                probabilities[inside], photos.breeds[inside], each.groups
-            )
-        dog = scoring.dog_threshold(dogs, photos.whole, answer(choice, said.others)[1])
+            shared[inside], held[inside] = of_groups(probabilities[inside], photos.breeds[inside], each.groups)
+        dog = thresholds.dog_threshold(dogs, photos.whole, answer(choice, said.others)[1])
         limits = thresholds.fit_decision(probabilities, photos.breeds, shared, held, photos.whole)
         return probabilities, {"dog_threshold": dog, **limits}
 

@@ -1,79 +1,13 @@
 """Scores from logits or probabilities: accuracy, calibration, decisions "no dog" and "not sure", confused breeds."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
 from backend.networks.boxes import overlap
 
 CALIBRATION_BINS = 15
-KEPT_DOGS = 0.9933  # share of the dogs that the dog threshold must keep, in either kind of photos; asked is 0.99
-REFUSED_OTHERS = 0.98  # share of photos without a dog that it should refuse, if KEPT_DOGS allows it; asked is 0.975
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Probabilities along the last axis, float64, (n, classes)."""
-    shifted = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))
-    return shifted / shifted.sum(-1, keepdims=True)
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """What turns breed logits into probabilities: the softmax of logits / temperature + log_prior.
-
-    `log_prior` float32 (classes,): how common each breed is where the answers are asked for, see `popularity`.
-    """
-
-    temperature: float
-    log_prior: np.ndarray | float = 0.0
-
-    @classmethod
-    def of(cls, stated: Mapping, classes: int) -> "Calibration":
-        """From scores.json; where that says nothing, all breeds are equally common."""
-        return cls(stated["temperature"], np.array(stated.get("log_prior", np.zeros(classes)), np.float32))
-
-    def scaled(self, logits):
-        """Logits (n, classes) as the softmax takes them; arrays or tensors."""
-        return logits / self.temperature + self.log_prior
-
-    def logarithms(self, logits: np.ndarray) -> np.ndarray:
-        """Log-probabilities (n, classes)."""
-        return np.log(softmax(self.scaled(logits)))
-
-
-def fit_temperature(logits: np.ndarray, breeds: np.ndarray, log_prior: np.ndarray | float = 0.0) -> float:
-    """The temperature at which the mean probability of the top breeds is the share that is right: 0.2 to 5, in steps of 1 %.
-
-    Both are of the answers with `log_prior`, see `Calibration`.
-
-    Lab note: fitted on one half of 1,200 validation photos, it leaves the other a calibration error of 3.4 %, the temperature
-    with the smallest negative log likelihood (Guo et al., 2017) 3.7 % (means of 30 splits): with partly wrong
-    labels the likelihood leads to overconfidence.
-    """
-    candidates = np.exp(np.linspace(np.log(0.2), np.log(5.0), 323))
-
-    def gap(temperature: float) -> float:
-        probabilities = softmax(Calibration(temperature, log_prior).scaled(logits))
-        return abs(probabilities.max(-1).mean() - (probabilities.argmax(-1) == breeds).mean())
-
-    return float(min(candidates, key=gap))
-
-
-def _nll(probabilities: np.ndarray, breeds: np.ndarray) -> float:
-    return float(-np.log(np.maximum(probabilities[np.arange(len(breeds)), breeds], 1e-12)).mean())
-
-
-def dog_threshold(dogs: np.ndarray, whole: np.ndarray, others: np.ndarray) -> float:
-    """The threshold that refuses REFUSED_OTHERS of the photos without a dog, or the highest that keeps KEPT_DOGS of the dogs.
-
-    Probabilities `dogs` (n,), of whole pictures where `whole` bool (n,) is true, and `others` (m,); 0 without these.
-    """
-    if not others.size:
-        return 0.0
-    kept = min(float(np.quantile(dogs[whole == kind], 1 - KEPT_DOGS)) for kind in np.unique(whole))
-    return round(min(kept, float(np.quantile(others, REFUSED_OTHERS))), 4)
 
 
 def calibration_error(probabilities: np.ndarray, breeds: np.ndarray) -> float:
@@ -107,6 +41,10 @@ def report(probabilities: np.ndarray, breeds: np.ndarray, labels: list[dict], co
         },
         "confused": confused_pairs(ranked[:, 0], breeds, labels),
     }
+
+
+def _nll(probabilities: np.ndarray, breeds: np.ndarray) -> float:
+    return float(-np.log(np.maximum(probabilities[np.arange(len(breeds)), breeds], 1e-12)).mean())
 
 
 def dog_report(dog: np.ndarray, threshold: float, shows_dog: bool) -> dict:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from backend.fitting import scoring
+from backend.fitting.temperature import fit_temperature, softmax
 from backend.networks.second_pass import LEAST, SecondPass
 
 # What `choose` tries: not more, since each choice between equals is made by chance, and costs thresholds that hold for any. Lab
@@ -19,7 +19,7 @@ def mixed(passing: SecondPass, before: np.ndarray, after: np.ndarray) -> tuple[n
     twice = before.max(-1) <= np.log(max(passing.surest, LEAST))
     least = np.log(LEAST)
     mean = (1 - passing.weight) * np.maximum(before, least) + passing.weight * np.maximum(after, least)
-    both = np.log(scoring.softmax(passing.sharpness * mean))
+    both = np.log(softmax(passing.sharpness * mean))
     return np.where(twice[:, np.newaxis], both, before), twice
 
 
@@ -40,7 +40,7 @@ def choose(before: np.ndarray, after: np.ndarray, breeds: np.ndarray, whole: np.
     if best.surest == 0:
         return best
     both, twice = mixed(best, before, after)
-    return replace(best, sharpness=round(1 / scoring.fit_temperature(both[twice], breeds[twice]), 4))
+    return replace(best, sharpness=round(1 / fit_temperature(both[twice], breeds[twice]), 4))
 
 
 def balanced(logarithms: np.ndarray, breeds: np.ndarray, whole: np.ndarray) -> float:

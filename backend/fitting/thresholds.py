@@ -1,4 +1,4 @@
-"""Finds what a version's answers may claim: its groups of look-alikes, and the thresholds of breed, group, set and unknown.
+"""Finds what a version's answers may claim: the thresholds of no dog, breed, group, set and unknown.
 
 It works on the probabilities of validation photos; what a claim is, `serving/answers/levels.py` says.
 """
@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from backend.fitting.scoring import share
-from backend.serving.answers.levels import Group, Level, Levels, top_z_score
+from backend.serving.answers.levels import Level, Levels, top_z_score
 
-CONFUSED = 0.015  # mean probability that goes to the other of two breeds, from which on they are grouped
-LARGEST_GROUP = 4  # more breeds are no answer to "which breed is it"
+KEPT_DOGS = 0.9933  # share of the dogs that the dog threshold must keep, in either kind of photos; asked is 0.99
+REFUSED_OTHERS = 0.98  # share of photos without a dog that it should refuse, if KEPT_DOGS allows it; asked is 0.975
 BREED_PRECISION = 0.99  # of answers that are sure of the breed: more than of a group
 SURE_PRECISION = 0.97  # of all that are sure of breed or group
 COVERAGE = 0.95  # share of photos whose set holds the right breed
@@ -26,52 +26,15 @@ UNKNOWN_SHARE = (
 )
 
 
-def find_groups(probabilities: np.ndarray, breeds: np.ndarray) -> list[list[int]]:
-    """Breeds that are confused with each other, as lists of places in the class order: average linkage (UPGMA).
+def dog_threshold(dogs: np.ndarray, whole: np.ndarray, others: np.ndarray) -> float:
+    """The threshold that refuses REFUSED_OTHERS of the photos without a dog, or the highest that keeps KEPT_DOGS of the dogs.
 
-    `probabilities` (n, classes) of photos whose breeds are `breeds` int (n,). How far two breeds are confused is the mean
-    probability that the photos of each give to the other; between two groups, the mean over all pairs. The two that are
-    confused most are joined, until none are by CONFUSED or all would be larger than LARGEST_GROUP.
+    Probabilities `dogs` (n,), of whole pictures where `whole` bool (n,) is true, and `others` (m,); 0 without these.
     """
-    confusion = _confusion(probabilities, breeds)
-    groups = [[place] for place in range(len(confusion))]
-    while True:
-        pairs = [
-            (confusion[np.ix_(one, other)].mean(), first, second)
-            for first, one in enumerate(groups)
-            for second, other in enumerate(groups[:first])
-            if len(one) + len(other) <= LARGEST_GROUP
-        ]
-        most, first, second = max(pairs, default=(0.0, 0, 0))
-        if most < CONFUSED:
-            return sorted(sorted(group) for group in groups if len(group) > 1)
-        groups[second] += groups.pop(first)
-
-
-def _confusion(probabilities: np.ndarray, breeds: np.ndarray) -> np.ndarray:
-    """Symmetric, (classes, classes), zero on the diagonal. A breed without photos counts by what the others' give it."""
-    classes = probabilities.shape[1]
-    means, shown = np.zeros((classes, classes)), np.zeros(classes)
-    for breed in np.unique(breeds):
-        means[breed], shown[breed] = probabilities[breeds == breed].mean(0), 1
-    confusion = (means + means.T) / np.maximum(shown[:, np.newaxis] + shown, 1)
-    np.fill_diagonal(confusion, 0.0)
-    return confusion
-
-
-def look_alikes(
-    probabilities: np.ndarray, breeds: np.ndarray, groups: Sequence[Sequence[int]], breed: int
-) -> list[int]:
-    """The breeds, one group of `groups` or a single one of none, that `breed` joins by the rule of `find_groups`; [] for none.
-
-    `probabilities` (n, classes) of photos of `breeds` int (n,), `breed` among them; the groups themselves stay as they are.
-    """
-    confusion = _confusion(probabilities, breeds)[breed]
-    grouped = {breed, *(place for group in groups for place in group)}
-    single = [[place] for place in range(len(confusion)) if place not in grouped]
-    fitting = [list(group) for group in (*groups, *single) if len(group) < LARGEST_GROUP]
-    nearest = max(fitting, key=lambda group: confusion[group].mean(), default=[])
-    return nearest if nearest and confusion[nearest].mean() >= CONFUSED else []
+    if not others.size:
+        return 0.0
+    kept = min(float(np.quantile(dogs[whole == kind], 1 - KEPT_DOGS)) for kind in np.unique(whole))
+    return round(min(kept, float(np.quantile(others, REFUSED_OTHERS))), 4)
 
 
 def fit_decision(
@@ -79,9 +42,9 @@ def fit_decision(
 ) -> dict[str, float]:
     """The thresholds of `Levels`, on calibration photos: crops, and whole pictures where `whole` bool (n,) is true.
 
-    `probabilities` (n, classes) of photos of `breeds` int (n,), `shared` float (n,) and `held` bool (n,): see `of_groups`; all
-    of choices in which these photos took no part. That SURE_PRECISION of the sure answers are right holds with CONFIDENCE for
-    each of the two kinds; how often breeds that are told alone are, is an estimate.
+    `probabilities` (n, classes) of photos of `breeds` int (n,), `shared` float (n,) and `held` bool (n,): see
+    `groups.of_groups`; all of choices in which these photos took no part. That SURE_PRECISION of the sure answers are right
+    holds with CONFIDENCE for each of the two kinds; how often breeds that are told alone are, is an estimate.
     Sets are those of Sadinle et al. (2019), "least ambiguous set-valued
     classifiers": every breed whose probability reaches a threshold, which split conformal prediction takes from the
     probabilities of the right breeds (Angelopoulos and Bates, 2023, section 1), and which holds with CONFIDENCE, too. People
@@ -106,19 +69,6 @@ def fit_decision(
         "set_threshold": set_threshold(given[whole] if whole.any() else given),
         "unknown_threshold": round(unknown, 4),
     }
-
-
-def of_groups(
-    probabilities: np.ndarray, breeds: np.ndarray, groups: Sequence[Sequence[int]]
-) -> tuple[np.ndarray, np.ndarray]:
-    """The probability of the group of each photo's first breed (n,), and whether it holds the right one; a breed in no group is
-    one by itself.
-    """
-    same = np.eye(probabilities.shape[1], dtype=bool)
-    for group in groups:
-        same[np.ix_(group, group)] = True
-    members = same[probabilities.argmax(-1)]
-    return (probabilities * members).sum(-1), members[np.arange(len(breeds)), breeds]
 
 
 def threshold_for(scores: np.ndarray, right: np.ndarray, precision: float, kinds: np.ndarray) -> float:
@@ -171,31 +121,6 @@ def set_threshold(given: np.ndarray) -> float:
     while binomial_tail(smaller, len(given), 1 - COVERAGE) <= 1 - CONFIDENCE:
         smaller += 1
     return math.floor(1e5 * np.sort(given)[smaller - 1]) / 1e5 if smaller else 0.0
-
-
-def named_groups(
-    groups: Sequence[Sequence[str]], written: Sequence[Mapping], labels: Sequence[Mapping[str, str]]
-) -> list[Group]:
-    """Groups of ids with the names and differences that somebody wrote for them: models/groups.json.
-
-    What is `written` holds for exactly the breeds that it names. A group without a written name is called after its members:
-    "A, B or C".
-    """
-    names = {label["id"]: label for label in labels}
-    by_members = {frozenset(each["members"]): each for each in written}
-    found = []
-    for members in groups:
-        own = {
-            "id": "-".join(members),
-            "name": _either([names[member]["name"] for member in members], ", ", " or "),
-            "name_zh": _either([names[member].get("name_zh", "") for member in members], "、", "或"),
-        }
-        found.append(Group(**{**own, **by_members.get(frozenset(members), {}), "members": tuple(members)}))
-    return found
-
-
-def _either(names: Sequence[str], comma: str, last: str) -> str:
-    return last.join([comma.join(names[:-1]), names[-1]])
 
 
 def report(levels: Levels, probabilities: np.ndarray, breeds: np.ndarray, is_dog: np.ndarray) -> dict:

@@ -29,8 +29,8 @@ Centres = tuple[tuple[float, ...], tuple[float, ...]]
 def head(middle: tuple[int, ...], last: tuple[int, ...], filters: int = FILTERS) -> keras.Model:
     """Maps (n, h, w, c) and (n, h', w', c') -> cells float32 (n, h, w, 5): the logit of a score, logarithms of distances.
 
-    `middle`, `last`: the maps' shapes without n. Behind the convolutions are no plain rectifiers, by which `export.quantization`
-    tells the layers of the network that multiply in int8.
+    `middle`, `last`: the maps' shapes without n. Behind the convolutions are no plain rectifiers, by which
+    `building.quantization` tells the layers of the network that multiply in int8.
     """
     fine, coarse = keras.Input(middle, name="middle"), keras.Input(last, name="last")
     wide = keras.layers.Conv2D(filters, 1, name="dogs_last")(coarse)

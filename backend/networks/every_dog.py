@@ -1,6 +1,6 @@
 """Every dog in a photo: which boxes of the cells are dogs, a second pass for each, and the answers.
 
-`export/merging` puts it into versions.
+`building/merging` puts it into versions.
 """
 
 from collections.abc import Mapping

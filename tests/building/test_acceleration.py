@@ -21,7 +21,14 @@ from backend.building.merging.merge import Options, merge
 from backend.building.quantization import Ranges, find_ranges, quantised
 from backend.cli import main
 from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions.runtimes import FOLDER, NETWORK, IncompatibleNetwork, Network, NetworkManifest, Weights
+from backend.serving.versions.openvino_runtime import (
+    FOLDER,
+    NETWORK,
+    IncompatibleNetwork,
+    Network,
+    NetworkManifest,
+    Weights,
+)
 from backend.serving.versions.servable import Servable
 
 

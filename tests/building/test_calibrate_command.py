@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 from photos import make_data_set, make_frames
 from tiny_network import tiny_with_box
 
+from backend.building.export import export_stored
 from backend.building.merging.merge import merge_all
 from backend.building.quantization import RANGES
-from backend.building.saved_model import export_stored
 from backend.cli import main
 from backend.evaluation import calibration
 from backend.evaluation.exported_version import ExportedVersion, answers

@@ -14,7 +14,7 @@ from PIL import Image
 from tiny_network import tiny_with_box
 
 from backend.building.dogs_training import MOST_DOGS, Judged, shares
-from backend.building.saved_model import ExportError, read_stored
+from backend.building.export import ExportError, read_stored
 from backend.commands.train import train
 from backend.files import write_json
 from backend.fitting.dataset import Example

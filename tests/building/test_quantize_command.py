@@ -13,7 +13,7 @@ from backend.building import acceleration
 from backend.building.quantization import Ranges
 from backend.cli import main
 from backend.serving.versions.description import DESCRIPTION_FILE
-from backend.serving.versions.runtimes import FOLDER, NetworkManifest
+from backend.serving.versions.openvino_runtime import FOLDER, NetworkManifest
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from backend.fitting import scoring
+from backend.fitting import scoring, thresholds
+from backend.fitting.temperature import Calibration, fit_temperature, softmax
 
 LABELS = [
     {"id": f"n{i}", "name": name, "name_zh": name}
@@ -15,19 +16,19 @@ def _logits(photos: int, strength: float, seed: int = 3) -> tuple[np.ndarray, np
     """Logits whose softmax at temperature 1 is exactly calibrated: breeds are drawn from it, then scaled by `strength`."""
     generator = np.random.default_rng(seed)
     logits = generator.normal(0, 2, (photos, len(LABELS)))
-    breeds = np.array([generator.choice(len(LABELS), p=row) for row in scoring.softmax(logits)])
+    breeds = np.array([generator.choice(len(LABELS), p=row) for row in softmax(logits)])
     return logits * strength, breeds
 
 
 def test_temperature_scaling_finds_the_factor_by_which_logits_are_too_bold() -> None:
     logits, breeds = _logits(4000, strength=2.5)
-    assert scoring.fit_temperature(logits, breeds) == pytest.approx(2.5, rel=0.07)
+    assert fit_temperature(logits, breeds) == pytest.approx(2.5, rel=0.07)
 
 
 def test_calibration_lowers_the_calibration_error_of_bold_logits() -> None:
     logits, breeds = _logits(4000, strength=2.5)
-    before = scoring.calibration_error(scoring.softmax(logits), breeds)
-    after = scoring.calibration_error(scoring.softmax(logits / scoring.fit_temperature(logits, breeds)), breeds)
+    before = scoring.calibration_error(softmax(logits), breeds)
+    after = scoring.calibration_error(softmax(logits / fit_temperature(logits, breeds)), breeds)
     assert before > 0.1
     assert after < 0.03
 
@@ -36,15 +37,15 @@ def test_the_temperature_fits_to_answers_with_the_prior() -> None:
     logits, _ = _logits(4000, strength=2.5)
     log_prior = np.array([0.8, 0.2, 0.0, -0.2, -0.3, -0.5])
     generator = np.random.default_rng(4)
-    calibration = scoring.Calibration(2.5, log_prior)
-    asked = scoring.softmax(calibration.scaled(logits))
+    calibration = Calibration(2.5, log_prior)
+    asked = softmax(calibration.scaled(logits))
     breeds = np.array([generator.choice(len(LABELS), p=row) for row in asked])
-    assert scoring.fit_temperature(logits, breeds, log_prior) == pytest.approx(2.5, rel=0.07)
+    assert fit_temperature(logits, breeds, log_prior) == pytest.approx(2.5, rel=0.07)
 
 
 def test_without_a_stated_prior_all_breeds_are_equally_common() -> None:
     logits, _ = _logits(5, strength=1.0)
-    np.testing.assert_allclose(scoring.Calibration.of({"temperature": 2.0}, 6).scaled(logits), logits / 2)
+    np.testing.assert_allclose(Calibration.of({"temperature": 2.0}, 6).scaled(logits), logits / 2)
 
 
 def test_calibration_error_of_one_bin_is_the_gap_between_said_and_right() -> None:
@@ -55,16 +56,16 @@ def test_calibration_error_of_one_bin_is_the_gap_between_said_and_right() -> Non
 
 def test_the_dog_threshold_refuses_the_asked_share_of_others_when_the_dogs_allow_it() -> None:
     dogs, others = np.linspace(0.5, 1, 1000), np.linspace(0, 0.3, 1001)
-    chosen = scoring.dog_threshold(dogs, dogs > 0.7, others)
-    assert (others < chosen).mean() == pytest.approx(scoring.REFUSED_OTHERS, abs=0.002)
+    chosen = thresholds.dog_threshold(dogs, dogs > 0.7, others)
+    assert (others < chosen).mean() == pytest.approx(thresholds.REFUSED_OTHERS, abs=0.002)
     assert (dogs >= chosen).all()
 
 
 def test_the_dog_threshold_keeps_the_asked_share_of_dogs_of_either_kind_first() -> None:
     dogs, others = np.concatenate([np.linspace(0, 1, 1001), np.linspace(0.5, 1, 501)]), np.linspace(0, 1, 1001)
-    chosen = scoring.dog_threshold(dogs, np.arange(1502) < 1001, others)
-    assert (dogs[:1001] >= chosen).mean() == pytest.approx(scoring.KEPT_DOGS, abs=0.002)
-    assert scoring.dog_threshold(dogs, np.arange(1502) < 1001, np.zeros(0)) == 0.0
+    chosen = thresholds.dog_threshold(dogs, np.arange(1502) < 1001, others)
+    assert (dogs[:1001] >= chosen).mean() == pytest.approx(thresholds.KEPT_DOGS, abs=0.002)
+    assert thresholds.dog_threshold(dogs, np.arange(1502) < 1001, np.zeros(0)) == 0.0
 
 
 def test_the_report_counts_right_answers_and_names_the_confused() -> None:

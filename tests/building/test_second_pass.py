@@ -14,11 +14,11 @@ from exported import SIZE, network, png, run_with_tensorflow_alone
 from PIL import Image
 from spotting import PASS, photo, place
 
+from backend.building.export import export_classifier
 from backend.building.merging.merge import MergeError, Options, merge
-from backend.building.saved_model import export_classifier
 from backend.fitting import second_pass
-from backend.fitting.scoring import Calibration
 from backend.fitting.second_pass import choose
+from backend.fitting.temperature import Calibration
 from backend.serving.photos.base64_text import to_web_safe_base64
 from backend.serving.photos.preprocessing import windows_to_images
 from backend.serving.tensors.signatures import ServableId

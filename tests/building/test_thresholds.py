@@ -1,13 +1,11 @@
-"""What an answer claims: a breed, a group, a set, or that no breed fits; and how groups and thresholds are found."""
-
-import json
-import time
+"""The thresholds of what an answer may claim, and the reports on it."""
 
 import numpy as np
 import pytest
 
 from backend.fitting import thresholds as fitting
-from backend.serving.answers.levels import LARGEST_SET, THRESHOLDS, Group, Level, Levels, top_z_score
+from backend.fitting.groups import of_groups
+from backend.serving.answers.levels import THRESHOLDS, Group, Level, Levels
 
 IDS = tuple(f"n{number}" for number in range(12))
 LABELS = [{"id": each, "name": f"dog {each}", "name_zh": f"犬{each}"} for each in IDS]
@@ -23,180 +21,6 @@ def probabilities(**given: float) -> np.ndarray:
     for name, value in given.items():
         answer[IDS.index(name)] = value
     return answer
-
-
-@pytest.mark.parametrize(
-    ("given", "level", "held"),
-    [
-        ({"n5": 0.95}, Level.BREED, ["n5"]),
-        ({"n0": 0.95}, Level.BREED, ["n0"]),
-        ({"n0": 0.5, "n1": 0.35}, Level.GROUP, ["n0", "n1"]),
-        ({"n5": 0.5, "n0": 0.35}, Level.SET, ["n5", "n0"]),
-        ({"n5": 0.8}, Level.BREED, ["n5"]),
-        ({"n5": 0.75}, Level.SET, ["n5"]),
-        ({"n5": 0.2, "n6": 0.19, "n7": 0.18, "n8": 0.17, "n9": 0.16}, Level.SET, ["n5", "n6", "n7", "n8", "n9"]),
-        ({f"n{number}": 0.16 for number in range(6)}, Level.UNKNOWN, [f"n{number}" for number in range(6)]),
-    ],
-)
-def test_an_answer_claims_the_first_level_that_holds(given, level, held):
-    claim = LEVELS.claim(probabilities(**given))
-    assert (claim.level, [IDS[place] for place in claim.held]) == (level, held)
-
-
-def test_more_breeds_than_a_set_may_have_are_not_sure():
-    generous = Levels({**DECISION, "unknown_threshold": 0.0}, [HUSKIES], IDS)
-    claim = generous.claim(probabilities(**{f"n{number}": 0.16 for number in range(6)}))
-    assert (claim.level, len(claim.held)) == (Level.UNSURE, LARGEST_SET + 1)
-
-
-def test_a_set_is_never_empty_though_no_breed_reaches_the_threshold():
-    strict = Levels({**DECISION, "set_threshold": 0.99}, [], IDS)
-    assert [IDS[place] for place in strict.claim(probabilities(n4=0.5)).held] == ["n4"]
-
-
-def test_the_group_of_the_first_breed_comes_with_the_sum_of_its_members():
-    claim = LEVELS.claim(probabilities(n1=0.5, n0=0.25))
-    assert claim.group is HUSKIES
-    assert claim.group_probability == pytest.approx(0.75 + 0.25 / 10)
-    alone = LEVELS.claim(probabilities(n7=0.5, n0=0.25))
-    assert (alone.group, alone.group_probability) == (None, 0.0)
-
-
-def test_how_far_the_first_stands_out_does_not_depend_on_the_temperature():
-    logits = GENERATOR.normal(size=(5, 12))
-    sharp, soft = (np.exp(logits / t) / np.exp(logits / t).sum(-1, keepdims=True) for t in (0.5, 2.0))
-    assert top_z_score(sharp) == pytest.approx(top_z_score(soft))
-    assert top_z_score(sharp) == pytest.approx((logits.max(-1) - logits.mean(-1)) / logits.std(-1))
-    assert np.isfinite(top_z_score(np.full(12, 1 / 12)))
-    assert np.isfinite(top_z_score(np.eye(12)[3]))
-
-
-def test_a_version_without_thresholds_of_its_own_has_no_levels():
-    assert Levels.read({}) is None
-    assert Levels.read({"labels": LABELS, "decision": {"dog_threshold": 0.5, "confident_threshold": 0.9}}) is None
-
-
-def test_levels_are_read_as_export_writes_them():
-    written = [{**vars(HUSKIES), "members": list(HUSKIES.members)}]
-    read = Levels.read(json.loads(json.dumps({"labels": LABELS, "decision": DECISION, "groups": written})))
-    assert read.groups == (HUSKIES,)
-    assert read.claim(probabilities(n0=0.5, n1=0.35)).level is Level.GROUP
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"decision": {"group_threshold": 0.5}}, "decision lacks set_threshold, unknown_threshold; expected all of"),
-        ({"groups": [{"id": "a", "name": "a", "name_zh": "", "members": ["n0", "other"]}]}, "breed other of a group"),
-        ({"groups": [{"id": str(k), "name": "", "name_zh": "", "members": ["n0", "n1"]} for k in (1, 2)]}, "breed n0"),
-        ({"groups": [{"id": "a", "members": ["n0", "n1"]}]}, "expected id, name, name_zh and members in each"),
-        ({"groups": [{"id": "a", "name": "a", "name_zh": ""}]}, "expected id, name, name_zh and members in each"),
-    ],
-)
-def test_levels_that_are_not_whole_are_refused_with_what_is_wrong(changes, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        Levels.read({"labels": LABELS, "decision": DECISION, **changes})
-
-
-@pytest.mark.long
-def test_a_claim_costs_less_than_a_fifth_of_a_millisecond():
-    ids = [str(number) for number in range(120)]
-    levels = Levels(DECISION, [Group("a", "a", "", tuple(ids[:4]))], ids)
-    rows = GENERATOR.dirichlet(np.full(120, 0.05), 300).astype(np.float32)
-    times = []
-    for row in rows:
-        start = time.perf_counter()
-        levels.claim(row)
-        times.append(time.perf_counter() - start)
-    assert np.median(times) < 200e-6
-
-
-# -- groups ------------------------------------------------------------------------------------------------------------
-
-
-def confused(classes: int, pairs: dict[tuple[int, int], float], photos: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    """Answers to `photos` of every class; of each pair (a, b), photos of `a` give that much of their probability to `b`."""
-    answers = np.eye(classes)
-    for (true, said), share in pairs.items():
-        answers[true, said] += share
-        answers[true, true] -= share
-    return np.repeat(answers, photos, axis=0), np.repeat(np.arange(classes), photos)
-
-
-def test_breeds_that_are_confused_are_grouped_and_others_are_not():
-    assert fitting.find_groups(*confused(8, {(0, 3): 0.2, (5, 6): 0.3, (1, 2): 0.01})) == [[0, 3], [5, 6]]
-
-
-def test_confusion_counts_in_both_directions():
-    just_below = fitting.CONFUSED * 2 - 0.001
-    assert fitting.find_groups(*confused(4, {(0, 1): just_below})) == []
-    assert fitting.find_groups(*confused(4, {(0, 1): just_below, (1, 0): 0.01})) == [[0, 1]]
-
-
-def test_a_third_breed_joins_by_its_mean_confusion_with_both():
-    pairs = {(0, 1): 0.2, (1, 2): fitting.CONFUSED * 4 + 0.002}
-    assert fitting.find_groups(*confused(5, pairs)) == [[0, 1, 2]]
-    pairs[1, 2] = fitting.CONFUSED * 4 - 0.002
-    assert fitting.find_groups(*confused(5, pairs)) == [[0, 1]]
-
-
-def test_no_group_grows_too_large_to_be_an_answer():
-    pairs = {(a, b): 0.15 for a in range(6) for b in range(6) if a != b}
-    groups = fitting.find_groups(*confused(8, pairs))
-    assert max(map(len, groups)) <= fitting.LARGEST_GROUP
-    assert sorted(place for group in groups for place in group) == list(range(6))
-
-
-GROUPS = [[0, 3], [5, 6]]
-
-
-def test_a_new_breed_joins_the_group_that_it_is_confused_with():
-    assert fitting.look_alikes(*confused(8, {(7, 5): 0.2, (6, 7): 0.05, (7, 1): 0.1}), GROUPS, 7) == [5, 6]
-
-
-def test_a_new_breed_forms_a_group_with_a_single_breed_that_it_is_confused_with_most():
-    assert fitting.look_alikes(*confused(8, {(7, 5): 0.05, (1, 7): 0.2}), GROUPS, 7) == [1]
-
-
-def test_a_new_breed_that_is_hardly_confused_joins_no_group():
-    just_below = fitting.CONFUSED * 2 - 0.001
-    assert fitting.look_alikes(*confused(8, {(7, 1): just_below, (7, 5): 0.05}), GROUPS, 7) == []
-
-
-def test_a_new_breed_joins_no_group_that_is_full():
-    groups = [list(range(fitting.LARGEST_GROUP))]
-    assert fitting.look_alikes(*confused(8, {(7, 0): 0.4, (7, 5): 0.1}), groups, 7) == [5]
-
-
-def test_a_breed_without_photos_counts_by_what_the_others_give_it():
-    answers, breeds = confused(8, {(7, 1): fitting.CONFUSED + 0.001})
-    assert fitting.look_alikes(answers[breeds != 1], breeds[breeds != 1], GROUPS, 7) == [1]
-
-
-def test_groups_do_not_depend_on_the_order_of_the_photos():
-    answers, breeds = confused(8, {(0, 3): 0.2, (3, 4): 0.15, (5, 6): 0.3})
-    shuffled = GENERATOR.permutation(len(breeds))
-    assert fitting.find_groups(answers[shuffled], breeds[shuffled]) == fitting.find_groups(answers, breeds)
-
-
-def test_a_written_name_and_advice_hold_for_exactly_the_members_that_they_were_written_for():
-    written = [
-        {"id": "husky", "name": "husky", "name_zh": "哈士奇", "members": ["n2", "n1", "n0"], "difference": "By eyes."},
-        {"id": "told", "members": ["n7", "n8"], "difference": "By ears.", "difference_zh": "看耳朵。"},
-    ]
-    groups = [["n0", "n1", "n2"], ["n7", "n8"], ["n9", "n10", "n11"]]
-    found = fitting.named_groups(groups, written, LABELS)
-    assert [group.name for group in found] == ["husky", "dog n7 or dog n8", "dog n9, dog n10 or dog n11"]
-    assert [group.difference for group in found] == ["By eyes.", "By ears.", ""]
-    assert found[1].name_zh == "犬n7或犬n8"
-    assert found[0].members == ("n0", "n1", "n2")
-    for others in (["n0", "n1"], ["n0", "n1", "n2", "n5"]):
-        (listing,) = fitting.named_groups([others], written, LABELS)
-        assert listing == fitting.named_groups([others], [], LABELS)[0]
-        assert (listing.id, listing.difference) == ("-".join(others), "")
-
-
-# -- thresholds --------------------------------------------------------------------------------------------------------
 
 
 def photos_of(classes: int, count: int, sharpness: float) -> tuple[np.ndarray, np.ndarray]:
@@ -241,7 +65,7 @@ def test_a_precision_is_reached_by_each_kind_of_photo():
 
 
 def fitted(answers: np.ndarray, breeds: np.ndarray, whole: np.ndarray) -> dict:
-    return fitting.fit_decision(answers, breeds, *fitting.of_groups(answers, breeds, [[0, 1, 2]]), whole)
+    return fitting.fit_decision(answers, breeds, *of_groups(answers, breeds, [[0, 1, 2]]), whole)
 
 
 def test_what_is_fitted_keeps_its_promises_on_photos_it_has_not_seen():
@@ -262,13 +86,6 @@ def test_all_of_one_kind_calibrates_the_sets_where_there_is_no_whole_picture():
     thresholds = [fitted(answers, breeds, np.full(500, whole)) for whole in (False, True)]
     assert thresholds[0] == thresholds[1]
     assert set(THRESHOLDS) <= set(thresholds[0])
-
-
-def test_a_breed_in_no_group_is_one_by_itself():
-    answers = np.array([[0.5, 0.3, 0.1, 0.1], [0.1, 0.1, 0.2, 0.6]])
-    shared, held = fitting.of_groups(answers, np.array([1, 2]), [[0, 1, 2]])
-    np.testing.assert_allclose(shared, [0.9, 0.6])
-    assert held.tolist() == [True, False]
 
 
 # -- reports -----------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from small_disk import fill, small_disk
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 from waiting import wait_until
 
-from backend.building.saved_model import write_warmup_requests
+from backend.building.export import write_warmup_requests
 from backend.serving.versions.warmup import RECORDS_FILE
 
 PATH = "/v1/models/half:predict"

@@ -13,9 +13,9 @@ from backend.serving.answers.labels import Breed, Classification
 from backend.serving.answers.levels import Level
 from backend.serving.feedback import votes
 from backend.serving.feedback.feedback import Feedback
+from backend.serving.feedback.report import verdict
 from backend.serving.feedback.request_ids import Signer
 from backend.serving.feedback.store import TIME, Store
-from backend.serving.feedback.verdict import verdict
 from backend.serving.metrics import Metrics
 from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors.signatures import ServableId

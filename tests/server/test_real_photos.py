@@ -20,7 +20,7 @@ from PIL import Image
 from real_model import built_models
 
 from backend.building.acceleration import TOLERANCES
-from backend.serving.versions import runtimes
+from backend.serving.versions import openvino_runtime
 
 ROOT = Path(__file__).parents[2]
 
@@ -145,7 +145,7 @@ def test_the_server_shows_which_runtime_runs_the_real_network(app_server):
     """A version has no network for OpenVINO if its export measured that this is hardly faster than TensorFlow."""
     (model,) = requests.get(f"{app_server.url}/api/models", timeout=60).json()["models"]
     for version in model["versions"]:
-        brings_network = (built_models() / model["name"] / str(version["version"]) / runtimes.FOLDER).is_dir()
+        brings_network = (built_models() / model["name"] / str(version["version"]) / openvino_runtime.FOLDER).is_dir()
         runtime = version["runtime"]
         assert runtime["name"] == ("openvino" if brings_network else "tensorflow")
         if brings_network:

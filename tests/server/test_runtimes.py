@@ -18,7 +18,7 @@ from exported import LABELS, SIZE, photos
 from backend.errors import FailedPrecondition, InvalidArgument
 from backend.serving.photos.base64_text import to_web_safe_base64
 from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions import checksums, runtimes
+from backend.serving.versions import checksums, openvino_runtime
 from backend.serving.versions.servable import Servable
 
 PHOTOS = photos(4)
@@ -73,9 +73,11 @@ def test_every_signature_answers_as_the_savedmodel_does_in_tensorflow(made, load
 
 
 def test_merged_versions_have_their_sources_network_by_a_link(made):
-    files = [(made / number / runtimes.FOLDER / runtimes.NETWORK).with_suffix(".bin") for number in "123"]
+    files = [
+        (made / number / openvino_runtime.FOLDER / openvino_runtime.NETWORK).with_suffix(".bin") for number in "123"
+    ]
     assert len({file.stat().st_ino for file in files}) == 1
-    facts = [runtimes.NetworkManifest.read(made / number / runtimes.FOLDER) for number in "123"]
+    facts = [openvino_runtime.NetworkManifest.read(made / number / openvino_runtime.FOLDER) for number in "123"]
     assert [each.precision for each in facts] == ["f32", "f32", "bf16"]
 
 
@@ -133,7 +135,7 @@ def test_a_photo_that_cannot_be_decoded_is_the_clients_fault(loaded):
 
 @pytest.mark.parametrize("name", ["network.bin", "network.xml", "runtime.json", "around/saved_model.pb"])
 def test_a_changed_file_of_the_runtime_is_refused_with_its_name(copy, name):
-    file = copy / runtimes.FOLDER / name
+    file = copy / openvino_runtime.FOLDER / name
     contents = bytearray(file.read_bytes())
     contents[len(contents) // 2] ^= 1
     file.unlink()  # it may be a link to another version's
@@ -156,15 +158,15 @@ def expected(loaded) -> np.ndarray:
 
 
 def test_without_openvino_tensorflow_answers_and_says_why(copy, expected, monkeypatch, caplog):
-    monkeypatch.setattr(runtimes, "_NETWORKS", {})
-    monkeypatch.setattr(runtimes, "_WEIGHTS", {})
+    monkeypatch.setattr(openvino_runtime, "_NETWORKS", {})
+    monkeypatch.setattr(openvino_runtime, "_WEIGHTS", {})
     monkeypatch.setitem(sys.modules, "openvino", None)
     falls_back(copy, "OpenVINO is not installed", expected)
     assert "tiny version 2 runs in TensorFlow, not in OpenVINO" in caplog.text
 
 
 def test_a_network_that_answers_otherwise_than_at_its_export_is_left_to_tensorflow(copy, expected, monkeypatch):
-    monkeypatch.setattr(runtimes, "_NETWORKS", {})
+    monkeypatch.setattr(openvino_runtime, "_NETWORKS", {})
     rewrite(copy, lambda facts: facts["grey"]["prediction"][0].__setitem__(0, 2.0))
     falls_back(copy, "self-test failed", expected)
 
@@ -175,7 +177,7 @@ def test_facts_of_another_form_leave_the_version_to_tensorflow(copy, expected):
 
 
 def rewrite(version: Path, change) -> None:
-    file = version / runtimes.FOLDER / runtimes.MANIFEST
+    file = version / openvino_runtime.FOLDER / openvino_runtime.MANIFEST
     facts = json.loads(file.read_text())
     change(facts)
     file.write_text(json.dumps(facts))
@@ -184,7 +186,7 @@ def rewrite(version: Path, change) -> None:
 
 def test_openvino_comes_without_the_part_that_reports_to_its_maker():
     script = (
-        "import sys; from backend.serving.versions import runtimes; runtimes.import_openvino(); "
+        "import sys; from backend.serving.versions import openvino_runtime; openvino_runtime.import_openvino(); "
         "print([name for name in ('openvino_telemetry', 'openvino.tools.ovc') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=True)

@@ -25,8 +25,8 @@ from exported import contents_of, run_with_tensorflow_alone
 from grpc_client import connected, values
 from PIL import Image
 
+from backend.building.export import ExportError
 from backend.building.inspection import meta_graphs
-from backend.building.saved_model import ExportError
 from backend.building.vit import export_vit, load_classifier
 from backend.cli import main
 from backend.serving.photos.preprocessing import decode

@@ -7,8 +7,8 @@ import spotting
 from exported import DESCRIPTION
 from spotting import PASS, photo
 
-from backend.building.saved_model import export_classifier
-from backend.fitting.scoring import Calibration
+from backend.building.export import export_classifier
+from backend.fitting.temperature import Calibration
 from backend.networks.every_dog import CELLS, EveryDog
 
 EVERY = EveryDog(PASS, score=0.5, overlap=0.4, dog=0.7, margin=0.1, weight=1.0, sharpness=1.0)

@@ -10,8 +10,8 @@ import tensorflow as tf
 from photos import striped
 from tiny_network import tiny
 
-from backend.building.saved_model import export_classifier
-from backend.fitting.scoring import Calibration
+from backend.building.export import export_classifier
+from backend.fitting.temperature import Calibration
 from backend.networks.architectures import backbone_of
 
 SIZE = (16, 16)

@@ -10,8 +10,8 @@ import numpy as np
 from backend.serving.answers.claims import BREED, judge
 from backend.serving.feedback import votes
 from backend.serving.feedback.comparison import ALPHA, P_OF_RATES, better, log_evidence, p_of_rates
+from backend.serving.feedback.report import verdict
 from backend.serving.feedback.store import TIME, Store
-from backend.serving.feedback.verdict import verdict
 
 MODEL, DAYS = "dogs", 365
 SAYS_RIGHT, CORRECTS = 0.8, 2 / 3  # a third of people leave a wrong answer uncorrected

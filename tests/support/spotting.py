@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from exported import DESCRIPTION, LABELS, SIZE, png
 
+from backend.building.export import export_classifier
 from backend.building.merging.merge import Options, merge
-from backend.building.saved_model import export_classifier
-from backend.fitting.scoring import Calibration
+from backend.fitting.temperature import Calibration
 from backend.networks.second_pass import SecondPass
 
 PASS = SecondPass(margin=0.1, largest=0.5, surest=0.9, weight=0.75, sharpness=1.0)

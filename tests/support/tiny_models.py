@@ -48,9 +48,9 @@ def colours(model_folder: Path) -> Path:
 
     A photo whose mean red, green and blue are below 0.25 of white together shows no dog.
     """
+    from backend.building.export import export_classifier
     from backend.building.merging import merge
-    from backend.building.saved_model import export_classifier
-    from backend.fitting.scoring import Calibration
+    from backend.fitting.temperature import Calibration
 
     image = keras.Input((*SIZE, 3), name="image")
     mean = keras.layers.GlobalAveragePooling2D()(image)

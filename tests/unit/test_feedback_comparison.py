@@ -12,8 +12,8 @@ from feedback_crowd import crowd, decision, winner, winner_in_store
 
 from backend.errors import FailedPrecondition
 from backend.serving.feedback.comparison import better, log_evidence, p_of_rates, votes_needed, wilson
+from backend.serving.feedback.report import verdict
 from backend.serving.feedback.store import COLUMNS, Store
-from backend.serving.feedback.verdict import verdict
 from backend.serving.feedback.votes import add, ask, follow
 
 ROWS = [

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from backend.building import layers
 from backend.building.acceleration import NotFaster
+from backend.building.export import INT8_RANGES, write_version
 from backend.building.freezing import Source
 from backend.building.inspection import input_specs
 from backend.building.merging.image_input import (
@@ -23,15 +24,14 @@ from backend.building.merging.image_input import (
     range_text,
     with_known_layout,
 )
-from backend.building.merging.merger import Merger, noise_images, warmup_requests
 from backend.building.merging.options import MergeError, Options
+from backend.building.merging.signatures import Merger, noise_images, warmup_requests
 from backend.building.quantization import Ranges
-from backend.building.saved_model import INT8_RANGES, write_version
 from backend.networks.every_dog import CELLS, MOST, EveryDog
 from backend.networks.second_pass import NEEDED, SecondPass
 from backend.serving.answers.labels import WITHOUT_THRESHOLDS
 from backend.serving.versions.description import DESCRIPTION_FILE, check
-from backend.serving.versions.runtimes import IncompatibleNetwork
+from backend.serving.versions.openvino_runtime import IncompatibleNetwork
 
 
 def merge(source: Path, options: Options, report: Callable[[str], None] = lambda _: None) -> Path:

@@ -12,6 +12,8 @@ class _InASentence:
         """Run it. Raises click.ClickException for what cannot be done; other errors are ours and keep their traceback."""
         try:
             return super().invoke(context)
+        except BrokenPipeError:  # what reads the output has seen enough: click ends without a word
+            raise
         except (DogsnapError, OSError, ValueError) as error:
             raise click.ClickException(str(error).partition("\n")[0]) from error
 

@@ -13,9 +13,9 @@ from backend.errors import DogsnapError, InvalidArgument, NotFound, Unavailable
 from backend.serving.answers.claims import BREED, VERDICTS, judge, named_by
 from backend.serving.answers.labels import Classification
 from backend.serving.feedback import votes
+from backend.serving.feedback.report import verdict
 from backend.serving.feedback.request_ids import Signer
 from backend.serving.feedback.store import TIME, Store
-from backend.serving.feedback.verdict import verdict
 from backend.serving.metrics import Metrics
 from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec

@@ -1,4 +1,4 @@
-"""Which version answers a request that names a label or nothing: the chosen default, splits and shadow."""
+"""What was chosen of versions: the default, splits and shadow. `Model.default` decides which version answers."""
 
 import hashlib
 from collections.abc import Iterable

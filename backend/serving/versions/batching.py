@@ -1,7 +1,7 @@
 """Runs waiting requests as one batch, with the parameters of TensorFlow Serving's --batching_parameters_file.
 
 Off by default: a batch saves computation on an accelerator, but on two CPU cores requests side by side were as fast as requests
-that shared runs (the lab note in `building/merging/merge.py`, on the same kind of batching inside the graph).
+that shared runs.
 """
 
 import logging

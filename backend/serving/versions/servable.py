@@ -17,7 +17,7 @@ from backend.serving.photos import preprocessing
 from backend.serving.photos.base64_text import to_web_safe_base64
 from backend.serving.photos.photo_values import Decoding, is_base64_of_photo, is_photo
 from backend.serving.tensors.signatures import BYTES_SUFFIX, DEFAULT_SIGNATURE, ServableId, Signature, UnknownSignature
-from backend.serving.versions import checksums, runtimes, sessions
+from backend.serving.versions import checksums, openvino_runtime, sessions
 from backend.serving.versions.batching import Batcher, BatchingParameters
 from backend.serving.versions.description import Description
 
@@ -195,7 +195,7 @@ class Servable(BaseServable):
         self._functions = dict(loaded.signatures)
         self._batchers: dict[str, Batcher] = {}
         super().__init__(identity, Description.read(path), signature_defs, self._functions)
-        self.runtime = {"name": runtimes.TENSORFLOW}
+        self.runtime = {"name": openvino_runtime.TENSORFLOW}
 
     @classmethod
     def load(cls, identity: ServableId, path: Path) -> "Servable":
@@ -209,7 +209,7 @@ class Servable(BaseServable):
             raise ValueError(f"{path / 'saved_model.pb'} holds no graph")
         meta_graph = next((graph for graph in graphs if list(graph.meta_info_def.tags) == ["serve"]), graphs[0])
         loaded: Any
-        loaded, runtime = runtimes.load(path, identity)
+        loaded, runtime = openvino_runtime.load(path, identity)
         in_session = loaded is None and sessions.is_of_tensorflow_1(graphs)
         if in_session:
             loaded = sessions.SessionModel(path, meta_graph)

@@ -1,5 +1,6 @@
 /** What was snapped before, by day. Opening one shows its result page; deleting asks first. */
 const appearance = require('../../services/appearance')
+const captions = require('../../services/captions')
 const dogs = require('../../services/dogs')
 const feedback = require('../../services/feedback')
 const history = require('../../services/history')

@@ -20,9 +20,9 @@ from backend.building.acceleration import Acceleration, Steps, accelerate
 from backend.building.freezing import Source, freeze
 from backend.building.publication import WRITING, publish
 from backend.building.quantization import RANGES
+from backend.fitting.groups import named_groups
 from backend.fitting.popularity import further_prior
-from backend.fitting.scoring import Calibration
-from backend.fitting.thresholds import named_groups
+from backend.fitting.temperature import Calibration
 from backend.memory import give_back_free
 from backend.networks import dogs_head as dogs
 from backend.networks.architectures import (
@@ -260,7 +260,7 @@ def export_classifier(
     Signatures: `serving_default`, image float32 (n, h, w, 3) in [0, 1] -> prediction float32 (n, classes), probabilities
     by `calibration`; `scores`, the same and dog float32 (n), the probability that the image shows a dog at all, and,
     if the network gives it, box float32 (n, 4), where: left, top, right, bottom, fractions of the picture; with a `head` of
-    `training.dogs`, its output, too, of which `dogsnap merge --second-pass` makes every dog.
+    `networks.dogs_head`, its output, too, of which `dogsnap merge --second-pass` makes every dog.
     """
     model = dogs.with_dogs(model, head) if head else model
     height, width, channels = model.input_shape[1:]

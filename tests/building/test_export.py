@@ -12,10 +12,10 @@ from exported import DESCRIPTION, LABELS, LOG_PRIOR, SIZE, TEMPERATURE, contents
 from small_disk import fill, small_disk
 from tiny_network import tiny
 
+from backend.building import export as exporting
 from backend.building import publication
-from backend.building import saved_model as exporting
+from backend.building.export import ExportError, export_stored
 from backend.building.publication import next_version
-from backend.building.saved_model import ExportError, export_stored
 from backend.cli import main
 from backend.files import write_json
 from backend.fitting.class_statistics import STATISTICS_FILE, ClassStatistics

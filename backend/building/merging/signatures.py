@@ -26,7 +26,7 @@ from backend.networks.every_dog import CELLS, EveryDog
 from backend.networks.second_pass import SecondPass, second_images
 from backend.serving.photos.preprocessing import decode_base64
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE
-from backend.serving.versions.runtimes import SECOND
+from backend.serving.versions.openvino_runtime import SECOND
 
 Tensors = dict[str, tf.Tensor]
 # A signature: its input, the function from it to image bytes, and the function from the network's outputs to its outputs.

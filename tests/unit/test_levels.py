@@ -1,0 +1,110 @@
+"""What an answer claims: a breed, a group, a set, or that no breed fits."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+from backend.serving.answers.levels import LARGEST_SET, Group, Level, Levels, top_z_score
+
+IDS = tuple(f"n{number}" for number in range(12))
+LABELS = [{"id": each, "name": f"dog {each}", "name_zh": f"犬{each}"} for each in IDS]
+HUSKIES = Group("husky", "husky", "哈士奇", ("n0", "n1", "n2"), "By the eyes.", "看眼睛。")
+DECISION = {"confident_threshold": 0.9, "group_threshold": 0.8, "set_threshold": 0.1, "unknown_threshold": 1.1}
+LEVELS = Levels(DECISION, [HUSKIES], IDS)
+GENERATOR = np.random.default_rng(5)
+
+
+def probabilities(**given: float) -> np.ndarray:
+    """Probabilities (12,): those given for n0, n1, ..., the rest shared by the others."""
+    answer = np.full(len(IDS), (1 - sum(given.values())) / (len(IDS) - len(given)))
+    for name, value in given.items():
+        answer[IDS.index(name)] = value
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("given", "level", "held"),
+    [
+        ({"n5": 0.95}, Level.BREED, ["n5"]),
+        ({"n0": 0.95}, Level.BREED, ["n0"]),
+        ({"n0": 0.5, "n1": 0.35}, Level.GROUP, ["n0", "n1"]),
+        ({"n5": 0.5, "n0": 0.35}, Level.SET, ["n5", "n0"]),
+        ({"n5": 0.8}, Level.BREED, ["n5"]),
+        ({"n5": 0.75}, Level.SET, ["n5"]),
+        ({"n5": 0.2, "n6": 0.19, "n7": 0.18, "n8": 0.17, "n9": 0.16}, Level.SET, ["n5", "n6", "n7", "n8", "n9"]),
+        ({f"n{number}": 0.16 for number in range(6)}, Level.UNKNOWN, [f"n{number}" for number in range(6)]),
+    ],
+)
+def test_an_answer_claims_the_first_level_that_holds(given, level, held):
+    claim = LEVELS.claim(probabilities(**given))
+    assert (claim.level, [IDS[place] for place in claim.held]) == (level, held)
+
+
+def test_more_breeds_than_a_set_may_have_are_not_sure():
+    generous = Levels({**DECISION, "unknown_threshold": 0.0}, [HUSKIES], IDS)
+    claim = generous.claim(probabilities(**{f"n{number}": 0.16 for number in range(6)}))
+    assert (claim.level, len(claim.held)) == (Level.UNSURE, LARGEST_SET + 1)
+
+
+def test_a_set_is_never_empty_though_no_breed_reaches_the_threshold():
+    strict = Levels({**DECISION, "set_threshold": 0.99}, [], IDS)
+    assert [IDS[place] for place in strict.claim(probabilities(n4=0.5)).held] == ["n4"]
+
+
+def test_the_group_of_the_first_breed_comes_with_the_sum_of_its_members():
+    claim = LEVELS.claim(probabilities(n1=0.5, n0=0.25))
+    assert claim.group is HUSKIES
+    assert claim.group_probability == pytest.approx(0.75 + 0.25 / 10)
+    alone = LEVELS.claim(probabilities(n7=0.5, n0=0.25))
+    assert (alone.group, alone.group_probability) == (None, 0.0)
+
+
+def test_how_far_the_first_stands_out_does_not_depend_on_the_temperature():
+    logits = GENERATOR.normal(size=(5, 12))
+    sharp, soft = (np.exp(logits / t) / np.exp(logits / t).sum(-1, keepdims=True) for t in (0.5, 2.0))
+    assert top_z_score(sharp) == pytest.approx(top_z_score(soft))
+    assert top_z_score(sharp) == pytest.approx((logits.max(-1) - logits.mean(-1)) / logits.std(-1))
+    assert np.isfinite(top_z_score(np.full(12, 1 / 12)))
+    assert np.isfinite(top_z_score(np.eye(12)[3]))
+
+
+def test_a_version_without_thresholds_of_its_own_has_no_levels():
+    assert Levels.read({}) is None
+    assert Levels.read({"labels": LABELS, "decision": {"dog_threshold": 0.5, "confident_threshold": 0.9}}) is None
+
+
+def test_levels_are_read_as_export_writes_them():
+    written = [{**vars(HUSKIES), "members": list(HUSKIES.members)}]
+    read = Levels.read(json.loads(json.dumps({"labels": LABELS, "decision": DECISION, "groups": written})))
+    assert read.groups == (HUSKIES,)
+    assert read.claim(probabilities(n0=0.5, n1=0.35)).level is Level.GROUP
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"decision": {"group_threshold": 0.5}}, "decision lacks set_threshold, unknown_threshold; expected all of"),
+        ({"groups": [{"id": "a", "name": "a", "name_zh": "", "members": ["n0", "other"]}]}, "breed other of a group"),
+        ({"groups": [{"id": str(k), "name": "", "name_zh": "", "members": ["n0", "n1"]} for k in (1, 2)]}, "breed n0"),
+        ({"groups": [{"id": "a", "members": ["n0", "n1"]}]}, "expected id, name, name_zh and members in each"),
+        ({"groups": [{"id": "a", "name": "a", "name_zh": ""}]}, "expected id, name, name_zh and members in each"),
+    ],
+)
+def test_levels_that_are_not_whole_are_refused_with_what_is_wrong(changes, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Levels.read({"labels": LABELS, "decision": DECISION, **changes})
+
+
+@pytest.mark.long
+def test_a_claim_costs_less_than_a_fifth_of_a_millisecond():
+    ids = [str(number) for number in range(120)]
+    levels = Levels(DECISION, [Group("a", "a", "", tuple(ids[:4]))], ids)
+    rows = GENERATOR.dirichlet(np.full(120, 0.05), 300).astype(np.float32)
+    times = []
+    for row in rows:
+        start = time.perf_counter()
+        levels.claim(row)
+        times.append(time.perf_counter() - start)
+    assert np.median(times) < 200e-6
