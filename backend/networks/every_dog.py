@@ -75,9 +75,9 @@ class EveryDog:
     def combined(self, first: Tensors, second: Tensors) -> Tensors:
         """The answers of the first pass (n, ...) and of the windows in `plan` (m, ...) -> those of the version.
 
-        prediction, dog, box: of the largest dog. dogs_box (n, MOST, 4), dogs_prediction (n, MOST, classes), dogs_score
-        (n, MOST), the dog head's: of the first dogs_number int32 (n,), the largest first; the rest is 0. dogs_more bool (n,):
-        whether there are more than MOST. A photo that shows no dog has one here, whose score says so.
+        prediction, box: of the largest dog; dog: the largest of all passes. dogs_box (n, MOST, 4), dogs_prediction
+        (n, MOST, classes), dogs_score (n, MOST), the dog head's: of the first dogs_number int32 (n,), the largest first; the rest
+        is 0. dogs_more bool (n,): whether there are more than MOST. A photo that shows no dog has one here, whose score says so.
         """
         windows, rows = self._plan_of_one(first)
         boxes, counts = self.found(first[CELLS])
@@ -118,7 +118,7 @@ class EveryDog:
             listed[name] = tf.where(_like(several, kept), kept, alone[name])
         return {
             "prediction": listed["prediction"][:, 0],
-            "dog": tf.where(number > 1, listed["score"][:, 0], answers["dog"]),
+            "dog": tf.maximum(answers["dog"], tf.reduce_max(dogs["score"], axis=1)),
             "box": listed["box"][:, 0],
             "dogs_box": listed["box"],
             "dogs_prediction": listed["prediction"],

@@ -121,3 +121,13 @@ def test_missing_parameters_are_named(tmp_path):
 
 def test_a_photo_of_one_pixel_has_an_ordinary_answer(servable):
     assert named(servable, png(np.full((1, 1, 3), 200, np.uint8)))["level"] in ("breed", "unsure", "no_dog")
+
+
+def test_a_photo_shows_a_dog_where_the_second_pass_of_one_of_several_sees_one(servable):
+    """The dog head of this network wants light: in the dark photo only the bright spots have it."""
+    pixels = np.full((240, 320, 3), 5, np.uint8)
+    pixels[20:60, 20:60], pixels[150:200, 200:260] = (250, 60, 60), (60, 60, 250)
+    outputs = scores(servable, png(pixels))
+    assert outputs["dogs_number"].tolist() == [2]
+    np.testing.assert_allclose(outputs["dog"], outputs["dogs_score"].max(axis=1), atol=1e-6)
+    assert outputs["dog"] > 0.7

@@ -69,7 +69,7 @@ def test_a_dog_that_the_second_pass_alone_sees_is_seen(plain, twice):
     pixels = np.full((240, 320, 3), 5, np.uint8)
     pixels[150:180, 200:240] = (60, 255, 60)
     assert scores(plain, png(pixels))["dog"] < 0.55
-    assert scores(twice, png(pixels))["dog"] > 0.75
+    assert scores(twice, png(pixels))["dog"] > 0.7
 
 
 def test_the_combination_is_the_weighted_mean_of_logarithms(plain, twice):
