@@ -112,7 +112,7 @@ class Server(BaseApplication):
         if self._replaced or self._starts > 1:
             self._wait()
         if self.settings.grpc_port:
-            from backend.protocols.tf_serving_grpc import GrpcServer
+            from backend.grpc_server.server import GrpcServer
 
             self.grpc = GrpcServer(self.settings, self.predictor, self._access_control, self.tracing)
             self.grpc.start()

@@ -28,6 +28,7 @@ FLOORS = (
     ("evaluation",),
     ("protocols",),
     ("app", "ray"),
+    ("grpc_server",),
     ("http_server", "bench"),
     ("commands", "cli"),
     ("reference",),

@@ -1,0 +1,1 @@
+"""The gRPC server: admission of calls, and starting and draining it."""
