@@ -68,7 +68,7 @@ class ReceivedBody:
             with self._deadlines.until(self._end, self._connection):
                 piece = self._stream.read(size)
         except Exception as error:  # TimeoutError, or of gunicorn's parser, which names no common type
-            failure = error
+            failure, self._is_last = error, True  # gunicorn will close the connection
         finally:
             self._give_back(size - len(piece))
         if isinstance(failure, TimeoutError) or (len(piece) < size and time.monotonic() >= self._end):

@@ -1,6 +1,7 @@
 """Connections of clients that are slow, silent or hostile: they delay no others, and each gets an answer or is closed."""
 
 import contextlib
+import io
 import json
 import re
 import resource
@@ -8,6 +9,7 @@ import select
 import socket
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -22,6 +24,7 @@ from waiting import wait_until
 
 from backend.addresses import grpc_connections
 from backend.app import init_messages
+from backend.errors import DogsnapError
 from backend.http_server.config import MANY_FILES, Logger
 from backend.middleware import bodies, connections
 from backend.middleware.connections import LINGER_SECONDS
@@ -192,6 +195,45 @@ def test_a_client_that_leaves_its_answered_connection_open_delays_no_other(serve
     assert time.monotonic() - begun < most_seconds(5)
     for client in clients:
         client.close()
+
+
+@pytest.mark.long
+def test_a_client_that_leaves_its_connection_open_behind_a_broken_body_delays_no_other(server):
+    broken = post(CHUNKED, body=b"5\r\nhelloXX\r\n")
+    with contextlib.ExitStack() as stack:
+        connect = partial(socket.create_connection, ("127.0.0.1", server.port), timeout=60)
+        clients = [stack.enter_context(connect()) for _ in range(10)]
+        for client in clients:
+            client.sendall(broken)
+        for client in clients:
+            assert client.recv(1000).startswith(b"HTTP/1.1 400")
+        assert predict_seconds(server) < most_seconds(2)
+
+
+class FailsOnce(io.BytesIO):
+    """A body like gunicorn's: reading fails once, and goes on after that."""
+
+    def __init__(self, error: Exception):
+        super().__init__(b"the rest")
+        self._errors = [error]
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self._errors:
+            raise self._errors.pop()
+        return super().read(size)
+
+
+@pytest.mark.parametrize("error", [TimeoutError("timed out"), ValueError("a chunk without an end")])
+def test_nothing_more_is_read_from_a_connection_whose_body_failed(error):
+    ours, clients = socket.socketpair()
+    with ours, clients:
+        environ = {"gunicorn.socket": ours, "wsgi.input": FailsOnce(error), "SERVER_PROTOCOL": "HTTP/1.1"}
+        body = bodies.ReceivedBody(environ, bodies.HeldMemory(1), connections.ReadingDeadlines(), seconds=60)
+        with pytest.raises(DogsnapError):
+            body.read(100)
+        body.finish()
+        ours.settimeout(1)
+        assert ours.recv(1) == b""
 
 
 # Where a request ends has one meaning here, or none: what could mean two things to two servers is refused, and nothing
