@@ -236,6 +236,35 @@ def test_nothing_more_is_read_from_a_connection_whose_body_failed(error):
         assert ours.recv(1) == b""
 
 
+def test_a_deadline_ends_no_connection_whose_request_has_ended_meanwhile(monkeypatch):
+    """Two are overdue at once; the second one's request ends while the deadline of the first is dealt with."""
+    events, first_is_ended, second_has_left = [], threading.Event(), threading.Event()
+
+    def end_reading(connection: socket.socket) -> None:
+        events.append(names[connection])
+        first_is_ended.set()
+        second_has_left.wait(0.5)
+
+    monkeypatch.setattr(connections, "end_reading", end_reading)
+    deadlines, end = connections.ReadingDeadlines(), time.monotonic() + 0.3
+    ours, others = socket.socketpair()
+    names = {ours: "first", others: "second"}
+
+    def read() -> None:
+        with deadlines.until(end, others):
+            first_is_ended.wait(10)
+        events.append("the second has left")
+        second_has_left.set()
+
+    with ours, others, deadlines.until(end, ours):
+        reader = threading.Thread(target=read)
+        reader.start()
+        reader.join()
+        time.sleep(2 * connections.CHECK_SECONDS)
+    assert "first" in events
+    assert events[-1] == "the second has left"
+
+
 # Where a request ends has one meaning here, or none: what could mean two things to two servers is refused, and nothing
 # behind it on its connection is read as a request.
 BEHIND = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
