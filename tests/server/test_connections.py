@@ -25,7 +25,7 @@ from waiting import wait_until
 from backend.addresses import grpc_connections
 from backend.app import init_messages
 from backend.errors import DogsnapError
-from backend.http_server.config import MANY_FILES, Logger
+from backend.http_server.config import MANY_FILES, Logger, gunicorn_options
 from backend.middleware import bodies, connections
 from backend.middleware.connections import LINGER_SECONDS
 from backend.settings import Settings
@@ -353,6 +353,22 @@ def test_an_unusual_request_with_a_clear_end_is_answered_and_so_is_the_next(serv
     assert re.findall(rb"HTTP/1\.[01] (\d+)", received) == [b"200", b"200"], received
     assert b'{"predictions":[2.5]}' in received
     assert received.endswith(b"healthy")
+
+
+@pytest.mark.parametrize(
+    ("queue", "threads", "held"),
+    [
+        (100, 309, 618),  # of 1,024 files, 256 are for gRPC and 150 for what the worker opens itself
+        (400, 410, 618),
+        (700, 710, 718),  # more than there is room for
+    ],
+)
+def test_connections_leave_files_for_models_and_grpc_also_with_a_long_queue(queue, threads, held, monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 1024))
+    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+    options = gunicorn_options(Settings(run_threads=2, queue_size=queue))
+    assert options["threads"] == threads
+    assert options["worker_connections"] == held
 
 
 @pytest.fixture
