@@ -43,25 +43,26 @@ class Logger(GunicornLogger):
             super().exception(msg, *args, **kwargs)
 
 
-def threads(least: int) -> int:
-    """At least `least`, at most MAX_THREADS, and as the limit on file descriptors allows, which is raised first."""
+def threads_and_connections(least: int) -> tuple[int, int]:
+    """At least `least` threads, at most MAX_THREADS, and as the limit on file descriptors allows, which is raised first."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = max(soft, MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, MANY_FILES))
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
-    connections = files - OWN_FILES - addresses.grpc_connections(files)
-    return max(least, min(MAX_THREADS, connections // 2))
+    room = files - OWN_FILES - addresses.grpc_connections(files)
+    threads = max(least, min(MAX_THREADS, room // 2))
+    # A thread waits for each connection that sends a request or reads an answer; as many more may wait for their next one.
+    return threads, min(2 * threads, max(threads + addresses.SPARE_THREADS, room))
 
 
 def gunicorn_options(settings: Settings) -> dict[str, Any]:
     """Settings by gunicorn's names."""
-    # A thread waits for each connection that sends a request or reads an answer; as many more may wait for their next one.
-    waiting = threads(addresses.threads(settings))
+    threads, connections = threads_and_connections(addresses.threads(settings))
     return {
         "bind": addresses.address(settings.host, settings.port),
         "workers": 1,  # one process holds one copy of each model
         "worker_class": "gthread",
-        "threads": waiting,
-        "worker_connections": 2 * waiting,
+        "threads": threads,
+        "worker_connections": connections,
         "certfile": settings.tls_cert or None,
         "keyfile": settings.tls_key or None,
         "timeout": 600,  # a worker that takes another's place answers only when its models are loaded

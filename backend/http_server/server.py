@@ -12,13 +12,14 @@ import sys
 import threading
 import time
 from functools import partial
+from mmap import mmap
 from typing import Any
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication
 
 from backend.addresses import local_url
-from backend.errors import DogsnapError
+from backend.errors import DogsnapError, FailedPrecondition
 from backend.http_server.config import CANNOT_START, gunicorn_options
 from backend.settings import Settings
 from backend.tracing import Tracing
@@ -46,6 +47,7 @@ class Server(BaseApplication):
         self.tracing: Tracing | None = None
         self._access_control: Any = None
         self._replaced = replaced_process()
+        self._has_taken_over = mmap(-1, 1)  # a byte that master and workers share
         self._starts = 0  # of workers
         self._is_serving = self._is_stopping = False
         os.environ[MASTER] = str(os.getpid())  # before gunicorn keeps the environment for SIGUSR2
@@ -62,7 +64,7 @@ class Server(BaseApplication):
             app = self._create_app()
         except (DogsnapError, OSError, sqlite3.Error) as error:
             log.error("the server cannot start: %s", error)
-            if self._starts == 1:
+            if self._starts == 1 or self._replaced:
                 sys.exit(CANNOT_START)
             time.sleep(1)  # the cause may last, and gunicorn starts the next worker at once
             sys.exit(1)
@@ -77,6 +79,8 @@ class Server(BaseApplication):
         from backend.app import ACCESS_CONTROL, FEEDBACK, create_app
         from backend.serving.assembly import check_configuration
 
+        if self._replaced and self._starts > 1:  # it would end like the first one, or be killed again after ten minutes
+            raise FailedPrecondition("its worker ended before the models were loaded")
         check_configuration(self.settings)
         self.predictor = self._create_predictor()
         if self.settings.otlp_endpoint:
@@ -100,7 +104,7 @@ class Server(BaseApplication):
 
     def _count_start(self, _server: Any, _worker: Any) -> None:
         self._starts += 1
-        if os.getppid() != self._replaced:  # it has ended
+        if self._has_taken_over[0] or os.getppid() != self._replaced:  # or it has ended
             self._replaced = None
 
     def _serve(self, _worker: Any) -> None:
@@ -119,6 +123,7 @@ class Server(BaseApplication):
         self._is_serving = True
         if self._replaced and not self._is_stopping:
             log.info("this server takes the place of process %d, which finishes its requests", self._replaced)
+            self._has_taken_over[0] = 1
             os.kill(self._replaced, signal.SIGTERM)
 
     def _close(self, _server: Any, _worker: Any) -> None:

@@ -90,10 +90,8 @@ def _check_own_page(headers: Mapping[str, str]) -> None:
 
 def is_loopback(host: str) -> bool:
     """Whether a host name or address can only mean this machine."""
-    if host.lower() == "localhost":
-        return True
     try:
         address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
-        return False
+        return host.lower() == "localhost"
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback

@@ -68,7 +68,7 @@ class ReceivedBody:
             with self._deadlines.until(self._end, self._connection):
                 piece = self._stream.read(size)
         except Exception as error:  # TimeoutError, or of gunicorn's parser, which names no common type
-            failure = error
+            failure, self._is_last = error, True  # gunicorn will close the connection
         finally:
             self._give_back(size - len(piece))
         if isinstance(failure, TimeoutError) or (len(piece) < size and time.monotonic() >= self._end):
@@ -91,10 +91,10 @@ class ReceivedBody:
             with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
                 while piece := file.read(min(SLICE, room - whole.tell())):
                     whole.write(piece)
-                file.read(1)  # behind its last byte, checks the file
+                # Behind its last byte this checks the file; what several in one hold is more than the last declares.
+                return b"" if file.read(1) and room <= limit else whole.getvalue()
         except (EOFError, OSError, zlib.error):
             return b""
-        return whole.getvalue()
 
     def _take(self, count: int) -> None:
         self._memory.take(count)

@@ -26,6 +26,7 @@ class ReadingDeadlines:
 
     def __init__(self) -> None:
         self._ends: dict[socket.socket, float] = {}
+        self._lock = threading.Lock()
         threading.Thread(target=self._run, name="deadlines", daemon=True).start()
 
     @contextmanager
@@ -34,21 +35,23 @@ class ReadingDeadlines:
         if connection is None:
             yield
             return
-        self._ends[connection] = end
+        with self._lock:
+            self._ends[connection] = end
         connection.settimeout(PAUSE_SECONDS)
         try:
             yield
         finally:
             connection.settimeout(None)
-            self._ends.pop(connection, None)
+            with self._lock:
+                self._ends.pop(connection, None)
 
     def _run(self) -> None:
         while True:
             time.sleep(CHECK_SECONDS)
             now = time.monotonic()
-            for connection, end in [*self._ends.items()]:
-                if end <= now:
-                    self._ends.pop(connection, None)
+            with self._lock:  # until reading is ended: after its block, a connection may wait for its next request
+                for connection in [each for each, end in self._ends.items() if end <= now]:
+                    del self._ends[connection]
                     end_reading(connection)
 
 

@@ -1,6 +1,4 @@
-"""The id of each request, in its answer, in the log and in the access log; and the sticky key that assigns its client to a side
-of a split. Shared by HTTP and gRPC.
-"""
+"""The id of each request, in its answer and in the logs, and the sticky key that keeps its client on one side of a split."""
 
 import logging
 import re
@@ -19,7 +17,7 @@ VALID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 def init_app(app: Flask, settings: Settings) -> None:
     app.before_request(_take)
-    app.teardown_request(_forget)
+    app.teardown_request(lambda _: REQUEST_ID.set(""))  # the thread answers other requests after this one
     app.after_request(_add_header)
     if settings.access_log:
         app.after_request(_log_access)
@@ -49,10 +47,6 @@ def own_sticky_key() -> str:
 def _take() -> None:
     g.request_id = request_id(request.headers)
     REQUEST_ID.set(g.request_id)
-
-
-def _forget(_: BaseException | None) -> None:
-    REQUEST_ID.set("")  # the thread answers other requests after this one
 
 
 def _add_header(response: Response) -> Response:

@@ -1,6 +1,7 @@
 """Connections of clients that are slow, silent or hostile: they delay no others, and each gets an answer or is closed."""
 
 import contextlib
+import io
 import json
 import re
 import resource
@@ -8,6 +9,7 @@ import select
 import socket
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -22,7 +24,8 @@ from waiting import wait_until
 
 from backend.addresses import grpc_connections
 from backend.app import init_messages
-from backend.http_server.config import MANY_FILES, Logger
+from backend.errors import DogsnapError
+from backend.http_server.config import MANY_FILES, Logger, gunicorn_options
 from backend.middleware import bodies, connections
 from backend.middleware.connections import LINGER_SECONDS
 from backend.settings import Settings
@@ -194,6 +197,74 @@ def test_a_client_that_leaves_its_answered_connection_open_delays_no_other(serve
         client.close()
 
 
+@pytest.mark.long
+def test_a_client_that_leaves_its_connection_open_behind_a_broken_body_delays_no_other(server):
+    broken = post(CHUNKED, body=b"5\r\nhelloXX\r\n")
+    with contextlib.ExitStack() as stack:
+        connect = partial(socket.create_connection, ("127.0.0.1", server.port), timeout=60)
+        clients = [stack.enter_context(connect()) for _ in range(10)]
+        for client in clients:
+            client.sendall(broken)
+        for client in clients:
+            assert client.recv(1000).startswith(b"HTTP/1.1 400")
+        assert predict_seconds(server) < most_seconds(2)
+
+
+class FailsOnce(io.BytesIO):
+    """A body like gunicorn's: reading fails once, and goes on after that."""
+
+    def __init__(self, error: Exception):
+        super().__init__(b"the rest")
+        self._errors = [error]
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self._errors:
+            raise self._errors.pop()
+        return super().read(size)
+
+
+@pytest.mark.parametrize("error", [TimeoutError("timed out"), ValueError("a chunk without an end")])
+def test_nothing_more_is_read_from_a_connection_whose_body_failed(error):
+    ours, clients = socket.socketpair()
+    with ours, clients:
+        environ = {"gunicorn.socket": ours, "wsgi.input": FailsOnce(error), "SERVER_PROTOCOL": "HTTP/1.1"}
+        body = bodies.ReceivedBody(environ, bodies.HeldMemory(1), connections.ReadingDeadlines(), seconds=60)
+        with pytest.raises(DogsnapError):
+            body.read(100)
+        body.finish()
+        ours.settimeout(1)
+        assert ours.recv(1) == b""
+
+
+def test_a_deadline_ends_no_connection_whose_request_has_ended_meanwhile(monkeypatch):
+    """Two are overdue at once; the second one's request ends while the deadline of the first is dealt with."""
+    events, first_is_ended, second_has_left = [], threading.Event(), threading.Event()
+
+    def end_reading(connection: socket.socket) -> None:
+        events.append(names[connection])
+        first_is_ended.set()
+        second_has_left.wait(0.5)
+
+    monkeypatch.setattr(connections, "end_reading", end_reading)
+    deadlines, end = connections.ReadingDeadlines(), time.monotonic() + 0.3
+    ours, others = socket.socketpair()
+    names = {ours: "first", others: "second"}
+
+    def read() -> None:
+        with deadlines.until(end, others):
+            first_is_ended.wait(10)
+        events.append("the second has left")
+        second_has_left.set()
+
+    with ours, others, deadlines.until(end, ours):
+        reader = threading.Thread(target=read)
+        reader.start()
+        reader.join()
+        time.sleep(2 * connections.CHECK_SECONDS)
+    assert "first" in events
+    assert events[-1] == "the second has left"
+
+
 # Where a request ends has one meaning here, or none: what could mean two things to two servers is refused, and nothing
 # behind it on its connection is read as a request.
 BEHIND = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -282,6 +353,22 @@ def test_an_unusual_request_with_a_clear_end_is_answered_and_so_is_the_next(serv
     assert re.findall(rb"HTTP/1\.[01] (\d+)", received) == [b"200", b"200"], received
     assert b'{"predictions":[2.5]}' in received
     assert received.endswith(b"healthy")
+
+
+@pytest.mark.parametrize(
+    ("queue", "threads", "held"),
+    [
+        (100, 309, 618),  # of 1,024 files, 256 are for gRPC and 150 for what the worker opens itself
+        (400, 410, 618),
+        (700, 710, 718),  # more than there is room for
+    ],
+)
+def test_connections_leave_files_for_models_and_grpc_also_with_a_long_queue(queue, threads, held, monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 1024))
+    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+    options = gunicorn_options(Settings(run_threads=2, queue_size=queue))
+    assert options["threads"] == threads
+    assert options["worker_connections"] == held
 
 
 @pytest.fixture

@@ -61,14 +61,18 @@ def answer(server, session=requests, path: str = PATH) -> float:
 # -- the worker --------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def slow_models(models, made) -> Path:
-    """`sleeper` as well, which takes its time to load."""
+def sleeper(models: Path, made: Path, load_seconds: float) -> Path:
+    """`models` with `sleeper` as well, which takes its time to load."""
     folder = shutil.copytree(made / "sleeper", models / "sleeper" / "1")
     records = folder / RECORDS_FILE
     records.parent.mkdir(exist_ok=True)
-    write_warmup_requests(records, "sleeper", {"serving_default": {"x": np.array([1.0], np.float32)}})
+    write_warmup_requests(records, "sleeper", {"serving_default": {"x": np.array([load_seconds], np.float32)}})
     return models
+
+
+@pytest.fixture
+def slow_models(models, made) -> Path:
+    return sleeper(models, made, 1.0)
 
 
 @pytest.mark.long
@@ -213,6 +217,58 @@ def test_a_server_that_cannot_load_every_model_does_not_replace_one_that_answers
     wait_until(lambda: "the new server gives up: no version available of: broken" in server.log(), 60)
     wait_until(lambda: children(server.process.pid) == [worker], 60)
     assert answer(server) == 2.0
+
+
+def new_server(server, worker: int) -> int:
+    """The process that SIGUSR2 starts beside `worker`, once it has a worker of its own."""
+    server.process.send_signal(signal.SIGUSR2)
+    wait_until(lambda: len(children(server.process.pid)) == 2)
+    new = next(each for each in children(server.process.pid) if each != worker)
+    wait_until(lambda: children(new), 60)
+    return new
+
+
+@pytest.mark.long
+def test_a_new_server_whose_worker_ends_while_it_loads_gives_up(start_server, models, made):
+    """So it ends, too, when loading hangs and gunicorn kills the worker after ten minutes."""
+    server = start_server(models, "--poll-seconds", "0")
+    worker = worker_of(server)
+    sleeper(models, made, load_seconds=300)
+    new = new_server(server, worker)
+    try:
+        os.kill(children(new)[0], signal.SIGKILL)
+        wait_until(lambda: "cannot start: its worker ended before the models were loaded" in server.log(), 60)
+        wait_until(lambda: children(server.process.pid) == [worker], 60)
+        assert answer(server) == 2.0
+    finally:
+        end(new)
+
+
+@pytest.mark.long
+def test_a_worker_that_ends_after_it_has_taken_over_is_started_again(start_server, models, made):
+    """While the old server still finishes its requests."""
+    server = start_server(sleeper(models, made, load_seconds=1))
+    path = f"{server.url}/v1/models/sleeper:predict"
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        last = pool.submit(requests.post, path, json={"instances": [20.0]}, timeout=60)
+        wait_until(lambda: held(server) == 1)
+        new = new_server(server, worker_of(server))
+        try:
+            wait_until(lambda: "takes the place of process" in server.log(), 60)
+            os.kill(children(new)[0], signal.SIGKILL)
+            assert answer(server) == 2.0
+            assert not last.done()
+            assert last.result().status_code == 200
+            wait_until(lambda: is_gone(server.process.pid), 60)
+            assert answer(server) == 2.0
+        finally:
+            end(new)
+
+
+def end(process: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGTERM)
+    wait_until(lambda: is_gone(process), 60)
 
 
 @pytest.mark.long

@@ -244,10 +244,15 @@ def deflated(size: int, times: int = 1) -> bytes:
     return data
 
 
+BLANKS = b'{"instances": [1.0]}' + b" " * 1000
 GZIPPED = {
     "a bomb of 300 MB": (lambda: deflated(300_000_000), 413),
     "a bomb in a bomb": (lambda: deflated(300_000_000, 2), 400),
-    "many files in one": (lambda: gzip.compress(b'{"instances": [1.0]}') * 1000, 200),
+    "many files in one": (lambda: gzip.compress(b'{"instances": [1.0]}') * 1000, 400),
+    "one text in two files": (lambda: gzip.compress(b'{"instances": [1.0]') + gzip.compress(b"}"), 400),
+    "an empty file before it": (lambda: gzip.compress(b"") + gzip.compress(b'{"instances": [1.0]}'), 200),
+    "more than it declares": (lambda: gzip.compress(BLANKS)[:-4] + (20).to_bytes(4, "little"), 400),
+    "less than it declares": (lambda: gzip.compress(BLANKS)[:-4] + (2000).to_bytes(4, "little"), 400),
     "cut off": (lambda: gzip.compress(b'{"instances": [1.0]}' * 100)[:30], 400),
     "with a wrong checksum": (lambda: gzip.compress(b'{"instances": [1.0]}')[:-8] + b"\0" * 8, 400),
     "no gzip at all": (lambda: b'{"instances": [1.0]}', 400),
