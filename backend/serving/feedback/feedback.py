@@ -101,7 +101,7 @@ class Feedback:
         return len(self.store.run(f"DELETE FROM feedback WHERE request_id IN ({places}) RETURNING number", numbers))
 
     def verdict(self, model: str) -> dict[str, Any]:
-        """As `verdict.verdict` gives it, for the versions that are still there. Raises Unavailable."""
+        """As `report.verdict` gives it, for the versions that are still there. Raises Unavailable."""
         self._follow_splits()
         self._write_asked()
         there = [each.version for each in self._repository.status(ModelSpec(model))]
