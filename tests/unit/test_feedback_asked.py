@@ -1,4 +1,4 @@
-"""Phones that were asked, while the file of feedback cannot be written."""
+"""Phones that were asked, while the file of feedback cannot be written or their split is gone."""
 
 from types import SimpleNamespace
 
@@ -80,3 +80,10 @@ def test_none_is_lost_of_a_few_and_the_file_is_left_alone_where_nobody_waits(fee
     feedback.store._connection.set_trace_callback(statements.append)
     feedback._write_asked()
     assert statements == []
+
+
+def test_a_phone_asked_in_a_split_that_is_deleted_meanwhile_is_not_counted(feedback):
+    feedback.store.run("DELETE FROM splits")
+    answer(feedback, "a", 1)
+    assert feedback.verdict("dogs")["comparisons"] == []
+    assert feedback.store.run("SELECT * FROM phones") == []

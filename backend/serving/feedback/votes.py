@@ -48,9 +48,9 @@ def follow(connection: sqlite3.Connection, wanted: AbstractSet[Arms]) -> dict[Ar
 
 
 def ask(connection: sqlite3.Connection, split: int, phone: str, version: int) -> None:
-    """Count a phone as asked about an answer of a version, if it is the first one in this split."""
-    insert = "INSERT OR IGNORE INTO phones (split, phone, version) VALUES (?, ?, ?)"
-    if connection.execute(insert, (split, phone, version)).rowcount:
+    """Count a phone as asked about an answer of a version, if it is the first one in this split and the split is not deleted."""
+    insert = "INSERT OR IGNORE INTO phones (split, phone, version) SELECT id, ?, ? FROM splits WHERE id = ?"
+    if connection.execute(insert, (phone, version, split)).rowcount:
         _add(connection, split, version, {"asked": 1})
 
 
