@@ -128,7 +128,7 @@ def verdict_on(model: str, settings: Settings, predictor: Predictor, feedback: F
     return {
         "model": model,
         "kept_days": settings.feedback_days if feedback else None,
-        "feedback": feedback.report(model) if feedback else None,
+        "feedback": feedback.verdict(model) if feedback else None,
         "shadow": shadow_report(predictor, model),
     }
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from backend.serving.answers.claims import BREED, judge
 from backend.serving.feedback import votes
-from backend.serving.feedback.comparison import ALPHA, P_OF_RATES, better, log_evidence, p_of_rates
+from backend.serving.feedback.comparison import NO_BLOCKS, P_OF_RATES, better, in_blocks, p_of_rates
 from backend.serving.feedback.report import verdict
 from backend.serving.feedback.store import TIME, Store
 
@@ -41,15 +41,16 @@ def crowd(seed: int, phones: int, answers: int, correlation: float, share=0.5, a
     return Crowd(share, side, np.sort(DAYS * chance.random((phones, answers))), right, said)
 
 
-def decision(side: np.ndarray, right: np.ndarray, share: float) -> tuple[int | None, int | None]:
+def decision(side: np.ndarray, right: np.ndarray) -> tuple[int | None, int | None]:
     """After how many of these votes the test decides (None: never), and for which side."""
     of_side = side == np.array([[0], [1]])
-    counted, good = of_side.cumsum(axis=1), (of_side & right).cumsum(axis=1)
-    decided = np.flatnonzero(log_evidence(good, counted, share) >= -np.log(ALPHA))
-    if not len(decided):
-        return None, None
-    at = int(decided[0])
-    return at + 1, better([int(each) for each in good[:, at]], [int(each) for each in counted[:, at]], share)
+    counted, good = of_side.cumsum(axis=1).T.tolist(), (of_side & right).cumsum(axis=1).T.tolist()
+    state = NO_BLOCKS
+    for number, (of_right, of_all) in enumerate(zip(good, counted, strict=True), 1):
+        before, state = state, in_blocks(of_right, of_all, state)
+        if state is not before and (found := better(state["logs"])) is not None:
+            return number, found
+    return None, None
 
 
 def winner(given: Crowd) -> int | None:
@@ -58,7 +59,7 @@ def winner(given: Crowd) -> int | None:
     first = given.said[votes].argmax(axis=1)
     days, right = given.days[votes, first], given.right[votes, first]
     order = np.argsort(days)
-    number, found = decision(given.side[votes][order], right[order], given.share)
+    number, found = decision(given.side[votes][order], right[order])
     if number is None:
         return None
     for day in range(int(days[order][number - 1]) + 1, DAYS + 1):

@@ -3,10 +3,10 @@
 import json
 import secrets
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from queue import SimpleQueue
 from typing import Any
 
 from backend.errors import DogsnapError, InvalidArgument, NotFound, Unavailable
@@ -22,6 +22,7 @@ from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors.signatures import ServableId
 
 TICK_SECONDS = 2.0
+MOST_WAITING = 10_000  # phones asked that wait while the store cannot be written; the oldest are left out
 LONGEST_TEXT = 60  # characters of a breed's name as a user types it
 
 
@@ -35,9 +36,8 @@ class Feedback:
         self._repository = repository
         self._metrics = metrics
         self._ask_every = ask_every
-        self._asked: SimpleQueue[tuple[int, str, int]] = (
-            SimpleQueue()
-        )  # not in the store yet: split, phone's hash, version
+        # Split, phone's hash and version of what is not in the store yet.
+        self._asked: deque[tuple[int, str, int]] = deque(maxlen=MOST_WAITING)
         with store.transaction() as connection:
             self._splits = votes.open_splits(connection)
         self._names = lru_cache(64)(self._read_names)
@@ -54,7 +54,7 @@ class Feedback:
             if (model, label, None) == (spec.name, spec.label or "", spec.version) and version in versions:
                 split, phone = number_of_split, votes.hashed(spec.sticky_key, salt)
         if split and asked:
-            self._asked.put((split, phone, version))
+            self._asked.append((split, phone, version))
         facts = {
             "model": spec.name,
             "version": version,
@@ -101,7 +101,7 @@ class Feedback:
         return len(self.store.run(f"DELETE FROM feedback WHERE request_id IN ({places}) RETURNING number", numbers))
 
     def verdict(self, model: str) -> dict[str, Any]:
-        """As `verdict.verdict` gives it, for the versions that are still there. Raises Unavailable."""
+        """As `report.verdict` gives it, for the versions that are still there. Raises Unavailable."""
         self._follow_splits()
         self._write_asked()
         there = [each.version for each in self._repository.status(ModelSpec(model))]
@@ -142,9 +142,17 @@ class Feedback:
                 self._splits = votes.follow(connection, wanted)
 
     def _write_asked(self) -> None:
-        with self.store.transaction() as connection:
-            while not self._asked.empty():
-                votes.ask(connection, *self._asked.get())
+        if not self._asked:
+            return
+        taken: list[tuple[int, str, int]] = []
+        try:
+            with self.store.transaction() as connection:  # its lock lets one thread take at a time
+                while self._asked:
+                    taken.append(self._asked.popleft())
+                    votes.ask(connection, *taken[-1])
+        except Unavailable:
+            self._asked.extendleft(reversed(taken))
+            raise
 
     def _read_names(self, servable: ServableId) -> Mapping[str, str]:
         """The English name of each breed of a version, by id. Raises NotFound, Unavailable."""

@@ -5,8 +5,9 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from backend.serving.feedback.comparison import P_OF_RATES, p_of_rates, votes_needed, wilson
+from backend.serving.feedback.comparison import NO_BLOCKS, P_OF_RATES, p_of_rates, votes_needed, wilson
 from backend.serving.feedback.store import Store
+from backend.serving.feedback.votes import SUMS
 
 MOST = 10  # corrections of a version, and typed names
 LEVELS = """SELECT level, sum(answers) AS answers, sum(answers * (is_right = 1)) AS right,
@@ -16,9 +17,7 @@ CORRECTIONS = f"""SELECT first AS answered, iif(breed = '', verdict, breed) AS s
     WHERE model = ? AND version = ? AND answers > 0 AND is_right = 0 GROUP BY first, said ORDER BY times DESC LIMIT {MOST}"""
 TYPED = f"""SELECT text, count(*) AS times FROM feedback WHERE model = ? AND text IS NOT NULL
     GROUP BY text COLLATE NOCASE ORDER BY times DESC, text LIMIT {MOST}"""
-SPLITS = (
-    "SELECT id AS split, label, first, second, share, started, ended, tally FROM splits WHERE model = ? ORDER BY id"
-)
+SPLITS = "SELECT id AS split, label, first, second, started, ended, tally FROM splits WHERE model = ? ORDER BY id"
 
 
 def verdict(store: Store, model: str, versions: Sequence[int], names: Mapping[str, str]) -> dict[str, Any]:
@@ -53,13 +52,14 @@ def _version(store: Store, model: str, version: int, names: Mapping[str, str]) -
 def _comparison(split: sqlite3.Row) -> dict[str, Any]:
     """A split: its sums by phone, for the first and the second version, and what can be said of them."""
     versions, tally = (split["first"], split["second"]), json.loads(split["tally"])
-    asked, answered, counted, right = (tally[name] for name in ("asked", "answered", "counted", "right"))
+    asked, answered, counted, right = (tally[name] for name in SUMS)
     p, found = p_of_rates(answered, asked), tally["better"]
     better = None if found is None or p < P_OF_RATES else versions[found]
-    more = votes_needed(right, counted, split["share"]) if found is None and split["ended"] is None else None
+    is_open = found is None and split["ended"] is None
+    more = votes_needed(right, counted, tally.get("blocks", NO_BLOCKS)["logs"]) if is_open else None
     return {
         **{name: split[name] for name in ("split", "label", "started", "ended")},
-        **tally,
+        **{name: tally[name] for name in SUMS},
         "versions": versions,
         "rates": [got / of if of else None for got, of in zip(answered, asked, strict=True)],
         "p_of_rates": p,

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from backend.errors import AlreadyExists
-from backend.serving.feedback.comparison import better
+from backend.serving.feedback.comparison import NO_BLOCKS, better, in_blocks
 from backend.serving.feedback.store import COLUMNS, TIME
 
 # Model, label ("" for the default), the version that a split takes phones from, the one that gets them, its share in (0, 1).
@@ -19,7 +19,8 @@ INSERT = f"""INSERT INTO feedback ({", ".join(COLUMNS)}) VALUES ({", ".join(f":{
 NOW = f"strftime('{TIME}', 'now')"
 KEPT = "the feedback is kept, and counts in no comparison"
 # Sums by phone, of the first and of the second version. `counted`: votes that say whether the first named breed is right.
-TALLY = json.dumps({"asked": [0, 0], "answered": [0, 0], "counted": [0, 0], "right": [0, 0], "better": None})
+SUMS = ("asked", "answered", "counted", "right")
+TALLY = json.dumps({**dict.fromkeys(SUMS, (0, 0)), "better": None, "blocks": NO_BLOCKS})
 
 
 def open_splits(connection: sqlite3.Connection) -> dict[Arms, tuple[int, bytes]]:
@@ -47,9 +48,9 @@ def follow(connection: sqlite3.Connection, wanted: AbstractSet[Arms]) -> dict[Ar
 
 
 def ask(connection: sqlite3.Connection, split: int, phone: str, version: int) -> None:
-    """Count a phone as asked about an answer of a version, if it is the first one in this split."""
-    insert = "INSERT OR IGNORE INTO phones (split, phone, version) VALUES (?, ?, ?)"
-    if connection.execute(insert, (split, phone, version)).rowcount:
+    """Count a phone as asked about an answer of a version, if it is the first one in this split and the split is not deleted."""
+    insert = "INSERT OR IGNORE INTO phones (split, phone, version) SELECT id, ?, ? FROM splits WHERE id = ?"
+    if connection.execute(insert, (phone, version, split)).rowcount:
         _add(connection, split, version, {"asked": 1})
 
 
@@ -75,11 +76,12 @@ def add(connection: sqlite3.Connection, row: Mapping[str, Any]) -> str:
 
 def _add(connection: sqlite3.Connection, split: int, version: int, more: Mapping[str, int]) -> None:
     """Add to the sums of a version in a split. A verdict stays once it is found."""
-    query = "SELECT second, share, tally FROM splits WHERE id = ?"
-    ((second, share, text),) = connection.execute(query, (split,))
+    query = "SELECT second, tally FROM splits WHERE id = ?"
+    ((second, text),) = connection.execute(query, (split,))
     tally = json.loads(text)
     for name, number in more.items():
         tally[name][int(version == second)] += number
     if more.get("counted") and tally["better"] is None:
-        tally["better"] = better(tally["right"], tally["counted"], share)
+        tally["blocks"] = in_blocks(tally["right"], tally["counted"], tally.get("blocks", NO_BLOCKS))
+        tally["better"] = better(tally["blocks"]["logs"])
     connection.execute("UPDATE splits SET tally = ? WHERE id = ?", (json.dumps(tally), split))
