@@ -181,9 +181,9 @@ def _found(every: EveryDog, cells: tf.Tensor) -> np.ndarray:
 def shares(judged: Sequence[Judged], found: Sequence[np.ndarray]) -> dict[str, float]:
     """How well boxes (k, 4) of each photo, the largest first, are those of its dogs.
 
-    `several_told`, `one_told`: shares of the photos with two or more dogs that get two or more, and of those with one that get
-    one; `recall`, `precision`: shares of dogs and of boxes in photos with two or more dogs that overlap by half with a box or a
-    dog of their own. Dogs that are hard to see count in neither.
+    `several_told`, `one_told`, `none_told`: shares of the photos with two or more dogs that get two or more, of those with one
+    that get one, and of those with none that get none; `recall`, `precision`: shares of dogs and of boxes in photos with two
+    or more dogs that overlap by half with a box or a dog of their own. Dogs that are hard to see count in neither.
     """
     counts = np.array([len(each.boxes) for each in judged])
     told = np.array([len(boxes) for boxes in found])
@@ -193,6 +193,7 @@ def shares(judged: Sequence[Judged], found: Sequence[np.ndarray]) -> dict[str, f
         "photos": len(judged),
         "several_told": share(told[counts > 1] > 1),
         "one_told": share(told[counts == 1] == 1),
+        "none_told": share(told[counts == 0] == 0),
         "recall": round(right / max(there, 1), 4),
         "precision": round(right / max(right + wrong, 1), 4),
     }

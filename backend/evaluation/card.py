@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from backend.building.dogs_training import read_judged, shares
 from backend.evaluation.exported_version import ExportedVersion, answers
 from backend.fitting import dataset, scoring, thresholds
 from backend.fitting.dataset import Example
@@ -20,7 +21,8 @@ LISTS = {
     "crops of the test list": ("stanford_dogs", "test_list"),
     "full-frame photos, one of each breed": ("full_frame_dogs", None),
 }
-NO_DOGS, OTHER_DOGS = "not_dogs", "other_dogs"
+NO_DOGS, OTHER_DOGS, SEVERAL_DOGS = "not_dogs", "other_dogs", "several_dogs"
+TAUGHT_DOGS = ("owned_dogs", OTHER_DOGS)  # with photos of breeds that a version was taught, of which some were held out
 # Breeds outside the classes, by a part of their folder's name, and the breeds that share their name or are said to be the same.
 RELATIVES = {
     "belgian_shepherd": ("Malinois", "Groenendael"),
@@ -59,6 +61,8 @@ def scored(version: ExportedVersion, examples: list[Example]) -> tuple[dict, np.
     claimed = version.servable.description.levels
     if claimed is not None:
         scores["levels"] = thresholds.report(claimed, probabilities, breeds, dog >= decision["dog_threshold"])
+    if "dogs_number" in said:
+        scores["several_told"] = scoring.share(said["dogs_number"] > 1)
     if "box" in said and any(example.box for example in examples):
         scores["boxes"] = scoring.box_report(said["box"], [example.box for example in examples])
     return scores, probabilities
@@ -69,6 +73,30 @@ def without_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict
     photos = dataset.readable_photos(dataset.every_second_photo(folder, 1), report)
     dog = answers(version, photos)["dog"]
     return scoring.dog_report(dog, version.description["decision"]["dog_threshold"], shows_dog=False)
+
+
+def every_dog(version: ExportedVersion, folder: Path) -> dict:
+    """How well the boxes that are told are those of the dogs in the photos of `folder`; see `shares`."""
+    judged = read_judged(folder)
+    said = answers(version, [each.path for each in judged])
+    is_dog = said["dog"] >= version.description["decision"]["dog_threshold"]
+    numbers = np.where(is_dog, said["dogs_number"], 0)
+    return shares(judged, [boxes[:number] for boxes, number in zip(said["dogs_box"], numbers, strict=True)])
+
+
+def taught_dogs(version: ExportedVersion, root: Path) -> dict:
+    """The scores on the photos of taught breeds that were held out, with `recall`: the share that is right, by breed."""
+    labels = version.description["labels"]
+    examples = [each for name in TAUGHT_DOGS for each in dataset.read_held_out(root / name, labels)]
+    if not examples:
+        return {}
+    scores, probabilities = scored(version, examples)
+    breeds = np.array([each.breed for each in examples])
+    right = probabilities.argmax(-1) == breeds
+    return {
+        **scores,
+        "recall": {labels[each]["id"]: scoring.share(right[breeds == each]) for each in np.unique(breeds)},
+    }
 
 
 def other_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
@@ -118,6 +146,11 @@ def measure(model: Path, root: Path, report: Report) -> dict:
             NO_DOGS: without_dogs(version, root / NO_DOGS, report),
             OTHER_DOGS: other_dogs(version, root / OTHER_DOGS, report),
         }
+        if "every_dog" in version.description:
+            measured[str(number)] |= {
+                SEVERAL_DOGS: every_dog(version, root / SEVERAL_DOGS),
+                "taught": taught_dogs(version, root),
+            }
     return measured
 
 
@@ -137,7 +170,7 @@ def renewed(card: str, measured: Mapping) -> str:
 
 
 def as_tables(measured: Mapping) -> str:
-    """The tables in Markdown: photos of known breeds, then dogs of other breeds and photos without a dog."""
+    """The tables in Markdown: photos of known breeds; dogs of other breeds and photos without a dog; photos of several dogs."""
     known = [
         [
             f"{name} ({scores['photos']:,})",
@@ -163,7 +196,18 @@ def as_tables(measured: Mapping) -> str:
         "a group",
         "unknown",
     ]
-    return _table(["photos", "version", *FIGURES], known) + "\n\n" + _table(heads, others)
+    several = [
+        [f"{number}, {each['precision']}", *(_percent(each[SEVERAL_DOGS][name]) for name in SEVERAL.values())]
+        + [_percent(each["lists"][name]["several_told"]) for name in list(LISTS)[:2]]
+        for number, each in measured.items()
+        if SEVERAL_DOGS in each
+    ]
+    tables = [_table(["photos", "version", *FIGURES], known), _table(heads, others)]
+    if several:
+        tables.append(
+            _table(["version", *SEVERAL, *(f"two or more told: {name}" for name in list(LISTS)[:2])], several)
+        )
+    return "\n\n".join(tables)
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> str:
@@ -178,6 +222,15 @@ def _told(level: str) -> Callable[[Mapping], str]:
     """How often a level is told, and is right there."""
     return lambda each: "; ".join(_percent(each["levels"][level][name]) for name in ("share", "right"))
 
+
+# Columns of the table on photos of several dogs, and what `shares` calls them.
+SEVERAL = {
+    "two dogs or more: told": "several_told",
+    "one dog: told": "one_told",
+    "no dog: told": "none_told",
+    "dogs found": "recall",
+    "boxes that are dogs": "precision",
+}
 
 FIGURES: dict[str, Callable[[Mapping], str]] = {
     "top-1; top-5": lambda each: f"{_percent(each['top1'])}; {_percent(each['top5'])}",

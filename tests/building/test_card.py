@@ -3,14 +3,18 @@
 import json
 from pathlib import Path
 
+import coloured_dogs
 import pytest
 import spotting
 from click.testing import CliRunner, Result
 from photos import make_data_set, make_frames
 
+from backend.building.merging.merge import Options, merge
 from backend.cli import main
 from backend.evaluation import card
+from backend.evaluation.exported_version import ExportedVersion
 
+BOXES = {"red": coloured_dogs.RED, "blue": coloured_dogs.BLUE, "green": coloured_dogs.GREEN}
 ROOT = Path(__file__).parents[2]
 DECISION = {
     **{"dog_threshold": 0.1, "confident_threshold": 0.9},
@@ -66,6 +70,27 @@ def test_a_card_without_a_place_for_the_tables_is_refused_before_the_work(root: 
     assert done.exit_code == 1
     assert f"expected the lines {card.BEGIN} and {card.END}" in done.output
     assert "photo" not in done.output
+
+
+def test_photos_of_several_dogs_are_judged_by_the_boxes_that_are_told(tmp_path: Path) -> None:
+    one = coloured_dogs.export(tmp_path / "tiny")
+    version = ExportedVersion.load(merge(one, Options(second_pass=True)))
+    boxes = {
+        name: [each / side for each, side in zip(box, (320, 240, 320, 240), strict=True)] for name, box in BOXES.items()
+    }
+    rows = [("two", "red blue"), ("one", "blue"), ("missed", "red blue green")]
+    lines = ["photo\tdogs\tboxes\tdifficult"]
+    for name, dogs in rows:
+        (tmp_path / f"{name}.png").write_bytes(getattr(coloured_dogs, "ONE" if name == "one" else "TWO"))
+        there = dogs.split()
+        told = ";".join(",".join(map(str, boxes[each])) for each in there)
+        lines.append(f"{name}.png\t{len(there)}\t{told}\t{';'.join('0' * len(there))}")
+    (tmp_path / "boxes.tsv").write_text("\n".join(lines) + "\n")
+    found = card.every_dog(version, tmp_path)
+    assert found == {
+        **{"photos": 3, "several_told": 1.0, "one_told": 1.0, "none_told": None},
+        **{"recall": 0.8, "precision": 1.0},
+    }
 
 
 def test_near_relatives_are_no_wrong_answers() -> None:
