@@ -28,7 +28,7 @@ from backend.files import READ_ENDINGS, write_json
 from backend.fitting import dataset
 from backend.fitting.class_statistics import STATISTICS_FILE, ClassStatistics
 from backend.fitting.groups import look_alikes, named_groups
-from backend.fitting.scoring import softmax
+from backend.fitting.temperature import softmax
 from backend.networks.second_pass import SecondPass, second_images
 from backend.serving.answers.levels import Group
 from backend.serving.photos import photo

@@ -205,13 +205,13 @@ def as_tables(measured: Mapping) -> str:
     tables = [_table(["photos", "version", *FIGURES], known), _table(heads, others)]
     if several:
         tables.append(
-            _table(["version", *SEVERAL, *(f"two or more told: {name}" for name in list(LISTS)[:2])], several)
+            _table(["version", *SEVERAL, *(f"several: {name}" for name in list(LISTS)[:2])], several)
         )
     return "\n\n".join(tables)
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> str:
-    return "\n".join("| " + " | ".join(row) + " |" for row in (heads, ["---"] * len(heads), *rows))
+    return "\n".join("| " + " | ".join(row) + " |" for row in (heads, ["-"] * len(heads), *rows))
 
 
 def _percent(share: float | None) -> str:

@@ -70,7 +70,7 @@ def test_the_head_is_stored_with_its_digest_and_parameters_and_read_again(stored
     assert result.exit_code == 0, result.output
     stated = json.loads((stored / dogs.DESCRIPTION).read_text())
     assert set(stated["every_dog"]) == {"score", "overlap", "dog", "margin", "weight", "sharpness"}
-    assert set(stated["chosen_on"]) == {"photos", "several_told", "one_told", "recall", "precision"}
+    assert set(stated["chosen_on"]) == {"photos", "several_told", "one_told", "none_told", "recall", "precision"}
     model = read_stored("tiny", stored)
     image = np.random.default_rng(1).uniform(size=(2, *SIZE, 3)).astype(np.float32)
     joined_model = dogs.with_dogs(model.model, model.dogs)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from backend.fitting.popularity import STRENGTH, log_prior
-from backend.fitting.scoring import softmax
+from backend.fitting.temperature import softmax
 
 MODELS = Path(__file__).parents[2] / "models"
 LABELS = [{"id": "foxhound"}, {"id": "beagle"}, {"id": "dhole"}]
