@@ -204,9 +204,7 @@ def as_tables(measured: Mapping) -> str:
     ]
     tables = [_table(["photos", "version", *FIGURES], known), _table(heads, others)]
     if several:
-        tables.append(
-            _table(["version", *SEVERAL, *(f"several: {name}" for name in list(LISTS)[:2])], several)
-        )
+        tables.append(_table(["version", *SEVERAL, *(f"several: {name}" for name in list(LISTS)[:2])], several))
     return "\n\n".join(tables)
 
 
