@@ -1,10 +1,10 @@
 """Groups of look-alikes: which breeds join, and what they are called."""
 
 import numpy as np
+from twelve_breeds import LABELS
 
 from backend.fitting.groups import CONFUSED, LARGEST_GROUP, find_groups, look_alikes, named_groups, of_groups
 
-LABELS = [{"id": f"n{number}", "name": f"dog n{number}", "name_zh": f"犬n{number}"} for number in range(12)]
 GENERATOR = np.random.default_rng(5)
 
 

@@ -2,25 +2,13 @@
 
 import numpy as np
 import pytest
+from twelve_breeds import HUSKIES, IDS, LABELS, LEVELS, probabilities
 
 from backend.fitting import thresholds as fitting
 from backend.fitting.groups import of_groups
-from backend.serving.answers.levels import THRESHOLDS, Group, Level, Levels
+from backend.serving.answers.levels import THRESHOLDS, Level, Levels
 
-IDS = tuple(f"n{number}" for number in range(12))
-LABELS = [{"id": each, "name": f"dog {each}", "name_zh": f"犬{each}"} for each in IDS]
-HUSKIES = Group("husky", "husky", "哈士奇", ("n0", "n1", "n2"), "By the eyes.", "看眼睛。")
-DECISION = {"confident_threshold": 0.9, "group_threshold": 0.8, "set_threshold": 0.1, "unknown_threshold": 1.1}
-LEVELS = Levels(DECISION, [HUSKIES], IDS)
 GENERATOR = np.random.default_rng(5)
-
-
-def probabilities(**given: float) -> np.ndarray:
-    """Probabilities (12,): those given for n0, n1, ..., the rest shared by the others."""
-    answer = np.full(len(IDS), (1 - sum(given.values())) / (len(IDS) - len(given)))
-    for name, value in given.items():
-        answer[IDS.index(name)] = value
-    return answer
 
 
 def photos_of(classes: int, count: int, sharpness: float) -> tuple[np.ndarray, np.ndarray]:
