@@ -17,6 +17,7 @@ from backend.building import publication
 from backend.building.export import ExportError, export_stored
 from backend.building.publication import next_version
 from backend.cli import main
+from backend.evaluation.calibration import MADE_BY
 from backend.files import write_json
 from backend.fitting.class_statistics import STATISTICS_FILE, ClassStatistics
 from backend.fitting.recipes import RECIPES
@@ -205,7 +206,10 @@ def test_the_stored_files_of_the_real_network_are_of_one_training() -> None:
     folder = Path(__file__).parents[2] / "models" / "inception_v3"
     weights = checksums.digest(folder / architectures.STORED_WEIGHTS)
     for name in ("scores.json", "int8_ranges.json"):
-        assert json.loads((folder / name).read_text(encoding="utf-8"))["weights"] == weights
+        stored = json.loads((folder / name).read_text(encoding="utf-8"))
+        assert (stored["weights"], stored["made_by"]) == (weights, MADE_BY)
+    with np.load(folder / STATISTICS_FILE) as statistics:
+        assert str(statistics["made_by"]) == MADE_BY
     assert ClassStatistics.load(folder / STATISTICS_FILE, 120, 2048, weights)
 
 
