@@ -194,3 +194,11 @@ def test_groups_of_look_alikes_are_described_in_both_languages() -> None:
         assert 5 < len(group["difference_zh"]) <= 120, group["id"]
         assert not re.search(r"[\u4e00-\u9fff]", group["difference"]), group["id"]
         assert re.search(r"[\u4e00-\u9fff]", group["difference_zh"]), group["id"]
+
+
+def test_each_group_of_a_version_that_ships_is_described() -> None:
+    described = [set(group["members"]) for group in json.loads((MODELS / "groups.json").read_text(encoding="utf-8"))]
+    for file in ("scores.json", "taught.json"):
+        stored = json.loads((MODELS / "inception_v3" / file).read_text(encoding="utf-8"))
+        for group in stored.get("scores", stored)["calibration"]["groups"]:
+            assert set(group) in described, f"{file}: {group} has no name and no difference in groups.json"
