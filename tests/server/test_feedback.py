@@ -254,19 +254,15 @@ def test_feedback_is_counted_by_version_and_verdict(server):
     assert {result: counted(result) - before[result] for result in before} == {"right": 2, "wrong": 2, "unclear": 1}
 
 
-def test_names_of_unknown_breeds_are_kept_in_one_safe_line_and_listed_by_the_verdict(start, tmp_path):
-    server = start()
+def test_names_of_unknown_breeds_are_kept_in_one_safe_line_and_listed_by_the_verdict(server, file):
     for typed in ("柴犬", "=Shiba\x1b[31m\n inu", "shiba[31m Inu", "x" * 60, "\x00"):
         assert say(server, classify(server).json()["request_id"], verdict="other", text=typed).status_code == 200
-    refused = say(server, classify(server).json()["request_id"], verdict="other", text="柴" * 61)
-    assert (refused.status_code, "at most 60" in refused.json()["error"]) == (400, True)
-    refused = say(server, classify(server).json()["request_id"], verdict="mix", text="柴犬")
-    assert (refused.status_code, "with verdict other alone" in refused.json()["error"]) == (400, True)
-    kept = [row["text"] for row in rows(tmp_path / "feedback.db")]
-    assert kept == ["柴犬", "Shiba[31m inu", "shiba[31m Inu", "x" * 60, None]
+    for given, reason in (("other", "at most 60"), ("mix", "with verdict other alone")):
+        refused = say(server, classify(server).json()["request_id"], verdict=given, text="柴" * 61)
+        assert (refused.status_code, reason in refused.json()["error"]) == (400, True)
+    assert [row["text"] for row in rows(file)][-5:] == ["柴犬", "Shiba[31m inu", "shiba[31m Inu", "x" * 60, None]
     typed = verdict(server)["feedback"]["typed"]
-    assert [(each["text"].lower(), each["times"]) for each in typed][:1] == [("shiba[31m inu", 2)]
-    assert sorted(each["times"] for each in typed) == [1, 1, 2]
+    assert (typed[0]["text"].lower(), [each["times"] for each in typed]) == ("shiba[31m inu", [2, 1, 1])
     assert "1 x 柴犬" in printed(server)
 
 
@@ -531,40 +527,32 @@ def test_ids_of_breeds_with_spaces_commas_and_quotes_come_back_as_they_are(start
     assert version["corrections"][0]["times"] == 2
 
 
+FORMAT_1 = """CREATE TABLE feedback (number INTEGER PRIMARY KEY, request_id TEXT NOT NULL, answered_at TEXT NOT NULL,
+    model TEXT NOT NULL, split INTEGER NOT NULL, version INTEGER NOT NULL, level TEXT NOT NULL, breeds TEXT NOT NULL,
+    probability REAL, shadow_version INTEGER, shadow_level TEXT, shadow_breeds TEXT, shadow_probability REAL,
+    verdict TEXT NOT NULL, breed TEXT, is_right INTEGER, shadow_is_right INTEGER, UNIQUE (request_id));
+    PRAGMA user_version=1;"""
+# Level, breeds, verdict, breed and is_right as the first format has them; breeds, is_right and holds after it.
+MOVED = [
+    (("breed", "golden retriever", "breed", "golden retriever", 1), ('["golden retriever"]', 1, 1)),
+    (("group", "c1 c2", "right", None, 1), ('["c1", "c2"]', None, 1)),
+    (("set", "c1 c3", "breed", "c2", 0), ('["c1", "c3"]', 0, 0)),
+    (("unknown", "c1", "other", None, 1), ('["c1"]', 0, 1)),
+    (("no_dog", "", "right", None, 1), ("[]", 1, 1)),
+    (("breed", "c1", "mix", None, None), ('["c1"]', None, None)),
+]
+
+
 def test_a_file_of_the_first_format_is_moved_and_nothing_is_lost(start, tmp_path):
     file = tmp_path / "feedback.db"
     with closing(sqlite3.connect(file)) as connection, connection:
-        connection.executescript(
-            """CREATE TABLE feedback (number INTEGER PRIMARY KEY, request_id TEXT NOT NULL, answered_at TEXT NOT NULL,
-            model TEXT NOT NULL, split INTEGER NOT NULL, version INTEGER NOT NULL, level TEXT NOT NULL, breeds TEXT NOT NULL,
-            probability REAL, shadow_version INTEGER, shadow_level TEXT, shadow_breeds TEXT, shadow_probability REAL,
-            verdict TEXT NOT NULL, breed TEXT, is_right INTEGER, shadow_is_right INTEGER, UNIQUE (request_id));
-            PRAGMA user_version=1;"""
-        )
-        for number, (level, breeds, said, breed, is_right) in enumerate(
-            [
-                ("breed", "golden retriever", "breed", "golden retriever", 1),
-                ("group", "c1 c2", "right", None, 1),
-                ("set", "c1 c3", "breed", "c2", 0),
-                ("unknown", "c1", "other", None, 1),
-                ("no_dog", "", "right", None, 1),
-                ("breed", "c1", "mix", None, None),
-            ]
-        ):
-            connection.execute(
-                "INSERT INTO feedback VALUES (NULL, ?, ?, ?, 1, 2, ?, ?, 0.9, 3, 'breed', 'c1', 0.8, ?, ?, ?, 0)",
-                (f"{number:016}", time.strftime("%Y-%m-%dT%H:%M:%SZ"), MODEL, level, breeds, said, breed, is_right),
-            )
+        connection.executescript(FORMAT_1)
+        insert = "INSERT INTO feedback VALUES (NULL, ?, ?, ?, 1, 2, ?, ?, 0.9, 3, 'breed', 'c1', 0.8, ?, ?, ?, 0)"
+        for number, (before, _) in enumerate(MOVED):
+            connection.execute(insert, (f"{number:016}", time.strftime("%Y-%m-%dT%H:%M:%SZ"), MODEL, *before))
     for _ in range(2):
         server = start()
-        assert [(row["breeds"], row["is_right"], row["holds"]) for row in rows(file)] == [
-            ('["golden retriever"]', 1, 1),
-            ('["c1", "c2"]', None, 1),
-            ('["c1", "c3"]', 0, 0),
-            ('["c1"]', 0, 1),
-            ("[]", 1, 1),
-            ('["c1"]', None, None),
-        ]
+        assert [(row["breeds"], row["is_right"], row["holds"]) for row in rows(file)] == [after for _, after in MOVED]
         told = verdict(server)["feedback"]
         assert (told["answers"], told["versions"][0]["right"], told["versions"][0]["counted"]) == (6, 2, 4)
         assert told["comparisons"] == []

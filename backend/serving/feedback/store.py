@@ -75,14 +75,15 @@ BEGIN = f"INSERT INTO splits (started, salt, tally, {ARMS}) VALUES ({NOW}, ?, ?,
 ASK = "INSERT OR IGNORE INTO phones (split, phone, version) SELECT id, ?, ? FROM splits WHERE id = ?"
 VOTE = "UPDATE phones SET has_voted = 1 WHERE split = ? AND phone = ? AND version = ? AND NOT has_voted"
 KEPT = "the feedback is kept, and counts in no comparison"
-AT_ONCE = 1000  # rows that are exported without letting others write
+AT_ONCE = 1000  # rows that are exported or deleted without letting others write
 EXPORT = f"SELECT number, {', '.join(COLUMNS)} FROM feedback WHERE number > ? ORDER BY number LIMIT {AT_ONCE}"
 OLDEST = f"strftime('{TIME}', 'now', :days)"
-SWEEP = (
-    f"DELETE FROM feedback WHERE answered_at < {OLDEST}",
-    "DELETE FROM phones WHERE split IN (SELECT id FROM splits WHERE ended IS NOT NULL)",
-    f"DELETE FROM splits WHERE ended < {OLDEST}",
-    "DELETE FROM sums WHERE answers = 0",
+# Table, key, and which rows of it are old.
+OLD = (
+    ("feedback", "number", f"answered_at < {OLDEST} ORDER BY answered_at"),
+    ("phones", "split, phone", "split IN (SELECT id FROM splits WHERE ended IS NOT NULL)"),
+    ("splits", "id", f"ended < {OLDEST}"),
+    ("sums", KIND, "answers = 0"),
 )
 
 
@@ -168,9 +169,11 @@ class Store:
             return ""
 
     def sweep(self) -> None:
-        """Delete what is older than the retention time, and the phones of ended splits."""
-        for statement in SWEEP:
-            self.run(statement, self._age)
+        """Delete what is older than the retention time, a little at a time: others write in between."""
+        for table, key, condition in OLD:
+            some = f"SELECT {key} FROM {table} WHERE {condition} LIMIT {AT_ONCE}"
+            while len(self.run(f"DELETE FROM {table} WHERE ({key}) IN ({some}) RETURNING 1", self._age)) == AT_ONCE:
+                pass
 
     def csv(self) -> Iterator[str]:
         """The whole table as CSV, piece by piece, with the names of its columns first."""
