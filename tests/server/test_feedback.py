@@ -171,8 +171,9 @@ def test_forged_repeated_late_and_malformed_feedbacks_change_nothing(server, fil
     good = [classify(server).json()["request_id"] for _ in range(len(SAID))]
     before, metrics = rows(file), sample(server, "dogsnap_feedback_total")
     number, _, rest = given.partition(".")
-    swapped = [
-        f"{number}.{rest[:place]}{'A' if rest[place] != 'A' else 'B'}{rest[place + 1 :]}" for place in range(len(rest))
+    swapped = [  # each letter but the last one, two bits of which say nothing
+        f"{number}.{rest[:place]}{'A' if rest[place] != 'A' else 'B'}{rest[place + 1 :]}"
+        for place in range(len(rest) - 1)
     ]
     forged = ["0123456789abcdef.AAAA", *swapped, f"{new_id()}.{rest}", signed(secret=SECRET[::-1]), signed(version=4)]
     late = [signed(age) for age in (86_410, 4_000_000, -200, -4_000_000)]
