@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from backend.errors import InvalidArgument, NotFound
-from backend.files import locked, replacing
+from backend.files import locked, write_private
 
 log = logging.getLogger("dogsnap.keys")
 
@@ -78,10 +78,7 @@ def remove(file: Path, name: str) -> None:
 
 
 def _write(file: Path, keys: Sequence[Key]) -> None:
-    """Replace the file atomically; only its owner may read it."""
-    with replacing(file) as temporary:
-        temporary.touch(0o600)
-        temporary.write_text(json.dumps({"keys": [asdict(each) for each in keys]}, indent=1) + "\n", encoding="utf-8")
+    write_private(json.dumps({"keys": [asdict(each) for each in keys]}, indent=1) + "\n", file)
 
 
 class KeyFile:

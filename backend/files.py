@@ -41,6 +41,13 @@ def write_json(content: object, file: Path) -> None:
         temporary.write_text(text + "\n", encoding="utf-8")
 
 
+def write_private(text: str, file: Path) -> None:
+    """Replace the file atomically; only its owner may read it. Raises OSError."""
+    with replacing(file) as temporary:
+        temporary.touch(0o600)
+        temporary.write_text(text, encoding="utf-8")
+
+
 def sync(path: Path) -> None:
     """Wait until a file's content, or a folder's list of names, is on disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)

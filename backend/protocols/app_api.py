@@ -127,7 +127,8 @@ def _with_feedback_id(
     if not is_clients:
         g.request_id = signed
     answer = result.to_json()
-    ids = [signed, *(feedback.signed(new_id(), dog, spec)[0] for dog in result.dogs[1:])]
+    # The app asks about the first dog alone; a correction of another one is no vote.
+    ids = [signed, *(feedback.signed(new_id(), dog, spec, may_ask=False)[0] for dog in result.dogs[1:])]
     for dog, own in zip(answer["dogs"], ids, strict=False):
         dog["feedback_id"] = own
     return {**answer, "feedback_id": signed, "feedback_asked": asked}

@@ -12,6 +12,7 @@ from feedback_ids import SECRET
 
 from backend.building.merging.merge import Options, merge
 from backend.cli import main
+from backend.serving.feedback.request_ids import Signer
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +46,10 @@ def test_the_answer_lists_each_dog_and_is_that_of_the_first(server):
     assert len(classify(server, ONE)["dogs"]) == 1
 
 
-def test_each_dog_takes_feedback_of_its_own(server):
+def test_each_dog_takes_feedback_of_its_own_and_the_app_is_to_ask_about_the_first(server):
     ids = [dog["feedback_id"] for dog in classify(server, TWO)["dogs"]]
     assert len(set(ids)) == 2
+    assert [Signer(SECRET.encode()).opened(each)[1]["asked"] for each in ids] == [True, False]
     for number in ids:
         body = {"request_id": number, "verdict": "right"}
         for status in (200, 409):

@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+from feedback_ids import ARMS, DOGS, row
 
 from backend.serving.answers.claims import BREED, judge
-from backend.serving.feedback import votes
-from backend.serving.feedback.comparison import NO_BLOCKS, P_OF_RATES, better, in_blocks, p_of_rates
+from backend.serving.feedback.comparison import P_OF_RATES, count, new_tally, p_of_rates
 from backend.serving.feedback.report import verdict
 from backend.serving.feedback.store import TIME, Store
 
-MODEL, DAYS = "dogs", 365
+DAYS = 365
 SAYS_RIGHT, CORRECTS = 0.8, 2 / 3  # a third of people leave a wrong answer uncorrected
 
 
@@ -43,13 +43,11 @@ def crowd(seed: int, phones: int, answers: int, correlation: float, share=0.5, a
 
 def decision(side: np.ndarray, right: np.ndarray) -> tuple[int | None, int | None]:
     """After how many of these votes the test decides (None: never), and for which side."""
-    of_side = side == np.array([[0], [1]])
-    counted, good = of_side.cumsum(axis=1).T.tolist(), (of_side & right).cumsum(axis=1).T.tolist()
-    state = NO_BLOCKS
-    for number, (of_right, of_all) in enumerate(zip(good, counted, strict=True), 1):
-        before, state = state, in_blocks(of_right, of_all, state)
-        if state is not before and (found := better(state["logs"])) is not None:
-            return number, found
+    tally = new_tally()
+    for number, (own, is_right) in enumerate(zip(side.tolist(), right.tolist(), strict=True), 1):
+        count(tally, own, counted=1, right=is_right)
+        if tally["better"] is not None:
+            return number, tally["better"]
     return None, None
 
 
@@ -77,8 +75,7 @@ def winner_in_store(given: Crowd) -> int | None:
     """
     store = Store(Path(":memory:"), 30)
     start = datetime.now(UTC) - timedelta(days=DAYS)
-    with store.transaction() as connection:
-        ((split, _),) = votes.follow(connection, {(MODEL, "", 1, 2, given.share)}).values()
+    store.follow({(*ARMS[:-1], given.share)})
     found, day = None, 0
     order = [divmod(int(place), given.days.shape[1]) for place in np.argsort(given.days, axis=None)]
     for number, (phone, place) in enumerate([*order, (None, None)]):
@@ -86,34 +83,17 @@ def winner_in_store(given: Crowd) -> int | None:
         if now > day:
             day = now
             store.sweep()
-            found = found or verdict(store, MODEL, [1, 2], {})["comparisons"][0]["better"]
+            found = found or verdict(store, DOGS, [1, 2], {})["comparisons"][0]["better"]
         if phone is None:
             break
         version, is_right = 1 + int(given.side[phone]), bool(given.right[phone, place])
-        with store.transaction() as connection:
-            votes.ask(connection, split, str(phone), version)
+        store.ask([(1, str(phone), version)])
         if given.said[phone, place]:
             level = "set" if version == 2 and number % 10 < 7 else "breed"
             breeds, said = ("a", "b") if level == "set" else ("a",), "a" if is_right else "b"
             first_right, holds = judge(level, breeds, BREED, said)
-            row = {
-                **{
-                    "request_id": str(number),
-                    "answered_at": (start + timedelta(days=day)).strftime(TIME),
-                    "model": MODEL,
-                },
-                **{"version": version, "split": split, "asked": True, "level": level, "breeds": json.dumps(breeds)},
-                **{
-                    "probability": 0.9,
-                    "verdict": BREED,
-                    "breed": said,
-                    "is_right": first_right,
-                    "holds": holds,
-                    "text": None,
-                    "phone": str(phone),
-                },
-            }
-            with store.transaction() as connection:
-                votes.add(connection, row)
+            answered_at = (start + timedelta(days=day)).strftime(TIME)
+            more = {"level": level, "breeds": json.dumps(breeds), "breed": said, "holds": holds, "phone": str(phone)}
+            store.add(row(number, version, first_right, answered_at=answered_at, **more))
     store.close()
     return found

@@ -1,13 +1,21 @@
-"""Ids that take feedback, signed as a server signs them that was started with SECRET."""
+"""Ids that take feedback, rows of feedback, and a repository with a split, as far as feedback asks it."""
 
 import time
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 from itsdangerous import TimestampSigner
 
 from backend.middleware.request_ids import new_id
+from backend.serving.answers.labels import Breed, Classification
+from backend.serving.answers.levels import Level
 from backend.serving.feedback.request_ids import Signer
+from backend.serving.feedback.store import COLUMNS, TIME
+from backend.serving.tensors.signatures import ServableId
 
 SECRET = "0123456789abcdef0123456789abcdef"
+DOGS, LABELS = "dogs", [{"id": f"n{number:08}", "name": f"breed {number}"} for number in range(120)]
+ARMS = (DOGS, "", 1, 2, 0.5)
 
 
 def signed(
@@ -21,3 +29,35 @@ def signed(
 
     facts = {"model": model, "version": version, "level": "breed", "breeds": ["c1"], "probability": 0.9}
     return Signer(secret.encode(), Then).signed(new_id(), {**facts, "asked": True, "split": split, "phone": phone})
+
+
+def row(number: int, version: int, is_right: bool | None, **more) -> dict:
+    """The feedback of a phone of its own, now, on an answer of `version` in the first split of a file."""
+    said = {"model": DOGS, "level": "breed", "breeds": '["a"]', "verdict": "breed", "breed": "b", "is_right": is_right}
+    of_split = {"asked": True, "split": 1, "phone": str(number), "version": version, "request_id": str(number)}
+    return {**dict.fromkeys(COLUMNS), "answered_at": time.strftime(TIME, time.gmtime()), **said, **of_split, **more}
+
+
+class SplitRepository:
+    """Versions 1 and 2 of DOGS, of which the second one gets half of the phones."""
+
+    def has_started(self) -> bool:
+        return True
+
+    def splits(self) -> list[tuple[str, str, int, float]]:
+        return [(DOGS, "", 2, 0.5)]
+
+    def default_version(self, name: str) -> int:
+        return 1
+
+    def status(self, spec):
+        return [SimpleNamespace(version=version) for version in (1, 2)]
+
+    @contextmanager
+    def acquire(self, spec):
+        yield SimpleNamespace(description=SimpleNamespace(labels=LABELS))
+
+
+def answer(version: int, best: int = 0) -> Classification:
+    breeds = tuple(Breed(LABELS[(best + place) % 120]["id"], "breed", "", 0.2) for place in range(5))
+    return Classification(ServableId(DOGS, version), dog=True, confident=True, level=Level.BREED, breeds=breeds)

@@ -1,6 +1,5 @@
 """The statistics behind a verdict: published examples, and simulated crowds whose report is read every day of a year."""
 
-import json
 import sqlite3
 from contextlib import closing
 from math import comb
@@ -8,12 +7,12 @@ from math import comb
 import numpy as np
 import pytest
 from feedback_crowd import crowd, decision, winner, winner_in_store
+from feedback_ids import ARMS, DOGS, row
 
 from backend.errors import FailedPrecondition
-from backend.serving.feedback.comparison import NO_BLOCKS, better, gains, in_blocks, p_of_rates, votes_needed, wilson
+from backend.serving.feedback.comparison import count, gains, new_tally, p_of_rates, votes_needed, wilson
 from backend.serving.feedback.report import verdict
-from backend.serving.feedback.store import COLUMNS, Store
-from backend.serving.feedback.votes import add, ask, follow
+from backend.serving.feedback.store import Store
 
 ROWS = [
     (answers, correlation, share) for answers in (1, 5, 20) for correlation in (0, 0.1, 0.3) for share in (0.5, 0.1)
@@ -93,60 +92,28 @@ def test_versions_are_told_apart_where_one_has_more_votes_that_count(accuracy, c
 
 
 def test_what_is_missing_is_about_what_it_takes():
-    logs = (2 * gains([8, 9], [10, 10]) + 2 * gains([8, 10], [10, 10])).tolist()
-    told, taken = votes_needed([32, 38], [40, 40], logs), []
+    tally, taken = new_tally(), []
+    assert votes_needed(tally) > 100
+    for place in range(80):
+        side = place % 2
+        count(tally, side, counted=1, right=place % 20 // 2 >= (2, 0)[side] + (place < 40 and side))
+    told = votes_needed(tally)
     for seed in range(30):
         chance = np.random.default_rng(seed)
         side = (chance.random(5000) < 0.5).astype(int)
         number, _ = decision(side, chance.random(5000) < np.array([0.8, 0.95])[side])
         taken += [number - 80] if number > 80 else []
     print(f"told {told} more, on average it took {sum(taken) / len(taken):.0f}")
+    assert (tally["counted"], tally["right"]) == ([40, 40], [32, 38])
     assert 0.4 < told / (sum(taken) / len(taken)) < 2.5
 
 
-def test_with_no_votes_yet_nothing_is_found_and_a_number_is_told():
-    nothing = [0, 0]
-    assert in_blocks(nothing, nothing, NO_BLOCKS) is NO_BLOCKS
-    assert better(NO_BLOCKS["logs"]) is None
-    assert votes_needed(nothing, nothing, NO_BLOCKS["logs"]) > 100
-
-
-def test_the_votes_from_before_the_test_by_blocks_are_one_block(store):
-    with store.transaction() as connection:
-        ((split, _),) = follow(connection, {("dogs", "", 1, 2, 0.5)}).values()
-        tally = {
-            "asked": [500, 500],
-            "answered": [500, 500],
-            "counted": [500, 500],
-            "right": [400, 480],
-            "better": None,
-        }
-        connection.execute("UPDATE splits SET tally = ?", (json.dumps(tally),))
-    (found,) = verdict(store, "dogs", [1, 2], {})["comparisons"]
-    assert (found["better"], found["more"] > 0) == (None, True)
-    with store.transaction() as connection:
-        row = dict.fromkeys(COLUMNS) | {"request_id": "1", "model": "dogs", "level": "breed", "breeds": '["a"]'}
-        row |= {"verdict": "breed", "answered_at": "2099-01-01T00:00:00Z", "asked": True, "split": split}
-        assert add(connection, row | {"phone": "1", "version": 1, "is_right": False}) == ""
-    (found,) = verdict(store, "dogs", [1, 2], {})["comparisons"]
-    assert (found["better"], found["right"], found["counted"]) == (2, [400, 480], [501, 500])
-
-
 def test_a_verdict_that_was_found_stays_whatever_comes_after(store):
-    with store.transaction() as connection:
-        ((split, _),) = follow(connection, {("dogs", "", 1, 2, 0.5)}).values()
-        row = dict.fromkeys(COLUMNS) | {
-            "model": "dogs",
-            "level": "breed",
-            "breeds": '["a"]',
-            "verdict": "breed",
-        }
-        row |= {"answered_at": "2099-01-01T00:00:00Z", "asked": True, "split": split}
-        for phone in range(1000):
-            version, is_early = 1 + phone % 2, phone < 300
-            row |= {"request_id": str(phone), "phone": str(phone), "version": version}
-            assert add(connection, row | {"is_right": (version == 2) == is_early}) == ""
-    (found,) = verdict(store, "dogs", [1, 2], {})["comparisons"]
+    store.follow({ARMS})
+    for phone in range(1000):
+        version, is_early = 1 + phone % 2, phone < 300
+        assert store.add(row(phone, version, (version == 2) == is_early)) == ""
+    (found,) = verdict(store, DOGS, [1, 2], {})["comparisons"]
     assert (found["better"], found["right"], found["counted"]) == (2, [350, 150], [500, 500])
 
 
@@ -156,47 +123,14 @@ def test_a_store_that_is_read_daily_names_the_winner_that_the_votes_name(answers
     assert [winner_in_store(each) for each in given] == [winner(each) for each in given] == [None, 2]
 
 
-OF_BOTH = {
-    "asked": [5, 4],
-    "answered": [3, 2],
-    "right": [2, 2],
-    "waiting": ["", ""],
-    "logs": [0.0] * 14,
-    "block": [1, 1],
-}
-
-
-@pytest.mark.parametrize(
-    ("number", "sums"),
-    [
-        (2, {"judged": [3, 2], "right_in_blocks": 4, "better": 0}),
-        (3, {"counted": [3, 2], "decided_at": 4, "better": 0}),
-    ],
-)
-def test_a_file_of_an_earlier_format_keeps_the_votes_of_its_splits(tmp_path, number, sums):
-    store = Store(tmp_path / "feedback.db", 30)
-    with store.transaction() as connection:
-        ((split, _),) = follow(connection, {("dogs", "", 1, 2, 0.5)}).values()
-        connection.execute("UPDATE splits SET tally = ?", (json.dumps(OF_BOTH | sums),))
-        connection.execute(f"PRAGMA user_version={number}")
-    store.close()
-    for times in range(2):
-        store = Store(tmp_path / "feedback.db", 30)
-        with store.transaction() as connection:
-            ask(connection, split, f"another {times}", 1)
-        (found,) = verdict(store, "dogs", [1, 2], {})["comparisons"]
-        store.close()
-        assert [found[name] for name in ("answered", "counted", "right", "better")] == [[3, 2], [3, 2], [2, 2], 1]
-        assert found["asked"] == [6 + times, 4]
-
-
-def test_a_file_of_a_later_format_is_refused_and_stays_as_it_is(tmp_path):
+@pytest.mark.parametrize("number", [2, 3, 5])
+def test_a_file_of_a_format_that_no_release_wrote_is_refused_and_stays_as_it_is(tmp_path, number):
     Store(tmp_path / "feedback.db", 30).close()
     with closing(sqlite3.connect(tmp_path / "feedback.db")) as connection:
-        connection.execute("PRAGMA user_version=5")
-        with pytest.raises(FailedPrecondition, match="format 5; this version writes 4: choose another file"):
+        connection.execute(f"PRAGMA user_version={number}")
+        with pytest.raises(FailedPrecondition, match=f"format {number}; this version writes 4: choose another file"):
             Store(tmp_path / "feedback.db", 30)
-        assert connection.execute("PRAGMA user_version").fetchall() == [(5,)]
+        assert connection.execute("PRAGMA user_version").fetchall() == [(number,)]
 
 
 @pytest.mark.parametrize(("answers", "correlation", "share"), ROWS)

@@ -74,7 +74,9 @@ def _shadow(shadow: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _share(interval: Mapping[str, float] | None) -> tuple[str, str]:
-    return (percent(interval["value"]), between(interval)) if interval else ("-", "-")
+    if interval is None:
+        return "-", "-"
+    return percent(interval["value"]), f"{100 * interval['low']:.1f} to {percent(interval['high'])}"
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -86,7 +88,3 @@ def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
-
-
-def between(interval: Mapping[str, float]) -> str:
-    return f"{100 * interval['low']:.1f} to {percent(interval['high'])}"

@@ -1,24 +1,52 @@
 """What an answer names, and whether that is right by what a user says."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from typing import Any
 
+from backend.errors import InvalidArgument
 from backend.serving.answers.labels import Classification
 from backend.serving.answers.levels import Level
 
 # What a user can answer instead of naming a breed.
 VERDICTS = ("right", "wrong", "mix", "other", "no_dog")
 BREED = "breed"  # the verdict in the table if a breed was named
+LONGEST_TEXT = 60  # characters of a breed's name as a user types it
 
 
-def named_by(result: Classification) -> tuple[tuple[str, ...], float | None]:
-    """The ids of the breeds that an answer means, the first named one first (none for "no dog"), and its probability."""
-    best = result.breeds[0]
+def claim_of(result: Classification) -> dict[str, Any]:
+    """The `level` of an answer, the ids of the `breeds` that it means, the first named one first, and its `probability`.
+
+    No breeds and no probability for "no dog".
+    """
+    breeds: tuple[str, ...] = (result.breeds[0].id,)
+    probability: float | None = result.breeds[0].probability
     if result.level is Level.NO_DOG:
-        return (), None
-    if result.group and result.level is Level.GROUP:
+        breeds, probability = (), None
+    elif result.group and result.level is Level.GROUP:
         group, probability = result.group
-        return (best.id, *(each for each in group.members if each != best.id)), probability
-    return (result.held if result.held and result.level is Level.SET else (best.id,)), best.probability
+        breeds += tuple(each for each in group.members if each not in breeds)
+    elif result.held and result.level is Level.SET:
+        breeds = result.held
+    return {"level": result.level.value, "breeds": breeds, "probability": probability and round(probability, 4)}
+
+
+def check_said(verdict: str, breed: str, text: str, known: Container[str]) -> None:
+    """Raises InvalidArgument unless a user said one of VERDICTS, or one of the `known` breeds.
+
+    `text`: how the user calls a breed that is not known, with the verdict "other".
+    """
+    if bool(verdict) == bool(breed):
+        raise InvalidArgument('expected either "breed" or "verdict", received ' + ("both" if verdict else "neither"))
+    if verdict and verdict not in VERDICTS:
+        raise InvalidArgument(f"verdict is {verdict!r}; expected one of {', '.join(VERDICTS)}")
+    if breed and breed not in known:
+        raise InvalidArgument(
+            f"breed is {breed!r}; expected the id of a breed that the version knows, or verdict other, mix or no_dog"
+        )
+    if text and verdict != "other":
+        raise InvalidArgument('expected "text" with verdict other alone: it names a breed that is not known')
+    if len(text) > LONGEST_TEXT:
+        raise InvalidArgument(f"text has {len(text)} characters; expected at most {LONGEST_TEXT}")
 
 
 def judge(level: str, breeds: Sequence[str], verdict: str, breed: str) -> tuple[bool | None, bool | None]:

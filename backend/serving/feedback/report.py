@@ -5,9 +5,8 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from backend.serving.feedback.comparison import NO_BLOCKS, P_OF_RATES, p_of_rates, votes_needed, wilson
+from backend.serving.feedback.comparison import P_OF_RATES, SUMS, p_of_rates, votes_needed, wilson
 from backend.serving.feedback.store import Store
-from backend.serving.feedback.votes import SUMS
 
 MOST = 10  # corrections of a version, and typed names
 LEVELS = """SELECT level, sum(answers) AS answers, sum(answers * (is_right = 1)) AS right,
@@ -38,12 +37,11 @@ def _version(store: Store, model: str, version: int, names: Mapping[str, str]) -
     corrections = [dict(row) for row in store.run(CORRECTIONS, (model, version))]
     for each in corrections:
         each |= {side: names.get(each[side], each[side].replace("_", " ")) for side in ("answered", "said")}
-    right, counted = (sum(each[name] for each in levels.values()) for name in ("right", "counted"))
+    sums = {name: sum(each[name] for each in levels.values()) for name in ("right", "counted")}
     return {
         "version": version,
-        "right": right,
-        "counted": counted,
-        "share": wilson(right, counted) if counted else None,
+        **sums,
+        "share": wilson(sums["right"], sums["counted"]),
         "levels": levels,
         "corrections": corrections,
     }
@@ -52,18 +50,16 @@ def _version(store: Store, model: str, version: int, names: Mapping[str, str]) -
 def _comparison(split: sqlite3.Row) -> dict[str, Any]:
     """A split: its sums by phone, for the first and the second version, and what can be said of them."""
     versions, tally = (split["first"], split["second"]), json.loads(split["tally"])
-    asked, answered, counted, right = (tally[name] for name in SUMS)
-    p, found = p_of_rates(answered, asked), tally["better"]
+    found, p = tally["better"], p_of_rates(tally["answered"], tally["asked"])
     better = None if found is None or p < P_OF_RATES else versions[found]
-    is_open = found is None and split["ended"] is None
-    more = votes_needed(right, counted, tally.get("blocks", NO_BLOCKS)["logs"]) if is_open else None
+    more = votes_needed(tally) if found is None and split["ended"] is None else None
     return {
         **{name: split[name] for name in ("split", "label", "started", "ended")},
         **{name: tally[name] for name in SUMS},
         "versions": versions,
-        "rates": [got / of if of else None for got, of in zip(answered, asked, strict=True)],
+        "rates": [got / of if of else None for got, of in zip(tally["answered"], tally["asked"], strict=True)],
         "p_of_rates": p,
-        "shares": [wilson(good, of) if of else None for good, of in zip(right, counted, strict=True)],
+        "shares": [wilson(good, of) for good, of in zip(tally["right"], tally["counted"], strict=True)],
         "better": better,
         "more": more,
         "sentence": _sentence(versions, better, p < P_OF_RATES, more),

@@ -15,7 +15,7 @@ from typing import Any
 from itsdangerous import BadData, SignatureExpired, TimestampSigner, URLSafeTimedSerializer
 
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound
-from backend.files import locked, replacing
+from backend.files import locked, write_private
 
 FORM = re.compile(r"([0-9a-f]{16})\.([A-Za-z0-9_.-]+)")
 SECRET_BYTES = 32
@@ -63,9 +63,7 @@ def read_or_create_secret(file: Path) -> bytes:
     """The secret in `file`, which only its owner may read; created if missing. Raises OSError, InvalidArgument."""
     with locked(file):  # of two processes, the first one's secret counts
         if not file.exists():
-            with replacing(file) as temporary:
-                temporary.touch(0o600)
-                temporary.write_text(secrets.token_hex(SECRET_BYTES), encoding="ascii")
+            write_private(secrets.token_hex(SECRET_BYTES), file)
     secret = file.read_bytes().strip()
     if len(secret) < SECRET_BYTES:
         raise InvalidArgument(f"{file} has no secret of {SECRET_BYTES} characters; remove it for a new one")

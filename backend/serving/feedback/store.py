@@ -6,15 +6,19 @@ the last seconds may be missing, since a commit does not wait for the disk (`syn
 
 import csv
 import io
+import json
 import logging
+import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from backend.errors import FailedPrecondition, Unavailable
+from backend.errors import AlreadyExists, FailedPrecondition, Unavailable
+from backend.serving.feedback.comparison import count, new_tally
 
 log = logging.getLogger("dogsnap.feedback")
 
@@ -23,6 +27,9 @@ COLUMNS = (
     *("request_id", "answered_at", "model", "version", "split", "asked", "level", "breeds", "probability"),
     *("verdict", "breed", "is_right", "holds", "text"),
 )
+# Model, label ("" for the default), the version that a split takes phones from, the one that gets them, its share in (0, 1).
+Arms = tuple[str, str, int, int, float]
+ARMS = "model, label, first, second, share"
 # What equal rows of feedback have in common: a report reads their sums in place of a million rows.
 KIND = "model, version, level, size, first, verdict, breed, is_right, holds"
 KIND_OF = """{0}.model, {0}.version, {0}.level, json_array_length({0}.breeds),
@@ -57,14 +64,17 @@ MOVE = (
     WHEN level = 'unknown' AND is_right IS NOT NULL THEN breed IS breeds ELSE is_right END, is_right, NULL FROM of_format_1""",
     "DROP TABLE of_format_1",
 )
-# The second and the third kept the state of another test with the sums of a split.
-TIDY = (
-    """UPDATE splits SET tally = json_remove(replace(tally, '"judged"', '"counted"'), '$.block', '$.waiting', '$.logs',
-    '$.decided_at', '$.right_in_blocks', '$.votes_in_blocks')""",
-)
-# By PRAGMA user_version of a file: what leads to these tables.
 FORMAT = 4
-STEPS = {0: TABLES, 1: MOVE, 2: TIDY, 3: TIDY, FORMAT: ()}
+# By PRAGMA user_version of a file: what leads to these tables. No release wrote the formats 2 and 3.
+STEPS = {0: TABLES, 1: MOVE, FORMAT: ()}
+NOW = f"strftime('{TIME}', 'now')"
+INSERT = f"""INSERT INTO feedback ({", ".join(COLUMNS)}) VALUES ({", ".join(f":{name}" for name in COLUMNS)})
+    ON CONFLICT (request_id) DO NOTHING"""
+OPEN = f"SELECT id, salt, {ARMS} FROM splits WHERE ended IS NULL"
+BEGIN = f"INSERT INTO splits (started, salt, tally, {ARMS}) VALUES ({NOW}, ?, ?, ?, ?, ?, ?, ?)"
+ASK = "INSERT OR IGNORE INTO phones (split, phone, version) SELECT id, ?, ? FROM splits WHERE id = ?"
+VOTE = "UPDATE phones SET has_voted = 1 WHERE split = ? AND phone = ? AND version = ? AND NOT has_voted"
+KEPT = "the feedback is kept, and counts in no comparison"
 AT_ONCE = 1000  # rows that are exported or deleted without letting others write
 EXPORT = f"SELECT number, {', '.join(COLUMNS)} FROM feedback WHERE number > ? ORDER BY number LIMIT {AT_ONCE}"
 OLDEST = f"strftime('{TIME}', 'now', :days)"
@@ -118,8 +128,48 @@ class Store:
         with self.transaction() as connection:
             return connection.execute(statement, values).fetchall()
 
+    def follow(self, wanted: AbstractSet[Arms]) -> dict[tuple[str, str], sqlite3.Row]:
+        """Let exactly these splits be open: an ended one loses its salt, and its votes stay as they are.
+
+        Returns the open ones by model and label, with `id` and `salt`, which stay the same while their arms do.
+        """
+        with self.transaction() as connection:
+            was = {tuple(arms): number for number, _, *arms in connection.execute(OPEN)}
+            for arms in was.keys() - wanted:
+                connection.execute(f"UPDATE splits SET ended = {NOW}, salt = NULL WHERE id = ?", (was[arms],))
+            for arms in wanted - was.keys():
+                connection.execute(BEGIN, (secrets.token_bytes(16), json.dumps(new_tally()), *arms))
+            return {(row["model"], row["label"]): row for row in connection.execute(OPEN)}
+
+    def ask(self, phones: Iterable[tuple[int, str, int]]) -> None:
+        """Count phones (split, hash, version) as asked, each once in a split, if the split is not deleted."""
+        with self.transaction() as connection:
+            for each in phones:
+                _ask(connection, *each)
+
+    def add(self, row: Mapping[str, Any]) -> str:
+        """Add a row of feedback: COLUMNS, and the hash of the `phone`, whose vote counts in its split if the app was to ask.
+
+        Returns why such a vote does not count, or "". Raises AlreadyExists for a request id that has feedback.
+        """
+        with self.transaction() as connection:
+            if not connection.execute(INSERT, row).rowcount:
+                raise AlreadyExists("this answer has its feedback already; it is taken once for each request id")
+            if not (row["asked"] and row["split"]):
+                return ""
+            voter, is_right = (row["split"], row["phone"], row["version"]), row["is_right"]
+            if row["split"] not in (number for number, *_ in connection.execute(OPEN)):
+                return f"the split that this answer was part of has ended; {KEPT}"
+            _ask(connection, *voter)
+            if not connection.execute(VOTE, voter).rowcount:
+                return f"each phone has one vote in a split, on the version it was first asked about; {KEPT}"
+            _count(
+                connection, row["split"], row["version"], answered=1, counted=is_right is not None, right=bool(is_right)
+            )
+            return ""
+
     def sweep(self) -> None:
-        """Delete what is older than the retention time, a little at a time."""
+        """Delete what is older than the retention time, a little at a time: others write in between."""
         for table, key, condition in OLD:
             some = f"SELECT {key} FROM {table} WHERE {condition} LIMIT {AT_ONCE}"
             while len(self.run(f"DELETE FROM {table} WHERE ({key}) IN ({some}) RETURNING 1", self._age)) == AT_ONCE:
@@ -137,3 +187,15 @@ class Store:
     def close(self) -> None:
         with self._lock:
             self._connection.close()
+
+
+def _ask(connection: sqlite3.Connection, split: int, phone: str, version: int) -> None:
+    if connection.execute(ASK, (phone, version, split)).rowcount:
+        _count(connection, split, version, asked=1)
+
+
+def _count(connection: sqlite3.Connection, split: int, version: int, **more: int) -> None:
+    ((second, text),) = connection.execute("SELECT second, tally FROM splits WHERE id = ?", (split,))
+    tally = json.loads(text)
+    count(tally, int(version == second), **more)
+    connection.execute("UPDATE splits SET tally = ? WHERE id = ?", (json.dumps(tally), split))
