@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from backend.serving.repository.choices import Choices
 from backend.serving.repository.model import Model, ModelSpec, State, Version
 from backend.serving.repository.resolver import find_model, numbers_for_status, resolve
 from backend.serving.tensors.signatures import ServableId
@@ -54,7 +55,7 @@ class Routes:
 def _model(name: str, numbers: Mapping[int, str], labels: Mapping[str, int]) -> Model:
     """The model with all these versions available, so that it answers as a server's own does."""
     versions = {each: Version(ServableId(name, each), Path(), State.AVAILABLE) for each in numbers}
-    model = Model(ModelConfig(name=name), versions)
-    for label, number in labels.items():
-        model.assign(label, number)
+    choices = Choices({("label", label): number for label, number in labels.items()})
+    model = Model(ModelConfig(name=name), versions, choices=choices)
+    model.move_labels()
     return model

@@ -177,7 +177,7 @@ def test_a_shadow_that_raises_anything_goes_on_with_the_next_photo(shadowed, cap
 
 def test_a_version_in_the_shadow_that_disappears_fails_no_answer(shadowed):
     with shadowed.repository.switching("dogs") as model:
-        model.choices.shadow = 99
+        model.choices["shadow", ""] = 99
     shadowed.offer(rerun)
     labels = {"model": "dogs", "version": "2", "shadow": "99", "result": "failed"}
     wait_until(lambda: shadowed.metrics.registry.get_sample_value("dogsnap_shadowed_photos_total", labels) == 1)

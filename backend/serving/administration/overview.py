@@ -132,10 +132,10 @@ def _model(
         "default_version": model.default(),
         "default_chosen": choices.default,
         "labels": dict(sorted(model.labels.items())),
-        "pending_labels": dict(sorted(model.pending_labels.items())),
+        "pending_labels": model.pending_labels,
         "splits": [
             {"label": label, "version": split.version, "percent": 100 * split.share}
-            for label, split in sorted(choices.splits.items())
+            for label, split in choices.splits().items()
         ],
         "shadow": choices.shadow and {"version": choices.shadow, **agreed[ServableId(model.name, choices.shadow)]},
         "versions": [

@@ -1,8 +1,9 @@
-"""What was chosen of versions: the default, splits and shadow. `Model.default` decides which version answers."""
+"""What was chosen of versions: the default, labels, splits, shadow, loads. `Model.default` decides which version answers."""
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 BUCKETS = 2**32
 
@@ -23,23 +24,41 @@ class Split:
         return int.from_bytes(digest) < self.share * BUCKETS
 
 
-@dataclass
-class Choices:
-    """The administrators' choices for a model, on top of its configuration; guarded by the repository's lock.
+class Choices(dict[tuple[str, str], Any]):
+    """What was chosen for a model, on top of its configuration, as the log of switches has it; guarded by the repository's lock.
 
-    `default`: the chosen default version; `shadow`: the shadow version; `splits`: by label, "" for the
-    default; `loads`: versions to keep loaded (True) or unloaded (False).
+    By kind and name, which is "" for a kind of which there is one; nothing chosen is left out.
     """
 
-    default: int | None = None
-    shadow: int | None = None
-    splits: dict[str, Split] = field(default_factory=dict)
-    loads: dict[int, bool] = field(default_factory=dict)
+    def of(self, kind: str) -> dict[str, Any]:
+        """The choices of one kind, by name."""
+        return {name: value for (each, name), value in self.items() if each == kind}
+
+    @property
+    def default(self) -> int | None:
+        return self.get(("default", ""))
+
+    @property
+    def shadow(self) -> int | None:
+        return self.get(("shadow", ""))
+
+    def split(self, label: str) -> Split | None:
+        """The split of a label, or of the default with ""."""
+        value = self.get(("split", label))
+        return value and Split(**value)
+
+    def splits(self) -> dict[str, Split]:
+        return {label: Split(**value) for label, value in sorted(self.of("split").items())}
+
+    def load(self, number: int) -> bool | None:
+        """Whether a version is to be kept loaded (True) or unloaded (False); None: by the version policy."""
+        return self.get(("load", str(number)))
 
     def aspired(self, by_policy: Iterable[int], existing: Iterable[int]) -> set[int]:
         """The versions to keep loaded: those of the version policy and those in use by a default, split or shadow.
 
         Explicit loads and unloads take precedence.
         """
-        used = {*by_policy, self.default, self.shadow, *(split.version for split in self.splits.values())}
-        return {number for number in existing if self.loads.get(number, number in used)}
+        used = {*by_policy, self.default, self.shadow, *(split.version for split in self.splits().values())}
+        told = {number: self.load(number) for number in existing}
+        return {number for number, load in told.items() if (number in used if load is None else load)}

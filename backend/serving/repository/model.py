@@ -100,7 +100,7 @@ class VersionStatus:
 
 @dataclass
 class Model:
-    """A configured model: its versions by number, its labels (in force and pending), and the administrators' choices.
+    """A configured model: its versions by number, its labels in force, and the administrators' choices.
 
     After a change of the base path, `successors` are versions that are being loaded from the new one, to replace those of the
     same number; `replaced` are versions that were replaced and still have running requests. `is_new`: no scan has followed the
@@ -114,7 +114,6 @@ class Model:
     successors: dict[int, Version] = field(default_factory=dict)
     replaced: list[Version] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
-    pending_labels: dict[str, int] = field(default_factory=dict)
     choices: Choices = field(default_factory=Choices)
     answering: int | None = None
     is_new: bool = True
@@ -171,7 +170,7 @@ class Model:
 
     def is_kept_out(self, number: int) -> bool:
         """Whether this version must not be loaded: it was unloaded, or the model is no longer configured."""
-        return self.removed or self.choices.loads.get(number) is False
+        return self.removed or self.choices.load(number) is False
 
     def is_leaving(self, number: int) -> bool:
         return number in self.versions and self.versions[number].state == State.UNLOADING
@@ -208,28 +207,26 @@ class Model:
         runtime, description = (servable.runtime, servable.description) if servable else (None, Description())
         return VersionStatus(number, version.state, self.error(number), version.load_seconds, runtime, description)
 
-    def assigned(self, label: str) -> int | None:
-        """The version of a label, also while the label is pending; None for an unknown label."""
-        return self.pending_labels.get(label, self.labels.get(label))
+    @property
+    def pending_labels(self) -> dict[str, int]:
+        """The labels that wait for their version; meanwhile those that were in force before stay so."""
+        chosen = sorted(self.choices.of("label").items())
+        return {label: number for label, number in chosen if self.labels.get(label) != number}
 
-    def assign(self, label: str, number: int | None) -> None:
-        """Point a label to a version now, or when that version is available; None removes the label."""
-        self.pending_labels.pop(label, None)
-        if number is None:
-            self.labels.pop(label, None)
-        elif self.answers(number):
-            self.labels[label] = number
-        elif self.labels.get(label) != number:
-            self.pending_labels[label] = number
+    def move_labels(self) -> list[tuple[str, int | None, int]]:
+        """Move the labels whose version is available now; returns each with its version before and now."""
+        moved = [(label, self.labels.get(label), n) for label, n in self.pending_labels.items() if self.answers(n)]
+        self.labels.update({label: number for label, _, number in moved})
+        return moved
 
     def used_by(self, number: int) -> list[str]:
         """What sends requests to a version, now or when it is available: default, labels, splits, shadow."""
         default = ["default"] if self.default() == number else ["default (waits)"] * (self.choices.default == number)
         labels = [label for label, version in sorted(self.labels.items()) if version == number]
-        pending = [f"{label} (waits)" for label, version in sorted(self.pending_labels.items()) if version == number]
+        pending = [f"{label} (waits)" for label, version in self.pending_labels.items() if version == number]
         splits = [
             f"{100 * split.share:g} % of {label or 'default'}"
-            for label, split in sorted(self.choices.splits.items())
+            for label, split in self.choices.splits().items()
             if split.version == number
         ]
         return default + labels + pending + splits + ["shadow"] * (self.choices.shadow == number)

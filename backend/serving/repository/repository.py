@@ -116,7 +116,7 @@ class Repository:
         """A model's labels: those in force, and those that wait for their version."""
         with self._lock:
             model = self._model(name)
-            return dict(model.labels), dict(model.pending_labels)
+            return dict(model.labels), model.pending_labels
 
     def default_version(self, name: str) -> int | None:
         """The default version."""
@@ -127,7 +127,7 @@ class Repository:
         """Every model's splits: model, label ("" for the default), version, share in (0, 1]."""
         with self._lock:
             models = [self._models[name] for name in self.models()]
-            splits = [(model.name, *each) for model in models for each in model.choices.splits.items()]
+            splits = [(model.name, *each) for model in models for each in model.choices.splits().items()]
             return [(name, label, split.version, split.share) for name, label, split in splits]
 
     def shadow_of(self, answered: ServableId) -> int | None:
@@ -406,17 +406,11 @@ class Repository:
                 return
             with self._default_noted(model):
                 model.take_over(version, servable)
-            self._apply_labels(model)
-        self._metrics.loaded(version.id, version.load_seconds)
-        log.info("loaded %s in %.1f s (%d warm-up records)", version.id, version.load_seconds, records)
-
-    def _apply_labels(self, model: Model) -> None:
-        for label, number in list(model.pending_labels.items()):
-            if model.answers(number):
-                before = model.labels.get(label)
-                model.assign(label, number)
+            for label, before, number in model.move_labels():
                 if self._started:
                     self.switches.note(WATCHER, [(Label(model.name, label), before, number)])
+        self._metrics.loaded(version.id, version.load_seconds)
+        log.info("loaded %s in %.1f s (%d warm-up records)", version.id, version.load_seconds, records)
 
     @contextmanager
     def _default_noted(self, model: Model) -> Iterator[None]:

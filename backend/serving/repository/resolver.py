@@ -22,7 +22,7 @@ def find_model(models: Mapping[str, Model], name: str, started: bool) -> Model:
 def resolve(model: Model, spec: ModelSpec, started: bool) -> Version:
     """The version that answers `spec`. Raises NotFound, InvalidArgument (no such label), and Unavailable while it loads."""
     number = spec.version if spec.label is None else version_of_label(model, spec.label)
-    split = model.choices.splits.get(spec.label or "") if spec.version is None else None
+    split = model.choices.split(spec.label or "") if spec.version is None else None
     if split and model.answers(split.version) and split.takes(model.name, spec.sticky_key):
         number = split.version
     return _default(model, started) if number is None else _exactly(model, number)
@@ -43,12 +43,12 @@ def version_of_label(model: Model, label: str) -> int:
     """Raises InvalidArgument, or Unavailable for a label that waits for its version."""
     if label in model.labels:
         return model.labels[label]
-    if label in model.pending_labels:
+    chosen = model.choices.of("label")
+    if label in chosen:
         raise Unavailable(
-            f"label {label} of {model.name} waits for version {model.pending_labels[label]}, "
-            "which is not available yet; try again"
+            f"label {label} of {model.name} waits for version {chosen[label]}, which is not available yet; try again"
         )
-    known = ", ".join(sorted({*model.labels, *model.pending_labels})) or "none"
+    known = ", ".join(sorted(chosen)) or "none"
     raise InvalidArgument(f"Unrecognized servable version label: {label}; labels of {model.name}: {known}")
 
 

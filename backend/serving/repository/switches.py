@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from backend.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
-from backend.serving.repository.choices import Split
 from backend.serving.repository.model import Model
 from backend.serving.versions.model_configs import from_json
 from backend.serving.versions.version_folders import MAX_INT64, aspired_versions, missing
@@ -47,11 +46,13 @@ class Subject:
 
     def read(self, model: Model) -> Any:
         """The value now, as it is written to the log."""
-        return getattr(model.choices, self.kind)
+        return model.choices.get((self.kind, self.name))
 
     def put(self, model: Model, value: Any) -> None:
         """Set the value in a model, as after a restart; None removes a choice."""
-        setattr(model.choices, self.kind, value)
+        model.choices.pop((self.kind, self.name), None)
+        if value is not None:
+            model.choices[self.kind, self.name] = value
 
     def apply(self, repository: Any, model: Model, value: Any) -> None:
         """Set the value for all requests from now on."""
@@ -175,11 +176,11 @@ class Label(Subject):
     kind = "label"
     title = "label {name} of {model}"
 
-    def read(self, model: Model) -> int | None:
-        return model.assigned(self.name)
-
     def put(self, model: Model, value: int | None) -> None:
-        model.assign(self.name, value)
+        super().put(model, value)
+        if value is None:
+            model.labels.pop(self.name, None)
+        model.move_labels()
 
     def ends(self, model: Model, value: int | None) -> list[Change]:
         return _end_of_split(model, self.name)
@@ -189,9 +190,9 @@ class Label(Subject):
             if not 0 <= value <= MAX_INT64:
                 raise InvalidArgument(f"version is {value}; expected 0 to {MAX_INT64}")
             _check_staying(model, value)
-        elif model.assigned(self.name) is None:
+        elif self.read(model) is None:
             raise NotFound(f"{model.name} has no label {self.name}; its labels: {_labels(model)}")
-        elif self.name in model.choices.splits:
+        elif model.choices.split(self.name):
             raise FailedPrecondition(f"{self.describe()} has a split; end the split first")
 
     def check_undo(self, model: Model, value: int | None, switch: Switch) -> None:
@@ -234,20 +235,10 @@ class SplitOf(Subject):
     def describe_value(self, value: dict[str, Any] | None) -> str:
         return self.unchosen if value is None else f"{100 * value['share']:g} % to {value['version']}"
 
-    def read(self, model: Model) -> dict[str, Any] | None:
-        split = model.choices.splits.get(self.name)
-        return asdict(split) if split else None
-
-    def put(self, model: Model, value: dict[str, Any] | None) -> None:
-        if value is None:
-            model.choices.splits.pop(self.name, None)
-        else:
-            model.choices.splits[self.name] = Split(**value)
-
     def check(self, model: Model, value: dict[str, Any] | None) -> None:
         if value is None:
             return
-        if self.name and model.assigned(self.name) is None:
+        if self.name and Label(self.model, self.name).read(model) is None:
             raise NotFound(f"{model.name} has no label {self.name} to split; its labels: {_labels(model)}")
         if not 0 < value["share"] <= 1:
             raise InvalidArgument(f"the share is {100 * value['share']:g} percent; expected more than 0, at most 100")
@@ -270,14 +261,6 @@ class Load(Subject):
 
     def describe_value(self, value: bool | None) -> str:
         return self.unchosen if value is None else "loaded" if value else "unloaded"
-
-    def read(self, model: Model) -> bool | None:
-        return model.choices.loads.get(int(self.name))
-
-    def put(self, model: Model, value: bool | None) -> None:
-        model.choices.loads.pop(int(self.name), None)
-        if value is not None:
-            model.choices.loads[int(self.name)] = value
 
     def switch(self, repository: Any, value: bool | None, by: Who) -> Switch | None:
         """Raises FailedPrecondition at once for a folder that is not complete, and would not be loaded."""
@@ -390,4 +373,4 @@ def _numbers(numbers: Any) -> str:
 
 
 def _labels(model: Model) -> str:
-    return ", ".join(sorted({*model.labels, *model.pending_labels})) or "none"
+    return ", ".join(sorted(model.choices.of("label"))) or "none"
