@@ -14,6 +14,7 @@ import pytest
 import requests
 import tensorflow as tf
 from exported import LABELS, SIZE, photos
+from waiting import wait_until
 
 from backend.errors import FailedPrecondition, InvalidArgument
 from backend.serving.photos.base64_text import to_web_safe_base64
@@ -91,33 +92,22 @@ def test_requests_side_by_side_get_their_own_answers(loaded):
 
 
 class StubRequest:
-    """An inference request that runs until it is waited for, and then fails."""
+    """An inference request that fails."""
 
-    is_running = False
-
-    def __init__(self, raised: Exception) -> None:
-        self.raised = raised
-
-    def start_async(self, *_: object, **__: object) -> None:
-        assert not self.is_running, "Infer Request is busy"
-        self.is_running = True
-
-    def wait(self) -> None:
-        self.is_running = False
-        raise self.raised
+    def infer(self, *_: object, **__: object) -> None:
+        raise MemoryError("out of memory")
 
 
-@pytest.mark.parametrize("raised", [RuntimeError("out of memory"), MemoryError("out of memory")])
-def test_after_an_error_no_request_that_still_runs_is_given_to_the_next_image(loaded, raised):
+def test_after_an_error_every_request_is_idle_again(loaded, monkeypatch):
     network = loaded[2]._loaded._network
     idle: queue.SimpleQueue = queue.SimpleQueue()
-    for request in (requests := [StubRequest(raised), StubRequest(raised)]):
-        idle.put(request)
     for _ in range(2):
-        with pytest.raises(type(raised), match="out of memory"):
-            network._rows(np.zeros((2, *network.shape), np.float32), idle)
-        assert not any(request.is_running for request in requests)
-        assert idle.qsize() == 2
+        idle.put(StubRequest())
+    monkeypatch.setattr(network, "_together", idle)
+    for _ in range(2):
+        with pytest.raises(MemoryError, match="out of memory"):
+            network.run(np.zeros((3, *network.shape), np.float32))
+    wait_until(lambda: idle.qsize() == 2)
 
 
 def test_versions_of_one_network_hold_it_once(loaded):

@@ -5,19 +5,20 @@ Damaged files are left to the decoders.
 
 import re
 import struct
+from collections.abc import Iterator
 from contextlib import suppress
 
 from backend.errors import UnsupportedPhoto
 
 MAX_SEGMENTS = 1000  # before the picture data; photos have a few dozen, of up to 64 KiB, for EXIF and colour profiles
 MAX_SCANS = 100  # of a progressive JPEG; encoders write about 10, and decoding each costs time for the whole picture
-MAX_BLOCKS = 500_000  # of up to 255 bytes each, in one frame of a GIF
+MAX_BLOCKS = 500_000  # of up to 255 bytes each, in the frames of a GIF that are read
 
 JPEG, PNG, GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a")
 # In the pixels of a JPEG, FF is followed by 00, by a restart marker, or by the next segment.
 NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 START_OF_SCAN, END_OF_IMAGE = 0xDA, 0xD9
-TRAILER = b";"
+FRAME, EXTENSION, TRAILER = b",", b"!", b";"  # the first bytes of the parts of a GIF
 
 
 class _CutOff(Exception):
@@ -52,22 +53,16 @@ def first_frame(contents: bytes) -> bytes:
 def gif_pixels(contents: bytes, most: int) -> int:
     """How many pixels a decoder of all frames of a GIF fills, each frame as large as the picture or larger.
 
-    Counting ends above `most`. Raises UnsupportedPhoto for more blocks in all frames together than one may have.
+    Counting ends above `most`. Raises UnsupportedPhoto for more blocks in all frames together than MAX_BLOCKS.
     """
-    pixels = blocks = 0
+    pixels = 0
     with suppress(_CutOff):
         picture = _number("<H", contents, 6) * _number("<H", contents, 8)
-        place = 13 + _colours(_byte(contents, 10))
-        while pixels <= most and contents[place : place + 1] in (b"!", b","):
-            if contents[place : place + 1] == b",":
+        for kind, place in _gif_parts(contents):
+            if kind == FRAME:
                 pixels += max(picture, _number("<H", contents, place + 5) * _number("<H", contents, place + 7))
-                place += 9 + _colours(_byte(contents, place + 9))
-            place += 2
-            while size := _byte(contents, place):
-                place, blocks = place + 1 + size, blocks + 1
-                if blocks > MAX_BLOCKS:
-                    raise _too_many("a GIF of", MAX_BLOCKS, "blocks")
-            place, blocks = place + 1, blocks + 1
+            if pixels > most:
+                break
     return pixels
 
 
@@ -98,32 +93,37 @@ def _check_png(contents: bytes) -> None:
 
 
 def _first_frame_end(contents: bytes) -> int:
-    """Where the first frame of a GIF ends: after the last of its blocks (GIF89a specification, sections 18 to 24)."""
-    place = 13 + _colours(_byte(contents, 10))
+    """Where the first frame of a GIF ends, or without one its last extension."""
+    parts = _gif_parts(contents)
     for _ in range(MAX_SEGMENTS):
-        kind = contents[place : place + 1]
-        if kind == b"!":  # an extension
-            place = _blocks_end(contents, place + 2)
-        elif kind == b",":  # a frame
-            return _blocks_end(contents, place + 11 + _colours(_byte(contents, place + 9)))
-        else:
+        kind, place = next(parts)
+        if kind == FRAME:
+            return next(parts)[1]
+        if kind != EXTENSION:
             return place
     raise _too_many("a GIF of", MAX_SEGMENTS, "extensions before its picture")
+
+
+def _gif_parts(contents: bytes) -> Iterator[tuple[bytes, int]]:
+    """The first byte and the place of each frame and extension, and at last of what follows them.
+
+    GIF89a specification, sections 18 to 24.
+    """
+    place, blocks = 13 + _colours(_byte(contents, 10)), 0
+    while (kind := contents[place : place + 1]) in (FRAME, EXTENSION):
+        yield kind, place
+        place += 11 + _colours(_byte(contents, place + 9)) if kind == FRAME else 2
+        while size := _byte(contents, place):  # each block follows a byte with its length; one of length 0 is the last
+            place, blocks = place + 1 + size, blocks + 1
+            if blocks > MAX_BLOCKS:
+                raise _too_many("a GIF of", MAX_BLOCKS, "blocks")
+        place, blocks = place + 1, blocks + 1
+    yield kind, place
 
 
 def _colours(flags: int) -> int:
     """Bytes of the colour table that follows a byte of flags."""
     return 3 << (1 + flags % 8) if flags & 0x80 else 0
-
-
-def _blocks_end(contents: bytes, place: int) -> int:
-    """Skip blocks, each after a byte with its length; one of length 0 is the last."""
-    for _ in range(MAX_BLOCKS):
-        size = _byte(contents, place)
-        place += 1 + size
-        if size == 0:
-            return place
-    raise _too_many("a GIF of", MAX_BLOCKS, "blocks in one frame")
 
 
 def _byte(contents: bytes, place: int) -> int:

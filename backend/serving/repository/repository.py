@@ -151,12 +151,7 @@ class Repository:
         """One switch at a time, from its check until it is written and applied; requests are answered meanwhile."""
         with self._changing:
             yield
-            self._write_log()
-
-    def _write_log(self) -> None:
-        if self.switches.has_unwritten():
-            with self._changing:
-                self.switches.write()
+            self.switches.write()
 
     def list_versions(self, name: str) -> None:
         """See which versions are on disk, without the lock: a disk that hangs holds up no request. Raises NotFound."""
@@ -291,7 +286,7 @@ class Repository:
                 for model in self._models.values():
                     self._keep_answering(model)
                 self._scanned.notify_all()
-            self._write_log()
+            self.switches.write()
             if troubles:
                 raise OSError("; ".join(troubles))
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.errors import Unavailable
-from backend.files import locked, replacing
+from backend.files import replacing
 from backend.serving.repository.switches import CONFIGURATION, KINDS, WATCHER, Change, Label, Subject, Switch, Who
 
 log = logging.getLogger("dogsnap.switches")
@@ -59,7 +59,7 @@ class SwitchLog:
             _convert(file)
         self._connection = _connect(file or ":memory:")
         self._read("SELECT count(*) FROM sqlite_master")
-        self.write()
+        self._write()
 
     def add(self, by: Who, changes: Sequence[Change], undoes: int | None = None) -> Switch:
         """Write a switch and return it: its first change, of which the others are parts. It is on disk then.
@@ -81,6 +81,10 @@ class SwitchLog:
 
     def write(self) -> None:
         """Write what was put down. What cannot be written is logged once, and waits for the next time."""
+        if self._unwritten or self._answering:
+            self._write()
+
+    def _write(self) -> None:
         trouble = ""
         try:
             with self._transaction():
@@ -90,9 +94,6 @@ class SwitchLog:
         if trouble and trouble != self._trouble:
             log.error("the log of switches: %s", trouble)
         self._trouble = trouble
-
-    def has_unwritten(self) -> bool:
-        return bool(self._unwritten or self._answering)
 
     def switches(self, model: str = "") -> list[Switch]:
         """The newest switches, newest first; of one model if it is named."""
@@ -241,29 +242,19 @@ def _row(switch: Switch) -> tuple[Any, ...]:
 
 def _convert(file: Path) -> None:
     """Turn a log in the old form into SQLite, in one step; the old one stays beside it as FILE.old."""
-    if not _is_old(file):
+    if not file.is_file() or file.read_bytes()[: len(HEADER)] in (b"", HEADER):
         return
-    with locked(file):
-        if not _is_old(file):  # another process was faster
-            return
-        with replacing(file) as temporary, closing(_connect(temporary)) as connection, connection:
-            connection.execute("BEGIN")
-            for statement in TABLES:
-                connection.execute(statement)
-            connection.executemany(INSERT, ((switch.id, *_row(switch)) for switch in _old_switches(file)))
-            with suppress(FileExistsError):
-                os.link(file, file.with_name(f"{file.name}.old"))
+    with replacing(file) as temporary, closing(_connect(temporary)) as connection, connection:
+        connection.execute("BEGIN")
+        for statement in TABLES:
+            connection.execute(statement)
+        connection.executemany(INSERT, _old_rows(file))
+        with suppress(FileExistsError):
+            os.link(file, file.with_name(f"{file.name}.old"))
     log.info("%s is an SQLite file now; the log as it was is in %s.old", file, file)
 
 
-def _is_old(file: Path) -> bool:
-    if not file.is_file():
-        return False
-    with file.open("rb") as stream:
-        return stream.read(len(HEADER)) not in (b"", HEADER)
-
-
-def _old_switches(file: Path) -> Iterator[Switch]:
+def _old_rows(file: Path) -> Iterator[tuple[Any, ...]]:
     """A line that was cut off is skipped and reported; on a full disk it could be followed by a whole switch on the same line.
 
     The old form could give a number twice: the second switch gets the next one that is free.
@@ -274,9 +265,13 @@ def _old_switches(file: Path) -> Iterator[Switch]:
         if start:
             log.warning("line %d of %s begins with a switch that was cut off, which is skipped", number, file)
         try:
-            switch = Switch.from_json(json.loads(line[start:]))
+            old = json.loads(line[start:])
+            subject, who = KINDS[old["kind"]](old["model"], old["name"]), Who(**old["by"])
+            switch = Switch(
+                0, old["at"], who, subject, old["from"], old["to"], numbers.get(old["undoes"], old["undoes"])
+            )
+            last = numbers[old["id"]] = max(old["id"], last + 1)
         except (ValueError, KeyError, TypeError) as error:
             log.warning("line %d of %s is not a switch and is skipped: %s", number, file, error)
             continue
-        last = numbers[switch.id] = max(switch.id, last + 1)
-        yield replace(switch, id=last, undoes=numbers.get(switch.undoes, switch.undoes))
+        yield (last, *_row(switch))

@@ -1,6 +1,5 @@
 """The six kinds of switches: what each changes in a model, what it may be set to, how it is undone and described."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -147,11 +146,6 @@ class Switch:
             "undoes": self.undoes,
             "part_of": self.part_of,
         }
-
-    @classmethod
-    def from_json(cls, line: Mapping[str, Any]) -> "Switch":
-        subject = KINDS[line["kind"]](line["model"], line["name"])
-        return cls(line["id"], line["at"], Who(**line["by"]), subject, line["from"], line["to"], line["undoes"])
 
     def __str__(self) -> str:
         shown = self.subject.describe_value

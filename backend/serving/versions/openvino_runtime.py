@@ -8,8 +8,10 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +172,7 @@ class Network:
         self._alone = _requests(weights, precision, 1)
         streams = 1 if one_caller else min(cores(), MOST_STREAMS)
         self._together = _requests(weights, precision, streams) if streams > 1 else self._alone
+        self._threads = ThreadPoolExecutor(streams, thread_name_prefix="network")  # of the images of a batch
         self._running, self._lock = 0, threading.Lock()
 
     def run(self, images: np.ndarray) -> Arrays:
@@ -179,7 +182,11 @@ class Network:
         """
         seen = images if len(images) else np.zeros((1, *self.shape), np.float32)
         with self._entered() as is_alone:
-            rows = self._rows(seen, self._alone if is_alone and len(seen) == 1 else self._together)
+            if len(seen) == 1:
+                rows = [self._row(self._alone if is_alone else self._together, seen)]
+            else:
+                parts = [seen[place : place + 1] for place in range(len(seen))]
+                rows = list(self._threads.map(partial(self._row, self._together), parts))
         return {name: np.stack([row[place] for row in rows])[: len(images)] for place, name in enumerate(self._outputs)}
 
     @contextmanager
@@ -194,26 +201,13 @@ class Network:
             with self._lock:
                 self._running -= 1
 
-    def _rows(self, images: np.ndarray, idle: queue.SimpleQueue[Any]) -> list[list[np.ndarray]]:
-        """The outputs of each image, computed in parallel as far as there are idle requests."""
-        rows: list[list[np.ndarray]] = []
-        while len(rows) < len(images):
-            held = _take(idle, len(images) - len(rows))
-            try:
-                parts = [np.ascontiguousarray(images[len(rows) + place][np.newaxis]) for place in range(len(held))]
-                for request, part in zip(held, parts, strict=True):
-                    request.start_async([part], share_inputs=True)
-                rows += [self._row(request) for request in held]
-            finally:
-                for request in held:
-                    with suppress(Exception):  # `_row` has raised it: OpenVINO's RuntimeError, or a MemoryError
-                        request.wait()  # after an error, the others still run: whoever took one would find it busy
-                    idle.put(request)
-        return rows
-
-    def _row(self, request: Any) -> list[np.ndarray]:
-        request.wait()
-        return [request.get_output_tensor(place).data[0].copy() for place in range(len(self._outputs))]
+    def _row(self, idle: queue.SimpleQueue[Any], image: np.ndarray) -> list[np.ndarray]:
+        """The outputs of one image (1, ...), by one of the idle requests."""
+        request = idle.get()
+        try:
+            return [output[0] for output in request.infer([image], share_inputs=True).to_tuple()]
+        finally:
+            idle.put(request)
 
 
 def _requests(weights: Weights, precision: str, streams: int) -> queue.SimpleQueue[Any]:
@@ -235,15 +229,6 @@ def _requests(weights: Weights, precision: str, streams: int) -> queue.SimpleQue
         request.infer([np.zeros(tuple(weights.model.input(0).get_shape()), np.float32)])
         idle.put(request)
     return idle
-
-
-def _take(idle: queue.SimpleQueue[Any], most: int) -> list[Any]:
-    """Wait for one idle request, and take further ones without waiting: waiting for several could deadlock."""
-    taken = [idle.get()]
-    with suppress(queue.Empty):
-        while len(taken) < most:
-            taken.append(idle.get_nowait())
-    return taken
 
 
 def cores() -> int:
