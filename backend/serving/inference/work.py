@@ -1,6 +1,8 @@
-"""The kinds of work that a request asks for: run a signature on arrays, on tf.Examples or on photos, or name a photo's breed."""
+"""The kinds of work that a request asks for: run a signature on arrays, on tf.Examples or on photos, or name a photo's breed.
 
-from abc import ABC, abstractmethod
+Each is one run of one signature; its methods are called in their order and raise the types of `backend.errors`.
+"""
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,33 +47,7 @@ class Task:
     signature_name: str = DEFAULT_SIGNATURE
 
 
-class Work(ABC):
-    """One run of one signature, in the order of its methods; they raise the types of `backend.errors`."""
-
-    size = 1  # photos or rows in the run
-
-    @abstractmethod
-    def check(self, limits: PhotoLimits, metrics: Metrics) -> None:
-        """Check what can be checked before a version is chosen."""
-
-    @abstractmethod
-    def prepare(self, servable: BaseServable, limits: PhotoLimits) -> Signature:
-        """Check the values for this version, and return the signature to run."""
-
-    @abstractmethod
-    def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
-        """Run the signature; also returns the version that answered, which may be another one behind a gateway."""
-
-    @abstractmethod
-    def repeat(self, other: BaseServable) -> Outputs | None:
-        """Run the same on a shadow version; None if it has no such signature."""
-
-    @abstractmethod
-    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Any:
-        """The result for the client; `servable` is the version that answered."""
-
-
-class Values(Work):
+class Values:
     """A signature on arrays (alias -> array of the declared dtype; strings as object arrays of bytes)."""
 
     def __init__(
@@ -82,11 +58,13 @@ class Values(Work):
     ):
         """`inputs` may be a function that makes the arrays when the signature is known."""
         self._inputs, self._signature_name, self._filter = inputs, signature_name, output_filter
+        self.size = 1  # rows in the run
 
     def check(self, limits: PhotoLimits, metrics: Metrics) -> None:
-        """Nothing to check before the signature is known."""
+        """Check what can be checked before a version is chosen: nothing, since the signature is not known."""
 
     def prepare(self, servable: BaseServable, limits: PhotoLimits) -> Signature:
+        """Check the values for this version, and return the signature to run."""
         self._signature = signature = servable.signature(self._signature_name)
         try:
             arrays = self._inputs(signature) if callable(self._inputs) else self._inputs
@@ -103,6 +81,7 @@ class Values(Work):
         return self._runs
 
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
+        """Run the signature; also returns the version that answered, which may be another one behind a gateway."""
         return servable.answer(signature, self._feed)
 
     def _feed(self, servable: BaseServable, signature: Signature) -> Arrays:
@@ -111,10 +90,12 @@ class Values(Work):
         return self._arrays
 
     def repeat(self, other: BaseServable) -> Outputs | None:
+        """Run the same on a shadow version; None if it has no such signature."""
         same = other.signatures.get(self._runs.name)
         return other.answer(same, self._feed)[0] if same and same.inputs == self._runs.inputs else None
 
     def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Any:
+        """The result for the client; `servable` is the version that answered."""
         return Prediction({alias: outputs[alias] for alias in self._filter or outputs}, servable.id, self._signature)
 
 
@@ -133,7 +114,7 @@ class Examples(Values):
         return shape(servable.id, outputs, self._count)
 
 
-class Photos(Work):
+class Photos:
     """A signature on photos (the bytes of their files), in whatever form it takes them: one row for each."""
 
     def __init__(self, contents: Sequence[bytes], signature_name: str = DEFAULT_SIGNATURE):
@@ -189,6 +170,9 @@ class Breeds(Photos):
     def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> Classification:
         with metrics.step("name", servable.id):
             return name_breeds(servable, outputs, row=0, top_k=self._count)
+
+
+Work = Values | Photos
 
 
 def _checked_photos(

@@ -43,18 +43,14 @@ class ModelSpec:
     def __post_init__(self) -> None:
         if not self.name:
             raise InvalidArgument("ModelSpec has no name specified.")
-        _check_text("name", self.name)
-        _check_text("label", self.label or "")
+        for what, text in (("name", self.name), ("label", self.label or "")):
+            try:
+                text.encode()
+            except UnicodeEncodeError:  # JSON can contain unpaired surrogates
+                sentence = f"expected a model's {what} in UTF-8, received {text!a}; send whole characters"
+                raise InvalidArgument(sentence) from None
         if self.version is not None and self.label is not None:
             raise InvalidArgument(f"expected a version or a label, received both: {self.version} and {self.label}")
-
-
-def _check_text(what: str, text: str) -> None:
-    """JSON can contain unpaired surrogates, which cannot be encoded. Raises InvalidArgument."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidArgument(f"expected a model's {what} in UTF-8, received {text!a}; send whole characters") from None
 
 
 @dataclass

@@ -20,14 +20,7 @@ from backend.serving.repository.watcher import Watcher
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.model_configs import ModelConfig, to_json
 from backend.serving.versions.servable import Servable
-from backend.serving.versions.version_folders import (
-    Fingerprint,
-    aspired_versions,
-    fingerprint,
-    is_complete,
-    missing,
-    version_folders,
-)
+from backend.serving.versions.version_folders import aspired_versions, fingerprint, missing, version_folders
 from backend.serving.versions.warmup import warm_up
 
 log = logging.getLogger("dogsnap.repository")
@@ -68,7 +61,6 @@ class Repository:
         self._scanning = threading.Lock()
         self._scanned = threading.Condition(self._lock)
         self._watcher = Watcher(self._scan_safely, self.not_ready, self._is_loading)
-        self._seen: dict[Path, Fingerprint] = {}
         self._started = False
         self._trouble = self._unready = ""
 
@@ -335,10 +327,10 @@ class Repository:
             tracked = [model.track(number, folders[number]) for number in sorted(aspired, reverse=True)]
         for version in tracked:
             if model.config is config and self._wants_load(version):
-                if skip_settling or self._is_settled(version.path):
+                if skip_settling or self._is_settled(version):
                     self._load(model, version)
                 else:
-                    unsettled |= self._waits_for_files(version)
+                    unsettled |= not version.error
         with self.changing(), self._lock:  # choices and configuration may have changed while versions were loaded
             if model.config is not config or model.removed:
                 return True
@@ -346,13 +338,6 @@ class Repository:
             aspired = self._aspired(model, folders)
             self.retire(model, [n for n in model.available() if n not in aspired], keep_one=bool(aspired))
         return unsettled
-
-    def _waits_for_files(self, version: Version) -> bool:
-        """Note what a version that is not settled lacks; returns whether it lacks nothing and only has to settle."""
-        lacks = missing(version.path)
-        with self._lock:
-            version.error = f"{version.path} has no {lacks} yet; it is loaded when that is there" if lacks else ""
-        return not lacks
 
     def _aspired(self, model: Model, folders: dict[int, Path]) -> set[int]:
         """The existing versions that version policy and choices select. Call with the lock held."""
@@ -366,15 +351,16 @@ class Repository:
         retry = time.monotonic() - version.failed_at >= self._retry_seconds
         return not version.error or retry or fingerprint(version.path) != version.fingerprint
 
-    def _is_settled(self, path: Path) -> bool:
+    def _is_settled(self, version: Version) -> bool:
         """Whether the folder is complete and unchanged since the last scan, so that it is not being copied."""
-        if not is_complete(path):
-            self._seen.pop(path, None)
-            return False
-        now = fingerprint(path)
-        untouched = not self._started and time.time() - max(entry[-1] for entry in now) / 1e9 > SETTLED_SECONDS
-        settled = untouched or self._seen.get(path) == now
-        self._seen[path] = now
+        lacks = missing(version.path)
+        now = () if lacks else fingerprint(version.path)
+        newest = max((entry[-1] for entry in now), default=0) / 1e9
+        untouched = not lacks and not self._started and time.time() - newest > SETTLED_SECONDS
+        settled = untouched or (not lacks and version.fingerprint == now)
+        with self._lock:
+            version.fingerprint = now
+            version.error = f"{version.path} has no {lacks} yet; it is loaded when that is there" if lacks else ""
         return settled
 
     def _load(self, model: Model, version: Version) -> None:
@@ -443,7 +429,6 @@ class Repository:
                     if not model.answers(version.id.version):  # otherwise it is available from another path
                         self._metrics.unloaded(version.id)
                 for gone in model.forget_vanished():
-                    self._seen.pop(gone.path, None)
                     self._metrics.forgotten(gone.id)
             self._models = {name: model for name, model in self._models.items() if not model.is_gone()}
         for version in ended:

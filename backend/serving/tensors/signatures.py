@@ -8,9 +8,8 @@ import tensorflow as tf
 from backend.errors import FailedPrecondition
 
 DEFAULT_SIGNATURE = "serving_default"
-BYTES_SUFFIX = (
-    "_bytes"  # suffix of aliases of binary values, by the convention of Cloud ML Engine and TensorFlow Serving
-)
+# Of aliases of binary values, by the convention of Cloud ML Engine and TensorFlow Serving.
+BYTES_SUFFIX = "_bytes"
 
 
 @dataclass(frozen=True, order=True)

@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -107,17 +108,15 @@ def _message_class() -> type[Message]:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("dogsnap.BatchingParameters"))
 
 
-@dataclass
+@dataclass(eq=False)
 class _Task:
-    """One request. `shapes`: of a row of each input; only equal ones share a run. `outputs`: None until a run has answered."""
+    """One request. `shapes`: of a row of each input; only equal ones share a run. `outputs`: None where the run has failed."""
 
     inputs: Arrays
     rows: int
     shapes: tuple[Any, ...]
     arrived: float
-    taken: bool = False
-    outputs: dict[str, np.ndarray] | None = None
-    done: threading.Event = field(default_factory=threading.Event)
+    outputs: Future[dict[str, np.ndarray] | None] = field(default_factory=Future)
 
 
 class Batcher:
@@ -156,8 +155,8 @@ class Batcher:
                 return self._run(inputs, task.rows)
             if batch:
                 self._share(batch)
-        task.done.wait()
-        return self._run(inputs, task.rows) if task.outputs is None else task.outputs
+        outputs = task.outputs.result()
+        return self._run(inputs, task.rows) if outputs is None else outputs
 
     def _run(self, inputs: Arrays, rows: int) -> dict[str, np.ndarray]:
         self._on_run(rows)
@@ -169,26 +168,21 @@ class Batcher:
             left = task.arrived + self._parameters.batch_timeout_micros / 1e6 - time.monotonic()
             if left > 0:
                 most = self._parameters.max_batch_size
-                self._changed.wait_for(lambda: task.taken or _rows(self._fitting(task)) >= most, left)
-            if task.taken:
+                self._changed.wait_for(lambda: task not in self._waiting or _rows(self._fitting(task)) >= most, left)
+            if task not in self._waiting:
                 return []
             batch = self._fitting(task)
-            for each in batch:
-                each.taken = True
-            self._waiting = [each for each in self._waiting if not each.taken]
+            self._waiting = [each for each in self._waiting if each not in batch]
             self._changed.notify_all()
             return batch
 
     def _fitting(self, task: _Task) -> list[_Task]:
         batch, rows = [task], task.rows
         for other in self._waiting:
-            if (
-                other is not task
-                and other.shapes == task.shapes
-                and rows + other.rows <= self._parameters.max_batch_size
-            ):
+            together = rows + other.rows
+            if other is not task and other.shapes == task.shapes and together <= self._parameters.max_batch_size:
                 batch.append(other)
-                rows += other.rows
+                rows = together
         return batch
 
     def _share(self, batch: Sequence[_Task]) -> None:
@@ -200,12 +194,13 @@ class Batcher:
             if all(np.shape(value)[:1] == (size,) for value in outputs.values()) and outputs:
                 ends = np.cumsum([task.rows for task in batch])
                 for task, end in zip(batch, ends, strict=True):
-                    task.outputs = {alias: value[end - task.rows : end] for alias, value in outputs.items()}
+                    task.outputs.set_result({alias: value[end - task.rows : end] for alias, value in outputs.items()})
         except Exception as error:  # a runtime can raise anything; each request gets its own error when it runs alone
             log.info("a run of %d requests failed, so that each runs by itself: %s", len(batch), error)
         finally:
             for task in batch:
-                task.done.set()
+                if not task.outputs.done():
+                    task.outputs.set_result(None)
 
     def _together(self, batch: Sequence[_Task]) -> tuple[dict[str, np.ndarray], int]:
         """The inputs of all, one after the other, and copies of the last row up to an allowed size; and that size."""

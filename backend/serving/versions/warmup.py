@@ -51,23 +51,16 @@ def _run(servable: Servable, record: prediction_log_pb2.PredictionLog) -> None:
         request = record.predict_log.request
         inputs = {alias: tf.make_ndarray(tensor) for alias, tensor in request.inputs.items()}
         servable.run(servable.signature(request.model_spec.signature_name), inputs)
-    elif kind in ("classify_log", "regress_log"):
+    elif kind in ("classify_log", "regress_log", "multi_inference_log"):
         request = getattr(record, kind).request
-        _run_examples(servable, request.model_spec.signature_name, request.input)
-    elif kind == "multi_inference_log":
-        request = record.multi_inference_log.request
-        for task in request.tasks:
-            _run_examples(servable, task.model_spec.signature_name, request.input)
+        for task in request.tasks if kind == "multi_inference_log" else [request]:
+            signature = servable.signature(task.model_spec.signature_name)
+            (alias,) = signature.inputs
+            servable.run(signature, {alias: np.array(serialized_examples(request.input), dtype=object)})
     else:
         raise ValueError(
             f"a warm-up record of {servable.id} is of the kind {kind}; expected predict, classify or regress"
         )
-
-
-def _run_examples(servable: Servable, signature_name: str, examples: input_pb2.Input) -> None:
-    signature = servable.signature(signature_name)
-    (alias,) = signature.inputs
-    servable.run(signature, {alias: np.array(serialized_examples(examples), dtype=object)})
 
 
 def serialized_examples(examples: input_pb2.Input) -> list[bytes]:
