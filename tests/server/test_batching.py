@@ -2,8 +2,6 @@
 
 import queue
 import threading
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import requests
 import tensorflow as tf
 import tiny_models
 from prometheus_client.exposition import generate_latest
+from waiting import wait_until
 
 from backend.errors import InvalidArgument, Unavailable
 from backend.serving.assembly import create_predictor
@@ -61,29 +60,8 @@ def together(batcher: Batcher, run: Doubler, first: list[float], *others: list[f
         return [answer.result() for answer in answers]
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.001)
-
-
 def parameters(**given) -> BatchingParameters:
     return BatchingParameters(**{"max_batch_size": 8, "num_batch_threads": 1, **given})
-
-
-def test_requests_that_wait_share_the_next_run_and_get_their_own_rows() -> None:
-    run = Doubler()
-    answers = together(Batcher(run, parameters()), run, [1], [2], [3, 4], [5])
-    assert answers == [[2], [4], [6, 8], [10]]
-    assert run.sizes == [1, 4]
-
-
-def test_a_bad_request_fails_alone() -> None:
-    run = Doubler()
-    answers = together(Batcher(run, parameters()), run, [1], [2], [-3], [4])
-    assert answers == [[2], [4], "negative", [8]]
-    assert sorted(run.sizes) == [1, 1, 1, 1, 3]
 
 
 @pytest.mark.parametrize("raised", [RuntimeError("bad_alloc"), MemoryError()])
@@ -115,28 +93,34 @@ def test_all_members_of_a_run_that_fails_in_any_way_are_answered_and_a_thousand_
     assert answers.get(timeout=SECONDS) == [6]
 
 
-def test_a_run_holds_at_most_max_batch_size_rows_and_a_larger_request_runs_alone() -> None:
+@pytest.mark.parametrize(
+    ("given", "requests", "answers", "sizes"),
+    [
+        pytest.param({}, [[1], [2], [3, 4], [5]], [[2], [4], [6, 8], [10]], [1, 4], id="those that wait"),
+        pytest.param({}, [[1], [2], [-3], [4]], [[2], [4], "negative", [8]], [1, 3, 1, 1, 1], id="a bad one alone"),
+        pytest.param(
+            {"max_batch_size": 3}, [[1], [2, 3], [4, 5], [6]], [[2], [4, 6], [8, 10], [12]], [1, 3, 2], id="at most 3"
+        ),
+        pytest.param(
+            {"allowed_batch_sizes": (2, 4, 8)},
+            [[1], [2, 3], [4], [5, 6]],
+            [[2], [4, 6], [8], [10, 12]],
+            [2, 8],
+            id="filled up",
+        ),
+        pytest.param({}, [[1], [2], [[3, 4]], [5]], [[2], [4], [[6, 8]], [10]], [1, 2, 1], id="those of one shape"),
+    ],
+)
+def test_requests_that_wait_share_the_next_run_and_get_their_own_rows(given, requests, answers, sizes) -> None:
     run = Doubler()
-    answers = together(Batcher(run, parameters(max_batch_size=3)), run, [1], [2, 3], [4, 5], [6])
-    assert answers == [[2], [4, 6], [8, 10], [12]]
-    assert sorted(run.sizes) == [1, 2, 3]
-    run.sizes.append(0)
-    batcher = Batcher(run, parameters(max_batch_size=3))
-    assert batcher.run({"x": np.arange(5.0)})["y"].tolist() == [0, 2, 4, 6, 8]
+    assert together(Batcher(run, parameters(**given)), run, *requests) == answers
+    assert sorted(run.sizes) == sorted(sizes)
 
 
-def test_a_run_is_filled_up_to_an_allowed_size_and_the_filling_is_taken_off_again() -> None:
+def test_a_request_of_more_rows_than_a_run_may_have_runs_alone() -> None:
     run = Doubler()
-    answers = together(Batcher(run, parameters(allowed_batch_sizes=(2, 4, 8))), run, [1], [2, 3], [4], [5, 6])
-    assert answers == [[2], [4, 6], [8], [10, 12]]
-    assert run.sizes == [2, 8]
-
-
-def test_requests_of_other_shapes_do_not_share_a_run() -> None:
-    run = Doubler()
-    answers = together(Batcher(run, parameters()), run, [1], [2], [[3, 4]], [5])
-    assert answers == [[2], [4], [[6, 8]], [10]]
-    assert sorted(run.sizes) == [1, 1, 2]
+    run.more.set()
+    assert Batcher(run, parameters(max_batch_size=3)).run({"x": np.arange(5.0)})["y"].tolist() == [0, 2, 4, 6, 8]
 
 
 def test_a_lone_request_waits_for_others_as_long_as_the_timeout_says() -> None:
@@ -152,37 +136,22 @@ def test_a_lone_request_waits_for_others_as_long_as_the_timeout_says() -> None:
 def test_more_rows_than_may_wait_are_refused() -> None:
     run = Doubler()
     batcher = Batcher(run, parameters(max_batch_size=2, max_enqueued_batches=1))
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(2) as pool:
         first = pool.submit(batcher.run, {"x": np.array([1.0])})
         wait_until(lambda: run.sizes)
-        waiting = [threading.Thread(target=batcher.run, args=({"x": np.array([2.0, 3.0])},))]
-        waiting[0].start()
+        second = pool.submit(batcher.run, {"x": np.array([2.0, 3.0])})
         wait_until(lambda: batcher._waiting)
         with pytest.raises(Unavailable, match=r"2 rows wait for a run already \(max_enqueued_batches\)"):
             batcher.run({"x": np.array([4.0])})
         run.more.set()
-        assert first.result(SECONDS)["y"].tolist() == [2]
-        waiting[0].join(SECONDS)
+        assert [each.result(SECONDS)["y"].tolist() for each in (first, second)] == [[2], [4, 6]]
 
 
 def test_an_output_without_a_row_for_each_row_is_run_for_each_request_by_itself() -> None:
-    started = threading.Event()
-    sizes: list[int] = []
-
-    def total(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        sizes.append(len(inputs["x"]))
-        if len(sizes) == 1:
-            started.set()
-            wait_until(lambda: len(batcher._waiting) == 2)
-        return {"y": inputs["x"].sum()}
-
-    batcher = Batcher(total, parameters())
-    with ThreadPoolExecutor(3) as pool:
-        first = pool.submit(batcher.run, {"x": np.array([1.0])})
-        assert started.wait(SECONDS)
-        others = [pool.submit(batcher.run, {"x": np.array([value])}) for value in (2.0, 3.0)]
-        assert [float(each.result(SECONDS)["y"]) for each in (first, *others)] == [1, 2, 3]
-    assert sorted(sizes) == [1, 1, 1, 2]
+    run = Doubler()
+    batcher = Batcher(lambda inputs: {"y": run(inputs)["y"].sum()}, parameters())
+    assert together(batcher, run, [1], [2], [3]) == [2, 4, 6]
+    assert sorted(run.sizes) == [1, 1, 1, 2]
 
 
 def test_strings_keep_their_zero_bytes_and_a_fixed_first_dimension_is_not_batched(tmp_path) -> None:

@@ -154,11 +154,6 @@ def test_what_is_no_photo_is_refused_before_anything_is_sent(checked_server, ser
     assert service.received == []
 
 
-def test_nothing_is_sent_unless_a_url_is_set(colour_server, service):
-    assert classify(colour_server, encode(plain(RED), "JPEG")).status_code == 200
-    assert service.received == []
-
-
 def test_a_service_that_drips_its_answer_is_not_waited_for_longer_than_5_seconds(checked_server, service):
     service.drip = 0.3  # a byte, of some 30
     begun = time.monotonic()

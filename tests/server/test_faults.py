@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -167,6 +168,21 @@ def is_gone(process: int) -> bool:
     return not status.exists() or "State:\tZ" in status.read_text(encoding="ascii")
 
 
+@contextmanager
+def new_server(server) -> Iterator[int]:
+    """The process that SIGUSR2 starts beside the worker; it ends with the block."""
+    worker = worker_of(server)
+    server.process.send_signal(signal.SIGUSR2)
+    wait_until(lambda: len(children(server.process.pid)) == 2)
+    new = next(each for each in children(server.process.pid) if each != worker)
+    try:
+        yield new
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(new, signal.SIGTERM)
+        wait_until(lambda: is_gone(new), 60)
+
+
 @pytest.mark.long
 def test_sigusr2_replaces_the_server_by_one_with_new_settings_without_failing_a_request(
     start_server, slow_models, tmp_path
@@ -186,20 +202,14 @@ def test_sigusr2_replaces_the_server_by_one_with_new_settings_without_failing_a_
     file.write_text("DOGSNAP_QUEUE_SIZE=30\n")
     with Calls(server) as calls:
         wait_until(lambda: calls.answered)
-        server.process.send_signal(signal.SIGUSR2)
-        wait_until(lambda: len(children(server.process.pid)) == 2)
-        new = next(each for each in children(server.process.pid) if each != worker)
-        try:
+        with new_server(server):
             wait_until(lambda: is_gone(server.process.pid), 60)
             taken_over, taken_over_at = time.time(), time.monotonic()
             assert sample(server, "dogsnap_places") == 38
             assert answer(server) == 2.0
             wait_until(lambda: calls.answered[-1] > taken_over_at)
             answers = load.stop()
-        finally:
             calls.end()
-            os.kill(new, signal.SIGTERM)
-    wait_until(lambda: is_gone(new), 60)
     # grpcio cancels a call that reaches it in the very moment its server begins to stop.
     assert [each.code() for each in calls.failed] in ([], [grpc.StatusCode.CANCELLED]), calls.failed
     assert {each.status for each in answers} == {200}, [each for each in answers if each.status != 200]
@@ -219,29 +229,18 @@ def test_a_server_that_cannot_load_every_model_does_not_replace_one_that_answers
     assert answer(server) == 2.0
 
 
-def new_server(server, worker: int) -> int:
-    """The process that SIGUSR2 starts beside `worker`, once it has a worker of its own."""
-    server.process.send_signal(signal.SIGUSR2)
-    wait_until(lambda: len(children(server.process.pid)) == 2)
-    new = next(each for each in children(server.process.pid) if each != worker)
-    wait_until(lambda: children(new), 60)
-    return new
-
-
 @pytest.mark.long
 def test_a_new_server_whose_worker_ends_while_it_loads_gives_up(start_server, models, made):
     """So it ends, too, when loading hangs and gunicorn kills the worker after ten minutes."""
     server = start_server(models, "--poll-seconds", "0")
     worker = worker_of(server)
     sleeper(models, made, load_seconds=300)
-    new = new_server(server, worker)
-    try:
+    with new_server(server) as new:
+        wait_until(lambda: children(new), 60)
         os.kill(children(new)[0], signal.SIGKILL)
         wait_until(lambda: "cannot start: its worker ended before the models were loaded" in server.log(), 60)
         wait_until(lambda: children(server.process.pid) == [worker], 60)
         assert answer(server) == 2.0
-    finally:
-        end(new)
 
 
 @pytest.mark.long
@@ -252,8 +251,7 @@ def test_a_worker_that_ends_after_it_has_taken_over_is_started_again(start_serve
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         last = pool.submit(requests.post, path, json={"instances": [20.0]}, timeout=60)
         wait_until(lambda: held(server) == 1)
-        new = new_server(server, worker_of(server))
-        try:
+        with new_server(server) as new:
             wait_until(lambda: "takes the place of process" in server.log(), 60)
             os.kill(children(new)[0], signal.SIGKILL)
             assert answer(server) == 2.0
@@ -261,14 +259,6 @@ def test_a_worker_that_ends_after_it_has_taken_over_is_started_again(start_serve
             assert last.result().status_code == 200
             wait_until(lambda: is_gone(server.process.pid), 60)
             assert answer(server) == 2.0
-        finally:
-            end(new)
-
-
-def end(process: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(process, signal.SIGTERM)
-    wait_until(lambda: is_gone(process), 60)
 
 
 @pytest.mark.long
@@ -276,11 +266,8 @@ def test_switches_acknowledged_before_a_new_server_takes_over_are_there_and_late
     start_server, models, tmp_path
 ):
     server = start_server(models, "--switch-log", str(tmp_path / "switches"), "--poll-seconds", "0.2")
-    worker, acknowledged = worker_of(server), []
-    server.process.send_signal(signal.SIGUSR2)
-    wait_until(lambda: len(children(server.process.pid)) == 2)
-    new = next(each for each in children(server.process.pid) if each != worker)
-    try:
+    acknowledged = []
+    with new_server(server):
         while (response := switched(server, f"label{len(acknowledged)}", 1)).status_code == 200:
             assert not is_gone(server.process.pid)
             acknowledged.append(f"label{len(acknowledged)}")
@@ -290,9 +277,6 @@ def test_switches_acknowledged_before_a_new_server_takes_over_are_there_and_late
         kept = requests.get(f"{server.url}/api/admin/models/half", timeout=60).json()["model"]["labels"]
         assert acknowledged == sorted(kept, key=lambda name: int(name.removeprefix("label")))
         assert switched(server, "late", 1).status_code == 200
-    finally:
-        os.kill(new, signal.SIGTERM)
-    wait_until(lambda: is_gone(new), 60)
     print(f"SIGUSR2 under switches: 0 of {len(acknowledged)} acknowledged ones lost")
 
 

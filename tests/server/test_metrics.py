@@ -14,6 +14,7 @@ from colour_photos import encode, plain
 from prometheus_client.exposition import generate_latest
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
+from backend import api_keys
 from backend.serving.metrics import Metrics
 from backend.serving.tensors.signatures import ServableId
 
@@ -28,12 +29,14 @@ PHOTO = encode(plain(), "JPEG")
 @pytest.fixture(scope="module")
 def page(start_server, colour_models, tmp_path_factory) -> str:
     """The metrics after a request by every protocol, one that is refused, and a version that does not load."""
-    models = tmp_path_factory.mktemp("models")
+    models = tmp_path_factory.mktemp("metrics") / "models"
     shutil.copytree(colour_models / "inception_v3", models / "inception_v3")
     shutil.copytree(models / "inception_v3" / "2", models / "inception_v3" / "3")
     (models / "inception_v3" / "3" / "saved_model.pb").write_bytes(b"damaged")
-    server = start_server(models, "--api-keys", str(key_file(tmp_path_factory)))
-    url, headers = server.url, {"X-Api-Key": key_file.key}
+    keys = models.parent / "keys.json"
+    key = api_keys.add(keys, "test")
+    server = start_server(models, "--api-keys", str(keys))
+    url, headers = server.url, {"X-Api-Key": key}
     ask = {"headers": {**headers, "Content-Type": "image/jpeg"}, "timeout": 60}
     assert requests.post(f"{url}/api/classify", data=PHOTO, **ask).status_code == 200
     assert requests.post(f"{url}/api/classify", data=b"no photo", **ask).status_code == 415
@@ -47,16 +50,8 @@ def page(start_server, colour_models, tmp_path_factory) -> str:
     request.inputs["image"].CopyFrom(tf.make_tensor_proto(four["instances"], tf.float32))
     with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
         stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-        stub.Predict(request, 60, metadata=[("x-api-key", key_file.key)])
+        stub.Predict(request, 60, metadata=[("x-api-key", key)])
     return requests.get(f"{url}/metrics", timeout=60).text
-
-
-def key_file(tmp_path_factory) -> Path:
-    from backend import api_keys
-
-    file = tmp_path_factory.mktemp("keys") / "keys.json"
-    key_file.key = api_keys.add(file, "test")
-    return file
 
 
 @pytest.mark.parametrize("protocol", ["api", "rest", "simple", "grpc"])

@@ -5,9 +5,6 @@ Needs the photos of DOGSNAP_TEST_DATA and the versions that `make setup` builds.
 
 import base64
 import io
-import json
-import subprocess
-import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -22,7 +19,6 @@ from real_model import built_models
 from backend.building.acceleration import TOLERANCES
 from backend.serving.versions import openvino_runtime
 
-ROOT = Path(__file__).parents[2]
 
 
 def _test_list(data_dir: Path, every: int = 1) -> list[Path]:
@@ -113,17 +109,6 @@ def test_whether_a_breed_is_known_hardly_turns_on_how_the_photo_was_compressed(a
         share = np.mean(list(pool.map(turns, photos)))
     print(f"of {len(photos)} photos {share:.2%} are of an unknown breed at one JPEG quality and not at another")
     assert share <= 0.03
-
-
-def test_the_command_line_gives_the_servers_answer_without_a_server(app_server, data_dir: Path) -> None:
-    photo = _test_list(data_dir, every=166)[1]
-    command = [Path(sys.executable).with_name("dogsnap"), "predict", photo]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=True).stdout
-    local, served = json.loads(said), _classify(app_server.url, photo)
-    assert local["model"] == served["model"]
-    for ours, theirs in zip(local["breeds"], served["breeds"], strict=True):
-        assert ours["id"] == theirs["id"]
-        assert ours["probability"] == pytest.approx(theirs["probability"], abs=1e-4)
 
 
 def test_of_two_dogs_side_by_side_the_box_mostly_shows_one(app_server, data_dir: Path) -> None:

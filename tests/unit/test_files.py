@@ -8,16 +8,6 @@ import pytest
 from backend.files import replacing
 
 
-def test_what_was_written_takes_the_files_place(tmp_path: Path) -> None:
-    file = tmp_path / "scores.json"
-    file.write_text("old")
-    with replacing(file) as temporary:
-        temporary.write_text("new")
-        assert file.read_text() == "old"
-    assert file.read_text() == "new"
-    assert list(tmp_path.iterdir()) == [file]
-
-
 def test_after_a_failure_the_old_file_is_as_it_was_and_nothing_else_is_left(tmp_path: Path) -> None:
     file = tmp_path / "scores.json"
     file.write_text("old")
@@ -33,11 +23,13 @@ def test_after_a_failure_the_old_file_is_as_it_was_and_nothing_else_is_left(tmp_
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_two_that_write_the_same_file_at_once_both_write_it_whole(tmp_path: Path) -> None:
+def test_what_was_written_takes_the_files_place_at_the_end_also_of_two_that_write_at_once(tmp_path: Path) -> None:
     file = tmp_path / "scores.json"
+    file.write_text("old")
     with replacing(file) as first, replacing(file) as second:
         first.write_text("first")
         second.write_text("second")
+        assert file.read_text() == "old"
     assert file.read_text() == "first"
     assert list(tmp_path.iterdir()) == [file]
 
