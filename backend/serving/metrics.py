@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
@@ -60,8 +60,6 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._labels: dict[str, tuple[str, ...]] = {"dogsnap_split_share": _Splits.LABELS}
         self._of_versions: list[Any] = []  # the metrics that grow with every version
-        # Looking up labels would double the time of a refusal.
-        self._of_full = cache(self._of_a_full_server)
         # Called after each step; for traces.
         self.on_step: Callable[[str, float, ServableId | None], None] = lambda step, seconds, servable: None
         ProcessCollector(registry=self.registry)
@@ -172,21 +170,6 @@ class Metrics:
     def refused(self, protocol: str, reason: str) -> None:
         """Count a request that was refused before any work."""
         self._refused.labels(protocol, reason).inc()
-
-    def turned_away(self, protocol: str) -> None:
-        """Count a request that was refused because the server is full, with a time of 0."""
-        refused, requests, seconds = self._of_full(protocol)
-        refused.inc()
-        requests.inc()
-        seconds.observe(0.0)
-
-    def _of_a_full_server(self, protocol: str) -> tuple[Counter, Counter, Histogram]:
-        unknown = ("", "", protocol)
-        return (
-            self._refused.labels(protocol, "full"),
-            self._requests.labels(*unknown, Full.code),
-            self._seconds.labels(*unknown),
-        )
 
     def shadowed(self, answered: ServableId, shadow: int, result: str, photos: int) -> None:
         """Count photos of a shadow by result: agree, differ, dropped or failed."""

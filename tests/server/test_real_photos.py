@@ -20,7 +20,6 @@ from backend.building.acceleration import TOLERANCES
 from backend.serving.versions import openvino_runtime
 
 
-
 def _test_list(data_dir: Path, every: int = 1) -> list[Path]:
     lines = (data_dir / "stanford_dogs" / "test_list.txt").read_text(encoding="utf-8").split()
     return [data_dir / "stanford_dogs" / "images" / line for line in lines[::every]]

@@ -106,4 +106,4 @@ def with_orientation(image: Image.Image, orientation: int, kind: str = "JPEG", *
     exif = Image.Exif()
     exif[0x0112] = orientation
     exif[0x010F] = "a maker"
-    return encode(image, kind, exif=exif, **options)
+    return encode(image, kind, exif=exif.tobytes(), **options)

@@ -1,6 +1,5 @@
 """Preprocessing: what can be decoded, what base64 may look like, and what is said about that which cannot."""
 
-import base64
 import io
 import re
 
@@ -8,6 +7,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from base64_forms import FORMS
+from colour_photos import encode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from photos import striped
@@ -22,9 +23,7 @@ to_bytes = tf.function(decode_base64, input_signature=VECTOR)
 
 
 def file(kind: str, image: Image.Image | None = None, **options) -> bytes:
-    buffer = io.BytesIO()
-    (image or striped((200, 60, 50), 1, (40, 30))).save(buffer, kind, **options)
-    return buffer.getvalue()
+    return encode(image or striped((200, 60, 50), 1, (40, 30)), kind, **options)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "GIF", "BMP", "JPEG", "WEBP"])
@@ -147,20 +146,6 @@ def test_a_batch_names_the_places_of_all_its_unreadable_photos(photos: list[byte
 def test_a_single_unreadable_photo_gets_the_decoders_own_reason() -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match="Unknown image file format"):
         to_images(tf.constant([NONE]))
-
-
-FORMS = {
-    "standard": base64.b64encode,
-    "web-safe": base64.urlsafe_b64encode,
-    "unpadded": lambda contents: base64.urlsafe_b64encode(contents).rstrip(b"="),
-    "standard unpadded": lambda contents: base64.b64encode(contents).rstrip(b"="),
-    "with line breaks": base64.encodebytes,
-    "with windows line breaks": lambda contents: base64.encodebytes(contents).replace(b"\n", b"\r\n"),
-    "data url": lambda contents: b"data:image/jpeg;base64," + base64.b64encode(contents),
-    "data url in capitals, with white space": lambda contents: (
-        b" \nDATA:image/png;base64, " + base64.b64encode(contents)
-    ),
-}
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -44,12 +44,15 @@ def models(tmp_path: Path) -> Models:
     return Models(tmp_path)
 
 
-def test_versions_are_built_anew_from_new_weights_and_then_left_alone(models):
+def test_versions_are_built_anew_from_new_weights_and_then_left_alone_but_one_that_was_removed_comes_back(models):
     assert models.renew("old", "123")
     assert models.versions() == {"1": "old", "2": "old", "3": "old"}
-    assert models.renew("new", "123")
-    assert models.versions() == {"1": "new", "2": "new", "3": "new"}
-    assert not models.renew("new", "123")
+    assert models.renew("new", "12")  # version 3 is not built any more
+    assert models.versions() == {"1": "new", "2": "new"}
+    assert not models.renew("new", "12")
+    shutil.rmtree(models.folder / "2")
+    assert models.renew("new", "12")
+    assert models.versions() == {"1": "new", "2": "new"}
 
 
 def test_new_code_and_another_tensorflow_build_them_anew(models, monkeypatch, tmp_path):
@@ -62,35 +65,16 @@ def test_new_code_and_another_tensorflow_build_them_anew(models, monkeypatch, tm
     assert models.renew("same")
 
 
-def test_a_version_that_was_removed_comes_back(models):
-    models.renew("same")
-    shutil.rmtree(models.folder / "2")
-    assert models.renew("same")
-    assert models.versions() == {"1": "same", "2": "same"}
-
-
-def test_a_version_that_is_not_built_any_more_goes(models):
-    models.renew("old", "123")
-    models.renew("new", "12")
-    assert models.versions() == {"1": "new", "2": "new"}
-
-
+@pytest.mark.parametrize("built", ["12", "123"])
 @pytest.mark.parametrize("numbers", ["12", "123"])
-def test_a_developers_version_stays_under_its_number(models, numbers):
-    models.renew("old")
+def test_a_developers_version_stays_under_its_number_also_where_a_built_one_was(models, built, numbers):
+    models.renew("old", built)
     models.write_own("3")
     models.write_own("7")
     for weights in ("new", "newer"):
         models.renew(weights, numbers)
         assert models.versions() == {"1": weights, "2": weights, "3": "own", "7": "own"}
     assert any("3 was not built by this command, so it stays" in line for line in models.said) == ("3" in numbers)
-
-
-def test_a_developers_version_stays_where_a_built_one_was(models):
-    models.renew("old", "123")
-    models.write_own("3")
-    models.renew("new", "123")
-    assert models.versions()["3"] == "own"
 
 
 def test_a_build_that_fails_changes_nothing(models):

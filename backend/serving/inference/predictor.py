@@ -150,8 +150,8 @@ class Predictor:
     def refuse_if_full(self, protocol: str) -> None:
         """Raises Full, and counts the refusal, if the server is full."""
         if self.is_full():
-            self.metrics.turned_away(protocol)
-            raise self._executor.full()
+            with self.metrics.request(protocol):
+                raise self._executor.full()
 
     def close(self) -> None:
         """Finish running requests and close the repository."""
