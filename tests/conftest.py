@@ -231,6 +231,14 @@ def half_models(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def made_half(tmp_path_factory) -> Path:
+    """A version that computes x / 2 + 2, to be copied to wherever one is wanted."""
+    import tiny_models
+
+    return tiny_models.half_plus(2, tmp_path_factory.mktemp("made_half") / "version")
+
+
+@pytest.fixture(scope="session")
 def sleeper(tmp_path_factory) -> Path:
     """A models folder with sleeper, which takes as many seconds as it is told. Not to be changed."""
     import tiny_models

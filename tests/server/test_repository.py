@@ -13,65 +13,21 @@ from loading import Load
 from server_process import sample
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from waiting import wait_until
+from watched_models import WatchedModels
 
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from backend.serving.administration.switchboard import Switchboard
 from backend.serving.repository.model import ModelSpec, State
-from backend.serving.repository.repository import Repository
 from backend.serving.repository.switches import Who
-from backend.serving.versions.model_configs import configs_in_file, configs_in_folder, model_source
+from backend.serving.versions.model_configs import configs_in_file, model_source
 from backend.serving.versions.version_folders import is_complete
 from backend.serving.versions.warmup import RECORDS_FILE
 from backend.settings import Settings
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    """y = x / 2 + 2, to be copied to wherever a version is wanted."""
-    return tiny_models.half_plus(2, tmp_path_factory.mktemp("made") / "version")
-
-
-class WatchedModels:
-    """A folder with one model, `half`, and a repository that watches it."""
-
-    def __init__(self, made: Path, models: Path, **options):
-        self.made, self.models = made, models
-        (models / "half").mkdir(parents=True)
-        self.repository = Repository(lambda: configs_in_folder(self.models), **options)
-
-    def put(self, *names: str | int) -> None:
-        for name in names:
-            shutil.copytree(self.made, self.models / "half" / str(name))
-
-    def remove(self, name: str | int) -> None:
-        shutil.rmtree(self.models / "half" / str(name))
-
-    def scan(self, *, trust: bool = True) -> None:
-        self.repository.scan(skip_settling=trust)
-
-    def answers(self, version: int | None = None, label: str | None = None) -> int:
-        with self.repository.acquire(ModelSpec("half", version, label)) as servable:
-            return servable.id.version
-
-    def states(self) -> dict[int, str]:
-        return {each.version: each.state for each in self.repository.status(ModelSpec("half"))}
-
-
 @pytest.fixture
-def watched(made, tmp_path) -> WatchedModels:
-    return WatchedModels(made, tmp_path / "models", retry_seconds=1e9)
-
-
-def configured(made: Path, folder: Path, text: str) -> tuple[Repository, Path]:
-    """A repository by a configuration file; %s in `text` stands for the folder of models."""
-    file = folder / "models.config"
-    file.write_text(text % folder if "%s" in text else text, encoding="utf-8")
-    return Repository(lambda: configs_in_file(file), retry_seconds=1e9), file
-
-
-def ask(repository: Repository, version: int | None = None, label: str | None = None) -> int:
-    with repository.acquire(ModelSpec("half", version, label)) as servable:
-        return servable.id.version
+def watched(made_half, tmp_path) -> WatchedModels:
+    return WatchedModels(made_half, tmp_path / "models")
 
 
 # -- which version answers ---------------------------------------------------------------------------------------------
@@ -147,25 +103,22 @@ def test_the_last_request_of_a_version_has_it_unloaded_without_waiting_for_the_n
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_without_polling_a_version_is_loaded_when_somebody_asks_for_it(made, tmp_path, is_whole):
-    shutil.copytree(made, tmp_path / "half" / "1")
-    repository, _ = configured(made, tmp_path, CONFIG % "model_version_policy { specific { versions: 1 } }")
-    repository.start(poll_seconds=0)
-    wait_until(lambda: not repository.not_ready())
-    version = shutil.copytree(made, tmp_path / "half" / "2")
-    graph = version / "saved_model.pb"
+def test_without_polling_a_version_is_loaded_when_somebody_asks_for_it(watched, is_whole):
+    watched.config_text = "model_version_policy { specific { versions: 1 } }"
+    watched.put(1)
+    watched.repository.start(poll_seconds=0)
+    wait_until(lambda: not watched.repository.not_ready())
+    version = watched.put(2)
+    board = Switchboard(watched.repository)
     if not is_whole:
-        graph.rename(version / "still_coming")
-    board = Switchboard(repository)
-    if not is_whole:
-        with pytest.raises(
-            FailedPrecondition, match=r"version 2 of half cannot be loaded: .*/half/2 has no saved_model\.pb"
-        ):
+        graph = (version / "saved_model.pb").rename(version / "still_coming")
+        said = r"version 2 of half cannot be loaded: .*/half/2 has no saved_model\.pb"
+        with pytest.raises(FailedPrecondition, match=said):
             board.load("half", 2, True, Who("somebody"))
-        (version / "still_coming").rename(graph)
+        graph.rename(version / "saved_model.pb")
     board.load("half", 2, True, Who("somebody"))
-    wait_until(lambda: repository.available("half") == [2, 1], 30)
-    repository.close()
+    wait_until(lambda: watched.repository.available("half") == [2, 1], 30)
+    watched.repository.close()
 
 
 def test_a_model_folder_that_appears_or_goes_is_followed(watched):
@@ -235,8 +188,10 @@ def test_a_damaged_version_is_reported_and_the_old_one_answers_until_it_is_mende
     assert (watched.answers(2), watched.answers()) == (2, 1)
 
 
-def test_a_version_that_failed_is_tried_again_after_a_while_but_not_at_every_scan(made, tmp_path, caplog, monkeypatch):
-    watched = WatchedModels(made, tmp_path / "models", retry_seconds=60)
+def test_a_version_that_failed_is_tried_again_after_a_while_but_not_at_every_scan(
+    made_half, tmp_path, caplog, monkeypatch
+):
+    watched = WatchedModels(made_half, tmp_path / "models", retry_seconds=60)
     later, now = 0.0, time.monotonic
     monkeypatch.setattr(time, "monotonic", lambda: now() + later)
     watched.put(1, 2)
@@ -259,15 +214,14 @@ def test_a_model_of_which_nothing_loads_is_not_ready(watched):
         watched.answers()
 
 
-def test_trouble_with_the_folders_is_told_once_and_what_is_loaded_goes_on(made, tmp_path, caplog):
-    shutil.copytree(made, tmp_path / "half" / "1")
-    repository, file = configured(made, tmp_path, 'model_config_list { config { name: "half" base_path: "%s/half" } }')
-    repository.scan(skip_settling=True)
-    file.write_text("model_config_list { config { what", encoding="utf-8")
+def test_trouble_with_the_folders_is_told_once_and_what_is_loaded_goes_on(watched, caplog):
+    watched.put(1)
+    watched.scan()
+    watched.config_text = "what"
     for _ in range(3):
-        repository._scan_safely()
-    assert ask(repository) == 1
-    assert caplog.text.count("expected a model_config_list in protobuf's text format") == 1
+        watched.repository._scan_safely()
+    assert watched.answers() == 1
+    assert caplog.text.count("scanning the model folders failed; the loaded versions go on answering") == 1
 
 
 # -- warm-up -----------------------------------------------------------------------------------------------------------
@@ -303,150 +257,124 @@ def test_a_warm_up_that_fails_fails_the_load_unless_it_is_left_out(watched, alia
     watched.put(1, 2)
     write_records(watched.models / "half" / "2", of_input(alias), count)
     watched.scan()
-    cold = Repository(lambda: configs_in_folder(watched.models), run_warm_up=False)
-    cold.scan(skip_settling=True)
-    assert (watched.answers(), ask(cold)) == (1, 2)
+    cold = WatchedModels(watched.made, watched.models, run_warm_up=False)
+    cold.scan()
+    assert (watched.answers(), cold.answers()) == (1, 2)
     assert reason in watched.repository.status(ModelSpec("half", 2))[0].error
 
 
-def test_records_of_examples_run_too(tmp_path, caplog):
-    folder = tiny_models.half_plus_two_of_examples(tmp_path / "models" / "half" / "1")
+def test_records_of_examples_run_too(watched, caplog):
+    folder = tiny_models.half_plus_two_of_examples(watched.models / "half" / "1")
     example = tf.train.Example()
     example.features.feature["x"].float_list.value.append(1.0)
     log = prediction_log_pb2.PredictionLog()
     log.regress_log.request.model_spec.signature_name = "regress_x_to_y"
     log.regress_log.request.input.example_list.examples.add().CopyFrom(example)
     write_records(folder, log)
-    repository = Repository(lambda: configs_in_folder(tmp_path / "models"))
     with caplog.at_level(logging.INFO, logger="dogsnap.repository"):
-        repository.scan(skip_settling=True)
+        watched.scan()
     assert "(1 warm-up records)" in caplog.text
 
 
 # -- configuration, policies, labels -----------------------------------------------------------------------------------
-
-CONFIG = 'model_config_list { config { name: "half" base_path: "%%s/half" %s } }'
 
 
 @pytest.mark.parametrize(
     ("policy", "served"),
     [
         ("", [3, 2, 1]),
-        ("model_version_policy { all {} }", [3, 2, 1]),
-        ("model_version_policy { latest { num_versions: 2 } }", [3, 2]),
-        ("model_version_policy { latest {} }", [3]),
-        ("model_version_policy { specific { versions: 1 versions: 3 versions: 7 } }", [3, 1]),
+        ("all {}", [3, 2, 1]),
+        ("latest { num_versions: 2 }", [3, 2]),
+        ("latest {}", [3]),
+        ("specific { versions: 1 versions: 3 versions: 7 }", [3, 1]),
     ],
 )
-def test_a_policy_says_which_versions_are_served(made, tmp_path, policy, served):
-    for number in (1, 2, 3):
-        shutil.copytree(made, tmp_path / "half" / str(number))
-    repository, _ = configured(made, tmp_path, CONFIG % policy)
-    repository.scan(skip_settling=True)
-    assert [each.version for each in repository.status(ModelSpec("half"))] == served
+def test_a_policy_says_which_versions_are_served(watched, policy, served):
+    watched.config_text = policy and f"model_version_policy {{ {policy} }}"
+    watched.put(1, 2, 3)
+    watched.scan()
+    assert list(watched.states()) == served
 
 
-def test_with_latest_the_old_version_goes_once_the_new_one_answers(made, tmp_path):
-    shutil.copytree(made, tmp_path / "half" / "1")
-    repository, _ = configured(made, tmp_path, CONFIG % "model_version_policy { latest { num_versions: 1 } }")
-    repository.scan(skip_settling=True)
-    shutil.copytree(made, tmp_path / "half" / "2")
-    (tmp_path / "half" / "2" / "saved_model.pb").write_bytes(b"no graph")
-    repository.scan(skip_settling=True)
-    assert ask(repository) == 1
-    shutil.copy(made / "saved_model.pb", tmp_path / "half" / "2")
-    repository.scan(skip_settling=True)
-    repository.scan(skip_settling=True)
-    assert ask(repository) == 2
+def test_with_latest_the_old_version_goes_once_the_new_one_answers(watched):
+    watched.config_text = "model_version_policy { latest { num_versions: 1 } }"
+    watched.put(1)
+    watched.scan()
+    graph = watched.put(2) / "saved_model.pb"
+    graph.write_bytes(b"no graph")
+    watched.scan()
+    assert watched.answers() == 1
+    shutil.copy(watched.made / "saved_model.pb", graph)
+    for _ in range(2):
+        watched.scan()
+    assert watched.answers() == 2
     with pytest.raises(NotFound):
-        ask(repository, 1)
+        watched.answers(1)
 
 
-def test_a_label_for_a_version_that_is_not_there_waits_for_it_and_says_so(made, tmp_path):
-    shutil.copytree(made, tmp_path / "half" / "1")
-    labels = "version_labels { key: 'stable' value: 1 } version_labels { key: 'canary' value: 2 }"
-    repository, _ = configured(made, tmp_path, CONFIG % labels)
-    repository.scan(skip_settling=True)
-    assert ask(repository, label="stable") == 1
+def test_a_label_for_a_version_that_is_not_there_waits_for_it_and_says_so(watched):
+    watched.config_text = "version_labels { key: 'stable' value: 1 } version_labels { key: 'canary' value: 2 }"
+    watched.put(1)
+    watched.scan()
+    assert watched.answers(label="stable") == 1
     with pytest.raises(Unavailable, match="label canary of half waits for version 2"):
-        ask(repository, label="canary")
-    assert repository.labels("half") == ({"stable": 1}, {"canary": 2})
-    shutil.copytree(made, tmp_path / "half" / "2")
-    repository.scan(skip_settling=True)
-    assert ask(repository, label="canary") == 2
-    assert repository.labels("half") == ({"stable": 1, "canary": 2}, {})
+        watched.answers(label="canary")
+    assert watched.repository.labels("half") == ({"stable": 1}, {"canary": 2})
+    watched.put(2)
+    watched.scan()
+    assert watched.answers(label="canary") == 2
+    assert watched.repository.labels("half") == ({"stable": 1, "canary": 2}, {})
 
 
 @pytest.fixture
-def moved(made, tmp_path) -> tuple[Repository, Path]:
-    """A repository whose model half was just given another base path, where version 1 is x / 2 + 3; and that path."""
-    shutil.copytree(made, tmp_path / "half" / "1")
-    repository, file = configured(made, tmp_path, CONFIG % "")
-    repository.scan(skip_settling=True)
-    new = tiny_models.half_plus(3, tmp_path / "moved" / "half" / "1").parent
-    file.write_text(CONFIG % "" % new.parent, encoding="utf-8")
-    return repository, new
-
-
-def computes(repository: Repository) -> float:
-    """What version 1 of half makes of 0: 2 at the first base path, 3 at the second."""
-    with repository.acquire(ModelSpec("half", 1)) as servable:
-        return float(servable.run(servable.signature(), {"x": 0.0})["y"])
+def moved(watched, tmp_path) -> WatchedModels:
+    """Its model half was just given another base path, where version 1 is x / 2 + 3."""
+    watched.put(1)
+    watched.scan()
+    tiny_models.half_plus(3, tmp_path / "moved" / "half" / "1")
+    watched.models = tmp_path / "moved"
+    return watched
 
 
 def test_a_request_that_runs_while_the_base_path_changes_ends_on_the_version_it_began_with(moved):
-    repository, _ = moved
-    with repository.acquire(ModelSpec("half")) as servable:
-        repository.scan(skip_settling=True)
-        assert computes(repository) == 3.0
-        assert [each.state for each in repository.status(ModelSpec("half"))] == [State.AVAILABLE]
+    with moved.repository.acquire(ModelSpec("half")) as servable:
+        moved.scan()
+        assert moved.computes() == 3.0
+        assert moved.states() == {1: State.AVAILABLE}
         assert float(servable.run(servable.signature(), {"x": 0.0})["y"]) == 2.0
-        (replaced,) = repository._models["half"].replaced
+        (replaced,) = moved.repository._models["half"].replaced
         assert replaced.servable is servable
-    repository.scan(skip_settling=True)
-    assert repository._models["half"].replaced == []
+    moved.scan()
+    assert moved.repository._models["half"].replaced == []
     assert replaced.servable is None
-    assert computes(repository) == 3.0
+    assert moved.computes() == 3.0
 
 
 def test_until_the_new_base_path_can_be_loaded_the_old_version_answers_and_the_status_says_why(moved):
-    repository, new = moved
-    graph = new / "1" / "saved_model.pb"
+    graph = moved.models / "half" / "1" / "saved_model.pb"
     whole = graph.read_bytes()
     graph.write_bytes(b"no graph")
-    repository.scan(skip_settling=True)
-    assert computes(repository) == 2.0
-    (status,) = repository.status(ModelSpec("half"))
+    moved.scan()
+    assert moved.computes() == 2.0
+    (status,) = moved.repository.status(ModelSpec("half"))
     assert status.state == State.AVAILABLE
     assert status.error.startswith("it answers from its old base path, since loading it from the new one failed: ")
     graph.write_bytes(whole)
-    repository.scan(skip_settling=True)
-    assert computes(repository) == 3.0
-    assert [each.error for each in repository.status(ModelSpec("half"))] == [""]
+    moved.scan()
+    assert moved.computes() == 3.0
+    assert [each.error for each in moved.repository.status(ModelSpec("half"))] == [""]
 
 
 def test_a_half_copied_version_at_the_new_base_path_is_not_picked_up(moved):
-    repository, new = moved
-    index = new / "1" / "variables" / "variables.index"
-    kept = index.rename(new / "kept")
+    index = moved.models / "half" / "1" / "variables" / "variables.index"
+    kept = index.rename(moved.models / "kept")
     for _ in range(3):
-        repository.scan()
-        assert computes(repository) == 2.0
+        moved.scan(trust=False)
+        assert moved.computes() == 2.0
     kept.rename(index)
     for _ in range(2):
-        repository.scan()
-    assert computes(repository) == 3.0
-
-
-def test_models_left_out_of_the_configuration_are_unloaded(made, tmp_path):
-    shutil.copytree(made, tmp_path / "half" / "1")
-    repository, file = configured(made, tmp_path, CONFIG % "")
-    repository.scan(skip_settling=True)
-    file.write_text("model_config_list {}", encoding="utf-8")
-    repository.scan(skip_settling=True)
-    assert repository.models() == []
-    with pytest.raises(NotFound):
-        ask(repository)
+        moved.scan(trust=False)
+    assert moved.computes() == 3.0
 
 
 @pytest.mark.parametrize(
@@ -486,9 +414,9 @@ def test_the_json_of_simple_tensorflow_serving_names_models_as_the_text_does(tmp
     assert configs_in_file(as_json) == configs_in_file(text)
 
 
-def test_the_policy_latest_is_for_models_that_have_none(tmp_path, made):
+def test_the_policy_latest_is_for_models_that_have_none(tmp_path, made_half):
     for number in (1, 2):
-        shutil.copytree(made, tmp_path / "half" / str(number))
+        shutil.copytree(made_half, tmp_path / "half" / str(number))
     settings = Settings(model_base_path=str(tmp_path / "half"), model_name="mine", version_policy="latest")
     (config,) = model_source(settings)()
     assert (config.name, config.model_version_policy.latest.num_versions) == ("mine", 1)
@@ -506,11 +434,11 @@ def test_the_policy_latest_is_for_models_that_have_none(tmp_path, made):
 
 
 @pytest.fixture(scope="module")
-def served(start_server, made, tmp_path_factory):
+def served(start_server, made_half, tmp_path_factory):
     """A server that scans ten times a second and whose latest version answers, and its folder of models."""
     models = tmp_path_factory.mktemp("served")
     for number in (1, 2):
-        shutil.copytree(made, models / "half" / str(number))
+        shutil.copytree(made_half, models / "half" / str(number))
     file = models.parent / f"{models.name}.config"
     policy = "model_version_policy { latest { num_versions: 3 } }"
     file.write_text(f"model_config_list {{ config {{ name: 'half' base_path: '{models}/half' {policy} }} }}")
@@ -527,11 +455,11 @@ def answered_by(server, version: int) -> float:
     return sample(server, "dogsnap_request_seconds_count", f'door="rest",model="half",version="{version}"')
 
 
-def test_no_request_fails_while_versions_come_and_go_under_load(served, made):
+def test_no_request_fails_while_versions_come_and_go_under_load(served, made_half):
     server, models = served
     load = Load(server, "/v1/models/half:predict", 1.0, 300, clients=4)
     for _ in range(3):
-        shutil.copytree(made, models / "half" / "tmp")
+        shutil.copytree(made_half, models / "half" / "tmp")
         (models / "half" / "tmp").rename(models / "half" / "3")
         wait_until(lambda: status(server).get("3", {}).get("state") == "AVAILABLE")
         enough = answered_by(server, 3) + 20
@@ -543,9 +471,9 @@ def test_no_request_fails_while_versions_come_and_go_under_load(served, made):
     assert answered_by(server, 1) == 0
 
 
-def test_a_version_that_fails_is_reported_by_the_status_of_the_rest_api(served, made):
+def test_a_version_that_fails_is_reported_by_the_status_of_the_rest_api(served, made_half):
     server, models = served
-    shutil.copytree(made, models / "half" / "4")
+    shutil.copytree(made_half, models / "half" / "4")
     (models / "half" / "4" / "saved_model.pb").write_bytes(b"no graph")
     wait_until(lambda: status(server).get("4", {}).get("state") == "END")
     error = status(server)["4"]["status"]

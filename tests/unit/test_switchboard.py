@@ -9,18 +9,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-import tiny_models
-from google.protobuf import text_format
+from watched_models import WatchedModels
 
 from backend.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from backend.serving.administration.switchboard import Switchboard, checked_who
 from backend.serving.repository import repository, switches
 from backend.serving.repository.choices import Split
 from backend.serving.repository.model import ModelSpec, State
-from backend.serving.repository.repository import Repository
 from backend.serving.repository.switch_log import SwitchLog
 from backend.serving.repository.switches import CONFIGURATION, WATCHER, Label, Who
-from backend.serving.versions.model_configs import ModelConfig, configs_in_folder
+from backend.serving.versions.model_configs import ModelConfig
 from backend.serving.versions.servable import Servable
 from backend.serving.versions.version_folders import version_folders
 
@@ -28,52 +26,26 @@ ALICE = Who("alice", "127.0.0.1")
 LABELLED = "version_labels {{ key: 'stable' value: {stable} }} version_labels {{ key: 'canary' value: 2 }}"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    """Versions 1, 2 and 3 of a model `half`, to copy from: y = x / 2 + version."""
-    folder = tmp_path_factory.mktemp("made")
-    for number in (1, 2, 3):
-        tiny_models.half_plus(number, folder / str(number))
-    return folder
-
-
-class Scenario:
-    """A repository with its own models folder, and its switchboard."""
+class Scenario(WatchedModels):
+    """The switchboard of a repository, and its log."""
 
     def __init__(self, made: Path, models: Path, switch_file: Path | None = None):
-        self.made, self.models = made, models
-        self.config_text = ""
-        self.repository = Repository(self._configs, switches=SwitchLog(switch_file), retry_seconds=1e9)
+        super().__init__(made, models, switches=SwitchLog(switch_file))
         self.board = Switchboard(self.repository)
-
-    def _configs(self) -> list[ModelConfig]:
-        configs = configs_in_folder(self.models)
-        for config in configs:
-            text_format.Merge(self.config_text, config)
-        return configs
-
-    def with_versions(self, *numbers: int) -> "Scenario":
-        for folder in self.models.glob("half/*"):
-            shutil.rmtree(folder)
-        for number in numbers:
-            shutil.copytree(self.made / str(number), self.models / "half" / str(number))
-        self.repository.scan(skip_settling=True)
-        return self
-
-    def answers(self, version: int | None = None, label: str | None = None, key: str = "") -> int:
-        with self.repository.acquire(ModelSpec("half", version, label, key)) as servable:
-            return servable.id.version
-
-    def states(self) -> dict[int, State]:
-        return {each.version: each.state for each in self.repository.status(ModelSpec("half"))}
 
     def log(self) -> list[str]:
         return [f"{each.by.name}: {each}" for each in reversed(self.board.switches.switches())]
 
 
+def started(made: Path, models: Path, switch_file: Path | None, *versions: int) -> Scenario:
+    scenario = Scenario(made, models, switch_file)
+    scenario.with_versions(*versions)
+    return scenario
+
+
 @pytest.fixture
-def scenario(made, tmp_path) -> Scenario:
-    return Scenario(made, tmp_path / "models").with_versions(1, 2)
+def scenario(made_half, tmp_path) -> Scenario:
+    return started(made_half, tmp_path / "models", None, 1, 2)
 
 
 def test_a_label_is_set_moved_and_removed(scenario):
@@ -154,10 +126,10 @@ def test_a_new_version_takes_over_neither_from_the_one_that_answers_nor_from_a_c
     assert scenario.answers() == 2
 
 
-def test_the_version_that_answered_by_default_does_so_after_a_restart_where_a_file_keeps_it(made, tmp_path):
+def test_the_version_that_answered_by_default_does_so_after_a_restart_where_a_file_keeps_it(made_half, tmp_path):
     for file, expected in ((tmp_path / "switches", 2), (None, 3)):
-        Scenario(made, tmp_path / "models", file).with_versions(1, 2)
-        restarted = Scenario(made, tmp_path / "models", file).with_versions(1, 2, 3)
+        started(made_half, tmp_path / "models", file, 1, 2)
+        restarted = started(made_half, tmp_path / "models", file, 1, 2, 3)
         assert restarted.answers() == expected
 
 
@@ -170,11 +142,12 @@ def test_a_new_version_that_takes_over_by_the_policy_is_a_switch_that_can_be_und
 
 
 @pytest.fixture
-def empty(made, tmp_path) -> Scenario:
+def empty(made_half, tmp_path) -> Scenario:
     """A scenario that was started before there was a version, and has got version 1 since."""
-    scenario = Scenario(made, tmp_path / "models")
-    scenario.repository.scan(skip_settling=True)
-    return scenario.with_versions(1)
+    scenario = Scenario(made_half, tmp_path / "models")
+    scenario.scan()
+    scenario.with_versions(1)
+    return scenario
 
 
 def test_the_first_default_of_all_came_about_by_itself_and_is_not_undone(empty):
@@ -234,13 +207,13 @@ def test_unloading_holds_at_once_the_last_request_ends_on_its_version_and_it_can
         assert scenario.states()[1] == State.UNLOADING
         with pytest.raises(NotFound, match="available versions: 2"):
             scenario.answers(version=1)
-        scenario.repository.scan(skip_settling=True)
-        assert float(servable.run(servable.signature(), {"x": 0.0})["y"]) == 1.0
+        scenario.scan()
+        assert float(servable.run(servable.signature(), {"x": 0.0})["y"]) == 2.0
     for _ in range(2):
-        scenario.repository.scan(skip_settling=True)
+        scenario.scan()
         assert scenario.states() == {2: State.AVAILABLE, 1: State.END}
     scenario.board.load("half", 1, True, ALICE)
-    scenario.repository.scan(skip_settling=True)
+    scenario.scan()
     assert scenario.answers(version=1) == 1
 
 
@@ -259,11 +232,11 @@ def test_nothing_is_pointed_to_a_version_that_is_being_or_was_unloaded(scenario,
         scenario.board.load("half", 1, False, ALICE)
         with pytest.raises(FailedPrecondition, match="version 1 of half is being unloaded; load it again first"):
             POINTING[use](scenario.board)
-    scenario.repository.scan(skip_settling=True)
+    scenario.scan()
     with pytest.raises(FailedPrecondition, match="version 1 of half was unloaded by hand; load it again first"):
         POINTING[use](scenario.board)
     scenario.board.load("half", 1, True, ALICE)
-    scenario.repository.scan(skip_settling=True)
+    scenario.scan()
     assert POINTING[use](scenario.board).after
 
 
@@ -295,21 +268,21 @@ def test_a_version_that_was_chosen_stays_when_the_policy_would_let_it_go_and_goe
     scenario.with_versions(1, 2, 3)
     assert (scenario.answers(version=3), scenario.answers(version=1)) == (3, 1)
     scenario.board.undo(ALICE, switch.id)
-    scenario.repository.scan(skip_settling=True)
+    scenario.scan()
     assert scenario.states() == {1: State.END, 2: State.END, 3: State.AVAILABLE}
 
 
 def test_a_version_that_failed_is_tried_again_at_once_when_told_to(scenario):
     (scenario.models / "half" / "3").mkdir()
     (scenario.models / "half" / "3" / "saved_model.pb").write_bytes(b"no model")
-    scenario.repository.scan(skip_settling=True)
+    scenario.scan()
     assert scenario.states()[3] == State.END
     loads = []
     scenario.repository._load = lambda model, version: loads.append(version.id.version)
-    scenario.repository.scan(skip_settling=True)
+    scenario.scan()
     assert loads == []
     scenario.board.load("half", 3, True, ALICE)
-    scenario.repository.scan(skip_settling=True)
+    scenario.scan()
     assert loads == [3]
 
 
@@ -431,19 +404,21 @@ def test_the_end_of_a_split_is_undone_with_the_move_that_ended_it_and_not_by_its
 
 def test_a_changed_configuration_moves_its_labels_and_leaves_alone_what_people_switched(scenario):
     scenario.config_text = LABELLED.format(stable=1)
-    scenario.repository.scan(skip_settling=True)
+    scenario.scan()
     scenario.board.label("half", "canary", 1, ALICE)
     scenario.config_text = LABELLED.format(stable=2)
-    scenario.repository.scan(skip_settling=True)
+    scenario.scan()
     assert (scenario.answers(label="stable"), scenario.answers(label="canary")) == (2, 1)
     assert scenario.log()[-1] == f"{CONFIGURATION.name}: label stable of half: 1 -> 2"
     scenario.config_text = ""
-    scenario.repository.scan(skip_settling=True)
+    scenario.scan()
     assert scenario.repository.labels("half") == ({}, {})
 
 
-def test_a_configuration_that_is_sent_is_a_switch_and_is_undone_with_all_it_brought_about(scenario, made, tmp_path):
-    shutil.copytree(made / "3", tmp_path / "elsewhere" / "other" / "1")
+def test_a_configuration_that_is_sent_is_a_switch_and_is_undone_with_all_it_brought_about(
+    scenario, made_half, tmp_path
+):
+    shutil.copytree(made_half, tmp_path / "elsewhere" / "other" / "1")
     configs = sent(("half", scenario.models / "half"), ("other", tmp_path / "elsewhere" / "other"), stable=1)
     switch = scenario.board.configure(configs, checked_who("bob", "10.0.0.7"))
     assert (switch.by, switch.before, [each["name"] for each in switch.after]) == (
@@ -455,11 +430,11 @@ def test_a_configuration_that_is_sent_is_a_switch_and_is_undone_with_all_it_brou
         f"configuration: as at the start -> half in {scenario.models}/half, all; other in {tmp_path}/elsewhere/other, all"
     )
     assert scenario.answers(label="stable") == 1
-    scenario.repository.scan(skip_settling=True)
+    scenario.scan()
     assert scenario.repository.models() == ["half", "other"]
     undo = scenario.board.undo(ALICE)
     assert (undo.undoes, undo.after) == (switch.id, None)
-    scenario.repository.scan(skip_settling=True)
+    scenario.scan()
     assert scenario.repository.models() == ["half"]
     assert scenario.repository.labels("half") == ({}, {})
 
@@ -476,13 +451,13 @@ def test_configurations_are_undone_one_after_the_other_and_one_that_something_fo
     assert scenario.repository.sent_configuration() is None
 
 
-def test_a_configuration_that_was_sent_ends_with_the_server(made, tmp_path):
+def test_a_configuration_that_was_sent_ends_with_the_server(made_half, tmp_path):
     file = tmp_path / "switches.jsonl"
-    first = Scenario(made, tmp_path / "models", file).with_versions(1, 2)
+    first = started(made_half, tmp_path / "models", file, 1, 2)
     switch = first.board.configure(sent(("half", first.models / "half"), stable=1), ALICE)
 
-    second = Scenario(made, tmp_path / "models", file)
-    second.repository.scan(skip_settling=True)
+    second = Scenario(made_half, tmp_path / "models", file)
+    second.scan()
     assert second.repository.labels("half") == ({}, {})
     assert not second.board.is_undoable(next(each for each in second.board.switches.switches() if each.id == switch.id))
 
@@ -498,9 +473,9 @@ def test_a_label_of_a_configuration_is_moved_whatever_it_is_called_and_no_new_on
         scenario.board.label("half", odd + "!", 2, ALICE)
 
 
-def test_what_was_switched_survives_a_restart_when_a_file_keeps_the_log(made, tmp_path):
+def test_what_was_switched_survives_a_restart_when_a_file_keeps_the_log(made_half, tmp_path):
     file = tmp_path / "switches.jsonl"
-    first = Scenario(made, tmp_path / "models", file)
+    first = Scenario(made_half, tmp_path / "models", file)
     first.config_text = LABELLED.format(stable=1)
     first.with_versions(1, 2)
     first.board.label("half", "stable", 2, ALICE)
@@ -510,9 +485,9 @@ def test_what_was_switched_survives_a_restart_when_a_file_keeps_the_log(made, tm
     first.board.label("half", "canary", 1, ALICE)  # ends that split
     first.board.shadow("half", 2, ALICE)
 
-    second = Scenario(made, tmp_path / "models", file)
+    second = Scenario(made_half, tmp_path / "models", file)
     second.config_text = first.config_text
-    second.repository.scan(skip_settling=True)
+    second.scan()
     assert second.repository.labels("half") == ({"stable": 2, "canary": 1}, {})
     assert second.repository.splits() == [("half", "stable", 1, 1.0)]
     assert (second.answers(), second.answers(label="stable"), second.answers(label="canary")) == (1, 1, 1)
@@ -520,16 +495,16 @@ def test_what_was_switched_survives_a_restart_when_a_file_keeps_the_log(made, tm
     assert str(second.board.undo(ALICE)) == "shadow of half: 2 -> none"
 
 
-def test_a_configuration_that_changed_while_the_server_was_down_is_followed(made, tmp_path):
+def test_a_configuration_that_changed_while_the_server_was_down_is_followed(made_half, tmp_path):
     file = tmp_path / "switches.jsonl"
-    first = Scenario(made, tmp_path / "models", file)
+    first = Scenario(made_half, tmp_path / "models", file)
     first.config_text = LABELLED.format(stable=1)
     first.with_versions(1, 2)
     first.board.label("half", "canary", 1, ALICE)
 
-    second = Scenario(made, tmp_path / "models", file)
+    second = Scenario(made_half, tmp_path / "models", file)
     second.config_text = LABELLED.format(stable=2)
-    second.repository.scan(skip_settling=True)
+    second.scan()
     assert second.repository.labels("half") == ({"stable": 2, "canary": 1}, {})
 
 
@@ -543,13 +518,13 @@ def old_line(number: int, name: str, to: int, undoes: str = "null") -> str:
     return OLD_LINE.format(id=number, name=name, to=to, undoes=undoes)
 
 
-def test_a_log_in_the_old_form_is_taken_over_and_kept(made, tmp_path, caplog):
+def test_a_log_in_the_old_form_is_taken_over_and_kept(made_half, tmp_path, caplog):
     file = tmp_path / "switches.jsonl"
     cut = old_line(4, "lost", 1)[:-20] + old_line(5, "found", 2)  # a full disk left a part of a line
     lines = [old_line(1, "a", 1), old_line(2, "b", 1), old_line(2, "a", 2, "1"), cut, old_line(6, "cut off", 1)[:-20]]
     old = "\n".join(lines)
     file.write_text(old)
-    scenario = Scenario(made, tmp_path / "models", file).with_versions(1, 2)
+    scenario = started(made_half, tmp_path / "models", file, 1, 2)
     assert scenario.repository.labels("half") == ({"a": 2, "b": 1, "found": 2}, {})
     kept = [(each.id, each.subject.name, each.undoes) for each in reversed(scenario.board.switches.switches())]
     assert kept == [(1, "a", None), (2, "b", None), (3, "a", 1), (5, "found", None)]
@@ -557,7 +532,7 @@ def test_a_log_in_the_old_form_is_taken_over_and_kept(made, tmp_path, caplog):
     assert caplog.text.count("is not a switch and is skipped") == 1
     assert caplog.text.count("begins with a switch that was cut off") == 1
     assert scenario.board.label("half", "c", 1, ALICE).id == 6
-    again = Scenario(made, tmp_path / "models", file).with_versions(1, 2)
+    again = started(made_half, tmp_path / "models", file, 1, 2)
     assert again.repository.labels("half")[0] == {"a": 2, "b": 1, "found": 2, "c": 1}
 
 
@@ -588,9 +563,9 @@ def waits(thread: threading.Thread) -> bool:
     return thread.is_alive()
 
 
-def test_while_the_disk_of_the_log_hangs_requests_are_answered_and_the_switch_waits(made, tmp_path):
+def test_while_the_disk_of_the_log_hangs_requests_are_answered_and_the_switch_waits(made_half, tmp_path):
     file = tmp_path / "switches"
-    scenario = Scenario(made, tmp_path / "models", file).with_versions(1, 2)
+    scenario = started(made_half, tmp_path / "models", file, 1, 2)
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")  # whoever wants to write waits, as for a disk
         switching = threading.Thread(target=scenario.board.label, args=("half", "stable", 1, ALICE))
