@@ -6,11 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-import requests
 import tensorflow as tf
 import tiny_models
-from loading import Load
-from server_process import sample
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from waiting import wait_until
 from watched_models import WatchedModels
@@ -428,57 +425,3 @@ def test_the_policy_latest_is_for_models_that_have_none(tmp_path, made_half):
     configs = model_source(Settings(model_config_file=str(file), version_policy="latest"))()
     assert [each.model_version_policy.WhichOneof("policy_choice") for each in configs] == ["all", "latest"]
     assert model_source(Settings(models=tmp_path / "half"))()[0].name == "half"
-
-
-# -- over HTTP ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def served(start_server, made_half, tmp_path_factory):
-    """A server that scans ten times a second and whose latest version answers, and its folder of models."""
-    models = tmp_path_factory.mktemp("served")
-    for number in (1, 2):
-        shutil.copytree(made_half, models / "half" / str(number))
-    file = models.parent / f"{models.name}.config"
-    policy = "model_version_policy { latest { num_versions: 3 } }"
-    file.write_text(f"model_config_list {{ config {{ name: 'half' base_path: '{models}/half' {policy} }} }}")
-    flags = ("--model-config-file", str(file), "--poll-seconds", "0.1", "--retry-seconds", "0.3")
-    return start_server(models, *flags), models
-
-
-def status(server) -> dict[str, dict]:
-    answer = requests.get(f"{server.url}/v1/models/half", timeout=60).json()
-    return {each["version"]: each for each in answer["model_version_status"]}
-
-
-def answered_by(server, version: int) -> float:
-    return sample(server, "dogsnap_request_seconds_count", f'door="rest",model="half",version="{version}"')
-
-
-def test_no_request_fails_while_versions_come_and_go_under_load(served, made_half):
-    server, models = served
-    load = Load(server, "/v1/models/half:predict", 1.0, 300, clients=4)
-    for _ in range(3):
-        shutil.copytree(made_half, models / "half" / "tmp")
-        (models / "half" / "tmp").rename(models / "half" / "3")
-        wait_until(lambda: status(server).get("3", {}).get("state") == "AVAILABLE")
-        enough = answered_by(server, 3) + 20
-        wait_until(lambda enough=enough: answered_by(server, 3) >= enough)
-        shutil.rmtree(models / "half" / "3")
-        wait_until(lambda: "3" not in status(server))
-    assert {each.status for each in load.stop()} == {200}
-    assert answered_by(server, 2) > 0
-    assert answered_by(server, 1) == 0
-
-
-def test_a_version_that_fails_is_reported_by_the_status_of_the_rest_api(served, made_half):
-    server, models = served
-    shutil.copytree(made_half, models / "half" / "4")
-    (models / "half" / "4" / "saved_model.pb").write_bytes(b"no graph")
-    wait_until(lambda: status(server).get("4", {}).get("state") == "END")
-    error = status(server)["4"]["status"]
-    assert error["error_code"] == "UNKNOWN"
-    assert error["error_message"]
-    assert requests.get(f"{server.url}/readyz", timeout=60).status_code == 200
-    shutil.rmtree(models / "half" / "4")
-    wait_until(lambda: "4" not in status(server))

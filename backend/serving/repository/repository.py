@@ -309,7 +309,7 @@ class Repository:
         for label in sorted({*before, *after}):
             if before.get(label) != after.get(label):
                 subject, value = Label(model.name, label), after.get(label)
-                changes = [(subject, subject.read(model), value), *subject.ends(model, value)]
+                changes = [(subject, subject.read(model), value), *subject.ends(model)]
                 for each, _, new in changes:
                     each.put(model, new)
                 self.switches.note(CONFIGURATION, changes, part_of)

@@ -34,6 +34,7 @@ class Subject:
     kind: ClassVar[str]
     title: ClassVar[str] = ""  # of `describe`, with {model} and {name}
     unchosen: ClassVar[str] = "none"  # how None is described
+    has_split: ClassVar[bool] = False
 
     def describe(self) -> str:
         """E.g. "label stable of dogs"."""
@@ -62,9 +63,11 @@ class Subject:
         if value is not None:
             _check_available(model, value)
 
-    def ends(self, model: Model, value: Any) -> "list[Change]":
-        """What a switch to this value ends."""
-        return []
+    def ends(self, model: Model) -> "list[Change]":
+        """What a switch ends: of a label or default that moves, its split."""
+        split = SplitOf(self.model, self.name)
+        before = split.read(model) if self.has_split else None
+        return [(split, before, None)] if before else []
 
     def switch(self, repository: Any, value: Any, by: Who) -> "Switch | None":
         """Check, log and apply a switch; None if nothing changes."""
@@ -72,14 +75,8 @@ class Subject:
             with repository.switching(self.model) as model:
                 self.check(model, value)
                 before = self.read(model)
-                changes = [(self, before, value), *self.ends(model, value)]
-            if before == value:
-                self.repeat(repository)
-                return None
-            return _made(repository, self.model, changes, by)
-
-    def repeat(self, repository: Any) -> None:
-        """What is to be done where nothing changes."""
+                changes = [(self, before, value), *self.ends(model)]
+            return None if before == value else _made(repository, self.model, changes, by)
 
     def is_in_force(self, repository: Any, switch: "Switch") -> bool:
         """Whether what `switch` brought about is still so."""
@@ -109,7 +106,7 @@ class Subject:
                     each.subject.check_in_force(model, each)
                     each.subject.check_undo(model, each.before, each)
                 back = [(each.subject, each.subject.read(model), each.before) for each in (switch, *parts)]
-                back += [each for each in self.ends(model, switch.before) if each[0] not in {part[0] for part in back}]
+                back += [each for each in self.ends(model) if each[0] not in {part[0] for part in back}]
             return _made(repository, self.model, back, by, switch.id)
 
 
@@ -169,15 +166,13 @@ class Label(Subject):
 
     kind = "label"
     title = "label {name} of {model}"
+    has_split = True
 
     def put(self, model: Model, value: int | None) -> None:
         super().put(model, value)
         if value is None:
             model.labels.pop(self.name, None)
         model.move_labels()
-
-    def ends(self, model: Model, value: int | None) -> list[Change]:
-        return _end_of_split(model, self.name)
 
     def check(self, model: Model, value: int | None) -> None:
         if value is not None:
@@ -201,9 +196,7 @@ class Default(Subject):
     kind = "default"
     title = "default of {model}"
     unchosen = "not chosen"
-
-    def ends(self, model: Model, value: int | None) -> list[Change]:
-        return _end_of_split(model, "")
+    has_split = True
 
     def check_in_force(self, model: Model, switch: Switch) -> None:
         """An automatic change of the default is in force while none is chosen."""
@@ -266,7 +259,11 @@ class Load(Subject):
                 f"version {self.name} of {self.model} cannot be loaded: {folder} has no {lacks}; expected all files of a "
                 "SavedModel, copy them there and load it again"
             )
-        return super().switch(repository, value, by)
+        switch = super().switch(repository, value, by)
+        if switch is None:  # loading a version that is to be loaded already tries again one that failed
+            with repository.switching(self.model) as model:
+                self.apply(repository, model, self.read(model))
+        return switch
 
     def undo(self, repository: Any, switch: Switch, by: Who) -> Switch | None:
         repository.list_versions(self.model)
@@ -290,11 +287,6 @@ class Load(Subject):
             repository.retire(model, [version])
         self.put(model, value)
         repository.scan_soon()
-
-    def repeat(self, repository: Any) -> None:
-        """Loading a version that is to be loaded already tries again one that failed."""
-        with repository.switching(self.model) as model:
-            self.apply(repository, model, self.read(model))
 
     def _unloads(self, model: Model, value: bool | None) -> bool:
         """Without a choice the policy decides, which may mean unloading."""
@@ -332,12 +324,6 @@ def _describe_model(config: dict[str, Any]) -> str:
     ((policy, options),) = policies.items()
     numbers = options.get("versions", [options["num_versions"]] if "num_versions" in options else [])
     return f"{config['name']} in {config['base_path']}, {' '.join([policy, *map(str, numbers)])}"
-
-
-def _end_of_split(model: Model, label: str) -> list[Change]:
-    split = SplitOf(model.name, label)
-    before = split.read(model)
-    return [(split, before, None)] if before else []
 
 
 def _check_staying(model: Model, version: int) -> None:
