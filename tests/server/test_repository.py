@@ -3,6 +3,7 @@
 import logging
 import shutil
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -339,11 +340,10 @@ def test_a_request_that_runs_while_the_base_path_changes_ends_on_the_version_it_
         assert moved.computes() == 3.0
         assert moved.states() == {1: State.AVAILABLE}
         assert float(servable.run(servable.signature(), {"x": 0.0})["y"]) == 2.0
-        (replaced,) = moved.repository._models["half"].replaced
-        assert replaced.servable is servable
+        replaced = weakref.ref(servable)
+    del servable
     moved.scan()
-    assert moved.repository._models["half"].replaced == []
-    assert replaced.servable is None
+    assert replaced() is None
     assert moved.computes() == 3.0
 
 

@@ -55,7 +55,10 @@ class ModelSpec:
 
 @dataclass
 class Version:
-    """A version folder and its state; guarded by the repository's lock."""
+    """A version folder and its state; guarded by the repository's lock.
+
+    `path`: from which it is to be loaded; `fingerprint`: of that when it was last seen.
+    """
 
     id: ServableId
     path: Path
@@ -66,6 +69,10 @@ class Version:
     fingerprint: Fingerprint = ()
     failed_at: float = 0.0
     load_seconds: float = 0.0
+
+    def is_elsewhere(self) -> bool:
+        """Whether it still answers from the path of before, since the base path was changed."""
+        return self.state == State.AVAILABLE and self.servable is not None and self.servable.path != self.path
 
 
 @dataclass(frozen=True)
@@ -98,8 +105,7 @@ class VersionStatus:
 class Model:
     """A configured model: its versions by number, its labels in force, and the administrators' choices.
 
-    After a change of the base path, `successors` are versions that are being loaded from the new one, to replace those of the
-    same number; `replaced` are versions that were replaced and still have running requests. `is_new`: no scan has followed the
+    `is_new`: no scan has followed the
     configuration yet. `answering`: the version that has answered by default since none was
     chosen. `removed`: it is no longer configured. `folders`: the versions that
     `Repository.list_versions` last saw on disk.
@@ -107,8 +113,6 @@ class Model:
 
     config: ModelConfig
     versions: dict[int, Version] = field(default_factory=dict)
-    successors: dict[int, Version] = field(default_factory=dict)
-    replaced: list[Version] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     choices: Choices = field(default_factory=Choices)
     answering: int | None = None
@@ -143,26 +147,11 @@ class Model:
         return next((each for each in meant if self.answers(each)), None)
 
     def track(self, number: int, path: Path) -> Version:
-        """The version of this number to load from `path`; one loaded from another path stays until it is replaced."""
-        known = self.versions.get(number)
-        if known is None or (known.path != path and known.state in (State.START, State.END)):
-            known = self.versions[number] = Version(ServableId(self.name, number), path)
-        if known.path == path:
-            self.successors.pop(number, None)
-            return known
-        successor = self.successors.get(number)
-        if successor is None or successor.path != path:
-            successor = self.successors[number] = Version(known.id, path)
-        return successor
-
-    def take_over(self, version: Version, servable: Servable) -> None:
-        """Make `version` available with `servable`; a version that it replaces only finishes its running requests."""
-        before = self.versions[version.id.version]
-        if before is not version:
-            before.state = State.UNLOADING
-            self.replaced.append(before)
-            self.versions[version.id.version] = self.successors.pop(version.id.version)
-        version.servable, version.state = servable, State.AVAILABLE
+        """The version of this number, to load from `path`; one loaded from another path answers until it is replaced."""
+        version = self.versions.setdefault(number, Version(ServableId(self.name, number), path))
+        if version.path != path:
+            version.path, version.fingerprint, version.error = path, (), ""
+        return version
 
     def is_kept_out(self, number: int) -> bool:
         """Whether this version must not be loaded: it was unloaded, or the model is no longer configured."""
@@ -173,11 +162,9 @@ class Model:
 
     def end_idle(self) -> list[Version]:
         """Unload the leaving versions that have no running request, and return them."""
-        leaving = [each for each in (*self.versions.values(), *self.replaced) if each.state == State.UNLOADING]
-        idle = [version for version in leaving if version.in_use == 0]
+        idle = [each for each in self.versions.values() if each.state == State.UNLOADING and each.in_use == 0]
         for version in idle:
             version.servable, version.state = None, State.END
-        self.replaced = [version for version in self.replaced if version.state != State.END]
         return idle
 
     def forget_vanished(self) -> list[Version]:
@@ -185,18 +172,12 @@ class Model:
         gone = [n for n, v in self.versions.items() if v.state in (State.START, State.END) and not v.path.is_dir()]
         return [self.versions.pop(number) for number in gone]
 
-    def forget_failure(self, number: int) -> None:
-        """Try a version that failed to load again at the next scan."""
-        for version in (self.versions.get(number), self.successors.get(number)):
-            if version is not None:
-                version.error = ""
-
     def error(self, number: int) -> str:
         """Why a version is not available, or not from its configured path; "" without an error."""
-        successor = self.successors.get(number)
-        if successor is not None and successor.error:
-            return f"it answers from its old base path, since loading it from the new one failed: {successor.error}"
-        return self.versions[number].error
+        version = self.versions[number]
+        if version.error and version.state == State.AVAILABLE:
+            return f"it answers from its old base path, since loading it from the new one failed: {version.error}"
+        return version.error
 
     def status(self, number: int) -> VersionStatus:
         version, servable = self.versions[number], self.versions[number].servable
@@ -229,17 +210,17 @@ class Model:
 
     def is_served(self) -> bool:
         """Whether the model is available as configured; failed versions beside an available one do not count."""
-        return bool(self.available()) and not self.is_new and not self.successors
+        moves = any(version.is_elsewhere() for version in self.versions.values())
+        return bool(self.available()) and not self.is_new and not moves
 
     def failed(self) -> list[Version]:
         """The failed versions that prevent `is_served`."""
-        versions = [*self.successors.values(), *([] if self.available() else self.versions.values())]
+        versions = [each for each in self.versions.values() if each.is_elsewhere() or not self.available()]
         return [version for version in versions if version.error]
 
     def is_gone(self) -> bool:
         """Whether it is no longer configured and all its versions are unloaded."""
-        versions = (*self.versions.values(), *self.replaced)
-        return self.removed and all(version.state in (State.START, State.END) for version in versions)
+        return self.removed and all(each.state in (State.START, State.END) for each in self.versions.values())
 
     def is_loading(self) -> bool:
         return any(version.state in (State.START, State.LOADING) for version in self.versions.values())

@@ -4,6 +4,7 @@ import gc
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,6 +62,7 @@ class Repository:
         self._scanning = threading.Lock()
         self._scanned = threading.Condition(self._lock)
         self._watcher = Watcher(self._scan_safely, self.not_ready, self._is_loading)
+        self._replaced: weakref.WeakSet[Servable] = weakref.WeakSet()
         self._started = False
         self._trouble = self._unready = ""
 
@@ -323,7 +325,6 @@ class Repository:
         unsettled = False
         with self._lock:
             aspired = self._aspired(model, folders)
-            model.successors = {number: each for number, each in model.successors.items() if number in aspired}
             tracked = [model.track(number, folders[number]) for number in sorted(aspired, reverse=True)]
         for version in tracked:
             if model.config is config and self._wants_load(version):
@@ -346,7 +347,7 @@ class Repository:
     def _wants_load(self, version: Version) -> bool:
         if version.state == State.START:
             return True
-        if version.state != State.END:
+        if version.state != State.END and not version.is_elsewhere():
             return False
         retry = time.monotonic() - version.failed_at >= self._retry_seconds
         return not version.error or retry or fingerprint(version.path) != version.fingerprint
@@ -365,7 +366,9 @@ class Repository:
 
     def _load(self, model: Model, version: Version) -> None:
         with self._lock:
-            version.state, version.error = State.LOADING, ""
+            version.error = ""
+            if not version.is_elsewhere():
+                version.state = State.LOADING
         started = time.monotonic()
         try:
             version.fingerprint = fingerprint(version.path)
@@ -375,7 +378,9 @@ class Repository:
             give_back_free()  # loading leaves up to 90 MB of free heap: the graph's file, read and parsed
         except Exception as error:  # a damaged folder can raise anything; the other versions go on answering
             with self._lock:
-                version.state, version.failed_at = State.END, time.monotonic()
+                if version.state == State.LOADING:
+                    version.state = State.END
+                version.failed_at = time.monotonic()
                 version.error = error.message if isinstance(error, DogsnapError) else f"{type(error).__name__}: {error}"
             self._metrics.failed(version.id)
             log.error("%s failed to load, next attempt in %g s: %s", version.id, self._retry_seconds, version.error)
@@ -383,10 +388,12 @@ class Repository:
         with self._lock:
             version.load_seconds = time.monotonic() - started
             if model.is_kept_out(version.id.version):
-                version.state = State.END
+                version.state = State.END if version.state == State.LOADING else version.state
                 return
+            if version.servable is not None:  # from another path; requests that run go on with it
+                self._replaced.add(version.servable)
             with self._default_noted(model):
-                model.take_over(version, servable)
+                version.servable, version.state = servable, State.AVAILABLE
             for label, before, number in model.move_labels():
                 if self._started:
                     self.switches.note(WATCHER, [(Label(model.name, label), before, number)])
@@ -426,14 +433,13 @@ class Repository:
             for model in self._models.values():
                 for version in model.end_idle():
                     ended.append(version)
-                    if not model.answers(version.id.version):  # otherwise it is available from another path
-                        self._metrics.unloaded(version.id)
+                    self._metrics.unloaded(version.id)
                 for gone in model.forget_vanished():
                     self._metrics.forgotten(gone.id)
             self._models = {name: model for name, model in self._models.items() if not model.is_gone()}
         for version in ended:
             log.info("unloaded %s from %s", version.id, version.path)
-        if ended:
+        if ended or self._replaced:
             gc.collect()  # they contain reference cycles
             give_back_free()  # without it, 250 of the 320 MB of an Inception v3 stayed with the process (x86-64, glibc 2.36)
 

@@ -281,8 +281,8 @@ class Load(Subject):
 
     def apply(self, repository: Any, model: Model, value: bool | None) -> None:
         version = int(self.name)
-        if value:
-            model.forget_failure(version)
+        if value and version in model.versions:
+            model.versions[version].error = ""  # one that failed is tried again at the next scan
         elif self._unloads(model, value) and model.answers(version):
             repository.retire(model, [version])
         self.put(model, value)
