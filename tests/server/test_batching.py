@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import requests
 import tensorflow as tf
 import tiny_models
 from prometheus_client.exposition import generate_latest
@@ -226,29 +225,3 @@ def test_what_a_file_leaves_out_is_as_in_tensorflow_serving(tmp_path) -> None:
 def test_a_file_that_does_not_work_is_refused_in_a_sentence(tmp_path, text, said) -> None:
     with pytest.raises(InvalidArgument, match=said):
         BatchingParameters.read(written(tmp_path, text))
-
-
-# -- a server ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_batching_server_answers_as_without_and_a_bad_photo_fails_alone(start_server, tmp_path) -> None:
-    tiny_models.half_plus_two_of_examples(tmp_path / "models" / "half_plus_two" / "1")
-    file = written(tmp_path, "max_batch_size { value: 8 } batch_timeout_micros { value: 5000 } allowed_batch_sizes: 8")
-    server = start_server(tmp_path / "models", "--enable-batching", "--batching-parameters-file", file)
-    url = f"{server.url}/v1/models/half_plus_two"
-
-    def ask(number: int) -> requests.Response:
-        if number % 5 == 4:
-            body = {"signature_name": "regress_x_to_y", "inputs": ["no example"]}
-            return requests.post(f"{url}:predict", json=body, timeout=SECONDS)
-        body = {"signature_name": "regress_x_to_y", "examples": [{"x": float(number)}]}
-        return requests.post(f"{url}:regress", json=body, timeout=SECONDS)
-
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(ask, range(40)))
-    for number, answer in enumerate(answers):
-        if number % 5 == 4:
-            assert answer.status_code == 400
-            assert "Could not parse example" in answer.json()["error"]
-        else:
-            assert answer.json() == {"results": [number / 2 + 2]}

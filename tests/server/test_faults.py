@@ -18,13 +18,12 @@ import grpc
 import numpy as np
 import pytest
 import requests
-import tensorflow as tf
 import tiny_models
+from grpc_client import Client, predict_request
 from loading import Load, percentile
 from ports import free_port
 from server_process import children, held, sample, worker_of
 from small_disk import fill, small_disk
-from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 from waiting import wait_until
 
 from backend.building.export import write_warmup_requests
@@ -119,7 +118,7 @@ class Calls:
         self.answered: list[float] = []  # when, by time.monotonic()
         self.failed: list[grpc.RpcError] = []
         self._ended = False
-        self._channel = grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}")
+        self._client = Client(server.grpc_port)
         self._thread = threading.Thread(target=self._go_on)
 
     def __enter__(self) -> "Calls":
@@ -128,19 +127,17 @@ class Calls:
 
     def __exit__(self, *_: object) -> None:
         self.end()
-        self._channel.close()
+        self._client.channel.close()
 
     def end(self) -> None:
         self._ended = True
         self._thread.join()
 
     def _go_on(self) -> None:
-        stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
-        request = predict_pb2.PredictRequest(model_spec={"name": "sleeper"})
-        request.inputs["x"].CopyFrom(tf.make_tensor_proto([0.01]))
+        request = predict_request("sleeper", x=[0.01])
         while not self._ended:
             try:
-                stub.Predict(request, timeout=60, wait_for_ready=True)
+                self._client.prediction.Predict(request, timeout=60, wait_for_ready=True)
                 self.answered.append(time.monotonic())
             except grpc.RpcError as error:
                 self.failed.append(error)

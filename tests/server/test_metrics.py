@@ -4,15 +4,14 @@ import json
 import re
 import shutil
 import subprocess
+from base64 import b64encode
 from pathlib import Path
 
-import grpc
 import pytest
 import requests
-import tensorflow as tf
 from colour_photos import encode, plain
+from grpc_client import connected, predict_request
 from prometheus_client.exposition import generate_latest
-from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from backend import api_keys
 from backend.serving.metrics import Metrics
@@ -46,11 +45,9 @@ def page(start_server, colour_models, tmp_path_factory) -> str:
     assert requests.post(url + path, json=four, headers=headers, timeout=60).status_code == 200
     files = {"image": ("dog.jpg", PHOTO)}
     assert requests.post(f"{url}/", files=files, headers=headers, timeout=60).status_code == 200
-    request = predict_pb2.PredictRequest(model_spec={"name": "inception_v3", "version": {"value": 1}})
-    request.inputs["image"].CopyFrom(tf.make_tensor_proto(four["instances"], tf.float32))
-    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
-        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-        stub.Predict(request, 60, metadata=[("x-api-key", key)])
+    request = predict_request("inception_v3", image=[b64encode(PHOTO)])
+    with connected(server.grpc_port) as client:
+        client.prediction.Predict(request, 60, metadata=[("x-api-key", key)])
     return requests.get(f"{url}/metrics", timeout=60).text
 
 
@@ -72,7 +69,7 @@ def test_requests_are_counted_by_model_version_protocol_and_outcome(page, protoc
         'dogsnap_step_seconds_count{model="inception_v3",step="queue",version="2"} ',
         'dogsnap_step_seconds_count{model="inception_v3",step="run",version="2"} ',
         'dogsnap_step_seconds_count{model="inception_v3",step="name",version="2"} 1.0',
-        'dogsnap_batch_size_sum{model="inception_v3",version="1"} 8.0',
+        'dogsnap_batch_size_sum{model="inception_v3",version="1"} 4.0',
         'dogsnap_refused_requests_total{door="api",reason="key"} 1.0',
         'dogsnap_failed_loads_total{model="inception_v3",version="3"} 1.0',
         'dogsnap_load_seconds{model="inception_v3",version="2"} ',

@@ -12,9 +12,9 @@ import tensorflow as tf
 import tiny_models
 from colour_photos import encode, huge_png, plain
 from google.protobuf import any_pb2, wrappers_pb2
+from grpc_client import connected
 from hostile_photos import gif_of_frames
 from server_process import memory, most_seconds, worker_of
-from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from backend.building.merging import merge
 from backend.errors import InvalidArgument, TooLarge
@@ -211,14 +211,11 @@ def test_no_form_of_base64_gets_a_picture_past_the_limits(colour_server, signatu
 
 @pytest.mark.parametrize(("model", "alias"), [("merged", "image_bytes"), ("decoders", "x")])
 def test_by_grpc_the_same_holds(server, model, alias):
-    spec, codes = {"name": model, "signature_name": alias if model == "merged" else ""}, []
-    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
-        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+    signature, codes = alias if model == "merged" else "", []
+    with connected(server.grpc_port) as client:
         for contents in (BOMB, ANIMATED_WEBP, LONG_GIF):
-            request = predict_pb2.PredictRequest(model_spec=spec)
-            request.inputs[alias].CopyFrom(tf.make_tensor_proto([contents]))
             try:
-                stub.Predict(request, 60)
+                client.predict(model, signature=signature, **{alias: [contents]})
                 codes.append("OK")
             except grpc.RpcError as error:
                 codes.append(error.code().name)

@@ -15,12 +15,11 @@ from datetime import datetime
 from pathlib import Path
 
 import colour_photos
-import grpc
 import pytest
 import requests
 import tensorflow as tf
 import tiny_models
-from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+from grpc_client import Client, connected, predict_request
 from waiting import wait_until
 
 CLIENTS = 6  # threads: enough to keep two processors busy
@@ -69,13 +68,13 @@ class Load:
             time.sleep(0.02)
 
     def _client(self, number: int) -> None:
-        with requests.Session() as session, grpc.insecure_channel(f"127.0.0.1:{self.server.grpc_port}") as channel:
+        with requests.Session() as session, connected(self.server.grpc_port) as client:
             ask = [
                 ("half", STABLE, lambda: by_rest(self.server, session, "/labels/stable")),
                 ("half", DEFAULT, lambda: by_rest(self.server, session, "")),
                 ("dogs", STABLE, lambda: by_app(self.server, session, {"label": "stable"})),
                 ("dogs", DEFAULT, lambda: by_app(self.server, session, {})),
-                ("half", STABLE, lambda: by_grpc(channel)),
+                ("half", STABLE, lambda: by_grpc(client)),
             ]
             for model, label, one in itertools.islice(itertools.cycle(ask), number, None):
                 if not self.switching and len(self.answers) + len(self.failures) >= self.wanted:
@@ -113,10 +112,10 @@ def by_app(server, session: requests.Session, fields: dict) -> int:
     return response.json()["model"]["version"]
 
 
-def by_grpc(channel: grpc.Channel) -> int:
-    request = predict_pb2.PredictRequest(model_spec={"name": "half", "version_label": "stable"})
-    request.inputs["x"].CopyFrom(tf.make_tensor_proto([4.0]))
-    response = prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(request, timeout=60)
+def by_grpc(client: Client) -> int:
+    request = predict_request("half", x=[4.0])
+    request.model_spec.version_label = "stable"
+    response = client.prediction.Predict(request, timeout=60)
     version = float(tf.make_ndarray(response.outputs["y"])[0]) - 2.0
     assert version == response.model_spec.version.value
     return int(version)
