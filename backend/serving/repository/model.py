@@ -105,10 +105,8 @@ class VersionStatus:
 class Model:
     """A configured model: its versions by number, its labels in force, and the administrators' choices.
 
-    `is_new`: no scan has followed the
-    configuration yet. `answering`: the version that has answered by default since none was
-    chosen. `removed`: it is no longer configured. `folders`: the versions that
-    `Repository.list_versions` last saw on disk.
+    `is_new`: no scan has followed the configuration yet. `answering`: the version that has answered by default since none was
+    chosen. `removed`: it is no longer configured. `folders`: the versions that `Repository.list_versions` last saw on disk.
     """
 
     config: ModelConfig

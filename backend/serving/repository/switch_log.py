@@ -69,7 +69,8 @@ class SwitchLog:
         """
         with self._transaction() as written:
             self._check_reader()
-            return self._insert(written, _now(), by, changes, undoes)
+            self._insert(written, _now(), by, changes, undoes)
+        return written[-len(changes)]
 
     def note(self, by: Who, changes: Sequence[Change], part_of: int | None = None) -> None:
         """Put down an automatic switch, which has happened already; `write` brings it to the file."""
@@ -198,15 +199,14 @@ class SwitchLog:
         changes: Sequence[Change],
         undoes: int | None = None,
         part_of: int | None = None,
-    ) -> Switch:
-        first, *parts = changes
-        whole = self._insert_one(Switch(0, at, by, *first, undoes, part_of))
-        written.append(whole)
-        written += [self._insert_one(Switch(0, at, by, *each, None, whole.id)) for each in parts]
-        return whole
-
-    def _insert_one(self, switch: Switch) -> Switch:
-        return replace(switch, id=self._connection.execute(INSERT, (None, *_row(switch))).lastrowid or 0)
+    ) -> None:
+        """The first of the changes, and the others as its parts."""
+        first = len(written)
+        for change in changes:
+            switch = Switch(0, at, by, *change, undoes, part_of)
+            number = self._connection.execute(INSERT, (None, *_row(switch))).lastrowid or 0
+            written.append(replace(switch, id=number))
+            undoes, part_of = None, written[first].id
 
 
 def _connect(file: Path | str) -> sqlite3.Connection:
