@@ -47,7 +47,7 @@ Report = Callable[[str], None]
 SMALLEST_BYTES = 2_000_000
 ROUNDS, RUNS = 5, 3
 TRIAL_IMAGES = 4
-
+FILES = (NETWORK, Path(NETWORK).with_suffix(".bin").name)  # of a network in OpenVINO's format
 
 # The largest difference allowed from TensorFlow's float32 outputs (probabilities), by precision.
 # In int8 the box moves most, on images without a dog as the trial images are: up to 0.21 on eight of them, 0.08 on photos.
@@ -155,7 +155,7 @@ def _chosen(acceleration: Acceleration, folder: Path, report: Report) -> Network
             if acceleration.required:
                 raise NotFaster(_too_little(best, gain))
             best = EXACT
-        for name in _files(folder) if best == INT8 else ():
+        for name in FILES if best == INT8 else ():
             os.replace(Path(temporary) / name, folder / name)
     compared = {name: trial.speedup for name, trial in trials.items()}
     return replace(trials[best], compared=compared, signatures=_outputs(acceleration))
@@ -210,13 +210,9 @@ def _linked(acceleration: Acceleration, folder: Path) -> NetworkManifest | None:
     manifest = NetworkManifest.read(same)
     if manifest.precision == INT8:
         return None
-    for name in _files(folder):
+    for name in FILES:
         _link(same / name, folder / name)
     return manifest
-
-
-def _files(folder: Path) -> list[str]:
-    return [NETWORK, (folder / NETWORK).with_suffix(".bin").name]
 
 
 def _link(source: Path, target: Path) -> None:

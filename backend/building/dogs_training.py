@@ -1,6 +1,5 @@
 """Trains the head that finds every dog: maps of composed pictures, the head on them, and the parameters of the second passes."""
 
-import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from backend.fitting.scenes import Scenes
 from backend.fitting.scoring import share
 from backend.networks import dogs_head as dogs
 from backend.networks.architectures import in_precision, save_half_weights
-from backend.networks.boxes import overlap
+from backend.networks.boxes import CellsLoss, overlap
 from backend.networks.every_dog import CELLS, EveryDog
 from backend.networks.second_pass import SecondPass
 from backend.serving.photos.preprocessing import photos_to_images
@@ -50,8 +49,7 @@ def read_judged(folder: Path) -> list[Judged]:
     """The photos of `boxes.tsv`, a line `photo dogs boxes difficult` each, below `folder`. Raises DatasetError."""
     file = folder / "boxes.tsv"
     try:
-        with file.open(encoding="utf-8", newline="") as lines:
-            return [_judged(folder, row) for row in csv.DictReader(lines, delimiter="\t")]
+        return [_judged(folder, row) for row in dataset.read_table(file)]
     except (KeyError, OSError, ValueError) as error:
         raise DatasetError(
             f"{file}: expected lines `photo dogs boxes difficult`, separated by tabs ({error})"
@@ -83,25 +81,13 @@ def train(
     steps = max(1, -(-min(pictures, CHUNK) // BATCH) * len(files))
     batches = tf.data.Dataset.from_generator(lambda: _batches(files, scenes.seed), output_signature=kinds).prefetch(2)
     falling = keras.optimizers.schedules.CosineDecay(RATE, steps * epochs, alpha=0.02)
-    loss = DogsLoss(dogs.centres(shapes[0], size))
+    loss = CellsLoss(dogs.dogs_loss, dogs.centres(shapes[0], size))
     inputs = [keras.Input(shape) for shape in shapes]
     learner = keras.Model(inputs, head([keras.layers.SpatialDropout2D(DROPPED)(each) for each in inputs]))
     learner.compile(keras.optimizers.AdamW(falling, weight_decay=DECAY, clipnorm=CLIP), loss)
     history = learner.fit(batches, epochs=epochs, steps_per_epoch=steps, shuffle=False, verbose=0).history["loss"]
     report(f"dogs: {pictures} pictures, loss {history[0]:.3f} to {history[-1]:.3f}")
     return head
-
-
-class DogsLoss(keras.losses.Loss):
-    """`dogs.dogs_loss` of cells against targets (n, k, 5)."""
-
-    def __init__(self, places: dogs.Centres) -> None:
-        super().__init__(name="dogs")
-        self.places = places
-
-    def call(self, targets, cells):
-        """One number for the batch."""
-        return dogs.dogs_loss(targets, cells, self.places)
 
 
 def _maps(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import tensorflow as tf
@@ -99,14 +100,15 @@ class Source:
         signatures: Mapping[str, Function] | None = None,
         frozen: Mapping[str, FrozenGraph] | None = None,
     ) -> None:
-        self.folder, self._signatures, self._frozen = folder, signatures, dict(frozen or {})
+        self.folder, self._frozen = folder, dict(frozen or {})
+        if signatures is not None:
+            self.signatures = signatures
 
-    @property
+    @cached_property
     def signatures(self) -> Mapping[str, Function]:
         """Its signatures, loaded by TensorFlow."""
-        if self._signatures is None:
-            self._signatures, self._keep_alive = load_signatures(self.folder)
-        return self._signatures
+        signatures, self._keep_alive = load_signatures(self.folder)
+        return signatures
 
     def frozen(self, signature: str) -> FrozenGraph:
         """One signature with constants for variables."""
@@ -182,13 +184,11 @@ def _folded(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.
     `kept`: names of its inputs and outputs. TensorFlow copies the constants 14 times on the way, so the large ones take part in
     turns, PART_BYTES together, while placeholders stand for the others; all at once only if one is computed from others.
     """
-    constants = _large_constants(graph_def)
-    graph_def = _with_nodes(graph_def, {name: _placeholder(node) for name, node in constants.items()})
+    graph_def, constants = _with_placeholders(graph_def)
     for part in list(_parts(constants)):
         graph_def = _optimised(_with_nodes(graph_def, {name: constants.pop(name) for name in part}), kept)
-        changed = _large_constants(graph_def)
+        graph_def, changed = _with_placeholders(graph_def)
         constants |= changed
-        graph_def = _with_nodes(graph_def, {name: _placeholder(node) for name, node in changed.items()})
     graph_def = _with_nodes(graph_def, constants)
     return _optimised(graph_def, kept) if _is_left_to_fold(graph_def) else graph_def
 
@@ -205,10 +205,14 @@ def _optimised(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.comp
     return tf_optimizer.OptimizeGraph(config, meta_graph)
 
 
-def _large_constants(graph_def: tf.compat.v1.GraphDef) -> dict[str, Node]:
-    """Copies of the nodes, by name, without control dependencies, whose nodes folding may remove."""
+def _with_placeholders(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict[str, Node]]:
+    """The graph with placeholders for its large constants; and copies of these, by name.
+
+    The copies have no control dependencies, whose nodes folding may remove.
+    """
     large = [node for node in graph_def.node if node.op == "Const" and node.ByteSize() >= LARGE_BYTES]
-    return {node.name: Node(name=node.name, op=node.op, attr=node.attr) for node in large}
+    constants = {node.name: Node(name=node.name, op=node.op, attr=node.attr) for node in large}
+    return _with_nodes(graph_def, {node.name: _placeholder(node) for node in large}), constants
 
 
 def _parts(constants: Mapping[str, Node]) -> Iterator[list[str]]:

@@ -1,7 +1,7 @@
 """From a trained network to the files in models/: dog head, box layers, float16 weights, labels, recipe, class statistics."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from backend.networks.architectures import (
     load_stored_weights,
     save_stored_weights,
 )
-from backend.networks.boxes import BoxLoss
+from backend.networks.boxes import CellsLoss, box_loss
 
 # Views per photo, to balance 12,000 photos of dogs against some hundred others.
 PAIR_SHARE = 0.3  # of the views for the box that show two dogs side by side
@@ -32,24 +32,21 @@ BOX_VIEWS, BOX_EPOCHS, BOX_BATCH, BOX_RATE = 8000, 6, 64, 7e-4
 DOG_VIEWS, PASTED_VIEWS, NO_DOG_VIEWS = 0.12, 0.1, 6.0
 
 
-@dataclass(frozen=True)
-class Photos:
-    """What a network is finished with. `no_dogs`: photos that show no dog, for the dog head alone; without, all stay dogs."""
-
-    training: list[Example]
-    validation: list[Example]
-    no_dogs: list[Path]
-
-
 def finish(
-    model: keras.Model, recipe: Recipe, labels: list[dict], photos: Photos, out: Path, report: Callable[[str], None]
+    model: keras.Model,
+    recipe: Recipe,
+    labels: list[dict],
+    training: list[Example],
+    no_dogs: list[Path],
+    out: Path,
+    report: Callable[[str], None],
 ) -> None:
     """Fit the dog head and the box layers, and write weights, labels and recipe below `out`.
 
-    `model` float32, as it is served; features to fit on are computed in Keras' dtype policy.
+    `model` float32, as it is served; features to fit on are computed in Keras' dtype policy. `no_dogs`: photos that show no dog,
+    for the dog head alone; without, it stays as it is.
     Raises OSError when the disk is full; the weights of an earlier training stay whole until the new ones are.
     """
-    training, no_dogs = photos.training, photos.no_dogs
     views = _like(model, recipe, keras.config.dtype_policy().name)
     if no_dogs:
         fit_dog_head(model, views, recipe, training, no_dogs, report)
@@ -117,7 +114,7 @@ def fit_box_head(
     report(f"box: {len(maps)} views")
     head = _head_like(model, maps.shape[1:])
     rate = keras.optimizers.schedules.CosineDecay(BOX_RATE, max(1, BOX_EPOCHS * len(maps) // BOX_BATCH), alpha=0.02)
-    head.compile(keras.optimizers.Adam(rate), BoxLoss(model.get_layer("box").centres))
+    head.compile(keras.optimizers.Adam(rate), CellsLoss(box_loss, model.get_layer("box").centres))
     batches = tf.data.Dataset.from_tensor_slices((maps, boxes)).shuffle(len(maps), seed=recipe.seed).batch(BOX_BATCH)
     history = head.fit(
         batches.map(lambda each, box: (tf.cast(each, tf.float32), box)), epochs=BOX_EPOCHS, shuffle=False, verbose=0

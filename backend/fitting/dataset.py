@@ -19,9 +19,8 @@ from backend.files import CONVERTED_ENDINGS, READ_ENDINGS
 from backend.serving.photos import photo as photos
 
 Box = tuple[float, float, float, float]
-BOXES, ANNOTATIONS, INDEX = "boxes.tsv", "Annotation", "index.tsv"
+BOXES, DOGS, ANNOTATIONS, INDEX = "boxes.tsv", "dogs.tsv", "Annotation", "index.tsv"
 HELD_OUT = 5  # one source in so many
-DOGS = "dogs.tsv"
 WHOLE_BOX: Box = (0.0, 0.0, 1.0, 1.0)
 LEAST_SIDE = 0.01  # of a box, as a fraction of the picture
 LEAST_STRIP = 0.25  # of a part without a dog, as a fraction of the picture's width or height
@@ -131,7 +130,11 @@ def with_boxes(
 
 
 def _framed(frames: Path) -> Callable[[Example], Example]:
-    lines, dogs = _lines_of_boxes(frames / BOXES), _all_dogs(frames / DOGS)
+    lines = _lines_of_boxes(frames / BOXES)
+    dogs = {
+        row["photo"]: {"sides": (float(row["width"]), float(row["height"])), "others": read_boxes(row["boxes"])[1:]}
+        for row in _rows_of_dogs(frames)
+    }
 
     def framed(example: Example) -> Example:
         photo, sides = lines.get(f"{example.path.parent.name}/{example.path.stem}", ("", ()))
@@ -141,16 +144,12 @@ def _framed(frames: Path) -> Callable[[Example], Example]:
     return framed
 
 
-def _all_dogs(file: Path) -> dict[str, dict[str, tuple]]:
-    """The proportions of each picture, and the boxes of all its dogs but the first; {} without the file."""
-    return {
-        row["photo"]: {"sides": (float(row["width"]), float(row["height"])), "others": read_boxes(row["boxes"])[1:]}
-        for row in (_rows(file) if file.is_file() else ())
-    }
+def _rows_of_dogs(frames: Path) -> list[dict[str, str]]:
+    return read_table(frames / DOGS) if (frames / DOGS).is_file() else []
 
 
-def _rows(file: Path) -> list[dict[str, str]]:
-    """A table with a line of names, and tabs between the columns."""
+def read_table(file: Path) -> list[dict[str, str]]:
+    """A table with a line of names, and tabs between the columns. Raises OSError."""
     with file.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines, delimiter="\t"))
 
@@ -166,7 +165,7 @@ def _lines_of_boxes(file: Path) -> dict[str, tuple[str, list[str]]]:
         raise DatasetError(
             f"{file} does not exist; expected a line `photo x0 y0 x1 y1` per whole picture, separated by tabs"
         )
-    rows = ([value for value in row.values() if value is not None] for row in _rows(file))
+    rows = ([value for value in row.values() if value is not None] for row in read_table(file))
     return {str(Path(photo).with_suffix("")): (photo, sides) for photo, *sides in rows}
 
 
@@ -255,7 +254,7 @@ def read_index(data: Path, labels: list[dict]) -> list[Example]:
 def rows_of_index(data: Path) -> list[dict[str, str]]:
     """The lines of `index.tsv`. Raises DatasetError for one without photos or without the columns breed and photo."""
     path = data / INDEX
-    rows = _rows(path)
+    rows = read_table(path)
     if not rows or not {"breed", "photo"} <= set(rows[0]):
         raise DatasetError(f"{path} lists no photo; expected the columns breed and photo, separated by tabs")
     return rows
@@ -303,8 +302,7 @@ def without_dogs(examples: list[Example], frames: Path) -> list[bytes]:
     It has at least LEAST_STRIP of the picture's side. Pictures of which `dogs.tsv` in `frames` counts several dogs are left out;
     2 of 100 parts of validation pictures still show another dog.
     """
-    file = frames / "dogs.tsv"
-    several = {row["photo"] for row in (_rows(file) if file.is_file() else ()) if row["dogs"] != "1"}
+    several = {row["photo"] for row in _rows_of_dogs(frames) if row["dogs"] != "1"}
     found = []
     for example in examples:
         if not example.is_whole or not example.box or f"{example.path.parent.name}/{example.path.name}" in several:

@@ -9,10 +9,8 @@ from PIL import Image, ImageEnhance, ImageFilter
 from backend.fitting.dataset import WHOLE_BOX, Example, open_photo
 
 LONGEST = 448  # pixels of a picture's longest side before it is cut and squashed
-LEAST_SEEN, HIDDEN = (
-    0.45,
-    0.12,
-)  # of a dog: less is no dog any more, and more than the second would be one that is not marked
+# Shares of a dog: less than the first is no dog any more, and more than the second would be one that is not marked.
+LEAST_SEEN, HIDDEN = 0.45, 0.12
 TRIES = 8
 
 
@@ -79,9 +77,7 @@ class Scenes:
     def _cut(self, random: np.random.Generator, scene: Scene) -> Scene:
         """The whole picture, or a part that shows each dog whole enough or not at all."""
         for _ in range(TRIES if random.random() < 0.65 else 0):
-            sides = random.uniform(0.45, 1.0, 2)
-            corner = random.uniform(0, 1, 2) * (1 - sides)
-            cut = cut_out(scene, (*corner, *(corner + sides)))
+            cut = cut_out(scene, _window(random, 0.45))
             if cut is not None and len(cut.boxes):
                 return cut
         return scene
@@ -127,7 +123,8 @@ class Scenes:
         """A photo without a dog, or the part of a whole picture beside its dog."""
         if self.no_dogs and random.random() < 0.7:
             image = open_photo(_one(random, self.no_dogs).path)
-            return self._cut_background(random, Scene(image, np.zeros((0, 4), np.float32)))
+            scene = Scene(image, np.zeros((0, 4), np.float32))
+            return _mirrored(random, cut_out(scene, _window(random, 0.5)))
         for _ in range(TRIES):
             scene = self._framed(random, self.whole)
             left, top, right, bottom = *scene.boxes[:, :2].min(0), *scene.boxes[:, 2:].max(0)
@@ -137,10 +134,12 @@ class Scenes:
                 return Scene(cut_out(Scene(scene.image, np.zeros((0, 4))), strip).image, np.zeros((0, 4), np.float32))
         return Scene(Image.new("RGB", self.size[::-1], (128, 128, 128)), np.zeros((0, 4), np.float32))
 
-    def _cut_background(self, random: np.random.Generator, scene: Scene) -> Scene:
-        sides = random.uniform(0.5, 1.0, 2)
-        corner = random.uniform(0, 1, 2) * (1 - sides)
-        return _mirrored(random, cut_out(scene, (*corner, *(corner + sides))))
+
+def _window(random: np.random.Generator, least: float) -> tuple[float, ...]:
+    """A part of a picture with sides of at least `least` of its own."""
+    sides = random.uniform(least, 1.0, 2)
+    corner = random.uniform(0, 1, 2) * (1 - sides)
+    return (*corner, *(corner + sides))
 
 
 def cut_out(scene: Scene, window: Sequence[float]) -> Scene | None:

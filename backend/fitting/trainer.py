@@ -28,7 +28,7 @@ from backend.networks.architectures import (
     require_space,
     to_backbone_range,
 )
-from backend.networks.boxes import BoxLoss
+from backend.networks.boxes import CellsLoss, box_loss
 from backend.serving.photos.preprocessing import resize
 
 Report = Callable[[str], None]
@@ -243,7 +243,8 @@ def _run_stage(
     learner = learner_of(model, stage)
     losses, weights = {"breeds": _loss(recipe)}, {"breeds": 1.0}
     if "cells" in learner.output:
-        losses["cells"], weights["cells"] = BoxLoss(model.get_layer("box").centres), recipe.box_weight
+        losses["cells"] = CellsLoss(box_loss, model.get_layer("box").centres)
+        weights["cells"] = recipe.box_weight
     top1 = keras.metrics.CategoricalAccuracy(name="top1")
     learner.compile(_optimizer(recipe, stage, steps, model), losses, weights, metrics={"breeds": top1})
     report(f"{stage.name}: {steps} steps of {recipe.batch} photos, {len(learner.trainable_weights)} tensors learn")

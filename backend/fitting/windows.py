@@ -28,7 +28,7 @@ FARTHEST = 1.35  # sides of the largest window over those of the picture
 MARGINS, MARGIN_SPREAD = (
     (-0.03, 0.3),
     (-0.08, 0.1),
-)  # of tight windows, over the box's sides: of all four, and of each in addition
+)  # of tight windows, over the box's: of all sides, of each in addition
 BETWEEN_SPREAD = 0.25  # standard deviation of the place of each side between box and picture
 TURNED_SHARE, LARGEST_TURN = 0.35, 0.15  # radians
 BLUR_SHARE, JPEG_SHARE, JPEG_QUALITY = 0.1, 0.2, (35, 95)

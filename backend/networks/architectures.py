@@ -46,9 +46,8 @@ class AttentionPooling(keras.layers.Layer):
         """Pool in float32."""
         places = keras.ops.reshape(keras.ops.cast(maps, "float32"), (keras.ops.shape(maps)[0], -1, maps.shape[-1]))
         logits = keras.ops.matmul(places, self.kernel)
-        shares = keras.ops.exp(
-            logits - keras.ops.max(logits, axis=1, keepdims=True)
-        )  # Keras warns of a softmax over one place
+        # Keras warns of a softmax over one place.
+        shares = keras.ops.exp(logits - keras.ops.max(logits, axis=1, keepdims=True))
         shares = shares / keras.ops.sum(shares, axis=1, keepdims=True)
         return keras.ops.sum(shares * places, axis=1)
 
@@ -74,9 +73,7 @@ def inception_v3(classes: int, size: tuple[int, int] = (299, 299), dropout: floa
     return keras.Model(image, outputs, name="inception_v3")
 
 
-def box_head(
-    maps: keras.KerasTensor, centres: tuple[tuple[float, ...], tuple[float, ...]]
-) -> dict[str, keras.KerasTensor]:
+def box_head(maps: keras.KerasTensor, centres: boxes.Centres) -> dict[str, keras.KerasTensor]:
     """Maps (n, h', w', channels) -> {"cells": (n, h', w', 5), "box": (n, 4)}, float32; `centres`: of the cells."""
     x = keras.layers.Conv2D(BOX_FILTERS, 1, activation="relu", name="box_channels")(maps)
     x = keras.layers.Conv2D(BOX_FILTERS, 3, padding="same", activation="relu", name="box_surroundings")(x)
@@ -84,7 +81,7 @@ def box_head(
     return {"cells": cells, "box": boxes.CellBoxes(centres, name="box", dtype="float32")(cells)}
 
 
-def cell_centres(size: tuple[int, int]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def cell_centres(size: tuple[int, int]) -> boxes.Centres:
     """Where the cells of Inception v3's last maps have their centres: of rows and columns, fractions of the picture.
 
     Its strides multiply to 32 pixels; the convolutions without padding move the first centre to pixel 37.
@@ -110,9 +107,8 @@ def dog_logit(own, breeds):
 
 
 ARCHITECTURES = {"inception_v3": inception_v3}
-CYCLEGAN = (
-    "cyclegan_generator"  # the name of the next architecture in its recipe; it generates images and has no classes
-)
+# The name of the next architecture in its recipe; it generates images and has no classes.
+CYCLEGAN = "cyclegan_generator"
 
 
 def cyclegan_generator(width: int = 64, size: tuple[int | None, int | None] = (64, 64)) -> keras.Model:

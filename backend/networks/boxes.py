@@ -5,9 +5,13 @@ distances from its centre to the four sides (as FCOS, Tian et al. 2019); the bes
 the same dog. A mean over all cells would lie between two dogs.
 """
 
+from collections.abc import Callable
+
 import keras
 import tensorflow as tf
 from keras import ops
+
+Centres = tuple[tuple[float, ...], tuple[float, ...]]  # of the cells: rows and columns, fractions of the picture
 
 CELL_NUMBERS = 5  # a score, and the logarithms of four distances
 UNIT = 0.25  # the distance, as a fraction of the picture, that the logarithm 0 stands for
@@ -18,12 +22,9 @@ SCORE_SHARE = 0.3  # of the loss
 
 
 class CellBoxes(keras.layers.Layer):
-    """Numbers of the cells, float32 (n, rows, columns, 5) -> the box of the dog, float32 (n, 4) in [0, 1].
+    """Numbers of the cells, float32 (n, rows, columns, 5) -> the box of the dog, float32 (n, 4) in [0, 1]."""
 
-    `centres`: of the cells, as fractions of the picture: (rows, columns), each a tuple of float.
-    """
-
-    def __init__(self, centres: tuple[tuple[float, ...], tuple[float, ...]], **options) -> None:
+    def __init__(self, centres: Centres, **options) -> None:
         super().__init__(**options)
         self.centres = centres
 
@@ -31,9 +32,8 @@ class CellBoxes(keras.layers.Layer):
         """The mean of the boxes that overlap with the best cell's, weighted by their scores."""
         scores, boxes = unfold(cells, self.centres)
         shares = ops.exp(scores - ops.max(scores, axis=-1, keepdims=True))  # Keras warns of a softmax over one cell
-        best = ops.cast(
-            scores >= ops.max(scores, axis=-1, keepdims=True), "float32"
-        )  # OpenVINO lacks a part of Keras' argmax
+        # OpenVINO lacks a part of Keras' argmax.
+        best = ops.cast(scores >= ops.max(scores, axis=-1, keepdims=True), "float32")
         found = _mean(boxes, best)[:, None]
         shares = shares * ops.cast(overlap(boxes, found) > SAME_DOG, "float32")
         return ops.clip(_mean(boxes, shares), 0.0, 1.0)
@@ -44,10 +44,9 @@ def _mean(boxes, shares):
     return ops.sum(shares[..., None] * boxes, axis=1) / ops.maximum(ops.sum(shares, axis=1, keepdims=True), 1e-9)
 
 
-def unfold(cells, centres: tuple[tuple[float, ...], tuple[float, ...]]):
+def unfold(cells, centres: Centres):
     """Cells (n, rows, columns, 5) -> their scores (n, cells) and boxes (n, cells, 4)."""
-    rows, columns = (tf.constant(each, tf.float32) for each in centres)
-    down, across = tf.meshgrid(rows, columns, indexing="ij")
+    down, across = tf.meshgrid(*(tf.constant(each, tf.float32) for each in centres), indexing="ij")
     distances = UNIT * ops.exp(ops.clip(cells[..., 1:], SMALLEST, LARGEST))
     sides = [across - distances[..., 0], down - distances[..., 1], across + distances[..., 2], down + distances[..., 3]]
     count = len(centres[0]) * len(centres[1])
@@ -79,14 +78,15 @@ def _area(boxes):
     return ops.prod(ops.maximum(boxes[..., 2:] - boxes[..., :2], 0.0), axis=-1)
 
 
-def box_loss(cells, box, known, centres: tuple[tuple[float, ...], tuple[float, ...]]):
-    """The mean loss over the pictures whose box is `known`, a scalar; 0 where none is.
+def box_loss(targets, cells, centres: Centres):
+    """The mean loss over the pictures whose box is known, a scalar; 0 where none is.
 
-    `cells` (n, rows, columns, 5), `box` (n, 4), `known` float32 (n,), 0 or 1. For the cells in the middle of the dog: one minus
-    the generalised overlap and the absolute differences of the sides; for the scores, cross entropy
-    against these cells in equal parts.
+    `cells` (n, rows, columns, 5); `targets` float32 (n, 5): the box, and 1 where it is known, else 0.
+    For the cells in the middle of the dog: one minus the generalised overlap and the absolute differences of the sides; for the
+    scores, cross entropy against these cells in equal parts.
     """
     scores, boxes = unfold(cells, centres)
+    box, known = targets[:, :4], targets[:, 4]
     own = _share_of_cells(box, centres)
     entropy = -ops.sum(own * ops.log(ops.maximum(own, 1e-9)), axis=-1)
     score = ops.categorical_crossentropy(own, scores, from_logits=True) - entropy
@@ -96,24 +96,29 @@ def box_loss(cells, box, known, centres: tuple[tuple[float, ...], tuple[float, .
     return ops.sum(known * (SCORE_SHARE * score + fit)) / (ops.sum(known) + 1e-6)
 
 
-class BoxLoss(keras.losses.Loss):
-    """`box_loss` of cells against targets (n, 5): the four sides, and 1 where they are known."""
+class CellsLoss(keras.losses.Loss):
+    """`function` of targets, cells and centres, which gives one number for the batch: `box_loss` or `dogs_head.dogs_loss`."""
 
-    def __init__(self, centres: tuple[tuple[float, ...], tuple[float, ...]]) -> None:
-        super().__init__(name="box")
-        self.centres = centres
+    def __init__(self, function: Callable, centres: Centres) -> None:
+        super().__init__()
+        self.function, self.centres = function, centres
 
-    def call(self, target, cells):
+    def call(self, targets, cells):
         """One number for the batch."""
-        return box_loss(cells, target[:, :4], target[:, 4], self.centres)
+        return self.function(targets, cells, self.centres)
 
 
-def _share_of_cells(box, centres: tuple[tuple[float, ...], tuple[float, ...]]):
-    """How the score is shared among the cells, (n, cells): equally among those in the box's middle, else the nearest has all."""
+def way_from_middle(box, centres: Centres):
+    """Where the cells lie between the middles of boxes (..., 4), 0, and their sides, 1, along the farther axis: (..., cells)."""
     down, across = tf.meshgrid(*(tf.constant(each, tf.float32) for each in centres), indexing="ij")
-    places = tf.reshape(tf.stack([across, down], axis=-1), (1, -1, 2))
-    middle, half = (box[:, None, :2] + box[:, None, 2:]) / 2, (box[:, None, 2:] - box[:, None, :2]) / 2
-    far = ops.max(ops.abs(places - middle) / ops.maximum(half, 1e-3), axis=-1)
+    places = tf.reshape(tf.stack([across, down], axis=-1), (-1, 2))
+    middle, half = (box[..., None, :2] + box[..., None, 2:]) / 2, (box[..., None, 2:] - box[..., None, :2]) / 2
+    return ops.max(ops.abs(places - middle) / ops.maximum(half, 1e-3), axis=-1)
+
+
+def _share_of_cells(box, centres: Centres):
+    """How the score is shared among the cells, (n, cells): equally among those in the box's middle, else the nearest has all."""
+    far = way_from_middle(box, centres)
     nearest = far <= ops.min(far, axis=-1, keepdims=True)
     inside = ops.cast(ops.logical_or(far < CENTRE, nearest), "float32")
     return inside / ops.sum(inside, axis=-1, keepdims=True)

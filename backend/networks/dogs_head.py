@@ -14,6 +14,7 @@ from keras import ops
 
 from backend.networks import boxes
 from backend.networks.architectures import backbone_of
+from backend.networks.boxes import Centres
 from backend.networks.every_dog import CELLS
 
 DESCRIPTION, WEIGHTS = "dogs.json", "dogs.float16.weights.h5"  # beside the network's own files
@@ -23,7 +24,6 @@ MIDDLE = "mixed7"  # the layer of the network with the finer maps: two centres m
 OFFSET = -4.0  # of the scores before training: nearly all cells show no dog (Lin et al. 2017)
 FOCUS = 2.0  # exponent of the focal loss
 SCORE_SHARE = 4.0  # of the scores in the loss, over that of the overlap
-Centres = tuple[tuple[float, ...], tuple[float, ...]]
 
 
 def head(middle: tuple[int, ...], last: tuple[int, ...], filters: int = FILTERS) -> keras.Model:
@@ -125,11 +125,7 @@ def dogs_loss(targets, cells, places: Centres):
 
 def _assigned(targets, places: Centres):
     """The box that each cell is to tell, (n, cells, 4), and 1 where it is to tell one, (n, cells)."""
-    down, across = tf.meshgrid(*(tf.constant(each, tf.float32) for each in places), indexing="ij")
-    cells = tf.reshape(tf.stack([across, down], axis=-1), (1, 1, -1, 2))
-    box, known = targets[..., None, :4], targets[..., None, 4]
-    middle, half = (box[..., :2] + box[..., 2:]) / 2, (box[..., 2:] - box[..., :2]) / 2
-    far = tf.reduce_max(tf.abs(cells - middle) / tf.maximum(half, 1e-3), axis=-1)
+    far, known = boxes.way_from_middle(targets[..., :4], places), targets[..., None, 4]
     nearest = far <= tf.reduce_min(far, axis=-1, keepdims=True)
     far = tf.where(nearest, far * 1e-3, far)  # a dog between the centres has one cell, whatever lies there besides
     far = tf.where(known > 0, far, 1e9)

@@ -67,10 +67,9 @@ def test_overlap_is_intersection_over_union(one: tuple, other: tuple, expected: 
 
 def test_the_loss_is_least_for_the_right_box_at_its_middle_and_counts_known_boxes_alone() -> None:
     true = (0.2, 0.3, 0.8, 0.9)
-    target = np.array([true], np.float32)
 
     def loss(numbers: np.ndarray, known: float = 1.0) -> float:
-        return float(boxes.box_loss(numbers, target, np.array([known], np.float32), CENTRES))
+        return float(boxes.box_loss(np.array([[*true, known]], np.float32), numbers, CENTRES))
 
     right = loss(cells(r1c1=(9.0, true)))
     shifted = loss(cells(r1c1=(9.0, (0.3, 0.3, 0.9, 0.9))))

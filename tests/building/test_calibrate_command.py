@@ -51,7 +51,7 @@ def folder(data: Path) -> Path:
     recipe = dataclasses.replace(RECIPES["inception_v3"], architecture="tiny", size=(32, 32), validation_per_breed=4)
     keras.utils.set_random_seed(3)
     labels = [{"id": name.partition("-")[0], "name": name, "name_zh": name} for name in BREEDS]
-    artefacts.finish(tiny_with_box(3), recipe, labels, artefacts.Photos([], [], []), folder, print)
+    artefacts.finish(tiny_with_box(3), recipe, labels, [], [], folder, print)
     return folder
 
 

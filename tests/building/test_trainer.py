@@ -154,8 +154,7 @@ def test_what_is_stored_loads_again_with_the_same_answers_and_describes_itself(r
     labels = dataset.labels_of(dataset.breed_folders(run.folder / "dogs"), None)
     no_dogs = [example.path for example in run.training if example.breed == 2]
     dogs = [example for example in run.training if example.breed != 2]
-    photos = artefacts.Photos(dogs, run.validation, no_dogs)
-    artefacts.finish(run.model, RECIPE, labels, photos, tmp_path / "out", lambda text: None)
+    artefacts.finish(run.model, RECIPE, labels, dogs, no_dogs, tmp_path / "out", lambda text: None)
     assert json.loads((tmp_path / "out" / "labels.json").read_text()) == labels
     assert json.loads((tmp_path / "out" / "recipe.json").read_text())["seed"] == RECIPE.seed
     again = tiny(3, SIZE)

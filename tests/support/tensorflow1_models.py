@@ -48,11 +48,14 @@ def image_to_image(folder: Path) -> Path:
     return folder
 
 
-def retrained(folder: Path) -> Path:
-    """image float32 (n, 16, 16, 3) -> prediction (n, 3): which of red, green and blue a picture is; reference variables."""
+def retrained(folder: Path, use_resource: bool = False) -> Path:
+    """image float32 (n, 16, 16, 3) -> prediction (n, 3): which of red, green and blue a picture is.
+
+    With reference variables, or resource variables, which came with later releases.
+    """
     with tf.Graph().as_default(), v1.Session() as session:
         image = v1.placeholder(tf.float32, [None, *SIZE, 3], name="Placeholder")
-        weights = v1.get_variable("weights", initializer=10 * np.eye(3, dtype=np.float32), use_resource=False)
+        weights = v1.get_variable("weights", initializer=10 * np.eye(3, dtype=np.float32), use_resource=use_resource)
         result = tf.nn.softmax(tf.reduce_mean(image, axis=[1, 2]) @ weights, name="final_result")
         session.run(v1.global_variables_initializer())
         v1.saved_model.simple_save(session, str(folder), {"image": image}, {"prediction": result})

@@ -68,6 +68,10 @@ def traced(function: Callable[..., Tensors], **specs: tf.TensorSpec) -> Function
     return tf.function(function, autograph=False).get_concrete_function(**specs)
 
 
+def _ends(numbers: tf.Tensor) -> tuple[float, float]:
+    return float(tf.reduce_min(numbers)), float(tf.reduce_max(numbers))
+
+
 def _strings(alias: str) -> dict[str, tf.TensorSpec]:
     return {alias: tf.TensorSpec((None,), tf.string, alias)}
 
@@ -114,9 +118,8 @@ class Merger:
             text = raw = "input_bytes"
             decode = tf.identity
         else:
-            text = self.network_input.name.removesuffix(
-                "_bytes"
-            )  # by convention an input with this suffix takes bytes, not text
+            # By convention an input with this suffix takes bytes, not text.
+            text = self.network_input.name.removesuffix("_bytes")
             raw, decode = f"{text}_bytes", decode_base64
             parts[raw] = (raw, tf.identity, self._main)
         parts[DEFAULT_SIGNATURE] = (text, decode, self._main)
@@ -287,36 +290,35 @@ class Merger:
                     "does as well is not stated: give it with --input-range -1 1 or --input-range 0 1"
                 )
         if stated is None:
-            stated, origin = self._tried(), ", as a trial with noise shows; --output-range LOW HIGH says otherwise"
+            self._check_is_0_to_1()
+            stated, origin = (0.0, 1.0), ", as a trial with noise shows; --output-range LOW HIGH says otherwise"
         self.output_range = checked_range("--output-range", stated)
         low, high = self.output_range
         report(f'output "{self.image_output}" holds numbers from {low:g} (black) to {high:g} (white){origin}')
 
-    def _tried(self) -> tuple[float, float]:
-        images = self.network(noise_images(2, self.wanted), **self._zeros())[self.image_output]
-        low, high = float(tf.reduce_min(images)), float(tf.reduce_max(images))
+    def _check_is_0_to_1(self) -> None:
+        low, high = _ends(self._tried()[self.image_output])
         if low < -0.01 or high > 1.01:
             raise MergeError(
                 f'output "{self.image_output}" held numbers from {low:.3g} to {high:.3g} in a trial with noise; which are '
                 "black and white is not stated: give them with --output-range LOW HIGH, like -1 1 or 0 255"
             )
-        return 0.0, 1.0
 
     def check_probabilities(self) -> None:
         """Raises MergeError where the class output, tried with noise, holds other numbers than probabilities."""
-        tried = self._all(self.network(noise_images(2, self.wanted), **self._zeros()))[self.classes]
-        low, high = float(tf.reduce_min(tried)), float(tf.reduce_max(tried))
+        low, high = _ends(self._all(self._tried())[self.classes])
         if low < -0.001 or high > 1.001:
             raise MergeError(
                 f'output "{self.classes}" held numbers from {low:.3g} to {high:.3g} in a trial with noise, which are no '
                 "probabilities; add --softmax if they are logits"
             )
 
-    def _zeros(self) -> Tensors:
-        """Stands for the further inputs where the network is tried out."""
-        return {
+    def _tried(self) -> Tensors:
+        """What the network gives for noise, and zeros for further inputs."""
+        zeros = {
             name: tf.zeros([size or 1 for size in spec.shape], spec.dtype) for name, spec in self.further_inputs.items()
         }
+        return self.network(noise_images(2, self.wanted), **zeros)
 
     def _renamed(self) -> dict[str, str]:
         """The outputs that are renamed in the new version."""
