@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from backend.serving.photos.preprocessing import SQUASHED, Resizing, decode, decode_base64, photos_to_images
+from backend.serving.photos.preprocessing import SQUASHED, Resizing, decode, photos_to_images
 
 DETECTED_NAMES = "detection_names"
 # The most pixels of a picture that runs in its own size: with 64 filters the output of the first layer takes 1 GB. Larger ones
@@ -38,11 +38,6 @@ class ImageInput:
 def images_from_bytes(contents: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
     """Photos as the bytes of their files -> the network's input: string (n,) -> `wanted.dtype` (n, h, w, c) or (n, c, h, w)."""
     return fit(photos_to_images(contents, wanted.size, wanted.resizing), wanted)
-
-
-def images_from_base64(text: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
-    """Photos as base64 text, in either alphabet and padded or not -> the network's input."""
-    return images_from_bytes(decode_base64(text), wanted)
 
 
 def fit(images: tf.Tensor, wanted: ImageInput) -> tf.Tensor:

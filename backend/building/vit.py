@@ -16,7 +16,7 @@ from backend.building.export import ExportError, read_json, write_version
 from backend.building.freezing import check_size
 from backend.building.merging.image_input import layout_of
 from backend.building.merging.signatures import TOP_K, traced, warmup_requests
-from backend.serving.photos.preprocessing import Resizing
+from backend.serving.photos.preprocessing import Resizing, decode_base64
 
 Function = tf.types.experimental.ConcreteFunction
 
@@ -60,17 +60,16 @@ def export_vit(
     """
     classifier = load_classifier(preset, names, report)
     network = _frozen(classifier)
-    text, raw = layers.images_from_base64, layers.images_from_bytes
 
     def label(images: tf.Tensor) -> dict[str, tf.Tensor]:
         best = _best(network, images, classifier, 1)
         return {"label": best["labels"][:, 0], "confidence": best["probabilities"][:, 0]}
 
     made = {
-        "serving_default": _signature("string_input", text, classifier, label),
-        "image_bytes": _signature("image_bytes", raw, classifier, label),
+        "serving_default": _signature("string_input", decode_base64, classifier, label),
+        "image_bytes": _signature("image_bytes", tf.identity, classifier, label),
         "labels": _signature(
-            "string_input", text, classifier, lambda images: _best(network, images, classifier, TOP_K)
+            "string_input", decode_base64, classifier, lambda images: _best(network, images, classifier, TOP_K)
         ),
     }
     warmup = warmup_requests(made, classifier.wanted.size)
@@ -289,10 +288,10 @@ def _frozen(classifier: Classifier) -> Function:
 
 
 def _signature(
-    alias: str, front: Callable, classifier: Classifier, answer: Callable[[tf.Tensor], dict[str, tf.Tensor]]
+    alias: str, decode: Callable, classifier: Classifier, answer: Callable[[tf.Tensor], dict[str, tf.Tensor]]
 ) -> Function:
     def signature(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        return answer(front(inputs[alias], classifier.wanted))
+        return answer(layers.images_from_bytes(decode(inputs[alias]), classifier.wanted))
 
     return traced(signature, **{alias: tf.TensorSpec((None,), tf.string, alias)})
 

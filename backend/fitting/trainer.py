@@ -26,7 +26,6 @@ from backend.networks.architectures import (
     load_imagenet_weights,
     load_stored_weights,
     require_space,
-    to_backbone_range,
 )
 from backend.networks.boxes import CellsLoss, box_loss
 from backend.serving.photos.preprocessing import resize
@@ -392,15 +391,15 @@ class StatisticsDrift(keras.callbacks.Callback):
     """Moves the stored batch statistics by a hundredth towards those of the training photos at intervals.
 
     Training with the batches' own statistics breaks the fitted upper layers (see `architectures.StoredStatistics`); never
-    moving
-    them would leave a third of the network's tensors untrained. Moved slowly, the weights can follow.
+    moving them would leave a third of the network's tensors untrained. Moved slowly, the weights can follow.
     """
 
     def __init__(self, backbone: keras.Model, batches: tf.data.Dataset, every: int) -> None:
         super().__init__()
         self._every = every
         self._photos = iter(batches)
-        self._forward = tf.function(lambda image: backbone(to_backbone_range(image), training=True))
+        # The backbone takes images in [-1, 1].
+        self._forward = tf.function(lambda image: backbone(image * 2.0 - 1.0, training=True))
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         """Run one batch in training mode, which changes only the statistics."""

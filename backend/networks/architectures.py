@@ -52,11 +52,6 @@ class AttentionPooling(keras.layers.Layer):
         return keras.ops.sum(shares * places, axis=1)
 
 
-def to_backbone_range(image):
-    """Images in [0, 1] -> in [-1, 1], what the backbone takes (Keras Applications' `preprocess_input` of Inception v3)."""
-    return image * 2.0 - 1.0
-
-
 def inception_v3(classes: int, size: tuple[int, int] = (299, 299), dropout: float = 0.2) -> keras.Model:
     """Inception v3 (Szegedy et al., 2015, as in Keras Applications) with a head for breeds and one for "is this a dog".
 

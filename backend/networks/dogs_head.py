@@ -26,12 +26,13 @@ FOCUS = 2.0  # exponent of the focal loss
 SCORE_SHARE = 4.0  # of the scores in the loss, over that of the overlap
 
 
-def head(middle: tuple[int, ...], last: tuple[int, ...], filters: int = FILTERS) -> keras.Model:
-    """Maps (n, h, w, c) and (n, h', w', c') -> cells float32 (n, h, w, 5): the logit of a score, logarithms of distances.
+def head_for(model: keras.Model, filters: int = FILTERS) -> keras.Model:
+    """A head that fits the network's maps (n, h, w, c) and (n, h', w', c'). Raises ValueError for a network without them.
 
-    `middle`, `last`: the maps' shapes without n. Behind the convolutions are no plain rectifiers, by which
-    `building.quantization` tells the layers of the network that multiply in int8.
+    It gives cells float32 (n, h, w, 5): the logit of a score, logarithms of distances. Behind the convolutions are no plain
+    rectifiers, by which `building.quantization` tells the layers of the network that multiply in int8.
     """
+    middle, last = (tuple(each.shape[1:]) for each in maps_of(model).output)
     fine, coarse = keras.Input(middle, name="middle"), keras.Input(last, name="last")
     wide = keras.layers.Conv2D(filters, 1, name="dogs_last")(coarse)
     wide = keras.layers.Conv2DTranspose(filters, 3, 2, name="dogs_enlarged")(keras.layers.LeakyReLU(0.1)(wide))
@@ -80,12 +81,6 @@ def maps_of(model: keras.Model) -> keras.Model:
     """The part of a network that gives the head's maps: what goes into its backbone -> [middle, last]."""
     backbone = backbone_of(model)
     return keras.Model(backbone.inputs, [backbone.get_layer(MIDDLE).output, backbone.outputs[0]], name="maps")
-
-
-def head_for(model: keras.Model, filters: int = FILTERS) -> keras.Model:
-    """A head that fits the network's maps. Raises ValueError for a network without them."""
-    middle, last = maps_of(model).output
-    return head(tuple(middle.shape[1:]), tuple(last.shape[1:]), filters)
 
 
 def with_dogs(model: keras.Model, dogs: keras.Model) -> keras.Model:

@@ -108,8 +108,9 @@ class EveryDog:
         order = tf.argsort(tf.cast(is_dog, tf.int32), direction="DESCENDING", stable=True)
         number = tf.reduce_sum(tf.cast(is_dog, tf.int32), axis=1)
         several = number > 0
-        alone = {name: tf.pad(answers[name][:, tf.newaxis], _room(answers[name])) for name in ("prediction", "box")}
-        alone["score"] = tf.pad(answers["dog"][:, tf.newaxis], [[0, 0], [0, MOST - 1]])
+        room = [[0, 0], [0, MOST - 1]]
+        alone = {name: tf.pad(answers[name][:, tf.newaxis], [*room, [0, 0]]) for name in ("prediction", "box")}
+        alone["score"] = tf.pad(answers["dog"][:, tf.newaxis], room)
         filled = tf.sequence_mask(number, MOST, tf.float32)
         listed = {}
         for name, value in dogs.items():
@@ -131,11 +132,6 @@ class EveryDog:
 def _places(counts: tf.Tensor) -> tf.Tensor:
     """The photo and the place of each dog of the photos that show several, int64 (m, 2)."""
     return tf.where((counts[:, tf.newaxis] > 1) & (tf.range(MOST) < counts[:, tf.newaxis]))
-
-
-def _room(value: tf.Tensor) -> list[list[int]]:
-    """How a row (n, 1, k) is padded to (n, MOST, k)."""
-    return [[0, 0], [0, MOST - 1], [0, 0]]
 
 
 def _like(condition: tf.Tensor, value: tf.Tensor) -> tf.Tensor:

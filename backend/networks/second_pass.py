@@ -52,13 +52,10 @@ class SecondPass:
     def plan(self, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
         """The windows that get a second pass, (m, 4), and the indices of their photos, int64 (m,); `first`: answers (n, ...)."""
         windows = self.windows(first["box"])
-        rows = self._rows(windows, first["prediction"])
-        return tf.gather(windows, rows), rows
-
-    def _rows(self, windows: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:
         areas = (windows[:, 2] - windows[:, 0]) * (windows[:, 3] - windows[:, 1])
-        is_open = tf.reduce_max(prediction, axis=1) <= self.surest
-        return tf.where(tf.logical_and(areas <= self.largest, is_open))[:, 0]
+        is_open = tf.reduce_max(first["prediction"], axis=1) <= self.surest
+        rows = tf.where(tf.logical_and(areas <= self.largest, is_open))[:, 0]
+        return tf.gather(windows, rows), rows
 
     def combined(self, first: Tensors, second: Tensors) -> Tensors:
         """The answers of the first pass (n, ...), those of the photos in `plan` combined with the second pass (m, ...)."""

@@ -26,7 +26,7 @@ DECISION = {
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model with versions 1 to 3, a card, and the folders of photos."""
     root = tmp_path_factory.mktemp("root")
-    spotting.versions(root / "tiny")
+    spotting.versions(spotting.export(root / "tiny"))
     for file in (root / "tiny").glob("*/assets.extra/dogsnap.json"):
         description = json.loads(file.read_text(encoding="utf-8"))
         scores = {**description["scores"], "weights": "a" * 64}

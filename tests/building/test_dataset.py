@@ -45,29 +45,27 @@ def test_the_validation_cut_takes_the_same_number_of_every_breed_and_is_repeatab
     assert dataset.split_validation(examples, 2, seed=8)[1] != validation
 
 
-def test_a_missing_and_a_truncated_photo_are_named_and_skipped(data: Path) -> None:
+def test_photos_that_cannot_be_read_are_named_and_skipped_and_none_is_refused(data: Path) -> None:
     examples = dataset.read_list(data, "train_list")
-    examples[0].path.unlink()
-    whole = examples[1].path.read_bytes()
-    examples[1].path.write_bytes(whole[: len(whole) // 2])
+    first = [example.path for example in examples[:6]]
+    with Image.open(first[0]) as photo:
+        photo.save(first[0], "TIFF")  # which Pillow reads, and TensorFlow does not
+        photo.save(first[1], "WEBP", save_all=True, append_images=[photo.rotate(90)])
+        photo.save(first[2], "WEBP")
+    first[3].unlink()
+    first[4].write_bytes(first[4].read_bytes()[: first[4].stat().st_size // 2])
+    heic = as_heic(first[5])
+    heic.write_bytes(heic.read_bytes()[:200])
+    examples[5] = dataset.Example(heic, 0)
     said: list[str] = []
-    assert dataset.readable(examples, said.append) == examples[2:]
-    assert len(said) == 2
-    assert "no such file" in said[0]
-    assert str(examples[0].path) in said[0]
-    assert "truncated" in said[1]
-    assert str(examples[1].path) in said[1]
-
-
-def test_photos_that_pillow_reads_and_tensorflow_does_not_are_named_and_skipped(data: Path) -> None:
-    examples = dataset.read_list(data, "train_list")
-    with Image.open(examples[0].path) as photo:
-        photo.save(examples[0].path, "TIFF")
-        photo.save(examples[1].path, "WEBP", save_all=True, append_images=[photo.rotate(90)])
-        photo.save(examples[2].path, "WEBP")
-    said: list[str] = []
-    assert dataset.readable(examples, said.append) == examples[2:]
-    assert said[1].endswith("an animated WebP")
+    assert dataset.readable(examples, said.append) == [examples[2], *examples[6:]]
+    assert [line.split(":")[0] for line in said] == [f"skipped {path}" for path in (*first[:2], *first[3:5], heic)]
+    for line, fault in zip(said[1:4], ("an animated WebP", "no such file", "truncated"), strict=True):
+        assert fault in line
+    with pytest.raises(ValueError, match=f"{heic.name}: "):
+        dataset.photo_bytes(heic)
+    with pytest.raises(dataset.DatasetError, match="none of 1 photos could be read"):
+        dataset.readable(examples[3:4], said.append)
 
 
 def as_heic(path: Path) -> Path:
@@ -94,17 +92,6 @@ def test_phones_heic_photos_are_found_read_and_decoded_for_training(data: Path) 
     assert preprocessing.decode(tf.constant(dataset.photo_bytes(heic))).numpy().shape == before.shape
 
 
-def test_a_damaged_heic_photo_is_named_and_skipped(data: Path) -> None:
-    heic = as_heic(dataset.read_list(data, "train_list")[0].path)
-    heic.write_bytes(heic.read_bytes()[:200])
-    said: list[str] = []
-    kept = dataset.readable_photos(dataset.photos_below(data), said.append)
-    assert heic not in kept
-    assert [line.split(":")[0] for line in said] == [f"skipped {heic}"]
-    with pytest.raises(ValueError, match=f"{heic.name}: "):
-        dataset.photo_bytes(heic)
-
-
 def test_the_archives_of_stanford_are_read_as_they_unpack_once_their_lists_are_text(data: Path) -> None:
     (data / "images").rename(data / "Images")
     assert dataset.breed_folders(data) == sorted(BREEDS)
@@ -113,20 +100,6 @@ def test_the_archives_of_stanford_are_read_as_they_unpack_once_their_lists_are_t
     (data / "train_list.mat").write_bytes(b"MATLAB 5.0 MAT-file")
     with pytest.raises(dataset.DatasetError, match=r"train_list.mat becomes it by: python -c .* > .*train_list\.txt"):
         dataset.read_list(data, "train_list")
-
-
-def test_a_name_with_a_space_is_one_photo(data: Path) -> None:
-    name = "n00000001-red_hound/my dog.jpg"
-    (data / "train_list.txt").write_text(f"\n{name}\n")
-    assert [example.path for example in dataset.read_list(data, "train_list")] == [data / "images" / name]
-
-
-def test_a_data_set_without_one_readable_photo_is_refused(data: Path) -> None:
-    examples = dataset.read_list(data, "test_list")
-    for example in examples:
-        example.path.write_text("not a photo")
-    with pytest.raises(dataset.DatasetError, match="none of 6 photos could be read"):
-        dataset.readable(examples, lambda sentence: None)
 
 
 def test_breeds_have_their_places_in_the_labels_and_a_folder_too_many_is_named(data: Path) -> None:
@@ -164,15 +137,20 @@ def test_the_widest_strip_beside_the_dog_shows_none(tmp_path: Path) -> None:
     assert (strip == 120).all()
 
 
-def test_a_list_that_names_an_unknown_folder_says_the_line(data: Path) -> None:
+def test_a_name_with_a_space_is_one_photo_and_a_folder_without_boxes_is_refused(data: Path, tmp_path: Path) -> None:
+    (data / "train_list.txt").write_text("\nn00000001-red_hound/my dog.jpg\n")
+    examples = dataset.read_list(data, "train_list")
+    assert [example.path for example in examples] == [data / "images" / "n00000001-red_hound" / "my dog.jpg"]
+    with pytest.raises(dataset.DatasetError, match=r"boxes\.tsv does not exist; expected a line `photo x0 y0 x1 y1`"):
+        dataset.with_boxes(examples, data, tmp_path, print)
+
+
+def test_an_empty_place_and_a_list_that_names_an_unknown_folder_are_refused(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(dataset.DatasetError, match="expected the Stanford Dogs layout"):
+        dataset.breed_folders(tmp_path)
     (data / "train_list.txt").write_text("n00000001-red_hound/n00000001_0.jpg\nn7-wolf/1.jpg\n")
     with pytest.raises(dataset.DatasetError, match=r"train_list\.txt:2 names the folder n7-wolf"):
         dataset.read_list(data, "train_list")
-
-
-def test_an_empty_place_is_refused_with_the_layout_that_was_expected(tmp_path: Path) -> None:
-    with pytest.raises(dataset.DatasetError, match="expected the Stanford Dogs layout"):
-        dataset.breed_folders(tmp_path)
 
 
 def test_the_two_halves_of_a_folder_share_no_photo(data: Path) -> None:
@@ -226,11 +204,6 @@ def test_a_missing_whole_picture_is_named_and_its_photo_skipped(data: Path, tmp_
     said: list[str] = []
     assert len(dataset.readable(examples, said.append)) == len(examples) - 1
     assert said == [f"skipped {examples[3].path}: its whole picture {examples[3].frame}: no such file"]
-
-
-def test_a_folder_without_boxes_is_refused(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(dataset.DatasetError, match=r"boxes\.tsv does not exist; expected a line `photo x0 y0 x1 y1`"):
-        dataset.with_boxes(dataset.read_list(data, "train_list"), data, tmp_path, print)
 
 
 def test_the_official_annotations_give_boxes_in_whole_pictures(data: Path) -> None:

@@ -1,6 +1,8 @@
 """`dogsnap train dogs`: a head for every dog, trained on composed pictures, stored with what it belongs to, and exported."""
 
 import json
+import shutil
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from backend.building.dogs_training import MOST_DOGS, Judged, shares
 from backend.building.export import ExportError, read_stored
 from backend.commands.train import train
 from backend.files import write_json
+from backend.fitting import dataset
 from backend.fitting.dataset import Example
 from backend.fitting.recipes import RECIPES
 from backend.fitting.scenes import Scene, Scenes, cut_out, joined
@@ -26,12 +29,18 @@ from backend.networks import dogs_head as dogs
 SIZE = (32, 32)
 
 
-@pytest.fixture
-def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What training leaves of a tiny network that tells boxes."""
-    monkeypatch.setitem(architectures.ARCHITECTURES, "tiny", tiny_with_box)
+@pytest.fixture(scope="module", autouse=True)
+def _tiny_architecture() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(architectures.ARCHITECTURES, "tiny", tiny_with_box)
+        yield
+
+
+@pytest.fixture(scope="module")
+def trained(sources, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What training leaves of a tiny network that tells boxes, to which the command added a head. Not to be changed."""
     keras.utils.set_random_seed(3)
-    folder = tmp_path / "stored"
+    folder = tmp_path_factory.mktemp("trained") / "stored"
     folder.mkdir()
     architectures.save_stored_weights(tiny_with_box(3, SIZE), "tiny", folder / architectures.STORED_WEIGHTS)
     passing = {"margin": 0.1, "largest": 0.5, "surest": 0.9, "weight": 0.5, "sharpness": 1.0}
@@ -40,14 +49,23 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     recipe = asdict(replace(RECIPES["inception_v3"], architecture="tiny", size=SIZE))
     for name, content in (("recipe", recipe), ("labels", LABELS), ("scores", scores)):
         write_json(content, folder / f"{name}.json")
+    result = run(folder, sources)
+    assert result.exit_code == 0, result.output
     return folder
 
 
 @pytest.fixture
-def sources(tmp_path: Path) -> dict[str, Path]:
-    data = make_data_set(tmp_path / "dogs", per_breed=4)
-    frames = make_frames(data, tmp_path / "frames")
-    judged = tmp_path / "judged"
+def stored(trained: Path, tmp_path: Path) -> Path:
+    """A copy of `trained`, with its work folder, for one test."""
+    return Path(shutil.copytree(trained.parent, tmp_path / "copy")) / "stored"
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("photos")
+    data = make_data_set(folder / "dogs", per_breed=4)
+    frames = make_frames(data, folder / "frames")
+    judged = folder / "judged"
     judged.mkdir()
     rows = ["photo\tdogs\tboxes\tdifficult"]
     for number, boxes in enumerate(("0.1,0.1,0.4,0.9;0.6,0.1,0.9,0.9", "0.2,0.2,0.8,0.8", "", "0,0,0.5,1;0.5,0,1,1")):
@@ -65,13 +83,11 @@ def run(stored: Path, sources: dict[str, Path], *more: str) -> Result:
     return CliRunner().invoke(train, ["dogs", *named, *amounts, *places, *more])
 
 
-def test_the_head_is_stored_with_its_digest_and_parameters_and_read_again(stored, sources) -> None:
-    result = run(stored, sources)
-    assert result.exit_code == 0, result.output
-    stated = json.loads((stored / dogs.DESCRIPTION).read_text())
+def test_the_head_is_stored_with_its_digest_and_parameters_and_read_again(trained) -> None:
+    stated = json.loads((trained / dogs.DESCRIPTION).read_text())
     assert set(stated["every_dog"]) == {"score", "overlap", "dog", "margin", "weight", "sharpness"}
     assert set(stated["chosen_on"]) == {"photos", "several_told", "one_told", "none_told", "recall", "precision"}
-    model = read_stored("tiny", stored)
+    model = read_stored("tiny", trained)
     image = np.random.default_rng(1).uniform(size=(2, *SIZE, 3)).astype(np.float32)
     joined_model = dogs.with_dogs(model.model, model.dogs)
     answers, plain = joined_model.predict_on_batch(image), model.model.predict_on_batch(image)
@@ -80,7 +96,6 @@ def test_the_head_is_stored_with_its_digest_and_parameters_and_read_again(stored
 
 
 def test_the_same_seed_trains_the_same_head_and_an_interrupted_training_goes_on(stored, sources) -> None:
-    run(stored, sources)
     first = read_stored("tiny", stored).dogs.get_weights()
     kept = sorted(path.stat().st_mtime_ns for path in (stored.parent / "work").iterdir())
     assert run(stored, sources).exit_code == 0
@@ -89,24 +104,21 @@ def test_the_same_seed_trains_the_same_head_and_an_interrupted_training_goes_on(
     assert kept == sorted(path.stat().st_mtime_ns for path in (stored.parent / "work").iterdir())
 
 
-def test_a_head_of_other_maps_is_refused(stored, sources) -> None:
-    run(stored, sources)
+def test_a_head_of_other_maps_is_refused(stored) -> None:
     stated = json.loads((stored / dogs.DESCRIPTION).read_text())
     (stored / dogs.DESCRIPTION).write_text(json.dumps({**stated, "maps": "0" * 64}))
     with pytest.raises(ExportError, match=r"is of other maps than those of float16.weights.h5: .*`dogsnap train dogs`"):
         read_stored("tiny", stored)
 
 
-def test_judged_photos_without_boxes_are_one_sentence(stored, sources) -> None:
-    (sources["judged"] / "boxes.tsv").write_text("photo\tdogs\n0.png\t1\n")
-    result = run(stored, sources)
+def test_judged_photos_without_boxes_are_one_sentence(stored, sources, tmp_path) -> None:
+    (tmp_path / "boxes.tsv").write_text("photo\tdogs\n0.png\t1\n")
+    result = run(stored, {**sources, "judged": tmp_path})
     assert result.exit_code == 1
     assert "boxes.tsv: expected lines `photo dogs boxes difficult`" in result.output
 
 
 def test_every_composed_picture_has_its_boxes_within_and_comes_again(sources) -> None:
-    from backend.fitting import dataset
-
     listed = dataset.read_list(sources["data"], "train_list")
     examples = dataset.with_boxes(listed, sources["data"], sources["frames"], print)
     none = [Example(path, 0) for path in dataset.photos_below(sources["not-dogs"])]

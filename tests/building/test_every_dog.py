@@ -3,32 +3,23 @@
 import json
 from pathlib import Path
 
-import accelerated
 import numpy as np
 import pytest
 import spotting
 import tensorflow as tf
 from coloured_dogs import BLUE, EVERY, GREEN, NONE, ONE, RED, TWO, export
 from exported import SIZE, png
-from spotting import COLOURS, photo, place
+from spotting import COLOURS, RUNTIMES, load, photo, place, scores
 
 from backend.building.merging.merge import MergeError, Options, merge
 from backend.serving.answers.labels import name_breeds
-from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.servable import Servable
-
-RUNTIMES = {"tensorflow": 2, "openvino": 3}
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    one = export(folder)
-    merge(one, Options(second_pass=True))
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        accelerated.patch(monkeypatch)
-        merge(one, Options(second_pass=True))
-    merge(one, Options())
+    folder = spotting.versions(export(tmp_path_factory.mktemp("models") / "tiny"))
+    merge(folder / "1", Options())
     return folder
 
 
@@ -37,14 +28,6 @@ def servable(made, request) -> Servable:
     loaded = load(made / str(RUNTIMES[request.param]))
     assert loaded.runtime["name"] == request.param
     return loaded
-
-
-def load(folder: Path) -> Servable:
-    return Servable.load(ServableId("tiny", int(folder.name)), folder)
-
-
-def scores(servable: Servable, *photos: bytes) -> dict[str, np.ndarray]:
-    return servable.run_photos(servable.signature("scores"), list(photos))
 
 
 def named(servable: Servable, contents: bytes) -> dict:

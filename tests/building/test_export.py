@@ -13,9 +13,7 @@ from small_disk import fill, small_disk
 from tiny_network import tiny
 
 from backend.building import export as exporting
-from backend.building import publication
 from backend.building.export import ExportError, export_stored
-from backend.building.publication import next_version
 from backend.cli import main
 from backend.evaluation.calibration import MADE_BY
 from backend.files import write_json
@@ -29,8 +27,22 @@ from backend.serving.versions.warmup import RECORDS_FILE, read_records, warm_up
 
 
 @pytest.fixture(scope="module")
-def version(tmp_path_factory) -> Path:
-    return export(tmp_path_factory.mktemp("models") / "tiny")
+def versions(tmp_path_factory) -> tuple[Path, Path]:
+    """The first export of a model, and one after it."""
+    model = tmp_path_factory.mktemp("models") / "tiny"
+    first = export(model)
+    before = contents_of(first)
+    assert [file.name for file in model.iterdir()] == ["1"]
+    (model / "7").mkdir()
+    (model / "notes").mkdir()
+    second = export(model)
+    assert contents_of(first) == before
+    return first, second
+
+
+@pytest.fixture(scope="module")
+def version(versions) -> Path:
+    return versions[0]
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +54,11 @@ def signatures(version):
 IMAGES = tf.constant(np.random.default_rng(3).uniform(size=(5, *SIZE, 3)), tf.float32)
 
 
-def test_the_first_export_of_a_model_is_version_1(version) -> None:
-    assert version.name == "1"
-    assert [file.name for file in version.parent.iterdir()] == ["1"]
-
-
-def test_it_has_the_files_that_tensorflow_serving_looks_for(version) -> None:
-    files = contents_of(version)
-    assert {"saved_model.pb", "variables/variables.index", f"assets.extra/{RECORDS_FILE.name}"} <= set(files)
+def test_an_export_takes_the_next_number_and_has_the_files_that_tensorflow_serving_looks_for(versions) -> None:
+    assert [version.name for version in versions] == ["1", "8"]
+    for version in versions:
+        files = contents_of(version)
+        assert {"saved_model.pb", "variables/variables.index", f"assets.extra/{RECORDS_FILE.name}"} <= set(files)
 
 
 def test_serving_default_takes_images_and_gives_one_probability_a_class(version) -> None:
@@ -88,25 +97,6 @@ def test_the_warm_up_requests_are_tensorflow_servings_records_and_run(version) -
     assert {request.model_spec.signature_name for request in requests} == {"serving_default", "scores"}
     assert {request.model_spec.name for request in requests} == {"tiny"}
     assert warm_up(Servable.load(ServableId("tiny", 1), version)) == 2
-
-
-def test_a_second_export_takes_the_next_number_and_leaves_the_first_alone(tmp_path) -> None:
-    first = export(tmp_path / "tiny")
-    before = contents_of(first)
-    (tmp_path / "tiny" / "7").mkdir()
-    (tmp_path / "tiny" / "notes").mkdir()
-    assert next_version(tmp_path / "tiny") == 8
-    assert export(tmp_path / "tiny").name == "8"
-    assert contents_of(first) == before
-
-
-def test_a_number_that_somebody_takes_meanwhile_is_not_overwritten(tmp_path, monkeypatch) -> None:
-    first = export(tmp_path / "tiny")
-    before = contents_of(first)
-    numbers = iter([1, 2])
-    monkeypatch.setattr(publication, "next_version", lambda folder: next(numbers))
-    assert export(tmp_path / "tiny").name == "2"
-    assert contents_of(first) == before
 
 
 def test_an_export_that_fails_half_way_leaves_nothing_to_be_seen(tmp_path, monkeypatch) -> None:
@@ -159,19 +149,15 @@ def test_the_stored_artefacts_become_a_version_that_answers_as_the_network_did(a
     assert description["scores"]["validation"] == {"top1": 0.9}
 
 
-def test_the_command_exports_what_is_stored_in_the_models_own_folder(artefacts, tmp_path) -> None:
-    (tmp_path / "models").mkdir()
-    artefacts.rename(tmp_path / "models" / "tiny")
-    done = CliRunner().invoke(main, ["export", "tiny", "--out", str(tmp_path / "models")])
-    assert (done.exit_code, done.output) == (0, f"wrote {tmp_path / 'models' / 'tiny' / '1'}\n")
-
-
-def test_the_command_exports_to_another_folder_what_is_stored_in_models(artefacts, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize("out", ["models", "elsewhere"])
+def test_the_command_exports_what_is_stored_in_the_models_own_folder_there_or_elsewhere(
+    artefacts, tmp_path, monkeypatch, out
+) -> None:
     (tmp_path / "models").mkdir()
     artefacts.rename(tmp_path / "models" / "tiny")
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(main, ["export", "tiny", "--out", "elsewhere"])
-    assert (done.exit_code, done.output) == (0, "wrote elsewhere/tiny/1\n")
+    done = CliRunner().invoke(main, ["export", "tiny", "--out", out])
+    assert (done.exit_code, done.output) == (0, f"wrote {out}/tiny/1\n")
 
 
 def rewrite(file: Path, **more: object) -> None:

@@ -1,18 +1,14 @@
 """Layers: each gives the same eager and in a graph, and what it says it gives."""
 
-import base64
-
 import numpy as np
 import pytest
 import tensorflow as tf
-from exported import photos, png
+from exported import png
 
 from backend.building import layers
 from backend.building.layers import ImageInput
-from backend.serving.photos.preprocessing import photos_to_images
 
 SIZE = (8, 6)
-PHOTOS = photos(3)
 
 
 def both(function, *arguments: tf.Tensor) -> np.ndarray:
@@ -23,41 +19,11 @@ def both(function, *arguments: tf.Tensor) -> np.ndarray:
     return eager
 
 
-def test_bytes_become_what_the_shared_preprocessing_makes_of_them() -> None:
-    images = both(lambda contents: layers.images_from_bytes(contents, ImageInput(SIZE)), tf.constant(PHOTOS))
-    np.testing.assert_array_equal(images, photos_to_images(tf.constant(PHOTOS), SIZE))
-
-
-def test_base64_text_becomes_the_same_image_as_the_bytes() -> None:
-    texts = tf.constant([base64.b64encode(photo) for photo in PHOTOS])
-    images = both(lambda text: layers.images_from_base64(text, ImageInput(SIZE)), texts)
-    np.testing.assert_array_equal(images, layers.images_from_bytes(tf.constant(PHOTOS), ImageInput(SIZE)))
-
-
-def test_a_mean_and_a_deviation_of_a_half_give_minus_1_to_1() -> None:
-    wanted = ImageInput(SIZE, mean=(0.5,), deviation=(0.5,))
-    ends = both(lambda images: layers.fit(images, wanted), tf.stack([tf.zeros((*SIZE, 3)), tf.ones((*SIZE, 3))]))
-    assert set(ends.numpy().ravel()) == {-1.0, 1.0}
-
-
 def test_mean_and_deviation_hold_for_each_channel_before_channels_go_first() -> None:
     wanted = ImageInput(SIZE, channels_first=True, mean=(0.1, 0.2, 0.3), deviation=(1, 2, 4))
     image = both(lambda images: layers.fit(images, wanted), tf.fill((1, *SIZE, 3), 0.5))
     assert image.shape == (1, 3, *SIZE)
     np.testing.assert_allclose(image[0, :, 0, 0], [0.4, 0.15, 0.05], atol=1e-6)
-
-
-def test_a_network_of_bytes_gets_0_to_255() -> None:
-    wanted = ImageInput(SIZE, dtype=tf.uint8)
-    image = both(lambda images: layers.fit(images, wanted), tf.fill((1, *SIZE, 3), 200 / 255))
-    assert image.dtype == tf.uint8
-    assert set(image.numpy().ravel()) == {200}
-
-
-def test_a_grey_network_gets_one_channel() -> None:
-    image = both(lambda images: layers.fit(images, ImageInput(SIZE, channels=1)), tf.fill((2, *SIZE, 3), 0.25))
-    assert image.shape == (2, *SIZE, 1)
-    np.testing.assert_allclose(image, 0.25, atol=1e-3)
 
 
 def test_softmax_gives_probabilities_whatever_the_type_of_the_logits() -> None:

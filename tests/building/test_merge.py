@@ -9,8 +9,7 @@ import pytest
 import tensorflow as tf
 import tensorflow1_models
 from click.testing import CliRunner, Result
-from exported import LABELS, SIZE, contents_of, export, network, photos
-from tensorflow.core.protobuf import saved_model_pb2
+from exported import LABELS, SIZE, Loaded, contents_of, export, photos
 
 from backend.building.freezing import FreezingError
 from backend.building.merging import merge as merging
@@ -26,18 +25,6 @@ PHOTOS = photos(4)
 IMAGES = photos_to_images(tf.constant(PHOTOS), SIZE)
 PLACE = 'input "image" (float32 (-1, 16, 16, 3)) of signature "serving_default"'
 TEXTS = tf.constant([base64.urlsafe_b64encode(photo).rstrip(b"=") for photo in PHOTOS])
-
-
-class Loaded:
-    """A version and its signatures: `loaded.scores(image_bytes=...)`."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-        self._loaded = tf.saved_model.load(str(folder))
-        self.signatures = dict(self._loaded.signatures)
-
-    def __getattr__(self, name: str):
-        return self.signatures[name]
 
 
 def run(*arguments: object) -> Result:
@@ -154,21 +141,6 @@ def test_corrupt_photos_in_a_batch_are_named_by_their_places(two) -> None:
         two.serving_default(image=tf.constant(texts))
 
 
-def test_no_variable_is_left_and_the_constants_are_there_once(two) -> None:
-    graph = saved_model_pb2.SavedModel.FromString((two.folder / "saved_model.pb").read_bytes()).meta_graphs[0].graph_def
-    nodes = [node for nodes in [graph.node, *(f.node_def for f in graph.library.function)] for node in nodes]
-    assert not {"VarHandleOp", "ReadVariableOp", "VariableV2"} & {node.op for node in nodes}
-    sizes = [
-        node.attr["value"].tensor.ByteSize() for node in nodes if node.op == "Const" and node.attr["dtype"].type == 1
-    ]
-    kernels = sum(4 * int(np.prod(weight.shape)) for weight in network().weights if weight.name == "kernel")
-    assert kernels < sum(sizes) < 1.5 * kernels
-
-
-def test_every_signature_has_a_warm_up_request_that_runs(two) -> None:
-    assert warm_up(Servable.load(ServableId("tiny", 2), two.folder)) == 4
-
-
 def test_scores_of_another_network_is_not_taken_for_the_same(tmp_path) -> None:
     @tf.function(input_signature=[images_spec(None, *SIZE, 3)])
     def serving_default(image):
@@ -192,14 +164,15 @@ def test_the_description_goes_along_and_names_the_source(two) -> None:
 @pytest.mark.parametrize(
     ("spec", "options", "expected"),
     [
-        (images_spec(None, 3, *SIZE), Options(), lambda x: x.mean((1, 2))),
-        (images_spec(None, None, None, 3), Options(size=SIZE), lambda x: x.mean((1, 2))),
-        (images_spec(1, *SIZE, 3), Options(), lambda x: x.mean((1, 2))),
-        (images_spec(None, *SIZE, 3, dtype=tf.uint8), Options(), lambda x: np.round(x * 255).mean((1, 2))),
-        (images_spec(None, *SIZE, 3), Options(mean=(0.5,), deviation=(0.25,)), lambda x: (x.mean((1, 2)) - 0.5) / 0.25),
-        (images_spec(None, *SIZE, 1), Options(), lambda x: x.mean((1, 2)) @ [[0.2989], [0.587], [0.114]]),
+        (images_spec(None, 3, *SIZE), Options(mean=(0.5,), deviation=(0.25,)), lambda x: (x.mean((1, 2)) - 0.5) / 0.25),
+        (
+            images_spec(None, None, None, 3, dtype=tf.uint8),
+            Options(size=SIZE),
+            lambda x: np.round(x * 255).mean((1, 2)),
+        ),
+        (images_spec(1, *SIZE, 1), Options(), lambda x: x.mean((1, 2)) @ [[0.2989], [0.587], [0.114]]),
     ],
-    ids=["channels first", "size by option", "batch of one", "bytes", "mean and deviation", "grey"],
+    ids=["channels first, mean and deviation", "bytes, size by option", "grey, batch of one"],
 )
 def test_any_image_input_is_fed_what_it_wants(tmp_path, spec, options, expected) -> None:
     merged = Loaded(merge(mean_colour(tmp_path / "m" / "1", spec), options))
@@ -398,9 +371,8 @@ def test_a_keras_models_own_export_merges_too(tmp_path) -> None:
     )
     model.export(str(tmp_path / "m" / "1"), verbose=False)
     merged = Loaded(merge(tmp_path / "m" / "1", Options()))
-    ((answer,),) = [
-        merged.serving_default(**{next(iter(merged.serving_default.structured_input_signature[1])): TEXTS}).values()
-    ]
+    (name,) = merged.serving_default.structured_input_signature[1]
+    (answer,) = merged.serving_default(**{name: TEXTS}).values()
     np.testing.assert_allclose(answer, model(IMAGES), atol=1e-5)
 
 

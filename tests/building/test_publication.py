@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from backend.building import publication
 from backend.building.publication import together
 
 
@@ -26,6 +27,17 @@ def test_versions_appear_together_under_the_next_numbers(tmp_path: Path) -> None
         assert [name for name in names(model) if not name.startswith(".")] == ["2"]
     assert names(model) == ["2", "3", "4"]
     assert (model / "4" / "saved_model.pb").read_text() == "4"
+
+
+def test_a_number_that_somebody_takes_meanwhile_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path / "dogs", 1)
+    written(tmp_path / "new", 5)
+    numbers = iter([1, 2])
+    monkeypatch.setattr(publication, "next_version", lambda folder: next(numbers))
+    assert publication.publish(tmp_path / "new" / "5", tmp_path / "dogs").name == "2"
+    assert (tmp_path / "dogs" / "1" / "saved_model.pb").read_text() == "1"
 
 
 def test_the_largest_appears_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,6 +149,10 @@ def versions(model: Path) -> list[str]:
     return sorted(path.name for path in model.iterdir() if path.is_dir())
 
 
+def newest(model: Path) -> Path:
+    return model / max(versions(model), key=int)
+
+
 @pytest.fixture(scope="module")
 def taught(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
     """A copy of `trained` that was taught a yellow dog, the photos that it was taught with, and what the command said."""
@@ -184,16 +188,13 @@ def answers_before_and_after(model: Path, signature: str, photos: Path) -> list[
     return [tf.saved_model.load(str(model / each)).signatures[signature](image_bytes=contents) for each in "24"]
 
 
-def test_the_photos_known_breeds_get_the_logits_that_they_had(taught) -> None:
-    model, photos, _ = taught
-    before, after = (np.log(each["prediction"]) for each in answers_before_and_after(model, "image_bytes", photos))
-    np.testing.assert_allclose(np.diff(after[:, :3]), np.diff(before), atol=1e-3)
-    assert np.ptp(description(model / "4")["scores"]["calibration"]["log_prior"]) > 0.1
-
-
-def test_whether_there_is_a_dog_is_answered_as_before(taught, tmp_path: Path) -> None:
-    before, after = answers_before_and_after(taught[0], "scores", dogs(tmp_path / "blue", (60, 80, 210), 4))
+def test_known_breeds_get_the_logits_that_they_had_and_the_same_answer_whether_there_is_a_dog(taught, tmp_path) -> None:
+    model = taught[0]
+    before, after = answers_before_and_after(model, "scores", dogs(tmp_path / "blue", (60, 80, 210), 4))
+    known = np.diff(np.log(after["prediction"])[:, :3])
+    np.testing.assert_allclose(known, np.diff(np.log(before["prediction"])), atol=1e-3)
     np.testing.assert_allclose(after["dog"], before["dog"], atol=1e-3)
+    assert np.ptp(description(model / "4")["scores"]["calibration"]["log_prior"]) > 0.1
 
 
 def test_a_taught_version_is_taught_another_breed_and_keeps_the_first(taught, yellow_model, tmp_path: Path) -> None:
@@ -205,51 +206,44 @@ def test_a_taught_version_is_taught_another_breed_and_keeps_the_first(taught, ye
     assert breeds_of(last, violet).count("violet_dog") >= 6
 
 
-def newest(model: Path) -> Path:
-    return model / max(versions(model), key=int)
-
-
-def test_a_folder_of_folders_is_a_breed_for_each_with_facts_by_name(model: Path, tmp_path: Path) -> None:
-    dogs(tmp_path / "new" / "Yellow_dog", YELLOW, 8)
-    dogs(tmp_path / "new" / "Violet_dog", VIOLET, 8)
-    facts = tmp_path / "facts.json"
-    facts.write_text(json.dumps([{"name": "Violet dog", "name_zh": "紫犬", "size": "small"}]), encoding="utf-8")
-    result = called(teach, model / "2", tmp_path / "new", "--facts", facts)
-    assert result.exit_code == 0, result.output
-    labels = description(model / "4")["labels"][3:]
-    assert [(label["name"], label["name_zh"]) for label in labels] == [
-        ("Violet dog", "紫犬"),
-        ("Yellow dog", "Yellow dog"),
-    ]
-    assert [each["facts"] for each in description(model / "4")["taught"]] == [{"size": "small"}, {}]
-
-
-def test_ten_breeds_at_once_each_get_a_class_and_none_of_the_known_ones_changes(model: Path, tmp_path: Path) -> None:
+def test_a_folder_of_folders_is_a_breed_for_each_with_facts_by_name_and_none_of_the_known_ones_changes(
+    model: Path, tmp_path: Path
+) -> None:
     names = [f"Dog {number}" for number in range(10)]
     for number, name in enumerate(names):
         hue = colorsys.hsv_to_rgb(number / len(names) + 0.05, 0.8, 0.9)
         dogs(tmp_path / "new" / name.replace(" ", "_"), tuple(round(255 * part) for part in hue), 8)
-    result = called(teach, model / "2", tmp_path / "new")
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps([{"name": "Dog 1", "name_zh": "紫犬", "size": "small"}]), encoding="utf-8")
+    result = called(teach, model / "2", tmp_path / "new", "--facts", facts)
     assert result.exit_code == 0, result.output
     assert result.output.count("are recognised by a head taught without them") == 10
-    assert [label["name"] for label in description(model / "4")["labels"][3:]] == names
+    labels = description(model / "4")["labels"][3:]
+    assert [label["name"] for label in labels] == names
+    assert [label["name_zh"] for label in labels[:3]] == ["Dog 0", "紫犬", "Dog 2"]
+    assert [each["facts"] for each in description(model / "4")["taught"]][:3] == [{}, {"size": "small"}, {}]
     first = tmp_path / "new" / "Dog_0"
     before, after = (np.log(each["prediction"]) for each in answers_before_and_after(model, "image_bytes", first))
     assert after.shape == (8, 13)
     np.testing.assert_allclose(np.diff(after[:, :3]), np.diff(before), atol=1e-3)
 
 
-def test_a_breed_joins_the_breeds_that_it_is_confused_with_and_answers_tell_the_group(
-    model: Path, tmp_path: Path, start_server
-) -> None:
+@pytest.fixture(scope="module")
+def grouped(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
+    """A copy of `trained` that was taught a dog that looks like the red hound, its photos, and what the command said."""
+    folder = tmp_path_factory.mktemp("copper")
+    model = Path(shutil.copytree(trained, folder / "models" / "colours"))
+    copper, known = dogs(folder / "copper", (200, 60, 50), 8), others(folder / "known")
+    result = called(teach, model / "2", copper, "--name", "Copper dog", "--name-zh", "铜犬", "--known", known)
+    assert result.exit_code == 0, result.output
+    return model, copper, result.output
+
+
+def test_a_breed_joins_the_breeds_that_it_is_confused_with_and_answers_tell_the_group(grouped, start_server) -> None:
+    model, copper, said = grouped
     red = description(model / "2")["labels"][0]
     known = next((group["members"] for group in groups_of(model / "2") if red["id"] in group["members"]), [red["id"]])
-    copper = dogs(tmp_path / "copper", (200, 60, 50), 8)
-    result = called(
-        teach, model / "2", copper, "--name", "Copper dog", "--name-zh", "铜犬", "--known", others(tmp_path / "known")
-    )
-    assert result.exit_code == 0, result.output
-    assert f"in one group of look-alikes with {red['name']}" in result.output
+    assert f"in one group of look-alikes with {red['name']}" in said
     server = start_server(model.parent, environ={"DOGSNAP_DEFAULT_MODEL": "colours"})
     headers = {"Content-Type": "image/jpeg"}
     photo = (copper / "00.jpg").read_bytes()
@@ -258,26 +252,20 @@ def test_a_breed_joins_the_breeds_that_it_is_confused_with_and_answers_tell_the_
     assert answer["group"]["name"].endswith("or Copper dog")
 
 
-def test_a_breed_that_is_taught_anew_leaves_its_group_before_it_joins_another(model: Path, tmp_path: Path) -> None:
-    copper, violet = dogs(tmp_path / "copper", (200, 60, 50), 8), dogs(tmp_path / "violet", VIOLET, 8)
-    known = others(tmp_path / "known")
-    assert called(teach, model / "2", copper, "--name", "New dog", "--known", known).exit_code == 0
-    assert sum("new_dog" in group["members"] for group in groups_of(model / "4")) == 1
-    result = called(teach, model / "4", violet, "--name", "New dog", "--replace")
+def test_a_breed_is_taught_anew_with_replace_alone_and_leaves_its_group_before_it_joins_another(
+    grouped, tmp_path: Path
+) -> None:
+    model = Path(shutil.copytree(grouped[0], tmp_path / "models" / "colours"))
+    violet = dogs(tmp_path / "violet", VIOLET, 8)
+    assert "--replace teaches it anew" in called(teach, model / "4", violet, "--name", "Copper dog").output
+    result = called(teach, model / "4", violet, "--name", "Copper dog", "--replace")
     assert result.exit_code == 0, result.output
     last = newest(model)
+    assert len(description(last)["labels"]) == 4
+    assert breeds_of(last, violet).count("copper_dog") >= 6
     assert Levels.read(description(last))  # which refuses a breed in two groups
-    kept = [[each for each in group["members"] if each != "new_dog"] for group in groups_of(last)]
+    kept = [[each for each in group["members"] if each != "copper_dog"] for group in groups_of(last)]
     assert all(group["members"] in kept for group in groups_of(model / "2"))
-
-
-def test_a_breed_is_taught_anew_with_replace_alone(yellow_model: Path, tmp_path: Path) -> None:
-    violet = dogs(tmp_path / "v", VIOLET, 8)
-    assert "--replace teaches it anew" in called(teach, yellow_model / "4", violet, "--name", "Yellow dog").output
-    result = called(teach, yellow_model / "4", violet, "--name", "Yellow dog", "--replace")
-    assert result.exit_code == 0, result.output
-    assert len(description(newest(yellow_model))["labels"]) == 4
-    assert breeds_of(newest(yellow_model), violet).count("yellow_dog") >= 6
 
 
 def test_photos_that_cannot_teach_are_named_and_skipped(model: Path, tmp_path: Path) -> None:
@@ -292,67 +280,52 @@ def test_photos_that_cannot_teach_are_named_and_skipped(model: Path, tmp_path: P
     assert description(model / "4")["taught"][0]["photos"] <= 9
 
 
-def no_photos(folder: Path, _model: Path) -> list:
-    return [folder / "nothing.jpg", "--name", "Yellow"]
-
-
-def too_few(folder: Path, _model: Path) -> list:
-    return [dogs(folder / "few", YELLOW, 7), "--name", "Yellow"]
-
-
-def a_known_name(folder: Path, _model: Path) -> list:
-    return [dogs(folder / "red", YELLOW, 8), "--name", "Red Hound"]
-
-
-def another_name_of_a_known_breed(folder: Path, model: Path) -> list:
-    known = {
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nothing.jpg", "--name", "Yellow"], "nothing.jpg does not exist"),
+        (["few", "--name", "Yellow"], "expected at least 8 different photos that show the dog, received 7"),
+        (["yellow", "--name", "Red Hound"], "knows the breed red hound already; give another name"),
+        (["yellow", "--name", "rufus"], "knows the breed red hound already (rufus is another name of it)"),
+        (["yellow"], "Missing option '--name'"),
+        (["yellow", "--name", "Yellow", "--replace"], "was not taught Yellow"),
+        (["yellow", "--name", "Yellow", "--facts", "facts.json"], "has the field colour"),
+    ],
+)
+def test_what_cannot_be_taught_is_refused_in_a_sentence_and_writes_nothing(
+    model, tmp_path, monkeypatch, arguments, words
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    dogs(tmp_path / "few", YELLOW, 7)
+    dogs(tmp_path / "yellow", YELLOW, 8)
+    (tmp_path / "facts.json").write_text('{"colour": "yellow"}')
+    hound = {
         "id": "n00000001",
         "name": "red hound",
         "name_zh": "红犬",
         "other_names": ["Rufus"],
         "other_names_zh": ["小红"],
     }
-    (model.parent / "breeds.json").write_text(json.dumps([known]), encoding="utf-8")
-    return [dogs(folder / "red", YELLOW, 8), "--name", "rufus"]
-
-
-def no_name(folder: Path, _model: Path) -> list:
-    return [dogs(folder / "y", YELLOW, 8)]
-
-
-def replaced_but_never_taught(folder: Path, _model: Path) -> list:
-    return [dogs(folder / "y", YELLOW, 8), "--name", "Yellow", "--replace"]
-
-
-def facts_of_no_known_field(folder: Path, _model: Path) -> list:
-    (folder / "facts.json").write_text('{"colour": "yellow"}')
-    return [dogs(folder / "y", YELLOW, 8), "--name", "Yellow", "--facts", folder / "facts.json"]
-
-
-def no_statistics(folder: Path, model: Path) -> list:
-    (model / "class_statistics.npz").unlink()
-    return [dogs(folder / "y", YELLOW, 8), "--name", "Yellow"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (no_photos, "nothing.jpg does not exist"),
-        (too_few, "expected at least 8 different photos that show the dog, received 7"),
-        (a_known_name, "knows the breed red hound already; give another name"),
-        (another_name_of_a_known_breed, "knows the breed red hound already (rufus is another name of it)"),
-        (no_name, "Missing option '--name'"),
-        (replaced_but_never_taught, "was not taught Yellow"),
-        (facts_of_no_known_field, "has the field colour"),
-        (no_statistics, "class_statistics.npz does not exist"),
-    ],
-)
-def test_what_cannot_be_taught_is_refused_in_a_sentence_and_writes_nothing(model, tmp_path, arguments, words) -> None:
-    result = called(teach, model / "2", *arguments(tmp_path, model))
+    (model.parent / "breeds.json").write_text(json.dumps([hound]), encoding="utf-8")
+    result = called(teach, model / "2", *arguments)
     assert result.exit_code in (1, 2)
     assert words in result.output
     assert "Traceback" not in result.output
     assert versions(model) == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ("class_statistics.npz", "class_statistics.npz does not exist"),
+        (f"2/{DESCRIPTION_FILE}", "is no version that names breeds"),
+    ],
+)
+def test_a_version_that_lacks_what_teaching_needs_is_refused(model: Path, tmp_path: Path, missing, words) -> None:
+    (model / missing).unlink()
+    result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 8), "--name", "Yellow")
+    assert result.exit_code == 1
+    assert words in result.output
 
 
 def test_teaching_runs_in_a_process_of_its_own_whose_refusals_come_back(tmp_path: Path) -> None:
@@ -390,12 +363,6 @@ def test_a_folder_that_cannot_be_written_to_is_a_sentence_before_any_work() -> N
     assert "nothing.jpg" not in result.output
 
 
-def test_a_version_that_names_no_breeds_is_refused(model: Path, tmp_path: Path) -> None:
-    (model / "2" / DESCRIPTION_FILE).unlink()
-    result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 8), "--name", "Yellow")
-    assert "is no version that names breeds" in result.output
-
-
 def test_a_version_that_was_taught_with_other_weights_is_refused(yellow_model: Path, tmp_path: Path) -> None:
     scores = json.loads((yellow_model / "scores.json").read_text(encoding="utf-8"))
     assert description(yellow_model / "4")["scores"]["weights"] == scores["weights"]
@@ -422,28 +389,24 @@ def test_while_it_merges_and_if_that_fails_no_part_of_a_taught_version_is_there(
     assert sorted(model.iterdir()) == before
 
 
-def test_a_dry_run_says_what_to_expect_and_writes_nothing(model: Path, tmp_path: Path) -> None:
-    result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 8), "--name", "Yellow", "--dry-run")
-    assert "of 8 photos" in result.output
-    assert versions(model) == ["1", "2"]
-
-
-def keep(model: Path, tmp_path: Path) -> Result:
-    """Teach two breeds, of which photos lie in two folders, to be kept beside the weights."""
-    for folder, photos in (("some", 6), ("more", 4)):
+@pytest.fixture(scope="module")
+def kept(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of `trained` that keeps two breeds, whose photos lay in two folders, beside the weights."""
+    folder = tmp_path_factory.mktemp("kept")
+    model = Path(shutil.copytree(trained, folder / "models" / "colours"))
+    for part, photos in (("some", 6), ("more", 4)):
         for name, colour in (("Yellow_dog", YELLOW), ("Violet_dog", VIOLET)):
-            dogs(tmp_path / folder / name, colour, photos, seed=100 * photos)
-    dogs(tmp_path / "more" / "Copper_dog", (205, 60, 50), 3)
-    return called(teach, model / "2", tmp_path / "some", tmp_path / "more", "--keep")
-
-
-def test_breeds_that_are_kept_are_known_to_the_version_that_answers_the_app_alone(model: Path, tmp_path: Path) -> None:
-    before = versions(model)
-    result = keep(model, tmp_path)
+            dogs(folder / part / name, colour, photos, seed=100 * photos)
+    dogs(folder / "more" / "Copper_dog", (205, 60, 50), 3)
+    result = called(teach, model / "2", folder / "some", folder / "more", "--keep")
     assert result.exit_code == 0, result.output
-    assert versions(model) == before
+    assert versions(model) == versions(trained)
+    return model
+
+
+def test_breeds_that_are_kept_are_known_to_the_version_that_answers_the_app_alone(kept: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    result = called(export, "colours", "--from", model, "--out", tmp_path / "out", "--merged")
+    result = called(export, "colours", "--from", kept, "--out", tmp_path / "out", "--merged")
     assert result.exit_code == 0, result.output
     built = tmp_path / "out" / "colours"
     assert [len(description(built / number)["labels"]) for number in versions(built)] == [3, 3, 5]
@@ -451,10 +414,10 @@ def test_breeds_that_are_kept_are_known_to_the_version_that_answers_the_app_alon
     assert breeds_of(built / "3", dogs(tmp_path / "others", YELLOW, 10, seed=50)).count("yellow_dog") >= 6
 
 
-def test_breeds_that_were_kept_with_other_weights_are_refused_with_what_to_run(model: Path, tmp_path: Path) -> None:
-    assert keep(model, tmp_path).exit_code == 0
-    kept = json.loads((model / "taught.json").read_text(encoding="utf-8"))
-    (model / "taught.json").write_text(json.dumps({**kept, "weights": "a" * 64}), encoding="utf-8")
+def test_breeds_that_were_kept_with_other_weights_are_refused_with_what_to_run(kept: Path, tmp_path: Path) -> None:
+    model = Path(shutil.copytree(kept, tmp_path / "models" / "colours"))
+    taught = json.loads((model / "taught.json").read_text(encoding="utf-8"))
+    (model / "taught.json").write_text(json.dumps({**taught, "weights": "a" * 64}), encoding="utf-8")
     result = called(export, "colours", "--from", model, "--out", tmp_path / "out", "--merged")
     assert result.exit_code == 1
     assert "was taught with the weights with the SHA-256 aaaaaaaaaaaa" in result.output
@@ -462,7 +425,9 @@ def test_breeds_that_were_kept_with_other_weights_are_refused_with_what_to_run(m
     assert not (tmp_path / "out" / "colours").exists()
 
 
-def test_photos_whose_source_is_held_out_teach_nothing(model: Path, tmp_path: Path) -> None:
+def test_photos_whose_source_is_held_out_teach_nothing_and_a_dry_run_writes_nothing(
+    model: Path, tmp_path: Path
+) -> None:
     dogs(tmp_path / "new" / "yellow_dog", YELLOW, 30)
     lines = [f"yellow_dog\tyellow_dog/{number:02}.jpg\tsource {number}" for number in range(30)]
     (tmp_path / "new" / "index.tsv").write_text("\n".join(["breed\tphoto\tsource", *lines]) + "\n", encoding="utf-8")
@@ -470,3 +435,4 @@ def test_photos_whose_source_is_held_out_teach_nothing(model: Path, tmp_path: Pa
     held_out = len(dataset.read_held_out(tmp_path / "new", [{"id": "yellow_dog"}]))
     assert 0 < held_out < 15
     assert f"of {30 - held_out} photos" in result.output
+    assert versions(model) == ["1", "2"]

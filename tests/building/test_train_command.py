@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import shutil
 from pathlib import Path
 
 import keras
@@ -92,35 +93,38 @@ def test_photos_become_artefacts_and_those_that_tensorflow_does_not_read_are_nam
     assert scores["calibration"]["log_prior"] == [0, 0, 0]  # none of these breeds has a rank
 
 
-def test_an_unknown_recipe_lists_the_known_ones(data: Path) -> None:
-    result = CliRunner().invoke(train, ["--data", str(data), "--recipe", "resnet"])
-    _failed_with_one_sentence(result, "no recipe 'resnet'; there are: inception_v3")
+def no_data_set(data: Path) -> None:
+    shutil.rmtree(data / "images")
 
 
-def test_a_folder_that_is_no_data_set_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "dogs").mkdir()
-    _failed_with_one_sentence(_train(tmp_path / "dogs"), "expected the Stanford Dogs layout")
-
-
-def test_ranks_that_are_not_there_or_not_ranks_are_refused(data: Path) -> None:
-    missing = _train(data, "--popularity", "none.json")
-    assert missing.exit_code == 2
-    assert "File 'none.json' does not exist" in missing.output
-    wrong = data.parent / "ranks.json"
-    wrong.write_text('{"n00000001": 1}')
-    _failed_with_one_sentence(_train(data, "--popularity", str(wrong)), f"{wrong}: expected")
-
-
-def test_wrong_weights_are_one_sentence(data: Path) -> None:
-    wrong = data.parent / "wrong.weights.h5"
-    wrong.write_bytes(b"no weights")
-    _failed_with_one_sentence(_train(data, "--weights", str(wrong)), f"weights file {wrong} does not fit")
-    _failed_with_one_sentence(_train(data, "--weights", "none.h5"), "none.h5 does not exist")
-
-
-def test_a_class_folder_too_many_is_named_when_its_photos_are_listed_nowhere(data: Path) -> None:
+def a_class_folder_too_many(data: Path) -> None:
     (data / "images" / "n00000009-cat").mkdir()
-    _failed_with_one_sentence(_train(data, "--weights", _weights(data.parent)), "n00000009-cat")
+
+
+def a_breed_with_photos_for_validation_alone(data: Path) -> None:
+    listed = (data / "train_list.txt").read_text().splitlines()
+    hounds = [line for line in listed if "hound" in line][: TINY.validation_per_breed]
+    (data / "train_list.txt").write_text("\n".join([line for line in listed if "hound" not in line] + hounds))
+
+
+@pytest.mark.parametrize(
+    ("change", "flags", "words"),
+    [
+        (None, ["--recipe", "resnet"], "no recipe 'resnet'; there are: inception_v3"),
+        (None, ["--popularity", "wrong"], "wrong: expected"),
+        (None, ["--weights", "wrong"], "weights file wrong does not fit"),
+        (None, ["--weights", "none.h5"], "none.h5 does not exist"),
+        (no_data_set, [], "expected the Stanford Dogs layout"),
+        (a_class_folder_too_many, [], "n00000009-cat"),
+        (a_breed_with_photos_for_validation_alone, [], "n00000001-red_hound has only validation photos"),
+    ],
+)
+def test_what_cannot_be_trained_is_one_sentence(data: Path, monkeypatch, change, flags, words) -> None:
+    monkeypatch.chdir(data.parent)
+    Path("wrong").write_bytes(b'{"n00000001": 1}')  # neither weights nor ranks
+    if change:
+        change(data)
+    _failed_with_one_sentence(_train(data, *flags), words)
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_the_artefacts_and_checkpoints_of_before(data: Path) -> None:
@@ -140,15 +144,6 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_artefacts_and_checkpoints_of
         filler.unlink()
         finished.write_bytes(kept)
         assert _train(data, *folders).exit_code == 0
-
-
-def test_a_breed_with_photos_for_validation_alone_is_named(data: Path) -> None:
-    listed = (data / "train_list.txt").read_text().splitlines()
-    hounds = [line for line in listed if "hound" in line][: TINY.validation_per_breed]
-    (data / "train_list.txt").write_text("\n".join([line for line in listed if "hound" not in line] + hounds))
-    _failed_with_one_sentence(
-        _train(data, "--weights", _weights(data.parent)), "n00000001-red_hound has only validation photos"
-    )
 
 
 def test_imagenet_weights_that_cannot_be_fetched_are_one_sentence(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

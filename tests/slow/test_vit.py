@@ -21,7 +21,7 @@ import requests
 import tensorflow as tf
 import tiny_vit
 from click.testing import CliRunner, Result
-from exported import contents_of, run_with_tensorflow_alone
+from exported import Loaded, contents_of
 from grpc_client import connected, values
 from PIL import Image
 
@@ -40,15 +40,8 @@ TEXTS = [base64.urlsafe_b64encode(photo) for photo in PHOTOS]
 CLOSE = 1e-4  # in probability
 
 
-class Loaded:
-    """A version and its signatures: `loaded.serving_default(string_input=...)`."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-        self._loaded = tf.saved_model.load(str(folder))
-
-    def __getattr__(self, name: str):
-        return self._loaded.signatures[name]
+class Vit(Loaded):
+    """A version that answers with a label and a confidence."""
 
     def ask(self, texts: list[bytes]) -> tuple[list[str], np.ndarray]:
         answer = self.serving_default(string_input=tf.constant(texts, tf.string))
@@ -63,9 +56,9 @@ def preset(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def version(tmp_path_factory, preset) -> Loaded:
+def version(tmp_path_factory, preset) -> Vit:
     """Version 1 of "vit", exported from the preset."""
-    return Loaded(export_vit(str(preset), tiny_vit.NAMES, tmp_path_factory.mktemp("models") / "vit"))
+    return Vit(export_vit(str(preset), tiny_vit.NAMES, tmp_path_factory.mktemp("models") / "vit"))
 
 
 def nodes_of(folder: Path) -> list[tf.compat.v1.NodeDef]:
@@ -114,29 +107,26 @@ def test_real_photos_get_the_keras_models_top_1(version, data_dir: Path) -> None
     same_top1(version.ask([base64.b64encode(photo) for photo in photos]), expected, tiny_vit.NAMES)
 
 
-def test_a_hugging_face_checkpoint_in_safetensors_answers_as_its_formulas_say(tmp_path) -> None:
-    weights = tiny_vit.hugging_face(tmp_path / "checkpoint")
-    exported = Loaded(export_vit(str(tmp_path / "checkpoint"), [], tmp_path / "models" / "vit"))
-    pictures = [Image.open(io.BytesIO(photo)).convert("RGB") for photo in PHOTOS]
-    expected = tiny_vit.hugging_face_probabilities(weights, pictures)
-    assert len(set(expected.argmax(axis=1))) >= 3
-    same_top1(exported.ask(TEXTS), expected, [f"class {number}" for number in range(12)])
+CHECKPOINTS = {
+    "safetensors": tiny_vit.hugging_face,
+    "TensorFlow's HDF5": tiny_vit.tensorflow_checkpoint,
+    "TensorFlow's safetensors": tiny_vit.safetensors_of_tensorflow,
+}
 
 
-@pytest.mark.parametrize("file", ["tf_model.h5", "model.safetensors"])
-def test_what_save_pretrained_of_tensorflow_writes_answers_as_its_formulas_say(tmp_path, file) -> None:
-    """The weights and config.json alone: the processor's defaults are taken, and said."""
-    weights, said = tiny_vit.tensorflow_checkpoint(tmp_path / "checkpoint"), []
-    if file == "model.safetensors":
-        tiny_vit.safetensors_of_tensorflow(tmp_path / "checkpoint")
-    exported = Loaded(export_vit(str(tmp_path / "checkpoint"), [], tmp_path / "models" / "vit", report=said.append))
+@pytest.mark.parametrize("written", CHECKPOINTS)
+def test_a_hugging_face_checkpoint_answers_as_its_formulas_say(tmp_path, written) -> None:
+    """What save_pretrained of TensorFlow writes has no processor: its defaults are taken, and said."""
+    weights, said = CHECKPOINTS[written](tmp_path / "checkpoint"), []
+    exported = Vit(export_vit(str(tmp_path / "checkpoint"), [], tmp_path / "models" / "vit", report=said.append))
     pictures = [Image.open(io.BytesIO(photo)).convert("RGB") for photo in PHOTOS]
-    half = np.full(3, 0.5)
-    expected = tiny_vit.hugging_face_probabilities(weights, pictures, half, half)
+    has_processor = written == "safetensors"
+    scale = (tiny_vit.MEAN, tiny_vit.DEVIATION) if has_processor else (np.full(3, 0.5), np.full(3, 0.5))
+    expected = tiny_vit.hugging_face_probabilities(weights, pictures, *scale)
     assert len(set(expected.argmax(axis=1))) >= 3
     same_top1(exported.ask(TEXTS), expected, [f"class {number}" for number in range(12)])
-    assert len(said) == 1
-    assert "no preprocessor_config.json: pixels are scaled to [-1, 1]" in said[0]
+    assert len(said) == (not has_processor)
+    assert all("no preprocessor_config.json: pixels are scaled to [-1, 1]" in line for line in said)
 
 
 @pytest.mark.parametrize(
@@ -170,18 +160,18 @@ def test_a_network_of_channels_first_is_exported_channels_last_which_every_proce
     formats = [node.attr["data_format"].s for node in nodes_of(folder) if node.op == "Conv2D"]
     assert formats
     assert b"NCHW" not in formats
-    labels, confidence = Loaded(folder).ask(TEXTS)
+    labels, confidence = Vit(folder).ask(TEXTS)
     assert labels == version.ask(TEXTS)[0]
     np.testing.assert_allclose(confidence, version.ask(TEXTS)[1], rtol=0, atol=CLOSE)
 
 
 def test_a_softmax_inside_the_network_is_not_taken_twice(tmp_path) -> None:
     tiny_vit.network(activation="softmax").save_to_preset(str(tmp_path / "preset"))
-    exported = Loaded(export_vit(str(tmp_path / "preset"), tiny_vit.NAMES, tmp_path / "vit"))
+    exported = Vit(export_vit(str(tmp_path / "preset"), tiny_vit.NAMES, tmp_path / "vit"))
     same_top1(exported.ask(TEXTS[:4]), probabilities_by_keras(tiny_vit.network(), PHOTOS[:4]), tiny_vit.NAMES)
 
 
-def test_bytes_and_the_best_names_have_signatures_of_their_own(version) -> None:
+def test_bytes_and_the_best_names_have_signatures_of_their_own_and_no_photos_get_no_labels(version) -> None:
     labels, confidence = version.ask(TEXTS[:3])
     from_bytes = version.image_bytes(image_bytes=tf.constant(PHOTOS[:3]))
     assert [label.decode() for label in from_bytes["label"].numpy()] == labels
@@ -190,9 +180,6 @@ def test_bytes_and_the_best_names_have_signatures_of_their_own(version) -> None:
     assert best["labels"].shape == (3, 5)
     assert [row[0].decode() for row in best["labels"].numpy()] == labels
     np.testing.assert_allclose(tf.reduce_sum(best["probabilities"], axis=1), 1, atol=1e-5)
-
-
-def test_no_photos_get_no_labels(version) -> None:
     labels, confidence = version.ask([])
     assert (labels, confidence.shape) == ([], (0,))
 
@@ -204,23 +191,6 @@ def test_no_variable_is_left_and_the_weights_are_there_once(version) -> None:
     held = sum(4 * np.prod([dim.size for dim in each.tensor_shape.dim]) for each in constants if each.dtype == 1)
     weights = 4 * tiny_vit.network().count_params()
     assert weights <= held < 1.1 * weights
-
-
-CLEAN = """
-import sys
-sys.modules["keras_hub"] = None
-import tensorflow as tf
-loaded = tf.saved_model.load(sys.argv[1])
-answer = loaded.signatures["serving_default"](string_input=tf.constant([sys.argv[2]]))
-print(answer["label"].numpy()[0].decode(), float(answer["confidence"][0]))
-"""
-
-
-def test_it_answers_in_a_process_that_knows_tensorflow_alone(version, tmp_path) -> None:
-    said = run_with_tensorflow_alone(CLEAN, version.folder, TEXTS[0].decode(), cwd=tmp_path).split()
-    labels, confidence = version.ask(TEXTS[:1])
-    assert said[0] == labels[0]
-    assert float(said[1]) == pytest.approx(float(confidence[0]), abs=1e-6)
 
 
 def test_it_describes_itself_and_has_a_warm_up_request_for_each_signature(version, preset) -> None:
@@ -422,9 +392,12 @@ def predict(server, texts: list[bytes], path: str = "vit") -> requests.Response:
     return requests.post(f"{server.url}/v1/models/{path}:predict", json=body, timeout=60)
 
 
-def with_corrupt(places: tuple[int, ...]) -> list[bytes]:
+CORRUPT = [0, 21, 31]
+
+
+def with_corrupt() -> list[bytes]:
     cut = base64.urlsafe_b64encode(PHOTOS[0][:60])
-    return [cut if place in places else text for place, text in enumerate(TEXTS)]
+    return [cut if place in CORRUPT else text for place, text in enumerate(TEXTS)]
 
 
 def places_in(sentence: str) -> list[int]:
@@ -432,28 +405,26 @@ def places_in(sentence: str) -> list[int]:
     return [int(place) for place in re.search(r"at these places of the batch.*?\[([\d ]+)\]", sentence)[1].split()]
 
 
-@pytest.mark.parametrize("corrupt", [(7,), (0, 21, 31)])
-def test_rest_names_the_places_of_corrupt_photos_and_answers_the_others_when_they_come_again(server, corrupt) -> None:
-    texts = with_corrupt(corrupt)
+def test_rest_names_the_places_of_corrupt_photos_and_answers_the_others_when_they_come_again(server) -> None:
+    texts = with_corrupt()
     refused = predict(server, texts)
     assert refused.status_code == 400
     named = places_in(refused.json()["error"])
-    assert tuple(named) == corrupt
+    assert named == CORRUPT
     again = predict(server, [text for place, text in enumerate(texts) if place not in named])
-    assert len(again.json()["predictions"]) == len(PHOTOS) - len(corrupt)
+    assert len(again.json()["predictions"]) == len(PHOTOS) - len(CORRUPT)
 
 
-@pytest.mark.parametrize("corrupt", [(7,), (0, 21, 31)])
-def test_grpc_names_the_places_of_corrupt_photos_and_answers_the_others_when_they_come_again(server, corrupt) -> None:
-    texts = with_corrupt(corrupt)
+def test_grpc_names_the_places_of_corrupt_photos_and_answers_the_others_when_they_come_again(server) -> None:
+    texts = with_corrupt()
     with connected(server.grpc_port) as client:
         with pytest.raises(grpc.RpcError) as refused:
             client.predict("vit", string_input=texts)
         assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
         named = places_in(refused.value.details())
-        assert tuple(named) == corrupt
+        assert named == CORRUPT
         again = client.predict("vit", string_input=[text for place, text in enumerate(texts) if place not in named])
-    assert len(values(again.outputs)["label"]) == len(PHOTOS) - len(corrupt)
+    assert len(values(again.outputs)["label"]) == len(PHOTOS) - len(CORRUPT)
 
 
 def client(name: str, *arguments: object, cwd: Path) -> list[str]:

@@ -1,7 +1,5 @@
 """A tiny network with the interface of the real one, exported and merged by the real code, and photos to ask it about."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import keras
@@ -52,6 +50,18 @@ def export(model_folder: Path, model: keras.Model | None = None) -> Path:
     return export_classifier(model or network(), CALIBRATION, DESCRIPTION, model_folder).folder
 
 
+class Loaded:
+    """A version and its signatures, as TensorFlow loads them: `loaded.scores(image_bytes=...)`."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._loaded = tf.saved_model.load(str(folder))
+        self.signatures = dict(self._loaded.signatures)
+
+    def __getattr__(self, name: str):
+        return self.signatures[name]
+
+
 def photos(count: int = 4) -> list[bytes]:
     """PNG files of different sizes and colours."""
     colours = ((200, 60, 50), (60, 190, 70), (60, 80, 210), (240, 240, 20))
@@ -65,12 +75,3 @@ def png(pixels: np.ndarray) -> bytes:
 def contents_of(folder: Path) -> dict[str, bytes]:
     """Every file below `folder`, by its path."""
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-
-
-def run_with_tensorflow_alone(script: str, *arguments: object, cwd: Path) -> str:
-    """Run Python that cannot see this project: what it loads needs TensorFlow's own loader and nothing else."""
-    guard = "import sys; sys.modules['backend'] = None\n"
-    command = [sys.executable, "-c", guard + script, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout

@@ -12,6 +12,8 @@ from backend.building.export import export_classifier
 from backend.building.merging.merge import Options, merge
 from backend.fitting.temperature import Calibration
 from backend.networks.second_pass import SecondPass
+from backend.serving.tensors.signatures import ServableId
+from backend.serving.versions.servable import Servable
 
 PASS = SecondPass(margin=0.1, largest=0.5, surest=0.9, weight=0.75, sharpness=1.0)
 COLOURS = {"red hound": (230, 40, 40), "green terrier": (40, 230, 40), "blue spaniel": (40, 40, 230)}
@@ -55,14 +57,24 @@ def export(model_folder: Path, second_pass: SecondPass | None = PASS) -> Path:
     return export_classifier(network(), Calibration(1.0), {**DESCRIPTION, "scores": scores}, model_folder).folder
 
 
-def versions(model_folder: Path, **options: bool) -> Path:
-    """Version 1; 2, with a second pass in TensorFlow; 3, with one in OpenVINO."""
-    one = export(model_folder)
-    merge(one, Options(second_pass=True, **options))
+RUNTIMES = {"tensorflow": 2, "openvino": 3}  # and the numbers of `versions`
+
+
+def versions(one: Path) -> Path:
+    """The model folder of version `one`, with 2, which has a second pass in TensorFlow, and 3, which has it in OpenVINO."""
+    merge(one, Options(second_pass=True))
     with pytest.MonkeyPatch.context() as monkeypatch:
         accelerated.patch(monkeypatch)
-        merge(one, Options(second_pass=True, **options))
-    return model_folder
+        merge(one, Options(second_pass=True))
+    return one.parent
+
+
+def load(folder: Path) -> Servable:
+    return Servable.load(ServableId("tiny", int(folder.name)), folder)
+
+
+def scores(servable: Servable, *photos: bytes) -> dict[str, np.ndarray]:
+    return servable.run_photos(servable.signature("scores"), list(photos))
 
 
 def photo(spots: list[tuple[str, tuple[int, int, int, int]]], size: tuple[int, int] = (320, 240)) -> bytes:

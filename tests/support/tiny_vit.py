@@ -128,9 +128,9 @@ def tensorflow_checkpoint(folder: Path, classes: int = 12) -> dict[str, np.ndarr
     return weights
 
 
-def safetensors_of_tensorflow(folder: Path) -> None:
-    """Turn what `tensorflow_checkpoint` wrote into what save_pretrained(safe_serialization=True) writes there."""
-    weights = {}
+def safetensors_of_tensorflow(folder: Path) -> dict[str, np.ndarray]:
+    """The same as save_pretrained(safe_serialization=True) writes it: config.json and model.safetensors."""
+    written, weights = tensorflow_checkpoint(folder), {}
     with h5py.File(folder / "tf_model.h5") as file:
         file.visititems(
             lambda path, item: (
@@ -141,6 +141,7 @@ def safetensors_of_tensorflow(folder: Path) -> None:
         )
     (folder / "tf_model.h5").unlink()
     save_file(weights, folder / "model.safetensors", metadata={"format": "tf"})
+    return written
 
 
 def _weights(classes: int) -> dict[str, np.ndarray]:
@@ -168,10 +169,7 @@ def _weights(classes: int) -> dict[str, np.ndarray]:
 
 
 def hugging_face_probabilities(
-    weights: dict[str, np.ndarray],
-    pictures: list[Image.Image],
-    mean: np.ndarray = MEAN,
-    deviation: np.ndarray = DEVIATION,
+    weights: dict[str, np.ndarray], pictures: list[Image.Image], mean: np.ndarray, deviation: np.ndarray
 ) -> np.ndarray:
     """What that network says of RGB pictures, (n, classes), by the formulas of the paper and of Hugging Face's processor."""
     logits = np.stack([_logits(weights, _processed(picture, mean, deviation)) for picture in pictures])
