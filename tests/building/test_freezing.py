@@ -57,11 +57,6 @@ def wide(tmp_path_factory) -> tf.types.experimental.ConcreteFunction:
     return loaded_signature(tmp_path_factory.mktemp("wide"), network, w)
 
 
-def test_a_frozen_network_answers_as_the_one_with_variables(wide) -> None:
-    x = tf.random.uniform((3, 512))
-    np.testing.assert_allclose(freeze(wide).function()(x)["y"], wide(x=x)["y"], rtol=1e-6)
-
-
 def test_no_variable_is_left_and_four_signatures_share_one_copy(wide, tmp_path) -> None:
     folder = saved(tmp_path / "1", freeze(wide).function(), signatures=4)
     assert not {"VarHandleOp", "ReadVariableOp"} & operations(folder)
@@ -97,18 +92,6 @@ def test_branches_and_loops_survive(tmp_path) -> None:
     gc.collect()  # what was frozen is gone, and with it its functions
     for x in (tf.ones((2, 32)), -tf.ones((2, 32))):
         np.testing.assert_allclose(frozen(x)["y"], network(x)["y"], rtol=1e-5)
-
-
-def test_a_lookup_table_cannot_become_a_constant_and_is_named(tmp_path) -> None:
-    initializer = tf.lookup.KeyValueTensorInitializer(["a"], [1.0])
-    table = tf.lookup.StaticHashTable(initializer, 0.0)
-
-    @tf.function(input_signature=[tf.TensorSpec((None,), tf.float32, "x")])
-    def network(x):
-        return {"y": x + table.lookup(tf.constant("a"))}
-
-    with pytest.raises(FreezingError, match="lookup tables"):
-        freeze(loaded_signature(tmp_path, network, table))
 
 
 def deep(folder: Path, product: bool) -> tf.types.experimental.ConcreteFunction:

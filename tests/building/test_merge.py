@@ -259,7 +259,7 @@ def test_a_network_that_cannot_be_frozen_leaves_the_folder_of_versions_as_it_was
     module = tf.Module()
     module.table = table
     tf.saved_model.save(module, str(tmp_path / "m" / "1"), signatures=serving_default)
-    with pytest.raises(FreezingError):
+    with pytest.raises(FreezingError, match="lookup tables"):
         merge(tmp_path / "m" / "1", Options())
     assert [file.name for file in (tmp_path / "m").iterdir()] == ["1"]
 

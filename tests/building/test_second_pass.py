@@ -61,14 +61,16 @@ def test_a_dog_that_the_second_pass_alone_sees_is_seen(plain, twice):
     assert scores(twice, png(pixels))["dog"] > 0.7
 
 
-def test_the_combination_is_the_weighted_mean_of_logarithms(plain, twice):
+def test_the_combination_is_the_weighted_mean_of_logarithms_in_fitting_as_in_the_version(plain, twice):
     first = scores(plain, FAR)
     boxes = tf.constant(first["box"])
     window = tf.reverse(windows_to_images(tf.constant([FAR]), PASS.windows(boxes), SIZE), axis=[2])
     second = plain.run(plain.signature("scores"), {"image": window.numpy()})
-    mixed = 0.25 * np.log(first["prediction"]) + 0.75 * np.log(second["prediction"])
-    expected = np.exp(mixed) / np.exp(mixed).sum()
-    np.testing.assert_allclose(scores(twice, FAR)["prediction"], expected, atol=0.01)
+    before, after = (np.log(each["prediction"].astype(float)) for each in (first, second))
+    mean = 0.25 * before + 0.75 * after
+    mixed, _ = second_pass.mixed(PASS, before, after)
+    for expected in (np.exp(mean) / np.exp(mean).sum(), np.exp(mixed)):
+        np.testing.assert_allclose(scores(twice, FAR)["prediction"], expected, atol=0.01)
 
 
 def test_a_photo_that_the_first_pass_is_sure_of_gets_one_pass(tmp_path):
@@ -180,14 +182,6 @@ def test_nothing_gets_a_second_pass_where_too_many_would(monkeypatch):
     monkeypatch.setattr(second_pass, "MOST_PASSES", -1.0)
     chosen = choose(*both_passes())
     assert not second_pass.mixed(chosen, both_passes()[0], both_passes()[0])[1].any()
-
-
-def test_probabilities_are_mixed_in_fitting_as_in_the_version(plain, twice):
-    first = scores(plain, FAR)
-    window = tf.reverse(windows_to_images(tf.constant([FAR]), PASS.windows(tf.constant(first["box"])), SIZE), axis=[2])
-    second = plain.run(plain.signature("scores"), {"image": window.numpy()})
-    mixed, _ = second_pass.mixed(PASS, *(np.log(each["prediction"].astype(float)) for each in (first, second)))
-    np.testing.assert_allclose(scores(twice, FAR)["prediction"], np.exp(mixed), atol=0.01)
 
 
 def test_parameters_of_an_earlier_release_are_refused_in_a_sentence(tmp_path):
