@@ -38,7 +38,7 @@ def together(model_folder: Path) -> Iterator[Path]:
 
     If the block raises, none does.
     """
-    is_new = not model_folder.exists()
+    new = [each for each in (model_folder, *model_folder.parents) if not each.exists()]
     model_folder.mkdir(parents=True, exist_ok=True)
     try:
         with tempfile.TemporaryDirectory(prefix=WRITING, dir=model_folder) as temporary:
@@ -46,9 +46,9 @@ def together(model_folder: Path) -> Iterator[Path]:
             yield written
             publish_together(written, model_folder)
     finally:
-        if is_new:
-            with suppress(OSError):  # it holds versions
-                model_folder.rmdir()
+        with suppress(OSError):  # it holds versions
+            for each in new:
+                each.rmdir()
 
 
 def staged(temporary: Path, model_folder: Path) -> Path:

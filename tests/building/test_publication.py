@@ -53,9 +53,9 @@ def test_the_largest_appears_first(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert moved == ["3", "2", "1"]
 
 
-def test_after_a_failure_nothing_is_there_not_even_a_new_models_folder(tmp_path: Path) -> None:
+def test_after_a_failure_nothing_is_there_not_even_a_new_models_folder_and_those_around_it(tmp_path: Path) -> None:
     def fail() -> None:
-        with together(tmp_path / "dogs") as folder:
+        with together(tmp_path / "models" / "dogs") as folder:
             written(folder, 1)
             raise OSError(28, "No space left on device")
 
