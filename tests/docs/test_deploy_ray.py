@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import fsspec
+import grpc_contract
 import pytest
 import tiny_models
-from google.protobuf import text_format
 from google.protobuf.message import Message
 from ray_cluster import RayCluster
 
@@ -108,16 +108,10 @@ def test_a_version_without_checksums_is_told_by_its_files(tmp_path) -> None:
 
 # -- a replica, called as Ray would ------------------------------------------------------------------------------------
 
-SPEC = 'model_spec { name: "half_plus_two" signature_name: "%s" }'
-EXAMPLE = """input { example_list { examples {
-  features { feature { key: "x" value { float_list { value: 2 } } } } } } }"""
-REQUESTS = {
-    "Predict": SPEC % "" + 'inputs { key: "x" value { dtype: DT_FLOAT float_val: 2 } }',
-    "Classify": SPEC % "classify_x_to_y" + EXAMPLE,
-    "Regress": SPEC % "regress_x_to_y" + EXAMPLE,
-    "MultiInference": f'tasks {{ {SPEC % "regress_x_to_y"} method_name: "tensorflow/serving/regress" }} {EXAMPLE}',
-    "GetModelMetadata": SPEC % "" + 'metadata_field: "signature_def"',
-}
+METHODS = {kind: name for name, kind in CLASSES.items()}
+ANSWERED = [
+    each for each in grpc_contract.ANSWERED if type(each.request) in METHODS and "half_plus" in str(each.request)
+]
 
 
 @pytest.fixture(scope="module")
@@ -128,24 +122,22 @@ def replica(tmp_path_factory) -> Replica:
     return Replica("half_plus_two", files, Settings(), models / "cache")
 
 
-def answer(replica: Replica, method: str, request: Message) -> Answer:
+def answer(replica: Replica, request: Message) -> Answer:
     """In a thread of its own: this one may have an event loop already, of the browser that other tests share."""
-    call = replica.answer(Call(method, request.SerializeToString()))
+    call = replica.answer(Call(METHODS[type(request)], request.SerializeToString()))
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, call).result()
 
 
-@pytest.mark.parametrize("method", CLASSES)
-def test_a_replica_answers_every_method_of_the_prediction_service(replica, method) -> None:
-    request = text_format.Parse(REQUESTS[method], CLASSES[method]())
-    found = answer(replica, method, request)
+@pytest.mark.parametrize("call", ANSWERED, ids=lambda call: call.name)
+def test_a_replica_answers_every_method_of_the_prediction_service(replica, call) -> None:
+    found = answer(replica, call.request)
     assert (found.code, found.message) == ("OK", "")
     assert b"half_plus_two" in found.response
 
 
 def test_a_replica_refuses_a_call_with_a_status_code_and_a_sentence(replica) -> None:
-    request = text_format.Parse(SPEC % "no_signature", CLASSES["Predict"]())
-    found = answer(replica, "Predict", request)
+    found = answer(replica, grpc_contract.half(signature_name="no_signature"))
     assert (found.code, "no_signature" in found.message) == ("FAILED_PRECONDITION", True)
 
 

@@ -11,20 +11,18 @@ from pathlib import Path
 import contract_table
 import exported
 import grpc
-import grpc_client
 import numpy as np
 import pytest
 import requests
 import tiny_models
 from grpc_client import SECONDS, Client, connected, predict_request, values
+from grpc_contract import CALLS, outcome
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from ports import free_port
 from ray_cluster import RayCluster
 from waiting import wait_until
 
 pytestmark = pytest.mark.ray
-CASES = [case for case in contract_table.CASES if grpc_client.has_grpc_form(case)]
-CODES = {404: grpc.StatusCode.NOT_FOUND, 400: grpc.StatusCode.INVALID_ARGUMENT, 503: grpc.StatusCode.UNAVAILABLE}
 # What a client may repeat: the second is what Ray's proxy tells of a call whose process died.
 REPEATED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL)
 
@@ -60,15 +58,10 @@ def contract(cluster, tmp_path_factory) -> Iterator[Client]:
         yield client
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_rays_grpc_proxy_answers_as_our_own_servers_do(contract, case) -> None:
-    if case.status == 200:
-        assert grpc_client.ask(contract, case) == case.answer
-        return
-    with pytest.raises(grpc.RpcError) as refused:
-        grpc_client.ask(contract, case)
-    assert refused.value.code() == CODES[case.status]
-    assert case.error in refused.value.details()
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
+def test_rays_grpc_proxy_answers_as_our_own_servers_do(contract, call) -> None:
+    code, text = outcome(contract, call.request)
+    assert (code, call.says in text) == (call.code, True), text
 
 
 def test_the_standard_health_service_says_that_it_serves(contract) -> None:
