@@ -4,19 +4,15 @@ import base64
 import contextlib
 import json
 import socket
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import grpc
 import pytest
 import requests
-import tensorflow as tf
 from colour_photos import encode
 from hostile_photos import textured
 from loading import Load, percentile
 from real_model import built_models
 from server_process import held, sample
-from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 from waiting import wait_until
 
 pytestmark = pytest.mark.long
@@ -114,31 +110,26 @@ def waiting_requests(server) -> float:
 @pytest.fixture
 def both_busy(server):
     """Both threads run for 1.5 s; yields what is to be run meanwhile, and waits until all is over."""
-    url, threads = f"{server.url}{PATH}", []
     wait_until(lambda: held(server) == 0)
-    for _ in range(THREADS):
-        threads.append(
-            threading.Thread(target=requests.post, args=(url,), kwargs={"json": {"instances": [1.5]}, "timeout": 30})
-        )
-        threads[-1].start()
-    wait_until(lambda: held(server) == THREADS)
-    yield
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(THREADS) as pool:
+        for _ in range(THREADS):
+            pool.submit(requests.post, f"{server.url}{PATH}", json={"instances": [1.5]}, timeout=30)
+        wait_until(lambda: held(server) == THREADS)
+        yield
     wait_until(lambda: held(server) == 0)
 
 
 @pytest.fixture
-def queue_full(server, both_busy):
-    """As many wait as may; they hang up afterwards."""
+def waiting(server, both_busy):
+    """The connections of as many as may wait; they hang up afterwards."""
     body = b'{"instances": [0.1]}'
     message = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (PATH.encode(), len(body), body)
     with contextlib.ExitStack() as clients:
-        for _ in range(QUEUE):
-            client = clients.enter_context(socket.create_connection(("127.0.0.1", server.port)))
-            client.sendall(message)
+        connections = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(QUEUE)]
+        for each in connections:
+            clients.enter_context(each).sendall(message)
         wait_until(lambda: waiting_requests(server) == QUEUE, 1.0)
-        yield
+        yield connections
 
 
 def counted_as_full(server) -> list[float]:
@@ -151,7 +142,7 @@ def counted_as_full(server) -> list[float]:
     ]
 
 
-def test_a_full_server_refuses_a_large_body_before_it_has_come(server, queue_full):
+def test_a_full_server_refuses_a_large_body_before_it_has_come(server, waiting):
     before = counted_as_full(server)
     head = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" % PATH.encode()
     with socket.create_connection(("127.0.0.1", server.port), timeout=1.0) as client:
@@ -168,7 +159,7 @@ def test_a_full_server_refuses_a_large_body_before_it_has_come(server, queue_ful
 @pytest.mark.parametrize(
     ("version", "header", "is_kept"), [("1.1", "", True), ("1.1", "Connection: close\r\n", False), ("1.0", "", False)]
 )
-def test_a_refused_client_asks_again_on_its_connection_if_it_wants_to(server, queue_full, version, header, is_kept):
+def test_a_refused_client_asks_again_on_its_connection_if_it_wants_to(server, waiting, version, header, is_kept):
     body = b'{"instances": [0.1]}'
     head = f"POST {PATH} HTTP/{version}\r\nHost: x\r\n{header}Content-Length: {len(body)}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", server.port), timeout=1.0) as client:
@@ -183,30 +174,14 @@ def test_a_refused_client_asks_again_on_its_connection_if_it_wants_to(server, qu
             assert client.recv(1) == b""
 
 
-def test_a_client_that_hangs_up_frees_its_place_and_its_request_is_not_run(server, both_busy):
+def test_clients_that_hang_up_free_their_places_and_their_requests_are_not_run(server, waiting):
     before = steps_run(server)
-    body = b'{"instances": [0.1]}'
-    message = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (PATH.encode(), len(body), body)
-    waiting = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(QUEUE)]
-    for each in waiting:
-        each.sendall(message)
-    wait_until(lambda: waiting_requests(server) == QUEUE, 1.0)
     for each in waiting:
         each.close()
     wait_until(lambda: waiting_requests(server) == 0, 1.0)
     assert held(server) == THREADS  # those two still run
     wait_until(lambda: held(server) == 0)
     assert steps_run(server) == before + THREADS  # those two alone
-
-
-def test_a_grpc_client_that_hangs_up_frees_its_place(server, both_busy):
-    request = predict_pb2.PredictRequest(model_spec={"name": "sleeper"})
-    request.inputs["x"].CopyFrom(tf.make_tensor_proto([0.1]))
-    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
-        call = prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict.future(request, timeout=30)
-        wait_until(lambda: waiting_requests(server) == 1, 1.2)
-        call.cancel()
-        wait_until(lambda: waiting_requests(server) == 0, 1.0)
 
 
 def test_a_request_past_its_deadline_is_not_run(server):
