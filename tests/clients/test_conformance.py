@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import requests
 import tensorflow as tf
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format, wrappers_pb2
+from google.protobuf import text_format
 from real_model import ROOT, built_models
 from tensorflow_serving.config import model_server_config_pb2
 
@@ -152,43 +152,3 @@ def test_our_server_takes_the_same_model_config_list(start_server, colour_models
     server = start_server(tmp_path, "--model-config-file", str(file))
     (model,) = requests.get(f"{server.url}/api/models", timeout=60).json()["models"]
     assert model["labels"] == {"image": 1, "stable": 2}
-
-
-# BatchingParameters of TensorFlow Serving's session_bundle_config.proto, which its Python package leaves out.
-FIELDS = {
-    "max_batch_size": (1, "Int64Value"),
-    "batch_timeout_micros": (2, "Int64Value"),
-    "max_enqueued_batches": (3, "Int64Value"),
-    "num_batch_threads": (4, "Int64Value"),
-    "thread_pool_name": (5, "StringValue"),
-    "allowed_batch_sizes": (6, "repeated int64"),
-    "pad_variable_length_inputs": (7, "bool"),
-}
-
-
-def batching_parameters() -> type:
-    """The message's class, by those fields."""
-    kinds = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(name="batching.proto", package="batching", syntax="proto3")
-    file.dependency.append(wrappers_pb2.DESCRIPTOR.name)
-    message = file.message_type.add(name="BatchingParameters")
-    for name, (number, kind) in FIELDS.items():
-        repeated = kinds.LABEL_REPEATED if kind.startswith("repeated") else kinds.LABEL_OPTIONAL
-        field = message.field.add(name=name, number=number, label=repeated)
-        if kind.endswith("Value"):
-            field.type, field.type_name = kinds.TYPE_MESSAGE, f".google.protobuf.{kind}"
-        else:
-            field.type = kinds.TYPE_BOOL if kind == "bool" else kinds.TYPE_INT64
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
-    pool.AddSerializedFile(file.SerializeToString())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("batching.BatchingParameters"))
-
-
-def test_the_batching_parameters_parse_as_a_copy_of_tensorflow_servings_message_and_fit_together() -> None:
-    text = (DEPLOY / "batching_parameters.txt").read_text(encoding="utf-8")
-    parameters = text_format.Parse(text, batching_parameters()())
-    sizes = list(parameters.allowed_batch_sizes)
-    assert sizes == sorted(set(sizes))
-    assert sizes[-1] == parameters.max_batch_size.value  # TensorFlow Serving does not start otherwise
-    assert parameters.num_batch_threads.value >= 1

@@ -15,12 +15,10 @@ import pytest
 import requests
 import tensorflow as tf
 import tensorflow1_models
-from click.testing import CliRunner
 from exported import png
 from grpc_client import connected
 from PIL import Image
 
-from backend.commands.predict import predict
 from backend.errors import InvalidArgument
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.servable import Servable
@@ -79,15 +77,6 @@ def test_grpc_takes_one_row_or_the_bare_picture(server, picture, shape) -> None:
         answer = client.predict("saved_model", input_bytes=tf.make_tensor_proto(contents, tf.string))
     (file,) = answer.outputs["output_bytes"].string_val
     assert is_negative(file)
-
-
-@pytest.mark.parametrize("where", ["here", "by a server"])
-def test_predict_writes_the_picture(engine, models, picture, tmp_path, where) -> None:
-    asked = ["--models", models] if where == "here" else ["--url", engine.url]
-    command = [picture, "--model", "saved_model", "--out", tmp_path / "out.png", *asked]
-    result = CliRunner().invoke(predict, list(map(str, command)))
-    assert result.exit_code == 0, result.output
-    assert is_negative((tmp_path / "out.png").read_bytes())
 
 
 def test_more_rows_than_the_graph_takes_are_refused_with_both_shapes(server, picture) -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import resource
 import shutil
 import signal
 import socket
@@ -19,6 +18,7 @@ import pytest
 import requests
 from ports import free_port
 from server_process import most_seconds
+from test_connections import many_files  # noqa: F401 (a fixture)
 from test_tls import certificate  # noqa: F401 (a fixture)
 from waiting import wait_until
 
@@ -90,15 +90,7 @@ def _listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-@pytest.fixture
-def many_files() -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def test_more_connections_than_the_server_has_threads_delay_no_other(proxy, many_files):
+def test_more_connections_than_the_server_has_threads_delay_no_other(proxy, many_files):  # noqa: F811
     with contextlib.ExitStack() as stack:
         for _ in range(CONNECTIONS):
             stack.enter_context(socket.create_connection(("127.0.0.1", proxy.port), timeout=60))

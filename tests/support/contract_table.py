@@ -17,6 +17,7 @@ MODELS = {
     "texts": (tiny_models.texts, 1),
     "all_types": (tiny_models.all_types, 1),
     "odd_outputs": (tiny_models.odd_outputs, 1),
+    "constant": (tiny_models.constant, 1),
 }
 # TensorFlow Serving's text format; !#$ stand for names that must be percent-encoded in a path.
 CONFIG = """
@@ -28,6 +29,7 @@ model_config_list {
   config { name: "texts" base_path: "%(models)s/texts" }
   config { name: "all_types" base_path: "%(models)s/all_types" }
   config { name: "odd_outputs" base_path: "%(models)s/odd_outputs" }
+  config { name: "constant" base_path: "%(models)s/constant" }
   config { name: "a!#$&b/c" base_path: "%(models)s/half_plus_three"
     version_labels { key: "l:a b" value: 7 } }
 }
@@ -202,6 +204,7 @@ GOLDEN = [
             ("no rows", {"signature_name": "empty", "instances": [1.0]}, {"predictions": []}),
             ("a scalar output in columns", {"signature_name": "scalar", "inputs": [1, 2]}, {"outputs": 3}),
         ],
+        "constant:predict": [("no inputs", {"inputs": {}}, {"outputs": 42.0})],
     }.items()
     for name, body, answer in rows
 ]
@@ -347,6 +350,10 @@ BODY_ERRORS = [
                 {"inputs": [{"b64": "YQ=="}]},
                 'JSON Value: {"b64":"YQ=="} Type: Object is not of expected type: float',
             ),
+        ],
+        "constant:predict": [
+            (f"{body} for no inputs", body, "Failed to get input map for signature: serving_default")
+            for body in ({"instances": [1]}, {"instances": [{"b64": "AA=="}]}, {"inputs": 5})
         ],
         "nope:predict": [
             ("no JSON for an unknown model", b"abc", "JSON Parse error: Invalid value. at offset: 0"),
@@ -520,39 +527,19 @@ EXAMPLE_ERRORS = [
     ),
 ]
 
-AVAILABLE = {"state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
+AVAILABLE = {"version": "123", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
 STATUS = [
-    Case("status", "half_plus_two", None, {"model_version_status": [{"version": "123", **AVAILABLE}]}, method="GET"),
-    Case(
-        "status of a version",
-        "half_plus_two/versions/123",
-        None,
-        {"model_version_status": [{"version": "123", **AVAILABLE}]},
-        method="GET",
+    *(
+        Case(f"status of {path}", path, None, {"model_version_status": [AVAILABLE]}, method="GET")
+        for path in ("half_plus_two", "half_plus_two/versions/123", "half_plus_two/labels/some_label")
     ),
-    Case(
-        "status of a label",
-        "half_plus_two/labels/some_label",
-        None,
-        {"model_version_status": [{"version": "123", **AVAILABLE}]},
-        method="GET",
-    ),
-    refused("status of an unknown model", "foo", None, "Could not find any versions of model foo", 404, "GET"),
-    refused(
-        "status of an unknown version",
-        "half_plus_two/versions/9",
-        None,
-        "Could not find version 9 of model half_plus_two",
-        404,
-        "GET",
-    ),
-    refused(
-        "status of an unknown label",
-        "half_plus_two/labels/x",
-        None,
-        "Unrecognized servable version label: x",
-        400,
-        "GET",
+    *(
+        refused(f"status of {path}", path, None, error, status, "GET")
+        for path, error, status in (
+            ("foo", "Could not find any versions of model foo", 404),
+            ("half_plus_two/versions/9", "Could not find version 9 of model half_plus_two", 404),
+            ("half_plus_two/labels/x", "Unrecognized servable version label: x", 400),
+        )
     ),
 ]
 
