@@ -16,7 +16,7 @@ from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_p
 from backend import addresses
 from backend.grpc_server.admission import AdmissionInterceptor
 from backend.middleware.rate_limits import AccessControl
-from backend.protocols.tf_serving_grpc import SERVICES, Calls, Health, ModelService, PredictionService
+from backend.protocols.tf_serving_grpc import SERVICES, CallInterceptor, Health, ModelService, PredictionService
 from backend.serving.inference.predictor import Predictor
 from backend.settings import MEBIBYTE, Settings
 from backend.tracing import Tracing
@@ -36,25 +36,23 @@ class GrpcServer:
     ):
         """Raises RuntimeError if the port cannot be bound."""
         self._grace = settings.drain_seconds
-        self._calls = Calls(access_control, settings, tracing)
+        self._calls = CallInterceptor(access_control, settings, tracing)
         self._health = Health(predictor.repository.not_ready)
         self._draining = False
         self._stopped = threading.Event()
         self._arrivals = AdmissionInterceptor(addresses.threads(settings), settings)
         self._server = grpc.server(
             ThreadPoolExecutor(self._arrivals.threads, thread_name_prefix="grpc"),
-            interceptors=[self._arrivals],
+            interceptors=[self._arrivals, self._calls],
             options=_options(settings),
             # Without it, further calls would wait in an unbounded queue; grpcio answers them RESOURCE_EXHAUSTED.
             maximum_concurrent_rpcs=self._arrivals.threads,
         )
         max_bytes = settings.max_tensor_body_mb * MEBIBYTE
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-            PredictionService(predictor, self._calls, max_bytes), self._server
+            PredictionService(predictor, max_bytes), self._server
         )
-        model_service_pb2_grpc.add_ModelServiceServicer_to_server(
-            ModelService(settings, predictor, self._calls), self._server
-        )
+        model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(settings, predictor), self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
         address = addresses.address(settings.host, settings.grpc_port)

@@ -4,12 +4,12 @@ Import it only after the fork: it loads TensorFlow.
 """
 
 import dataclasses
-import functools
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
+from contextvars import ContextVar
 from typing import Any
 from urllib.parse import unquote
 
@@ -53,13 +53,14 @@ SERVICES = (
 # TensorFlow Serving's health service uses the short names of its services.
 HEALTH_NAMES = (health.OVERALL_HEALTH, *SERVICES, *(name.rpartition(".")[2] for name in SERVICES))
 ADMINISTRATION = ("HandleReloadConfigRequest",)  # needs the admin token in place of an API key
+STICKY_KEY = ContextVar("sticky_key", default="")  # of the client of the call that this thread answers
 
 log = logging.getLogger("dogsnap.grpc")
 access = logging.getLogger("dogsnap.access")
 
 
-class Calls:
-    """Wraps every call: access control, tracing, access log, errors as status codes, and the count of running calls."""
+class CallInterceptor(grpc.ServerInterceptor):
+    """Wraps the calls of our services: access control, tracing, access log, errors as status codes, a count of those running."""
 
     def __init__(self, access_control: AccessControl, settings: Settings, tracing: Tracing | None = None):
         self._access_control = access_control
@@ -69,11 +70,25 @@ class Calls:
         self._running = 0
         self._changed = threading.Condition()
 
-    def answer(self, work: Callable[[], Any], context: grpc.ServicerContext, name: str) -> Any:
-        """Run `work`, the call of the method `name`, and return its response."""
+    def intercept_service(
+        self, continuation: Callable[[grpc.HandlerCallDetails], Any], details: grpc.HandlerCallDetails
+    ) -> grpc.RpcMethodHandler | None:
+        handler = continuation(details)
+        service, _, name = details.method.removeprefix("/").rpartition("/")
+        if handler is None or service not in SERVICES:
+            return handler
+        return grpc.unary_unary_rpc_method_handler(
+            lambda request, context: self._answer(handler.unary_unary, request, context, name),
+            handler.request_deserializer,
+            handler.response_serializer,
+        )
+
+    def _answer(self, method: Callable[..., Any], request: Any, context: grpc.ServicerContext, name: str) -> Any:
         started = time.perf_counter()
         headers = headers_of(context.invocation_metadata())
+        address = self._address(context, headers)
         REQUEST_ID.set(request_id(headers))
+        STICKY_KEY.set(sticky_key(headers, address))
         with self._changed:
             self._running += 1
         if not context.add_callback(self._leave):
@@ -81,9 +96,9 @@ class Calls:
         code = grpc.StatusCode.OK
         try:
             with self._tracing.request(f"grpc {name}", headers) if self._tracing else nullcontext():
-                address, needs_key = self._address(context, headers), name not in ADMINISTRATION
+                needs_key = name not in ADMINISTRATION
                 self._access_control.check_call(address, headers, PROTOCOL, needs_key=needs_key)
-                return work()
+                return method(request, context)
         except Exception as error:
             if not isinstance(error, DogsnapError):
                 number = REQUEST_ID.get()
@@ -95,11 +110,6 @@ class Calls:
             if self._access_log:
                 fields = {"method": name, "status": code.name, "seconds": round(time.perf_counter() - started, 3)}
                 access.info("%s %s %s %.3f s", REQUEST_ID.get(), *fields.values(), extra=fields)
-
-    def keyed(self, spec: ModelSpec, context: grpc.ServicerContext) -> ModelSpec:
-        """The spec with the client's sticky key."""
-        headers = headers_of(context.invocation_metadata())
-        return dataclasses.replace(spec, sticky_key=sticky_key(headers, self._address(context, headers)))
 
     def _address(self, context: grpc.ServicerContext, headers: Mapping[str, str]) -> str:
         """The address that the outermost of our proxies saw, or without any the peer's.
@@ -120,41 +130,26 @@ class Calls:
             self._changed.wait_for(lambda: self._running == 0, seconds)
 
 
-def rpc(method: Callable) -> Callable:
-    """Decorate a servicer's method: it runs inside `Calls.answer`."""
-
-    @functools.wraps(method)
-    def call(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
-        return self.calls.answer(lambda: method(self, request, context), context, method.__name__)
-
-    return call
-
-
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """tensorflow.serving.PredictionService over a predictor; `calls` has the methods `answer` and `keyed` of `Calls`."""
+    """tensorflow.serving.PredictionService over a predictor; its methods raise DogsnapError."""
 
-    def __init__(self, predictor: Predictor, calls: Any, max_bytes: int):
+    def __init__(self, predictor: Predictor, max_bytes: int):
         self.predictor = predictor
-        self.calls = calls
         self.max_bytes = max_bytes
 
-    @rpc
     def Predict(self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext) -> Any:
         work = Values(
             lambda _: to_arrays(request.inputs, self.max_bytes),
             translate.signature_name(request.model_spec),
             list(request.output_filter),
         )
-        spec = self.calls.keyed(translate.spec_of(request), context)
-        (prediction,) = self._answer(spec, [work], context)
+        (prediction,) = self._answer(translate.spec_of(request), [work], context)
         return translate.predict_response(prediction)
 
-    @rpc
     def Classify(self, request: classification_pb2.ClassificationRequest, context: grpc.ServicerContext) -> Any:
         one = self._one(request, "classify", context)
         return classification_pb2.ClassificationResponse(model_spec=one.model_spec, result=one.classification_result)
 
-    @rpc
     def Regress(self, request: regression_pb2.RegressionRequest, context: grpc.ServicerContext) -> Any:
         one = self._one(request, "regress", context)
         return regression_pb2.RegressionResponse(model_spec=one.model_spec, result=one.regression_result)
@@ -163,7 +158,6 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         task = Task(method, translate.signature_name(request.model_spec))
         return self._infer(translate.spec_of(request), [task], request.input, context)[0]
 
-    @rpc
     def MultiInference(self, request: inference_pb2.MultiInferenceRequest, context: grpc.ServicerContext) -> Any:
         spec, tasks = translate.tasks_of(request)
         return inference_pb2.MultiInferenceResponse(results=self._infer(spec, tasks, request.input, context))
@@ -171,7 +165,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def _infer(
         self, spec: Any, tasks: list[Task], examples: Any, context: grpc.ServicerContext
     ) -> list[inference_pb2.InferenceResult]:
-        serialized, spec = translate.examples_of(examples), self.calls.keyed(spec, context)
+        serialized = translate.examples_of(examples)
         try:
             results = self._answer(spec, [Examples(task, serialized) for task in tasks], context)
         except UnknownSignature as error:  # a different code than for Predict, as in TensorFlow Serving
@@ -179,13 +173,13 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         return [translate.inference_result(task, result) for task, result in zip(tasks, results, strict=True)]
 
     def _answer(self, spec: ModelSpec, works: list[Work], context: grpc.ServicerContext) -> list[Any]:
+        spec = dataclasses.replace(spec, sticky_key=STICKY_KEY.get())
         return self.predictor.answer(spec, works, PROTOCOL, context.time_remaining(), lambda: not context.is_active())
 
-    @rpc
     def GetModelMetadata(
         self, request: get_model_metadata_pb2.GetModelMetadataRequest, context: grpc.ServicerContext
     ) -> Any:
-        spec = self.calls.keyed(translate.spec_of(request), context)
+        spec = dataclasses.replace(translate.spec_of(request), sticky_key=STICKY_KEY.get())
         translate.check_metadata_fields(request.metadata_field)
         with self.predictor.repository.acquire(spec) as servable:
             return translate.metadata_response(servable)
@@ -194,17 +188,14 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 class ModelService(model_service_pb2_grpc.ModelServiceServicer):
     """tensorflow.serving.ModelService over a predictor's repository."""
 
-    def __init__(self, settings: Settings, predictor: Predictor, calls: Calls):
+    def __init__(self, settings: Settings, predictor: Predictor):
         self.settings = settings
         self.predictor = predictor
         self.board = Switchboard(predictor.repository)
-        self.calls = calls
 
-    @rpc
     def GetModelStatus(self, request: get_model_status_pb2.GetModelStatusRequest, context: grpc.ServicerContext) -> Any:
         return translate.status_response(self.predictor.repository.status(translate.spec_of(request)))
 
-    @rpc
     def HandleReloadConfigRequest(
         self, request: model_management_pb2.ReloadConfigRequest, context: grpc.ServicerContext
     ) -> Any:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +40,7 @@ class Replica:
         self._predictor = create_predictor(settings, only=self._spec)
         self.check_health()
         self._threads = ThreadPoolExecutor(settings.run_threads + settings.queue_size, thread_name_prefix="call")
-        self._servicer = PredictionService(self._predictor, PlainCalls(), settings.max_tensor_body_mb * MEBIBYTE)
+        self._servicer = PredictionService(self._predictor, settings.max_tensor_body_mb * MEBIBYTE)
 
     def check_health(self) -> None:
         """Called by Ray Serve periodically. Raises FailedPrecondition while the version is not available."""
@@ -65,23 +64,9 @@ class Replica:
             message.model_spec.version.value = self._spec.version
         try:
             return Answer(response=getattr(self._servicer, call.method)(request, context).SerializeToString())
-        except DogsnapError as error:
+        except Exception as error:
+            if not isinstance(error, DogsnapError):
+                log.exception("a call of %s failed", call.method)
+                error = Internal("the server failed on this call; the log of its replica has the reason")
             code, message = translate.status(error)
             return Answer(code.name, message)
-
-
-class PlainCalls:
-    """Replaces the server's `Calls`: errors are raised as they are. Access control is the gateway's, splits the router's."""
-
-    def answer(self, work: Callable[[], Any], context: CallContext, name: str) -> Any:
-        try:
-            return work()
-        except DogsnapError:
-            raise
-        except Exception as error:
-            log.exception("a call of %s failed", name)
-            raise Internal("the server failed on this call; the log of its replica has the reason") from error
-
-    def keyed(self, spec: ModelSpec, context: CallContext) -> ModelSpec:
-        """The spec as it is: it names this replica's version already."""
-        return spec
