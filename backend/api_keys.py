@@ -4,7 +4,6 @@ Which requests need a key is decided in `middleware/rate_limits.py`.
 """
 
 import hashlib
-import hmac
 import json
 import logging
 import re
@@ -91,18 +90,15 @@ class KeyFile:
         self._file = file
         self._lock = threading.Lock()
         self._seen: tuple[int, int, int] | None = None
-        self._keys: list[Key] = []
+        self._keys: dict[str, str] = {}  # names by digest
         self._trouble = ""
 
     def name_of(self, key: str) -> str:
         """The name of a key; "" for one that is not in the file."""
-        received, found = digest(key), ""
-        for each in self._current():
-            if hmac.compare_digest(each.sha256, received):
-                found = each.name
-        return found
+        # How long a look-up takes may tell something of the digest, but of the key behind it nothing.
+        return self._current().get(digest(key), "")
 
-    def _current(self) -> list[Key]:
+    def _current(self) -> dict[str, str]:
         with self._lock:
             trouble = self._read_changes()
             if trouble and trouble != self._trouble:
@@ -116,9 +112,9 @@ class KeyFile:
             stat = self._file.stat()
             seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if seen != self._seen:
-                self._keys, self._seen = read(self._file), seen
+                self._keys, self._seen = {key.sha256: key.name for key in read(self._file)}, seen
         except FileNotFoundError:
-            self._keys, self._seen = [], None
+            self._keys, self._seen = {}, None
             return f"{self._file} is gone: no API key is valid until it is there again"
         except (OSError, InvalidArgument) as error:
             return f"the API keys stay as they were: {error}"

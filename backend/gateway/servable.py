@@ -4,7 +4,7 @@ import copy
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -20,18 +20,14 @@ from backend.serving.tensors.tensor_protos import to_arrays
 from backend.serving.versions.description import DESCRIPTION_FILE, Description
 from backend.serving.versions.servable import BaseServable, Feed
 
+if TYPE_CHECKING:
+    from backend.gateway.repository import EngineRepository
+
 log = logging.getLogger("dogsnap.engine")
 
 RUNTIME = {"name": "engine"}
 INTERNAL_SIGNATURES = "__saved_model"  # prefix of signatures that only TensorFlow's loader uses
 MAX_ANSWER_BYTES = 2**31  # of the tensors in a response: the limit of a protobuf message
-
-
-class Versions(Protocol):
-    """What a request asks the gateway's repository."""
-
-    def resolve(self, spec: ModelSpec) -> "EngineServable": ...
-    def record_answer(self, asked: ModelSpec, servable: ServableId) -> "EngineServable": ...
 
 
 class EngineServable(BaseServable):
@@ -52,7 +48,7 @@ class EngineServable(BaseServable):
         self.runtime = RUNTIME
         self._engine = engine
         self._spec = ModelSpec(identity.name, identity.version)
-        self._versions: Versions | None = None
+        self._versions: EngineRepository | None = None  # where a request asks for other versions
         self._describe(folder)
 
     def _describe(self, folder: Path | None) -> None:
@@ -72,7 +68,7 @@ class EngineServable(BaseServable):
         # Our exports decode pictures in every string input; about other graphs nothing is known here.
         self.decoding = Decoding(pictures=bool(self.description.raw) and takes_text)
 
-    def for_request(self, spec: ModelSpec, versions: Versions) -> "EngineServable":
+    def for_request(self, spec: ModelSpec, versions: "EngineRepository") -> "EngineServable":
         """A copy for one request for `spec`."""
         request = copy.copy(self)
         request._spec, request._versions = spec, versions

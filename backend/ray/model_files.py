@@ -50,10 +50,7 @@ class VersionFiles:
         with tempfile.TemporaryDirectory(dir=models.parent, prefix=".copying-") as temporary:
             whole = Path(temporary) / "models"
             version = whole / self.model / self.number
-            for file in filesystem.find(folder):
-                target = version / file.removeprefix(f"{folder}/")
-                target.parent.mkdir(parents=True, exist_ok=True)
-                filesystem.get_file(file, str(target))
+            filesystem.get(f"{folder}/", f"{version}/", recursive=True)
             checksums.verify(version)
             whole.rename(models)
 
