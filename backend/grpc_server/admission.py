@@ -62,23 +62,16 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
         if handler.request_streaming:
             return self._stream(handler)
         is_probe = method.startswith(f"/{health.SERVICE_NAME}/")
-        return self._updates(handler, is_probe) if handler.response_streaming else self._unary(handler, is_probe)
+        behaviour = handler.unary_stream or handler.unary_unary
 
-    def _unary(self, handler: grpc.RpcMethodHandler, is_probe: bool) -> grpc.RpcMethodHandler:
-        def answer(messages: Iterator[bytes], context: Context) -> Any:
+        def answer(messages: Iterator[bytes], context: Context, *send: Callable[[Any], None]) -> Any:
             with self._admitted(context, is_probe), self._message(messages, context, handler) as request:
-                return handler.unary_unary(request, context)
+                return behaviour(request, context, *send)
 
-        return grpc.stream_unary_rpc_method_handler(answer, None, handler.response_serializer)
-
-    def _updates(self, handler: grpc.RpcMethodHandler, is_probe: bool) -> grpc.RpcMethodHandler:
-        """Health's Watch, which holds no thread between its responses."""
-
-        def answer(messages: Iterator[bytes], context: Context, send: Callable[[Any], None]) -> None:
-            with self._admitted(context, is_probe), self._message(messages, context, handler) as request:
-                handler.unary_stream(request, context, send)
-
-        answer.experimental_non_blocking = True  # grpcio's marker for such handlers
+        if not handler.response_streaming:
+            return grpc.stream_unary_rpc_method_handler(answer, None, handler.response_serializer)
+        # Health's Watch, which holds no thread between its responses: grpcio marks such handlers by this.
+        answer.experimental_non_blocking = True
         return grpc.stream_stream_rpc_method_handler(answer, None, handler.response_serializer)
 
     def _stream(self, handler: grpc.RpcMethodHandler) -> grpc.RpcMethodHandler:
