@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -94,7 +95,7 @@ def data_dir() -> Path:
 
 
 class Server:
-    """A `dogsnap serve` process on free ports: `url`, `grpc_port`, `log()`, `stop()`; use it as a context manager.
+    """A `dogsnap serve` process on free ports: `url`, `grpc_port`, `get()`, `post()`, `log()`, `stop()`; a context manager.
 
     It is forked (see forked.py), but for tests that measure (`measuring`) and where a command before it or the environment
     decides what the interpreter finds.
@@ -133,6 +134,16 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def get(self, path: str, **options: Any) -> requests.Response:
+        return self.request("GET", path, **options)
+
+    def post(self, path: str, data: Any = None, **options: Any) -> requests.Response:
+        return self.request("POST", path, data=data, **options)
+
+    def request(self, method: str, path: str, timeout: float = 60, **options: Any) -> requests.Response:
+        """`path` follows `url`; the options are those of `requests.request`."""
+        return requests.request(method, self.url + path, timeout=timeout, **options)
 
     def log(self) -> str:
         return self._log_file.read_text(encoding="utf-8", errors="replace")

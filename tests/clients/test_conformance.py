@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import requests
 import tensorflow as tf
 from google.protobuf import text_format
 from real_model import ROOT, built_models
@@ -150,5 +149,5 @@ def test_our_server_takes_the_same_model_config_list(start_server, colour_models
     file = tmp_path / "models.config"
     file.write_text(text.replace('"/models/', f'"{colour_models}/'), encoding="utf-8")
     server = start_server(tmp_path, "--model-config-file", str(file))
-    (model,) = requests.get(f"{server.url}/api/models", timeout=60).json()["models"]
+    (model,) = server.get("/api/models").json()["models"]
     assert model["labels"] == {"image": 1, "stable": 2}

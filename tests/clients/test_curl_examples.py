@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import requests
 from colour_photos import encode
 from PIL import Image
 
@@ -45,8 +44,8 @@ def test_a_line_of_the_readme_answers_for_a_large_photo(colour_server, photo, li
 
 def test_a_version_of_base64_text_answers_files_as_bytes_alike(colour_server, photo) -> None:
     text = base64.b64encode(photo.read_bytes()).decode()
-    url = f"{colour_server.url}/v1/models/inception_v3/versions/2:predict"
-    answers = [requests.post(url, json={"instances": [each]}, timeout=120) for each in (text, {"b64": text})]
+    path = "/v1/models/inception_v3/versions/2:predict"
+    answers = [colour_server.post(path, json={"instances": [each]}) for each in (text, {"b64": text})]
     assert [each.status_code for each in answers] == [200, 200]
     assert answers[0].json() == answers[1].json()
 

@@ -41,7 +41,7 @@ def server(start_server, tmp_path_factory, colour_models):
 
 
 def infer(server, body) -> requests.Response:
-    return requests.post(server.url, json=body, timeout=60)
+    return server.post("/", json=body)
 
 
 def web_safe(contents: bytes) -> str:
@@ -73,10 +73,8 @@ def client(command: str, name: str, *arguments) -> Any:
 
 def prediction_of(server, png: Path) -> list[float]:
     """The network's own answer to the photo, by another protocol."""
-    url = f"{server.url}/v1/models/inception_v3/versions/2:predict"
-    (prediction,) = requests.post(url, json={"instances": [web_safe(png.read_bytes())]}, timeout=60).json()[
-        "predictions"
-    ]
+    body = {"instances": [web_safe(png.read_bytes())]}
+    (prediction,) = server.post("/v1/models/inception_v3/versions/2:predict", json=body).json()["predictions"]
     return prediction
 
 
@@ -145,7 +143,7 @@ def test_what_made_the_original_run_code_or_write_files_is_ignored(server):
 
 def test_a_body_without_a_content_type_is_read_as_json(server):
     text = b'{"model_name": "types", "signature_name": "bool", "data": {"x": true}}'
-    response = requests.post(server.url, data=text, headers={"Content-Type": ""}, timeout=60)
+    response = server.post("/", data=text, headers={"Content-Type": ""})
     assert response.json() == {"y": True}
 
 
@@ -156,7 +154,7 @@ def test_a_body_without_a_content_type_is_read_as_json(server):
 def test_a_photo_in_a_form_is_answered_by_every_version(server, version):
     data = {"model_version": version} if version else {}
     files = {"image": ("dog.heic", colour_photos.heic(plain(GREEN)))}
-    response = requests.post(server.url, files=files, data=data, timeout=60)
+    response = server.post("/", files=files, data=data)
     assert response.status_code == 200
     assert np.argmax(response.json()["prediction"][0]) == 1
     assert response.headers["X-Dogsnap-Model-Version"] == (version or "2")
@@ -165,20 +163,20 @@ def test_a_photo_in_a_form_is_answered_by_every_version(server, version):
 @pytest.mark.parametrize("version", ["1", "2"])
 def test_several_photos_in_a_form_are_answered_in_their_order(server, version):
     files = [("images", (f"{n}.png", encode(plain(colour), "PNG"))) for n, colour in enumerate((BLUE, RED, GREEN))]
-    response = requests.post(server.url, files=files, data={"model_version": version}, timeout=60)
+    response = server.post("/", files=files, data={"model_version": version})
     assert np.argmax(response.json()["prediction"], axis=1).tolist() == [2, 0, 1]
 
 
 def test_a_form_may_name_a_signature(server):
     files = {"image": ("dog.jpg", encode(plain(RED), "JPEG"))}
     data = {"model_name": "inception_v3", "signature_name": "scores"}
-    response = requests.post(server.url, files=files, data=data, timeout=60).json()
+    response = server.post("/", files=files, data=data).json()
     assert set(response) == {"prediction", "dog"}
 
 
 def test_a_filename_with_a_path_writes_nothing(server):
     files = {"image": ("../../../../../tmp/evil.txt", encode(plain(RED), "JPEG"))}
-    assert requests.post(server.url, files=files, timeout=60).status_code == 200
+    assert server.post("/", files=files).status_code == 200
     assert not Path("/tmp/evil.txt").exists()
 
 
@@ -232,7 +230,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("sent", "status", "sentence"), REFUSED.values(), ids=REFUSED)
 def test_a_wrong_request_is_a_json_error_with_the_right_code(server, sent, status, sentence):
-    response = requests.post(server.url, timeout=60, **sent)
+    response = server.post("/", **sent)
     assert response.headers["Content-Type"] == "application/json"
     assert (response.status_code, set(response.json())) == (status, {"error", "request_id"})
     assert sentence in response.json()["error"]
@@ -242,7 +240,7 @@ def test_a_wrong_request_is_a_json_error_with_the_right_code(server, sent, statu
 
 
 def test_the_models_are_listed_with_versions_and_signatures(server):
-    response = requests.get(f"{server.url}/v1/models", timeout=60)
+    response = server.get("/v1/models")
     assert response.headers["Content-Type"] == "application/json"
     models = {model["model_name"]: model for model in response.json()}
     assert set(models) == {"broken", "empty", "inception_v3", "mixed", "types"}
@@ -257,23 +255,23 @@ def test_the_models_are_listed_with_versions_and_signatures(server):
 
 
 def test_a_model_that_cannot_be_loaded_or_called_is_listed_without_signatures(server):
-    models = {model["model_name"]: model for model in requests.get(f"{server.url}/v1/models", timeout=60).json()}
+    models = {model["model_name"]: model for model in server.get("/v1/models").json()}
     nothing = {"inputs": [], "outputs": []}
     assert (models["broken"]["model_version_list"], models["broken"]["model_signature"]) == ([], nothing)
     assert (models["empty"]["model_version_list"], models["empty"]["model_signature"]) == (["1"], nothing)
 
 
 def test_the_list_does_not_tell_where_the_models_lie(server):
-    assert str(server.models) not in requests.get(f"{server.url}/v1/models", timeout=60).text
+    assert str(server.models) not in server.get("/v1/models").text
 
 
 def test_health_is_healthy(server):
-    assert requests.get(f"{server.url}/health", timeout=60).text == "healthy"
+    assert server.get("/health").text == "healthy"
 
 
 @pytest.mark.parametrize("query", ["default/gen_json", "inception_v3/gen_json?version=1", "mixed/gen_json?version=1"])
 def test_the_generated_json_is_data_that_the_server_answers(server, query):
-    data = requests.get(f"{server.url}/v1/models/{query}", timeout=60).json()
+    data = server.get(f"/v1/models/{query}").json()
     assert infer(server, {"model_name": query.split("/")[0], "data": data}).status_code == 200
 
 
@@ -287,7 +285,7 @@ COMMANDS = {"python": [sys.executable], "javascript": [NODE], "bash": ["bash"]}
 def test_a_generated_client_runs_and_gets_an_answer(server, language, query, tmp_path):
     if language == "bash" and not shutil.which("curl"):
         pytest.skip("curl is missing, which the generated bash client calls")
-    source = requests.get(f"{server.url}/v1/models/{query}language={language}", timeout=60).text
+    source = server.get(f"/v1/models/{query}language={language}").text
     assert len(source) < 3000
     (tmp_path / "client").write_text(source, encoding="utf-8")
     result = subprocess.run(
@@ -297,7 +295,7 @@ def test_a_generated_client_runs_and_gets_an_answer(server, language, query, tmp
 
 
 def test_a_generated_go_client_names_address_model_and_data(server):
-    source = requests.get(f"{server.url}/v1/models/inception_v3/gen_client?version=1&language=golang", timeout=60).text
+    source = server.get("/v1/models/inception_v3/gen_client?version=1&language=golang").text
     assert f'http.Post("{server.url}/"' in source
     assert '"model_name": "inception_v3", "model_version": 1' in source
     assert '"image": filled(1.0, 1, 16, 16, 3)' in source
@@ -315,11 +313,11 @@ def test_a_generated_go_client_names_address_model_and_data(server):
     ],
 )
 def test_what_cannot_be_generated_is_a_json_error_with_the_right_code(server, path, status, sentence):
-    response = requests.get(f"{server.url}/v1/models/{path}", timeout=60)
+    response = server.get(f"/v1/models/{path}")
     assert response.status_code == status
     assert sentence in response.json()["error"]
 
 
 def test_a_photo_of_the_generated_data_is_a_photo(server):
-    (text,) = requests.get(f"{server.url}/v1/models/default/gen_json", timeout=60).json()["image"]
+    (text,) = server.get("/v1/models/default/gen_json").json()["image"]
     assert Image.open(io.BytesIO(base64.b64decode(text))).size == (1, 1)

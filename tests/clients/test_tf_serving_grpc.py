@@ -14,7 +14,6 @@ import contract_table
 import grpc
 import numpy as np
 import pytest
-import requests
 import tensorflow as tf
 import tiny_models
 from grpc_client import SECONDS, Client, connected, predict_request, values
@@ -169,7 +168,7 @@ def test_health_follows_the_models_and_is_sent_to_watching_clients(start_server,
         assert next(watch).status == NOT_SERVING
         tiny_models.half_plus(2, tmp_path / "half_plus_two" / "1")
         assert next(watch).status == SERVING
-        assert requests.get(f"{server.url}/readyz", timeout=SECONDS).status_code == 200
+        assert server.get("/readyz").status_code == 200
         assert health(client.channel) == SERVING
         watch.cancel()
 
@@ -184,13 +183,13 @@ def narrow(start_server, sleeper):
     return start_server(sleeper, *bounds)
 
 
-def sleep(client: Client, seconds: float, timeout: float = SECONDS) -> grpc.Future:
+def sleep(client: Client, seconds: float, timeout: float | None = SECONDS) -> grpc.Future:
     return client.prediction.Predict.future(predict_request("sleeper", x=[seconds]), timeout)
 
 
 def test_a_full_queue_is_unavailable_and_a_cancelled_call_gives_its_place_back(narrow):
     with connected(narrow.grpc_port) as client:
-        running = sleep(client, 8.0)
+        running = sleep(client, 8.0, timeout=None)  # which then is the server's
         wait_until(lambda: held(narrow) == 1)
         waiting = sleep(client, 0.1)
         wait_until(lambda: held(narrow) == 2)
@@ -202,25 +201,6 @@ def test_a_full_queue_is_unavailable_and_a_cancelled_call_gives_its_place_back(n
         assert not running.done()
         assert values(sleep(client, 0.1).result().outputs) == {"y": [pytest.approx(0.1)]}
         assert values(running.result().outputs) == {"y": [8.0]}
-
-
-def test_the_deadline_of_the_client_ends_its_wait_and_its_place_in_the_queue(narrow):
-    with connected(narrow.grpc_port) as client:
-        running = sleep(client, 8.0)
-        wait_until(lambda: held(narrow) == 1)
-        late = sleep(client, 0.0, timeout=0.5)
-        assert late.code() == grpc.StatusCode.DEADLINE_EXCEEDED
-        wait_until(lambda: held(narrow) == 1)
-        assert not running.done()
-        assert running.result()
-
-
-def test_the_deadline_of_the_server_holds_for_a_client_without_one(start_server, sleeper):
-    server = start_server(sleeper, "--deadline-ms", "500")
-    with connected(server.grpc_port) as client:
-        late = sleep(client, 2.0, timeout=None)
-        assert late.code() == grpc.StatusCode.DEADLINE_EXCEEDED
-        assert "the request's deadline" in late.details()
 
 
 def test_a_stopped_server_finishes_its_calls_refuses_new_ones_and_does_not_wait_for_watchers(start_server, sleeper):
@@ -286,15 +266,16 @@ def test_a_call_that_ends_before_its_message_or_sends_something_else_is_an_inval
         assert (code, says in details) == ("INVALID_ARGUMENT", True), details
 
 
-def test_messages_that_are_being_answered_take_a_bounded_part_of_the_memory(narrow):
+def test_messages_take_a_bounded_part_of_the_memory_and_the_deadline_of_a_client_ends_its_wait(narrow):
     large = predict_request("sleeper", x=np.full(180_000, 8.0 / 180_000, np.float32))  # 8 seconds in 0.7 MB
     with connected(narrow.grpc_port) as client:
         running = client.prediction.Predict.future(large, SECONDS)
         wait_until(lambda: held(narrow) == 1)
         code, details = refused(client.prediction.Predict, large, SECONDS)
         assert (code, "may take 1 MiB together (DOGSNAP_MAX_HELD_MB)" in details) == ("RESOURCE_EXHAUSTED", True)
-        assert not running.done()
         assert sleep(client, 0.0, timeout=0.5).code() == grpc.StatusCode.DEADLINE_EXCEEDED  # a small one may wait
+        wait_until(lambda: held(narrow) == 1)  # it has given its place back
+        assert not running.done()
         assert running.result()
         large.inputs["x"].CopyFrom(tf.make_tensor_proto(np.zeros(180_000, np.float32)))
         wait_until(lambda: client.prediction.Predict.future(large, SECONDS).code() == grpc.StatusCode.OK)
@@ -378,8 +359,8 @@ def test_a_new_configuration_replaces_the_old_one(reloading, configured, halves)
     assert refused(configured.predict, "half")[0] == "NOT_FOUND"
     time.sleep(1)  # several scans of the folders
     assert refused(configured.predict, "half")[0] == "NOT_FOUND"
-    assert requests.get(f"{reloading.url}/readyz", timeout=SECONDS).status_code == 200
-    names = requests.get(f"{reloading.url}/api/models", timeout=SECONDS).json()["models"]
+    assert reloading.get("/readyz").status_code == 200
+    names = reloading.get("/api/models").json()["models"]
     assert [each["name"] for each in names] == ["other"]
     back = reload_request(("half", halves / "half"), ("other", halves / "other"))
     configured.models.HandleReloadConfigRequest(back, SECONDS)
@@ -394,14 +375,14 @@ def test_a_new_configuration_is_logged_with_its_author_and_its_changes_and_is_un
     assert newest["by"] == {"name": "alice", "address": "127.0.0.1"}
     assert newest["text"] == f"configuration: half in {halves}/half, all -> other in {halves}/other, all"
     assert [each["name"] for each in newest["to"]] == ["other"]
-    undo = requests.post(f"{reloading.url}/api/admin/undo", json={"id": newest["id"]}, timeout=SECONDS)
+    undo = reloading.post("/api/admin/undo", json={"id": newest["id"]})
     assert undo.json()["switch"]["undoes"] == newest["id"]
     wait_until(lambda: half_of_2(configured) == [4.0])
     assert refused(configured.predict, "other")[0] == "NOT_FOUND"
 
 
 def switches(server) -> list[dict]:
-    return requests.get(f"{server.url}/api/admin/switches", timeout=SECONDS).json()["switches"]
+    return server.get("/api/admin/switches").json()["switches"]
 
 
 def half_of_2(client: Client) -> list[float]:
@@ -454,7 +435,7 @@ def test_configuring_takes_the_token_where_there_is_one_and_keeps_to_the_servers
         token = [("authorization", "Bearer open-sesame-0123456789")]
         client.models.HandleReloadConfigRequest(request, SECONDS, metadata=token)
         assert refused(client.predict, "other")[0] == "NOT_FOUND"
-    states = requests.get(f"{server.url}/v1/models/half", timeout=SECONDS).json()["model_version_status"]
+    states = server.get("/v1/models/half").json()["model_version_status"]
     assert [each["version"] for each in states if each["state"] == "AVAILABLE"] == ["2"]
 
 
@@ -463,7 +444,7 @@ def test_configuring_takes_the_token_where_there_is_one_and_keeps_to_the_servers
 
 def test_grpc_port_0_opens_no_port(start_server, sleeper):
     server = start_server(sleeper, "--grpc-port", "0")
-    assert requests.get(f"{server.url}/readyz", timeout=SECONDS).status_code == 200
+    assert server.get("/readyz").status_code == 200
     assert listening_ports(server.process.pid) == {server.port}
     assert server.stop() == 0
 

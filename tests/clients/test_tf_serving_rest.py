@@ -7,7 +7,6 @@ import subprocess
 from typing import Any
 
 import pytest
-import requests
 from contract_table import CASES, make_models
 from rest_client import ask, raw
 
@@ -126,7 +125,7 @@ def test_a_client_that_stops_while_sending_is_told_so_and_one_that_says_nothing_
     address = ("127.0.0.1", server.port)
     with socket.create_connection(address, timeout=60), socket.create_connection(address, timeout=60) as slow:
         slow.sendall(b"POST /v1/models/half_plus_two:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
-        assert requests.get(f"{server.url}/healthz", timeout=30).status_code == 200
+        assert server.get("/healthz", timeout=30).status_code == 200
         answer = b"".join(iter(lambda: slow.recv(4096), b""))
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"the request paused for 15 seconds" in answer

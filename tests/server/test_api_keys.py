@@ -146,7 +146,7 @@ def server(start_server, half_models, key, key_file):
 
 
 def predict(server, **headers: str) -> requests.Response:
-    return requests.post(f"{server.url}{PATH}", json=BODY, headers=headers, timeout=60)
+    return server.post(PATH, json=BODY, headers=headers)
 
 
 def call(server, key: str = "") -> str:
@@ -177,7 +177,7 @@ def test_without_a_key_it_is_401_with_a_sentence_that_says_how(server, key):
 def test_a_browser_may_send_a_key_to_another_host(server, header):
     """What a browser asks first carries no key; the answer it then gets must be readable whatever it says."""
     asks = {"Origin": "https://example.com", "Access-Control-Request-Headers": header}
-    preflight = requests.options(f"{server.url}{PATH}", headers=asks, timeout=60)
+    preflight = server.request("OPTIONS", PATH, headers=asks)
     assert preflight.status_code == 200
     assert header in preflight.headers["Access-Control-Allow-Headers"].lower().split(", ")
     assert predict(server, Origin="https://example.com").headers["Access-Control-Allow-Origin"] == "*"
@@ -193,7 +193,7 @@ def test_a_browser_may_send_a_key_to_another_host(server, header):
     ids=["models", "probes", "administration"],
 )
 def test_every_path_of_a_model_needs_a_key_and_no_other(server, paths, status):
-    assert {requests.get(server.url + path, timeout=60).status_code for path in paths} == {status}
+    assert {server.get(path).status_code for path in paths} == {status}
 
 
 def test_by_grpc_the_same_keys_count(server, key):
@@ -268,7 +268,7 @@ def test_one_request_too_many_is_429_with_a_time_to_try_again_by_http_and_grpc_t
     assert "at most 6 per 1 hour are answered for one key" in refused.json()["error"]
     assert 0 < int(refused.headers["Retry-After"]) <= 3601
     assert predict(limited, **{"X-Api-Key": other}).status_code == 200
-    assert requests.get(f"{limited.url}/healthz", timeout=60).status_code == 200
+    assert limited.get("/healthz").status_code == 200
     assert sample(limited, "dogsnap_refused_requests_total", 'door="grpc",reason="rate"') == 1
 
 
@@ -280,20 +280,20 @@ def test_the_administrators_token_opens_what_a_key_opens_and_no_other_token_does
 
 
 def test_an_open_app_needs_no_key_for_what_it_asks_and_only_so_often(limited, key_file):
-    url, known = f"{limited.url}/api/models", {"X-Api-Key": api_keys.add(key_file, "third")}
+    known = {"X-Api-Key": api_keys.add(key_file, "third")}
     assert predict(limited).status_code == 401
     assert call(limited) == "UNAUTHENTICATED"
-    assert requests.get(url, headers={"X-Api-Key": "dogsnap_guess"}, timeout=60).status_code == 401
-    answers = [requests.get(url, timeout=60) for _ in range(3)]
+    assert limited.get("/api/models", headers={"X-Api-Key": "dogsnap_guess"}).status_code == 401
+    answers = [limited.get("/api/models") for _ in range(3)]
     assert [each.status_code for each in answers] == [200, 200, 429]
     assert "at most 2 per 1 hour are answered for one client without a key" in answers[-1].json()["error"]
-    assert requests.get(url, headers=known, timeout=60).status_code == 200
+    assert limited.get("/api/models", headers=known).status_code == 200
 
 
 def test_an_address_has_its_own_limit_which_probes_do_not_use_up_and_no_client_evades(start_server, half_models):
     server = start_server(half_models, "--rate-limit-address", "4/hour")
     for _ in range(10):
-        assert requests.get(f"{server.url}/readyz", timeout=60).status_code == 200
+        assert server.get("/readyz").status_code == 200
     assert [predict(server).status_code for _ in range(5)] == [200] * 4 + [429]
     assert "for one address" in predict(server).json()["error"]
     assert predict(server, **{"X-Forwarded-For": "10.0.0.9"}).status_code == 429
@@ -305,7 +305,7 @@ def test_behind_a_trusted_proxy_the_address_is_the_clients(start_server, half_mo
 
     behind = start_server(half_models, "--rate-limit-address", "1/hour", "--trusted-proxies", "1")
     assert [asked("10.0.0.1"), asked("10.0.0.2"), asked("6.6.6.6, 10.0.0.1")] == [200, 200, 429]
-    admin = requests.get(f"{behind.url}/api/admin/models", headers={"X-Forwarded-For": "127.0.0.1"}, timeout=60)
+    admin = behind.get("/api/admin/models", headers={"X-Forwarded-For": "127.0.0.1"})
     assert admin.status_code == 403
 
 

@@ -21,7 +21,7 @@ PHOTOS = {
 
 
 def classify(server, fields=None, **options) -> requests.Response:
-    return requests.post(f"{server.url}/api/classify", json=fields, timeout=60, **options)
+    return server.post("/api/classify", json=fields, **options)
 
 
 def text(photo: bytes) -> str:
@@ -80,7 +80,7 @@ def test_every_kind_of_photo_is_named(colour_server, kind, version):
     ids=["raw body", "file of a form", "text of a form"],
 )
 def test_a_photo_comes_in_every_form_with_its_fields_in_query_or_form(colour_server, sent):
-    answer = requests.post(f"{colour_server.url}/api/classify?version=1", timeout=60, **sent).json()
+    answer = colour_server.post("/api/classify?version=1", **sent).json()
     assert answer["model"]["version"] == 1
     assert [breed["id"] for breed in answer["breeds"]] == ["c2"]
 
@@ -184,13 +184,13 @@ def test_a_wrong_request_is_refused_saying_why(colour_server, case, version):
 
 
 def test_what_is_no_json_is_refused(colour_server):
-    code, error = refusal(requests.post(f"{colour_server.url}/api/classify", data=b"{", timeout=60))
+    code, error = refusal(colour_server.post("/api/classify", data=b"{"))
     assert code == 400
     assert "expected a JSON object as body, received 1 bytes" in error
 
 
 def test_a_form_without_a_photo_is_refused(colour_server):
-    response = requests.post(f"{colour_server.url}/api/classify", files={"photo": ("a.jpg", b"x")}, timeout=60)
+    response = colour_server.post("/api/classify", files={"photo": ("a.jpg", b"x")})
     assert refusal(response) == (400, "expected one file in the form's field image, received 0")
 
 
@@ -204,13 +204,13 @@ def test_a_form_without_a_photo_is_refused(colour_server):
     ids=["JSON", "form", "chunks"],
 )
 def test_a_body_above_the_limit_is_refused_with_413_after_it_was_read(colour_server, make_sent):
-    code, error = refusal(requests.post(f"{colour_server.url}/api/classify", timeout=60, **make_sent()))
+    code, error = refusal(colour_server.post("/api/classify", **make_sent()))
     assert code == 413
     assert "at most 16 MiB are taken (DOGSNAP_MAX_BODY_MB)" in error
 
 
 def test_the_models_are_listed_with_versions_states_and_labels(colour_server):
-    (model,) = requests.get(f"{colour_server.url}/api/models", timeout=60).json()["models"]
+    (model,) = colour_server.get("/api/models").json()["models"]
     assert model["name"] == "inception_v3"
     assert model["default_version"] == 2
     assert [(each["version"], each["state"], each["error"], each["classes"]) for each in model["versions"]] == [
@@ -235,44 +235,40 @@ def breeds_server(start_server, tmp_path_factory, colour_models):
 
 
 def test_a_model_that_names_nothing_has_no_classes_and_classify_refuses_it(breeds_server):
-    models = {
-        model["name"]: model for model in requests.get(f"{breeds_server.url}/api/models", timeout=60).json()["models"]
-    }
+    models = {model["name"]: model for model in breeds_server.get("/api/models").json()["models"]}
     assert [each["classes"] for each in models["half_plus_two"]["versions"]] == [0]
     photo = base64.b64encode(encode(plain(RED), "JPEG")).decode()
     body = {"image": photo, "model": "half_plus_two"}
-    code, error = refusal(requests.post(f"{breeds_server.url}/api/classify", json=body, timeout=60))
+    code, error = refusal(breeds_server.post("/api/classify", json=body))
     assert code == 400
     assert "half_plus_two version 1 cannot name breeds: expected labels in its assets.extra/dogsnap.json" in error
 
 
 def test_the_breeds_are_sent_as_they_are_stored_and_not_twice(breeds_server):
-    first = requests.get(f"{breeds_server.url}/api/breeds", timeout=60)
+    first = breeds_server.get("/api/breeds")
     assert first.json() == {"breeds": [{"id": "c1", "name_zh": "红犬"}]}
-    again = requests.get(
-        f"{breeds_server.url}/api/breeds", headers={"If-None-Match": first.headers["ETag"]}, timeout=60
-    )
+    again = breeds_server.get("/api/breeds", headers={"If-None-Match": first.headers["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
 
 
 def test_without_breeds_the_answer_says_what_is_missing(colour_server):
-    code, error = refusal(requests.get(f"{colour_server.url}/api/breeds", timeout=60))
+    code, error = refusal(colour_server.get("/api/breeds"))
     assert code == 503
     assert "breeds.json" in error
 
 
 def test_an_unknown_path_and_a_wrong_method_are_told_in_the_one_error_body(colour_server):
     hint = "; GET /openapi.json lists every path with its methods"
-    nope = requests.get(f"{colour_server.url}/api/nope", timeout=60)
+    nope = colour_server.get("/api/nope")
     assert refusal(nope) == (404, f"Not Found: GET /api/nope{hint}")
-    wrong = requests.get(f"{colour_server.url}/api/classify", timeout=60)
+    wrong = colour_server.get("/api/classify")
     assert refusal(wrong) == (405, f"Method Not Allowed: GET /api/classify{hint}")
-    assert refusal(requests.delete(f"{colour_server.url}/healthz", timeout=60))[0] == 405
+    assert refusal(colour_server.request("DELETE", "/healthz"))[0] == 405
 
 
 def test_a_large_photo_in_a_form_is_not_written_to_a_file(breeds_server):
     """Web frameworks put a form's file above 500 kB into a temporary one; this server could not."""
     photo = encode(plain(RED, (1000, 900)), "BMP")
-    response = requests.post(f"{breeds_server.url}/api/classify", files={"image": ("holiday.bmp", photo)}, timeout=60)
+    response = breeds_server.post("/api/classify", files={"image": ("holiday.bmp", photo)})
     assert response.json()["breeds"][0]["id"] == "c1"
     assert "holiday" not in breeds_server.log()

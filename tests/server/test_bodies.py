@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
-import requests
 from server_process import memory, worker_of
 
 BODIES = 100
@@ -28,7 +27,7 @@ def server(start_server, half_models, limit):
 
 
 def predict(server, body: bytes, headers: dict[str, str]) -> int:
-    return requests.post(f"{server.url}/v1/models/half:predict", data=body, headers=headers, timeout=120).status_code
+    return server.post("/v1/models/half:predict", data=body, headers=headers, timeout=120).status_code
 
 
 class Peak:

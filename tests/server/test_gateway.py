@@ -47,7 +47,7 @@ SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.Health
 
 def classify(server, photo: bytes = RED, **fields) -> requests.Response:
     body = {"image": base64.b64encode(photo).decode(), **fields}
-    return requests.post(f"{server.url}/api/classify", json=body, timeout=SECONDS)
+    return server.post("/api/classify", json=body)
 
 
 def noisy(size: tuple[int, int], detail: int, quality: int) -> bytes:
@@ -71,7 +71,7 @@ def target_of(*servers) -> str:
 
 
 def is_ready(server) -> bool:
-    return requests.get(f"{server.url}/readyz", timeout=SECONDS).status_code == 200
+    return server.get("/readyz").status_code == 200
 
 
 # -- in front of a server of our own -----------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def test_a_photo_is_answered_as_the_engine_itself_would(engine, gateway, kind, v
 def test_names_and_labels_that_are_no_utf_8_are_refused_by_engine_and_gateway_alike(engine, gateway):
     for server in (engine, gateway):
         simple = {"model_name": "\ud800", "data": {}}
-        unnamed = requests.post(f"{server.url}/", json=simple, timeout=SECONDS)
+        unnamed = server.post("/", json=simple)
         assert (unnamed.status_code, "model's name in UTF-8, received '\\ud800'" in unnamed.json()["error"]) == (
             400,
             True,
@@ -112,14 +112,14 @@ def test_names_and_labels_that_are_no_utf_8_are_refused_by_engine_and_gateway_al
 
 
 def test_a_label_that_moves_at_the_engine_is_followed_and_counted_by_the_next_request(engine, gateway):
-    label = f"{engine.url}/api/admin/models/inception_v3/labels/stable"
+    label = "/api/admin/models/inception_v3/labels/stable"
     for version in (1, 2):  # the one takes images, the other files
-        requests.post(label, json={"version": version}, timeout=SECONDS).raise_for_status()
+        engine.post(label, json={"version": version}).raise_for_status()
         assert classify(gateway, label="stable").json()["model"] == {"name": "inception_v3", "version": version}
         routed = f'label="stable",model="inception_v3",version="{version}"'
         assert sample(gateway, "dogsnap_routed_requests_total", routed) == 1
-    assert sample(gateway, "dogsnap_engine_seconds_count", 'call="Predict"') >= 2
-    requests.post(label, json={"version": None}, timeout=SECONDS).raise_for_status()
+    assert predictions(gateway) >= 2
+    engine.post(label, json={"version": None}).raise_for_status()
     gone = classify(gateway, label="stable")
     assert (gone.status_code, "Unrecognized servable version label: stable" in gone.text) == (400, True)
 
@@ -127,19 +127,18 @@ def test_a_label_that_moves_at_the_engine_is_followed_and_counted_by_the_next_re
 def test_a_share_of_the_default_goes_where_the_engine_sends_it(engine, gateway):
     def versions(server) -> list[int]:
         headers = [{"Content-Type": "image/jpeg", "X-Request-Key": str(number)} for number in range(20)]
-        url = f"{server.url}/api/classify"
-        return [requests.post(url, RED, headers=each, timeout=60).json()["model"]["version"] for each in headers]
+        return [server.post("/api/classify", RED, headers=each).json()["model"]["version"] for each in headers]
 
-    split = f"{engine.url}/api/admin/models/inception_v3/split"
-    requests.post(split, json={"version": 1, "percent": 50}, timeout=SECONDS).raise_for_status()
+    split = "/api/admin/models/inception_v3/split"
+    engine.post(split, json={"version": 1, "percent": 50}).raise_for_status()
     ours = versions(gateway)
     assert ours == versions(engine)
     assert set(ours) == {1, 2}
-    requests.post(split, json={"version": None, "percent": 0}, timeout=SECONDS).raise_for_status()
+    engine.post(split, json={"version": None, "percent": 0}).raise_for_status()
 
 
 def models_of(server) -> dict:
-    (model,) = requests.get(f"{server.url}/api/models", timeout=SECONDS).json()["models"]
+    (model,) = server.get("/api/models").json()["models"]
     return model
 
 
@@ -155,13 +154,12 @@ def test_what_there_is_is_told_as_the_engine_tells_it(engine, gateway):
 
 
 def test_switching_is_the_engines_and_the_gateway_says_so(gateway):
-    default, undo = f"{gateway.url}/api/admin/models/inception_v3/default", f"{gateway.url}/api/admin/undo"
     for response in (
-        requests.get(f"{gateway.url}/api/admin/models", timeout=SECONDS),
-        requests.post(default, json={"version": 1}, timeout=SECONDS),
-        requests.post(undo, json={}, timeout=SECONDS),
-        requests.post(undo, json={"id": 1}, timeout=SECONDS),
-        requests.get(f"{gateway.url}/api/admin/switches", timeout=SECONDS),
+        gateway.get("/api/admin/models"),
+        gateway.post("/api/admin/models/inception_v3/default", json={"version": 1}),
+        gateway.post("/api/admin/undo", json={}),
+        gateway.post("/api/admin/undo", json={"id": 1}),
+        gateway.get("/api/admin/switches"),
     ):
         assert response.status_code == 501
         assert "send this request to the engine" in response.json()["error"]
@@ -172,7 +170,7 @@ def test_names_of_breeds_come_from_the_models_folder_and_without_them_tensors_ar
 ):
     gateway = start_server(tmp_path, "--engine", target_of(engine))
     photo = {"signature_name": "scores", "instances": [{"b64": base64.b64encode(RED).decode()}]}
-    predicted = requests.post(f"{gateway.url}/v1/models/inception_v3:predict", json=photo, timeout=SECONDS)
+    predicted = gateway.post("/v1/models/inception_v3:predict", json=photo)
     assert predicted.json()["predictions"][0]["dog"] > 0.5
     unnamed = classify(gateway)
     assert unnamed.status_code == 400
@@ -231,7 +229,7 @@ def test_request_id_key_and_deadline_and_what_the_target_says_go_along(stub, stu
 
     headers = {"Content-Type": "image/jpeg", "X-Request-Id": "one-2", "X-Request-Key": "phone"}
     with answering(stub, note):
-        response = requests.post(f"{stub_gateway.url}/api/classify", RED, headers=headers, timeout=SECONDS)
+        response = stub_gateway.post("/api/classify", RED, headers=headers)
     response.raise_for_status()
     ((metadata, seconds),) = seen
     assert (metadata["x-request-id"], metadata["x-request-key"], metadata["application"]) == ("one-2", "phone", "dogs")
@@ -345,7 +343,7 @@ def test_questions_to_an_engine_that_hangs_take_places_and_keep_the_deadline(sta
     with concurrent.futures.ThreadPoolExecutor(asked) as pool, answering(stub, stub.at_once, hang):
         answers = [pool.submit(classify, gateway, label=f"label{number}") for number in range(asked)]
         wait_until(lambda: len(seconds) >= 2)
-        status = requests.get(f"{gateway.url}/v1/models/inception_v3", timeout=SECONDS)
+        status = gateway.get("/v1/models/inception_v3")
         codes = {each.result().status_code for each in answers}
         go_on.set()
     assert codes == {503, 504}
@@ -385,7 +383,7 @@ def test_an_engine_without_model_service_or_health_is_served(start_server, colou
     with StubEngine(free_port(), colour_models / "inception_v3" / "2", with_status=False) as stub:
         gateway = start_server(colour_models, "--engine", stub.target)
         assert classify(gateway).json()["breeds"][0]["name"] == "red dog"
-        assert requests.get(f"{gateway.url}/v1/models/inception_v3", timeout=SECONDS).json()["model_version_status"]
+        assert gateway.get("/v1/models/inception_v3").json()["model_version_status"]
 
 
 def test_readiness_follows_the_engines_health_and_its_going_and_coming(start_server, colour_models):
@@ -411,37 +409,26 @@ def test_readiness_follows_the_engines_health_and_its_going_and_coming(start_ser
 # -- several engines ---------------------------------------------------------------------------------------------------
 
 
-def sleep_at(gateway) -> int:
-    """The status of a request for a twentieth of a second."""
-    url = f"{gateway.url}/v1/models/sleeper:predict"
-    return requests.post(url, json={"inputs": [0.05]}, timeout=SECONDS).status_code
+def predictions(gateway) -> float:
+    """How many calls to predict have ended."""
+    return sample(gateway, "dogsnap_engine_seconds_count", 'call="Predict"')
 
 
 def test_of_two_engines_one_may_be_killed_without_a_request_lost(start_server, sleeper):
     engines = [start_server(sleeper) for _ in range(2)]
     gateway = start_server(sleeper, "--engine", target_of(*engines))
-    answers: list[int] = []
-
-    def ask_on(end: threading.Event) -> None:
-        while not end.is_set():
-            answers.append(sleep_at(gateway))
-
-    end = threading.Event()
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        asking = [pool.submit(ask_on, end) for _ in range(8)]
-        try:
-            for engine in engines:
-                wait_until(lambda engine=engine: sample(engine, "dogsnap_places_held") > 0)
-            worker = worker_of(engines[0])
-            os.kill(engines[0].process.pid, signal.SIGKILL)  # else it would start another worker
-            os.kill(worker, signal.SIGKILL)
-            so_far = len(answers)
-            wait_until(lambda: len(answers) > so_far + 100)
-        finally:
-            end.set()
-        assert [each.result() for each in asking] == [None] * 8
-    print(f"\n{len(answers)} requests, one of two engines killed: {len(answers) - answers.count(200)} lost")
-    assert set(answers) == {200}
+    load = Load(gateway, "/v1/models/sleeper:predict", 0.05, 600, clients=8)
+    for engine in engines:
+        wait_until(lambda engine=engine: sample(engine, "dogsnap_places_held") > 0)
+    worker = worker_of(engines[0])
+    os.kill(engines[0].process.pid, signal.SIGKILL)  # else it would start another worker
+    os.kill(worker, signal.SIGKILL)
+    so_far = predictions(gateway)
+    wait_until(lambda: predictions(gateway) > so_far + 100)
+    answers = load.stop()
+    failed = [each for each in answers if each.status != 200]
+    print(f"\n{len(answers)} requests, one of two engines killed: {len(failed)} lost")
+    assert failed == []
     assert is_ready(gateway)
 
 
@@ -454,7 +441,8 @@ def test_of_two_engines_one_may_fall_silent_without_a_request_lost(start_server,
     try:
         started = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            answers = list(pool.map(lambda _: sleep_at(gateway), range(100)))
+            asked = pool.map(lambda _: gateway.post("/v1/models/sleeper:predict", json={"inputs": [0.05]}), range(100))
+            answers = [each.status_code for each in asked]
         seconds = time.monotonic() - started
     finally:
         os.kill(silent, signal.SIGCONT)
@@ -570,11 +558,11 @@ def test_a_gateway_forwards_photos_at_least_a_third_as_fast_as_one_without_limit
 
 def asked_as_tensor(server, photo: bytes) -> requests.Response:
     body = {"signature_name": "scores", "instances": [{"b64": base64.b64encode(photo).decode()}]}
-    return requests.post(f"{server.url}/v1/models/inception_v3:predict", json=body, timeout=SECONDS)
+    return server.post("/v1/models/inception_v3:predict", json=body)
 
 
 def asked_by_form(server, photo: bytes) -> requests.Response:
-    return requests.post(f"{server.url}/api/classify", files={"image": photo}, timeout=SECONDS)
+    return server.post("/api/classify", files={"image": photo})
 
 
 @pytest.mark.long

@@ -4,24 +4,22 @@ import base64
 import gzip
 import http.client
 import json
-import shutil
 import threading
 import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import colour_photos
 import hypothesis
 import pytest
 import requests
 import schemathesis
-import tiny_models
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
 from server_process import memory, most_seconds, worker_of
+from test_openapi import models  # noqa: F401 (a fixture)
 
 MOST_GROWTH = 50  # MiB
 JSON_EXAMPLES = 60
@@ -32,11 +30,7 @@ MODELS = ("inception_v3", "half")
 
 
 @pytest.fixture(scope="module")
-def server(start_server, tmp_path_factory, colour_models):
-    models = tmp_path_factory.mktemp("several_models")
-    shutil.copytree(colour_models / "inception_v3", models / "inception_v3")
-    shutil.copy(Path(__file__).parents[2] / "models" / "breeds.json", models)
-    tiny_models.half_plus_two_of_examples(models / "half" / "1")
+def server(start_server, models):  # noqa: F811
     return start_server(models)
 
 
@@ -46,7 +40,7 @@ def unharmed(server):
     process = worker_of(server)
     yield
     assert worker_of(server) == process, "the server's process died"
-    assert requests.get(f"{server.url}/healthz", timeout=60).status_code == 200
+    assert server.get("/healthz").status_code == 200
 
 
 def check(status: int, body: bytes, seconds: float) -> None:
@@ -75,7 +69,7 @@ def send(
 @pytest.mark.parametrize("examples", [3, pytest.param(10, marks=pytest.mark.long)])
 def test_requests_made_from_the_openapi_document_get_what_it_promises(server, examples):
     """So many for each operation with data that the document allows, and as many with data that it does not."""
-    document = requests.get(f"{server.url}/openapi.json", timeout=60).json()
+    document = server.get("/openapi.json").json()
     document["paths"]["/api/classify"]["post"]["requestBody"]["content"].pop("image/*")  # sent by the photos' own tests
     schema = schemathesis.openapi.from_dict(document)
     before, sent = memory(worker_of(server)), 0

@@ -104,8 +104,7 @@ def models(tmp_path_factory, colour_models) -> Path:
 def server(start_server, models):
     server = start_server(models, "--feedback", str(models / "feedback.db"), "--feedback-secret", SECRET)
     for model, version in (("half", 1), ("inception_v3", 2)):
-        url = f"{server.url}/api/admin/models/{model}/labels/stable"
-        requests.post(url, json={"version": version}, timeout=60).raise_for_status()
+        server.post(f"/api/admin/models/{model}/labels/stable", json={"version": version}).raise_for_status()
     return server
 
 
@@ -183,7 +182,7 @@ def call(path: str, key: str, status: int) -> dict:
 
 @pytest.mark.skipif(not (DIST / "index.html").is_file(), reason=f"{DIST}/index.html is missing: `make setup` builds it")
 def test_every_documented_status_really_comes_with_the_promised_kind_of_answer(server):
-    document = requests.get(f"{server.url}/openapi.json", timeout=60).json()
+    document = server.get("/openapi.json").json()
     wrong, count = [], 0
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
@@ -201,8 +200,8 @@ def test_every_documented_status_really_comes_with_the_promised_kind_of_answer(s
 
 
 def test_the_page_to_try_it_is_served_under_a_policy_without_inline_scripts(server):
-    page = requests.get(f"{server.url}/docs", timeout=60)
+    page = server.get("/docs")
     assert "script-src 'self'" in page.headers["Content-Security-Policy"]
     assert "unsafe" not in page.headers["Content-Security-Policy"]
     for file in re.findall(r'(?:src|href)="(/docs/[^"]+)"', page.text):
-        assert requests.get(server.url + file, timeout=60).status_code == 200
+        assert server.get(file).status_code == 200

@@ -191,7 +191,7 @@ def test_a_request_past_its_deadline_is_not_run(server):
         for _ in range(THREADS):
             pool.submit(requests.post, f"{server.url}{PATH}", json={"instances": [late]}, timeout=30)
         wait_until(lambda: held(server) == THREADS)
-        refused = requests.post(f"{server.url}{PATH}", json={"instances": [0.1]}, timeout=30)
+        refused = server.post(PATH, json={"instances": [0.1]}, timeout=30)
     assert refused.status_code == 504
     assert "before the request's deadline" in refused.json()["error"]
     wait_until(lambda: held(server) == 0)

@@ -29,7 +29,7 @@ def narrow_server(start_server, sleeper):
 
 
 def sleep_for(server, seconds: float) -> requests.Response:
-    return requests.post(f"{server.url}/v1/models/sleeper:predict", json={"inputs": [seconds]}, timeout=60)
+    return server.post("/v1/models/sleeper:predict", json={"inputs": [seconds]})
 
 
 def test_an_answer_past_its_deadline_is_504_at_the_deadline(start_server, sleeper):
@@ -50,16 +50,16 @@ def test_a_full_queue_is_503_with_a_time_to_try_again_and_health_answers_meanwhi
         assert third.status_code == 503
         assert int(third.headers["Retry-After"]) >= 1
         assert "the server is full: 2 requests are running or waiting" in third.json()["error"]
-        assert requests.get(f"{narrow_server.url}/healthz", timeout=60).json() == {"status": "alive"}
-        assert requests.get(f"{narrow_server.url}/readyz", timeout=60).json() == {"status": "ready"}
+        assert narrow_server.get("/healthz").json() == {"status": "alive"}
+        assert narrow_server.get("/readyz").json() == {"status": "ready"}
         assert not first.done(), "health answered only when the server was not full any more"
         assert [first.result().status_code, second.result().status_code] == [200, 200]
 
 
 def test_metrics_have_two_addresses_and_no_name_that_a_client_made_up(narrow_server):
-    requests.post(f"{narrow_server.url}/v1/models/made-up:predict", json={"inputs": [1]}, timeout=60)
+    narrow_server.post("/v1/models/made-up:predict", json={"inputs": [1]})
     for path in ("/metrics", "/monitoring/prometheus/metrics"):
-        page = requests.get(narrow_server.url + path, timeout=60)
+        page = narrow_server.get(path)
         assert page.headers["Content-Type"].startswith("text/plain")
         assert 'dogsnap_requests_total{door="rest",model="",outcome="NOT_FOUND",version=""}' in page.text
         assert "made-up" not in page.text
@@ -73,7 +73,7 @@ def test_the_log_says_what_was_loaded_and_where_to_look(narrow_server):
 def test_a_server_without_models_lives_but_is_not_ready_and_says_why_once_in_its_log(start_server, tmp_path):
     server = start_server(tmp_path, "--poll-seconds", "0.1", wait=False).wait_until_ready("/healthz")
     wait_until(lambda: "not ready: no model was found: expected a folder of model folders" in server.log())
-    ready = requests.get(f"{server.url}/readyz", timeout=60)
+    ready = server.get("/readyz")
     assert (ready.status_code, "no model was found" in ready.text) == (503, True)
     time.sleep(0.5)
     assert server.log().count("no model was found") == 1
@@ -132,9 +132,7 @@ def test_where_several_models_are_served_a_request_that_names_none_is_told_of_th
     for name in ("one", "other"):
         shutil.copytree(half_models / "half", tmp_path / name)
     server = start_server(tmp_path)
-    response = requests.post(
-        f"{server.url}/api/classify", data=PHOTO, headers={"Content-Type": "image/jpeg"}, timeout=60
-    )
+    response = server.post("/api/classify", data=PHOTO, headers={"Content-Type": "image/jpeg"})
     assert response.status_code == 404
     assert (
         "models served here: one, other; name one of them in the request, or start the server with --default-model"

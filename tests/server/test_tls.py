@@ -1,7 +1,6 @@
 """What the network sees: TLS for HTTP and gRPC, security headers, no way to a file, and logs that tell nothing of anybody."""
 
 import base64
-import http.client
 import io
 import json
 import shutil
@@ -18,6 +17,7 @@ from colour_photos import encode, plain
 from grpc_client import predict_request, values
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from PIL import Image
+from rest_client import raw
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 
 from backend.app import create_app
@@ -126,7 +126,7 @@ def test_a_certificate_that_cannot_be_used_ends_the_start_with_a_sentence(certif
 
 @pytest.mark.parametrize("path", ["/healthz", "/api/models", "/v1/models/inception_v3", "/nowhere", "/console", "/"])
 def test_every_answer_carries_the_security_headers(colour_server, path):
-    headers = requests.get(colour_server.url + path, timeout=60).headers
+    headers = colour_server.get(path).headers
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert "default-src 'none'" in headers["Content-Security-Policy"]
     assert headers["Referrer-Policy"] == "no-referrer"
@@ -154,19 +154,15 @@ PATHS = (
 
 @pytest.mark.parametrize("path", PATHS)
 def test_no_path_reaches_a_file(colour_server, path):
-    connection = http.client.HTTPConnection("127.0.0.1", colour_server.port, timeout=60)
-    connection.request("GET", path)
-    response = connection.getresponse()
-    body = response.read()
-    connection.close()
-    assert response.status in (400, 404, 405), body[:200]
-    assert set(json.loads(body)) == {"error", "request_id"}
+    response = raw(colour_server, "GET", path)
+    assert response.status_code in (400, 404, 405), response.text
+    assert set(response.json()) == {"error", "request_id"}
 
 
 @pytest.mark.parametrize("name", ["../inception_v3", "/etc", "inception_v3/1", ".", "inception_v3\x00", "a" * 5000])
 def test_a_model_name_is_looked_up_and_never_a_folder(colour_server, name):
     photo = base64.b64encode(encode(plain(), "JPEG")).decode()
-    response = requests.post(f"{colour_server.url}/api/classify", json={"image": photo, "model": name}, timeout=60)
+    response = colour_server.post("/api/classify", json={"image": photo, "model": name})
     assert response.status_code == 404
     assert "models served here: inception_v3" in response.json()["error"]
 
@@ -261,14 +257,12 @@ def test_logs_carry_request_ids_and_no_photo_no_secret_and_no_place(start_server
     server = start_server(colour_models, "--access-log", "--log-format", "json", "--admin-token", TOKEN)
     photo = photo_with_a_place()
     text = base64.b64encode(photo).decode()
-    url, secret = f"{server.url}/api/classify", {"Authorization": f"Bearer {TOKEN}", "X-Request-Id": "ours-1"}
-    assert requests.post(url, json={"image": text}, headers=secret, timeout=60).status_code == 200
-    requests.post(url + "?place=47.3759,8.5364", data=photo, headers={"Content-Type": "image/jpeg"}, timeout=60)
-    requests.post(url, json={"image": text[:200]}, timeout=60)
-    requests.post(
-        f"{server.url}/v1/models/inception_v3/versions/2:predict", json={"instances": [text[:400]]}, timeout=60
-    )
-    requests.get(f"{server.url}/api/admin/models", headers=secret, timeout=60)
+    secret = {"Authorization": f"Bearer {TOKEN}", "X-Request-Id": "ours-1"}
+    assert server.post("/api/classify", json={"image": text}, headers=secret).status_code == 200
+    server.post("/api/classify?place=47.3759,8.5364", data=photo, headers={"Content-Type": "image/jpeg"})
+    server.post("/api/classify", json={"image": text[:200]})
+    server.post("/v1/models/inception_v3/versions/2:predict", json={"instances": [text[:400]]})
+    server.get("/api/admin/models", headers=secret)
     log = server.log()
     lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     answered = [line for line in lines if "status" in line and line["path"] == "/api/classify"]

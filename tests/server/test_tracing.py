@@ -7,12 +7,9 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import grpc
 import pytest
-import requests
-import tensorflow as tf
 from colour_photos import encode, plain
-from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+from grpc_client import connected, predict_request
 
 pytest.importorskip("opentelemetry.sdk", reason="the extra dogsnap[otel], which sends traces, is not installed")
 
@@ -52,14 +49,10 @@ def collected(start_server, colour_models) -> list:
 
 
 def ask(server) -> None:
-    body = {"image": base64.b64encode(PHOTO).decode()}
-    response = requests.post(f"{server.url}/api/classify", json=body, headers=HEADERS, timeout=60)
-    assert response.status_code == 200
-    request = predict_pb2.PredictRequest(model_spec={"name": "inception_v3"})
-    request.inputs["image"].CopyFrom(tf.make_tensor_proto([body["image"]]))
-    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
-        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-        stub.Predict(request, 60, metadata=list(HEADERS.items()))
+    text = base64.b64encode(PHOTO).decode()
+    assert server.post("/api/classify", json={"image": text}, headers=HEADERS).status_code == 200
+    with connected(server.grpc_port) as client:
+        client.prediction.Predict(predict_request("inception_v3", image=[text]), 60, metadata=list(HEADERS.items()))
 
 
 def named(spans: list, name: str) -> list:

@@ -13,7 +13,6 @@ import exported
 import grpc
 import numpy as np
 import pytest
-import requests
 import tiny_models
 from grpc_client import SECONDS, Client, connected, predict_request, values
 from grpc_contract import CALLS, outcome
@@ -236,7 +235,7 @@ def test_replicas_are_added_by_the_length_of_the_queue_and_go_again(loaded) -> N
 def test_a_gateway_serves_what_the_cluster_serves(loaded, served, start_server) -> None:
     engine = ",".join(f"127.0.0.1:{port}" for port in loaded.grpc_ports)
     gateway = start_server(served, "--engine", f"grpc://{engine}")
-    answer = requests.post(f"{gateway.url}/api/classify", json={"image": RED.decode()}, timeout=SECONDS).json()
+    answer = gateway.post("/api/classify", json={"image": RED.decode()}).json()
     assert "error" not in answer, answer
     assert (answer["model"], answer["breeds"][0]["name"]) == ({"name": "inception_v3", "version": 2}, "red dog")
 

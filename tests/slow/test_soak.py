@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import requests
 import tiny_models
 from loading import Load, percentile
 from server_process import sample
@@ -74,5 +73,5 @@ def watch(server, made: Path, models: Path, seconds: float, change: float) -> tu
 
 
 def available(server) -> list[int]:
-    states = requests.get(f"{server.url}/v1/models/sleeper", timeout=60).json()["model_version_status"]
+    states = server.get("/v1/models/sleeper").json()["model_version_status"]
     return sorted((int(each["version"]) for each in states if each["state"] == "AVAILABLE"), reverse=True)
