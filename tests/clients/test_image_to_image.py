@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import requests
 import tensorflow as tf
 from click.testing import CliRunner, Result
 from exported import png
@@ -203,11 +202,13 @@ def scene(size: tuple[int, int]) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def detector(tmp_path_factory) -> Path:
-    """The toy detector as TensorFlow's Object Detection API exports: a batch of one picture of any size, in bytes; and
-    merged.
+def models(tmp_path_factory) -> Path:
+    """Two networks for pictures of any size, each with its merged version 2.
+
+    negative/; detector/: the toy detector as TensorFlow's Object Detection API exports, for a batch of one picture, in bytes.
     """
-    models = tmp_path_factory.mktemp("detector")
+    models = tmp_path_factory.mktemp("pictures")
+    wrapped(save(models / "negative" / "1", lambda image: 1 - image, None, None, None, 3))
     source = save(models / "detector" / "1", corners, 1, None, None, 3, dtype=tf.uint8)
     names = models / "names.txt"
     names.write_text("\n".join(NAMES))
@@ -218,14 +219,13 @@ def detector(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def detecting(start_server, detector) -> str:
-    """The URL of the merged detector."""
-    return f"{start_server(detector).url}/v1/models/detector/versions/2:predict"
+def server(start_server, models):
+    return start_server(models)
 
 
-def test_a_detector_answers_boxes_classes_scores_and_names_through_rest(detecting) -> None:
+def test_a_detector_answers_boxes_classes_scores_and_names_through_rest(server) -> None:
     rows = [{"b64": base64.b64encode(scene(size)).decode()} for size in ((20, 20), (40, 32))]
-    reply = requests.post(detecting, json={"instances": rows}, timeout=60)
+    reply = server.post("/v1/models/detector/versions/2:predict", json={"instances": rows})
     assert reply.status_code == 200, reply.text
     first, second = reply.json()["predictions"]
     assert set(first) == {
@@ -263,16 +263,9 @@ def test_boxes_that_two_outputs_could_be_are_asked_for(tmp_path) -> None:
 # -- dogsnap predict PICTURE --out -------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def models(tmp_path_factory) -> Path:
-    models = tmp_path_factory.mktemp("negatives")
-    wrapped(save(models / "negative" / "1", lambda image: 1 - image, None, None, None, 3))
-    return models
-
-
-@pytest.fixture(scope="module", params=["here", "by a server"])
-def where(request, models, start_server) -> list[str]:
-    return ["--models", str(models)] if request.param == "here" else ["--url", start_server(models).url]
+@pytest.fixture(params=["here", "by a server"])
+def where(request, models, server) -> list[str]:
+    return ["--models", str(models)] if request.param == "here" else ["--url", server.url]
 
 
 def predict(*arguments: object) -> Result:

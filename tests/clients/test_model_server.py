@@ -1,10 +1,9 @@
 """`dogsnap model-server`: tensorflow_model_server's command line, its meanings, and what is refused with a way out."""
 
 import os
-import signal
+import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,8 @@ import tensorflow1_models
 import tiny_models
 from click.testing import CliRunner, Result
 from exported import png
-from ports import free_port
+from ports import START_SECONDS, free_port
+from waiting import wait_until
 
 from backend.cli import main
 from backend.commands import model_server
@@ -37,41 +37,24 @@ def run(*flags: str) -> Result:
     return CliRunner().invoke(main, ["model-server", *flags])
 
 
-def test_the_command_of_the_articles_serves_the_latest_version_on_their_ports(start_of, tmp_path) -> None:
-    tensorflow1_models.image_to_image(tmp_path / "serve" / "1")
-    tensorflow1_models.image_to_image(tmp_path / "serve" / "2")
-    picture = tmp_path / "gaussian.png"
-    picture.write_bytes(png(tensorflow1_models.noise(2)))
-    url = start_of("--model_name=saved_model", f"--model_base_path={tmp_path / 'serve'}")
-    subprocess.run([sys.executable, CLIENT, url, picture, tmp_path / "out.png"], timeout=120, check=True)
-    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
-    states = requests.get(f"{url}/v1/models/saved_model", timeout=60).json()["model_version_status"]
-    assert [each["version"] for each in states if each["state"] == "AVAILABLE"] == ["2"]
-
-
-@pytest.fixture
-def start_of(tmp_path):
-    """Starts `dogsnap model-server` with flags on free ports of this machine, and gives its address."""
-    started: list[subprocess.Popen] = []
-
-    def start(*flags: str) -> str:
-        port, grpc_port = free_port(), free_port()
-        command = [DOGSNAP, "model-server", f"--port={grpc_port}", f"--rest_api_port={port}", *flags]
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
-        environ = {**kept, "DOGSNAP_HOST": "127.0.0.1"}
-        with (tmp_path / "log.txt").open("wb") as log:
-            started.append(subprocess.Popen(command, env=environ, stdout=log, stderr=subprocess.STDOUT))
+def test_the_command_of_the_articles_serves_the_latest_version_on_their_ports(tmp_path) -> None:
+    first = tensorflow1_models.image_to_image(tmp_path / "serve" / "1")
+    shutil.copytree(first, tmp_path / "serve" / "2")
+    (tmp_path / "gaussian.png").write_bytes(png(tensorflow1_models.noise(2)))
+    port = free_port()
+    flags = ["--model_name=saved_model", f"--model_base_path={tmp_path / 'serve'}", f"--rest_api_port={port}"]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
+    command = [DOGSNAP, "model-server", f"--port={free_port()}", *flags]
+    process = subprocess.Popen(command, env={**environ, "DOGSNAP_HOST": "127.0.0.1"})
+    try:
         url = f"http://127.0.0.1:{port}"
-        end = time.monotonic() + 600
-        while not is_ready(url):
-            assert started[-1].poll() is None, (tmp_path / "log.txt").read_text()
-            assert time.monotonic() < end
-            time.sleep(0.2)
-        return url
-
-    yield start
-    for process in started:
-        process.send_signal(signal.SIGTERM)
+        wait_until(lambda: process.poll() is not None or is_ready(url), START_SECONDS)
+        subprocess.run([sys.executable, CLIENT, url, "gaussian.png", "out.png"], cwd=tmp_path, timeout=120, check=True)
+        assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
+        states = requests.get(f"{url}/v1/models/saved_model", timeout=60).json()["model_version_status"]
+        assert [each["version"] for each in states if each["state"] == "AVAILABLE"] == ["2"]
+    finally:
+        process.terminate()
         process.wait(120)
 
 

@@ -55,11 +55,8 @@ def web_safe(contents: bytes) -> str:
 @pytest.fixture
 def png(tmp_path) -> Path:
     """A green photo as AIDog's mini program makes it: a canvas of 299 x 299 as PNG with alpha."""
-    return encode_to(tmp_path / "canvas.png", Image.new("RGBA", (299, 299), (*GREEN, 255)))
-
-
-def encode_to(file: Path, image: Image.Image) -> Path:
-    file.write_bytes(encode(image, "PNG"))
+    file = tmp_path / "canvas.png"
+    file.write_bytes(encode(Image.new("RGBA", (299, 299), (*GREEN, 255)), "PNG"))
     return file
 
 

@@ -3,7 +3,6 @@
 import json
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ import requests
 from click.testing import CliRunner, Result
 from grpc_client import connected, predict_request
 from grpc_contract import outcome, status
-from ports import free_port
+from ports import free_port, listens
 from server_process import most_seconds, sample
 from waiting import wait_until
 
@@ -319,18 +318,13 @@ def start_redis(tmp_path):
     def start(port: int) -> subprocess.Popen:
         command = [REDIS, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
         started.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
-        wait_until(lambda: accepts(port), 30)
+        wait_until(lambda: listens(port), 30)
         return started[-1]
 
     yield start
     for process in started:
         process.kill()
         process.wait(30)
-
-
-def accepts(port: int) -> bool:
-    with socket.socket() as connection:
-        return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_two_servers_count_together_in_redis_and_each_goes_on_alone_without_it(start_server, half_models, start_redis):

@@ -7,7 +7,6 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import requests
 from colour_photos import encode
 from hostile_photos import textured
 from loading import Load, percentile
@@ -108,28 +107,21 @@ def waiting_requests(server) -> float:
 
 
 @pytest.fixture
-def both_busy(server):
-    """Both threads run for 1.5 s; yields what is to be run meanwhile, and waits until all is over."""
-    wait_until(lambda: held(server) == 0)
-    with ThreadPoolExecutor(THREADS) as pool:
-        for _ in range(THREADS):
-            pool.submit(requests.post, f"{server.url}{PATH}", json={"instances": [1.5]}, timeout=30)
-        wait_until(lambda: held(server) == THREADS)
-        yield
-    wait_until(lambda: held(server) == 0)
-
-
-@pytest.fixture
-def waiting(server, both_busy):
-    """The connections of as many as may wait; they hang up afterwards."""
+def waiting(server):
+    """Both threads run for 1.5 s, and as many as may wait: their connections, which hang up afterwards."""
     body = b'{"instances": [0.1]}'
     message = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (PATH.encode(), len(body), body)
-    with contextlib.ExitStack() as clients:
+    wait_until(lambda: held(server) == 0)
+    with ThreadPoolExecutor(THREADS) as pool, contextlib.ExitStack() as clients:
+        for _ in range(THREADS):
+            pool.submit(server.post, PATH, json={"instances": [1.5]})
+        wait_until(lambda: held(server) == THREADS)
         connections = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(QUEUE)]
         for each in connections:
             clients.enter_context(each).sendall(message)
         wait_until(lambda: waiting_requests(server) == QUEUE, 1.0)
         yield connections
+    wait_until(lambda: held(server) == 0)
 
 
 def counted_as_full(server) -> list[float]:
@@ -189,7 +181,7 @@ def test_a_request_past_its_deadline_is_not_run(server):
     before, late = steps_run(server), 1.3 * DEADLINE
     with ThreadPoolExecutor(THREADS) as pool:
         for _ in range(THREADS):
-            pool.submit(requests.post, f"{server.url}{PATH}", json={"instances": [late]}, timeout=30)
+            pool.submit(server.post, PATH, json={"instances": [late]})
         wait_until(lambda: held(server) == THREADS)
         refused = server.post(PATH, json={"instances": [0.1]}, timeout=30)
     assert refused.status_code == 504

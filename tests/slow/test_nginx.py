@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from ports import free_port
+from ports import free_port, listens
 from server_process import most_seconds
 from test_connections import many_files  # noqa: F401 (a fixture)
 from test_tls import certificate  # noqa: F401 (a fixture)
@@ -79,15 +79,10 @@ class Proxy:
 def proxy(start_server, half_models, certificate, tmp_path_factory) -> Iterator[Proxy]:  # noqa: F811
     server = start_server(half_models, "--trusted-proxies", "1", "--access-log")
     proxy = Proxy(server, certificate, tmp_path_factory.mktemp("nginx"))
-    wait_until(lambda: _listens(proxy.port))
+    wait_until(lambda: listens(proxy.port))
     yield proxy
     proxy.process.terminate()
     proxy.process.wait(60)
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_more_connections_than_the_server_has_threads_delay_no_other(proxy, many_files):  # noqa: F811

@@ -262,6 +262,8 @@ TYPES = [
     refused("complex64 has no JSON form", "all_types:predict", _one("complex64", [1.0]), "to type: complex64", 501),
 ]
 
+ROW_1 = "Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: "
+SEVERAL = "as multiple input tensors required as per tensorinfo_map"
 BODY_ERRORS = [
     refused(name, path, body, error)
     for path, rows in {
@@ -308,22 +310,14 @@ BODY_ERRORS = [
                 {"instances": [1, {"x": 2}]},
                 "Expecting value/list but got object at item 1 of input list",
             ),
-            (
-                "rows of two sizes",
-                {"instances": [[1, 2], [1, 2, 3]]},
-                "Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: Expecting tensor size: 2 but got: 3",
-            ),
+            ("rows of two sizes", {"instances": [[1, 2], [1, 2, 3]]}, f"{ROW_1}Expecting tensor size: 2 but got: 3"),
             (
                 "named rows of two sizes",
                 {"instances": [{"x": [1, 2]}, {"x": [1, 2, 3]}]},
                 "Failed to process element: 1 key: x of 'instances' list. Error: INVALID_ARGUMENT: Expecting "
                 "tensor size: 2 but got: 3",
             ),
-            (
-                "rows of two shapes",
-                {"instances": [[1], [[1]]]},
-                "Error: INVALID_ARGUMENT: Expecting shape [1] but got: [1,1]",
-            ),
+            ("rows of two shapes", {"instances": [[1], [[1]]]}, f"{ROW_1}Expecting shape [1] but got: [1,1]"),
             (
                 "a longer list inside a row",
                 {"inputs": [[1, 2], [1, 2, 3]]},
@@ -342,8 +336,7 @@ BODY_ERRORS = [
             (
                 "a wrong type in a row",
                 {"instances": [1, "x"]},
-                "Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: JSON Value: \"x\" "
-                "Type: String is not of expected type: float",
+                f'{ROW_1}JSON Value: "x" Type: String is not of expected type: float',
             ),
             (
                 "an object where a number should be",
@@ -359,22 +352,9 @@ BODY_ERRORS = [
             ("no JSON for an unknown model", b"abc", "JSON Parse error: Invalid value. at offset: 0"),
         ],
         "several:predict": [
-            (
-                "bare rows for several inputs",
-                {"instances": [1, 2]},
-                "instances is a plain list, but expecting list of objects as multiple input tensors required "
-                "as per tensorinfo_map",
-            ),
-            (
-                "a row that is one base64 value for several inputs",
-                {"instances": [{"b64": "AA=="}]},
-                "instances is a plain list, but expecting list of objects as multiple input tensors required",
-            ),
-            (
-                "a bare column for several inputs",
-                {"inputs": [1, 2]},
-                "inputs is a plain value/list, but expecting an object as multiple input tensors required as per tensorinfo_map",
-            ),
+            ("bare rows for several inputs", {"instances": [1, 2]}, f"expecting list of objects {SEVERAL}"),
+            ("a row of one base64 value", {"instances": [{"b64": "AA=="}]}, f"expecting list of objects {SEVERAL}"),
+            ("a bare column for several inputs", {"inputs": [1, 2]}, f"expecting an object {SEVERAL}"),
             ("a column is missing", {"inputs": {"a": [1]}}, "Missing named input: b in 'inputs' object."),
             (
                 "a row without an input",

@@ -13,10 +13,15 @@ OWN_PORTS = PORTS[1000 * PROCESS : 1000 * (PROCESS + 1)]
 UNUSED_PORTS = random.SystemRandom().sample(OWN_PORTS, len(OWN_PORTS))
 
 
+def listens(port: int) -> bool:
+    """Whether something on this machine takes connections there."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def free_port() -> int:
     """A port that nothing listens on; none is given twice, so that a server that is still starting keeps its own."""
     while True:
         port = UNUSED_PORTS.pop()
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                return port
+        if not listens(port):
+            return port
