@@ -177,5 +177,7 @@ def _ours() -> dict[str, str]:
 
 
 def _message(name: str) -> str:
+    """Why an application does not start: of the traceback that Ray gives, the last line, which is the replica's error."""
     application = serve.status().applications.get(name)
-    return "" if application is None else "; ".join(each.message for each in application.deployments.values())
+    deployments = application.deployments.values() if application else ()
+    return "; ".join(each.message.strip().rpartition("\n")[2] for each in deployments)

@@ -68,13 +68,10 @@ def test_a_folder_that_every_node_sees_is_read_in_place(colour_models, tmp_path)
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_version_is_copied_from_a_url_once_and_whole(bucket, colour_models, tmp_path) -> None:
+def test_a_version_is_copied_from_a_url_once_and_whole(bucket, tmp_path) -> None:
     folder = version(bucket, 2).local(tmp_path)
     assert sorted(each.name for each in folder.iterdir()) == ["2"]
     checksums.verify(folder / "2")
-    assert (folder / "2" / "saved_model.pb").read_bytes() == (
-        colour_models / "inception_v3" / "2" / "saved_model.pb"
-    ).read_bytes()
     fsspec.filesystem("memory").rm("/models/inception_v3/2/saved_model.pb")
     bucket_files = VersionFiles(bucket, "inception_v3", "2", folder.parent.name.rpartition("-")[2])
     assert bucket_files.local(tmp_path) == folder  # asks for nothing any more

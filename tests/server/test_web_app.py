@@ -39,10 +39,8 @@ def test_scripts_are_gzipped_for_clients_that_accept_it_and_pictures_are_not(cli
     assert script.headers["Content-Encoding"] == "gzip"
     assert len(script.data) < 1000
     assert client.get("/app.js", headers={"If-None-Match": script.headers["ETag"]}, buffered=True).status_code == 304
-    assert (
-        "Content-Encoding"
-        not in client.get("/assets/dog.png", headers={"Accept-Encoding": "gzip"}, buffered=True).headers
-    )
+    picture = client.get("/assets/dog.png", headers={"Accept-Encoding": "gzip"}, buffered=True)
+    assert "Content-Encoding" not in picture.headers
 
 
 @pytest.mark.parametrize("path", ["/nope.js", "/../secret.txt", "/..%2fsecret.txt", "/assets/../../secret.txt", "/a/b"])
