@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from backend.commands.helpers import renewal
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_labels
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_labels, option
 from backend.commands.helpers.failures import Command
 from backend.settings import MODELS
 
@@ -15,32 +15,31 @@ VIT = "vit"
 
 @click.command(cls=Command)
 @click.argument("model")
-@click.option(
+@option(
     "--from",
-    "source",
-    help="folder with the float16 weights, labels, recipe and scores  [default: OUT/MODEL where it holds them, otherwise "
+    "folder with the float16 weights, labels, recipe and scores  [default: OUT/MODEL where it holds them, otherwise "
     "models/MODEL]; for vit: the folder of a KerasHub preset or of a Hugging Face checkpoint (safetensors or tf_model.h5), "
     "or hf://OWNER/NAME  [default: hf://google/vit-base-patch16-224]",
+    name="source",
 )
-@click.option(
+@option(
     "--out",
-    "models",
+    "folder with models: the version is written to OUT/MODEL/<next number>",
+    PATH,
+    name="models",
     default=MODELS,
-    show_default=True,
-    type=PATH,
-    help="folder with models: the version is written to OUT/MODEL/<next number>",
 )
-@click.option("--labels", type=EXISTING_FILE, help="vit: names of the classes, one a line, if the checkpoint has none")
-@click.option(
+@option("--labels", "vit: names of the classes, one a line, if the checkpoint has none", EXISTING_FILE)
+@option(
     "--merged",
+    "build the versions of `dogsnap merge` and `dogsnap merge --fast` beside it, in one process",
     is_flag=True,
-    help="build the versions of `dogsnap merge` and `dogsnap merge --fast` beside it, in one process",
 )
-@click.option(
+@option(
     "--renew",
-    is_flag=True,
-    help="in place of the next version, replace those that this command built before, and only if weights, code or "
+    "in place of the next version, replace those that this command built before, and only if weights, code or "
     "TensorFlow have changed since",
+    is_flag=True,
 )
 def export(model: str, source: str | None, models: Path, labels: Path | None, merged: bool, renew: bool) -> None:
     """Build the next version of MODEL: from the weights that training stored, or of vit, from any ViT of KerasHub."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, refuse_unwritable
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, option, refuse_unwritable
 from backend.commands.helpers.failures import Command
 
 Result = TypeVar("Result")
@@ -19,38 +19,35 @@ Result = TypeVar("Result")
 @click.command(cls=Command)
 @click.argument("source", metavar="VERSION_DIR", type=PATH)
 @click.argument("photos", nargs=-1, required=True, type=PATH)
-@click.option(
+@option(
     "--name",
-    help="name of the breed; without it each folder in the first of the folders PHOTOS is a breed, named as the folder",
+    "name of the breed; without it each folder in the first of the folders PHOTOS is a breed, named as the folder",
 )
-@click.option("--name-zh", default="", help="its Chinese name  [default: the name]")
-@click.option(
+@option("--name-zh", "its Chinese name  [default: the name]", default="")
+@option(
     "--facts",
-    "facts_file",
-    type=EXISTING_FILE,
-    help="facts for the app: JSON in the form of an entry of models/breeds.json; for several breeds a list with their names",
+    "facts for the app: JSON in the form of an entry of models/breeds.json; for several breeds a list with their names",
+    EXISTING_FILE,
+    name="facts_file",
 )
-@click.option("--replace", is_flag=True, help="teach a breed anew that VERSION_DIR was taught before")
-@click.option(
-    "--from",
-    "artefacts",
-    type=PATH,
-    help="folder with the weights of the version  [default: the folder VERSION_DIR is in]",
+@option("--replace", "teach a breed anew that VERSION_DIR was taught before", is_flag=True)
+@option(
+    "--from", "folder with the weights of the version  [default: the folder VERSION_DIR is in]", PATH, name="artefacts"
 )
-@click.option(
+@option(
     "--known",
-    multiple=True,
-    type=PATH,
-    help="folder of photos of other breeds, in the layout of Stanford Dogs or with an index.tsv; with them, new breeds take less "
+    "folder of photos of other breeds, in the layout of Stanford Dogs or with an index.tsv; with them, new breeds take less "
     "from the known ones",
+    PATH,
+    multiple=True,
 )
-@click.option(
+@option(
     "--keep",
-    is_flag=True,
-    help="write no version, but what is taught beside the weights: `dogsnap export` then builds the version that answers the "
+    "write no version, but what is taught beside the weights: `dogsnap export` then builds the version that answers the "
     "app with it",
+    is_flag=True,
 )
-@click.option("--dry-run", is_flag=True, help="only say what to expect")
+@option("--dry-run", "only say what to expect", is_flag=True)
 def teach(**arguments: Any) -> None:
     """Write the next versions of a model, which know one breed more or several, from PHOTOS (at least eight; twenty are good).
 

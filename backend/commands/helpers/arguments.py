@@ -1,40 +1,46 @@
-"""Options and path types shared by several commands."""
+"""How commands declare their options, and the options and path types that several share."""
 
 import json
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
 from backend.settings import Settings, flag, variable
 
 PATH = click.Path(path_type=Path)
+AT_LEAST_ONE = click.IntRange(min=1)
 WORDNET_LABEL = re.compile(r"(?P<id>n\d{8})[\s:-]+(?P<name>.+)")
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
-list_option = click.option(
+
+def option(flag: str, text: str, kind: Any = None, *, name: str = "", **more: Any) -> Callable:
+    """An option of click whose help is `text`, with the default if there is one; `name`: of the argument, if not the flag's."""
+    shown = more.get("default") not in (None, "")
+    return click.option(flag, *filter(None, [name]), type=kind, help=text, show_default=shown, **more)
+
+
+list_option = option(
     "--list",
-    "list_name",
+    "the list in DATA that names the photos; without that file: every photo of DATA",
+    name="list_name",
     default="test_list",
-    show_default=True,
-    help="the list in DATA that names the photos; without that file: every photo of DATA",
 )
-frames_option = click.option(
+frames_option = option(
     "--frames",
-    type=PATH,
-    help="whole pictures that the photos were cut from: images/, boxes.tsv and, for several dogs, dogs.tsv; the official data "
+    "whole pictures that the photos were cut from: images/, boxes.tsv and, for several dogs, dogs.tsv; the official data "
     "set's Annotation folder in DATA does as well",
+    PATH,
 )
-not_dogs_option = click.option(
-    "--not-dogs", type=PATH, help="folder of photos without a dog: every second one teaches the dog head"
-)
-precision_option = click.option(
+not_dogs_option = option("--not-dogs", "folder of photos without a dog: every second one teaches the dog head", PATH)
+precision_option = option(
     "--precision",
-    type=click.Choice(["auto", "float32", "mixed_bfloat16"]),
+    "what to compute in; auto: the fastest that this machine has",
+    click.Choice(["auto", "float32", "mixed_bfloat16"]),
     default="auto",
-    show_default=True,
-    help="what to compute in; auto: the fastest that this machine has",
 )
 
 
@@ -44,9 +50,7 @@ def _writable(context: click.Context, option: click.Parameter, file: Path | None
     return file
 
 
-json_option = click.option(
-    "--json", "json_file", type=PATH, callback=_writable, help="write every figure to this file, too"
-)
+json_option = option("--json", "write every figure to this file, too", PATH, name="json_file", callback=_writable)
 
 
 def _checked_key(context: click.Context, option: click.Parameter, key: str) -> str:
@@ -55,12 +59,12 @@ def _checked_key(context: click.Context, option: click.Parameter, key: str) -> s
     return key
 
 
-key_option = click.option(
+key_option = option(
     "--key",
+    f"an API key for the server at --url, if it wants one  [{variable('key')}]",
     default="",
     envvar=variable("key"),
     callback=_checked_key,
-    help=f"an API key for the server at --url, if it wants one  [{variable('key')}]",
 )
 
 
