@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from backend.commands.helpers.arguments import option
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, option
 from backend.commands.helpers.failures import Group
 from backend.ray.scale import Scale
 from backend.settings import Settings, flag, given, options, variable
@@ -23,10 +23,9 @@ SETTINGS = (
 def scale_options(command: Callable) -> Callable:
     """Decorate a command with the flags of `Scale`."""
     for row in reversed(fields(Scale)):
-        text = row.metadata["help"]
         bounds = click.IntRange if row.type is int else click.FloatRange
         kind = bounds(min=row.metadata["least"])
-        command = option(flag(row.name), text, kind, default=row.default)(command)
+        command = option(flag(row.name), row.metadata["help"], kind, default=row.default)(command)
     return command
 
 
@@ -46,10 +45,10 @@ def deploy() -> None:
 @option(
     "--model-config-file",
     "file with TensorFlow Serving's model_config_list: only the last folder of a base path is used",
-    click.Path(exists=True, dir_okay=False, path_type=Path),
+    EXISTING_FILE,
     envvar=variable("model_config_file"),
 )
-@option("--cache", "folder on each node for copied versions", click.Path(path_type=Path), default=Path("~/.cache/dogsnap/models"))  # fmt: skip
+@option("--cache", "folder on each node for copied versions", PATH, default=Path("~/.cache/dogsnap/models"))
 @options(*SETTINGS)
 @scale_options
 def ray_command(address: str, models: str, model_config_file: Path | None, cache: Path, **flags: Any) -> None:
