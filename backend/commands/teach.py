@@ -1,19 +1,15 @@
 """`dogsnap teach`: a version that knows a breed more, from some photos of it."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, option, refuse_unwritable
 from backend.commands.helpers.failures import Command
-
-Result = TypeVar("Result")
+from backend.commands.helpers.own_process import in_own_process
 
 
 @click.command(cls=Command)
@@ -101,17 +97,6 @@ def _write(temporary: Path, model_folder: Path, dry_run: bool, keep: bool, **arg
     written = [first, *merge_all(Source(first), click.echo)]
     publish_together(first.parent, model_folder)
     return [version.name for version in written]
-
-
-def in_own_process(work: Callable[..., Result], **arguments: object) -> Result:
-    """The result of `work` in a process that then ends: TensorFlow frees the memory of the network in no other way."""
-    try:
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-            return process.submit(work, **arguments).result()
-    except BrokenProcessPool:
-        raise click.ClickException(
-            "the process that teaches was killed, perhaps for want of memory (it takes about 2 GiB); nothing is written"
-        ) from None
 
 
 def _write_first(
