@@ -13,9 +13,8 @@ from backend.bench import photos, servers
 from backend.bench.remote import CannotMeasure, base64_text
 from backend.bench.rounds import alternating, load, program
 
-PLAIN, ONE_PASS, LIT_SERVE = "version 2", "version 3 in one pass", "LitServe"
-NUMBERS = {PLAIN: 2, ONE_PASS: 4}  # in the server that is measured
 CLIENTS = 16
+ONE_PASS = 4  # its number in the server that is measured
 WARM_UP_SECONDS = 2.0
 
 
@@ -32,7 +31,6 @@ class Bench:
             raise CannotMeasure(f"version 2 of {servers.MODEL} is not below {models}; `make setup` builds it")
         self.texts = [base64_text(photo) for photo in photos.made()]
         self.bodies = [json.dumps({"instances": [text]}) for text in self.texts]
-        self._urls: dict[str, str | CannotMeasure] = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> "Bench":
@@ -61,28 +59,28 @@ class Bench:
             raise CannotMeasure("there is no version 3")
         return self._real / "3"
 
-    def url(self, name: str) -> str:
-        """Where a candidate takes requests; at its first use it is started or loaded, and warmed. Raises CannotMeasure."""
-        if name not in self._urls:
-            try:
-                self._urls[name] = self._started(name)
-                load(self._urls[name], self.bodies, clients=CLIENTS, seconds=WARM_UP_SECONDS)
-            except CannotMeasure as error:
-                self._urls[name] = error  # a second attempt would take as long
-        found = self._urls[name]
-        if isinstance(found, CannotMeasure):
-            raise found
-        return found
+    @cached_property
+    def plain(self) -> str:
+        """Where version 2 takes requests."""
+        return self._warmed(self.server.predict_url(2))
 
-    def _started(self, name: str) -> str:
-        if name == LIT_SERVE:
-            return self._stack.enter_context(servers.lit_serve(self._real / "2")).url + "/predict"
-        if name == ONE_PASS:
-            self.version_3()
-            folder = self._stack.enter_context(tempfile.TemporaryDirectory())
-            built = servers.merged_for_one_pass(self._real / "1", Path(folder))
-            self.server.add(built, NUMBERS[ONE_PASS])
-        return self.server.predict_url(NUMBERS[name])
+    @cached_property
+    def one_pass(self) -> str:
+        """Where version 3 without its second pass, which is merged for it, takes requests."""
+        self.version_3()
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory())
+        built = servers.merged_for_one_pass(self._real / "1", Path(folder))  # before a server is started for nothing
+        self.server.add(built, ONE_PASS)
+        return self._warmed(self.server.predict_url(ONE_PASS))
+
+    @cached_property
+    def lit_serve(self) -> str:
+        """Where LitServe takes requests for version 2."""
+        return self._warmed(self._stack.enter_context(servers.lit_serve(self._real / "2")).url + "/predict")
+
+    def _warmed(self, url: str) -> str:
+        load(url, self.bodies, clients=CLIENTS, seconds=WARM_UP_SECONDS)
+        return url
 
     def _has(self, number: int) -> bool:
         return (self._real / str(number) / "saved_model.pb").is_file()
@@ -94,13 +92,9 @@ class Bench:
         job = {"saved_model": str(self._real / "2"), "texts": self.texts, "callers": callers, "seconds": self.seconds}
         return program("bare_runtime", runtime=runtime, **job)
 
-    def throughput(self, name: str) -> float:
-        """Photos per second of a candidate with many clients, in one round."""
-        return load(self.url(name), self.bodies, clients=CLIENTS, seconds=self.seconds).throughput()
-
-    def wait_ms(self, name: str) -> float:
-        """The median time of an answer to a single client, in one round."""
-        return load(self.url(name), self.bodies, clients=1, seconds=self.seconds).percentile_ms(50)
+    def throughput(self, url: str) -> float:
+        """Photos per second with many clients, in one round."""
+        return load(url, self.bodies, clients=CLIENTS, seconds=self.seconds).throughput()
 
     def ratio(self, first: Callable[[], float], second: Callable[[], float], unit: str) -> tuple[float, str]:
         """The median of `first` over that of `second`, from alternating rounds, and a note with both.

@@ -12,14 +12,7 @@ from urllib.parse import quote
 import click
 
 from backend.commands.helpers import local_models
-from backend.commands.helpers.arguments import (
-    EXISTING_FILE,
-    PATH,
-    key_headers,
-    key_option,
-    option,
-    refuse_missing_models,
-)
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, key_headers, key_option, option
 from backend.commands.helpers.failures import Command
 from backend.commands.helpers.json_instances import Instances, read_instances
 from backend.commands.helpers.picture_files import translate
@@ -60,7 +53,7 @@ def predict(
     instances = None if json_instances is None else read_instances(json_instances)
     name = model or _default_model(settings)
     if not url:
-        refuse_missing_models(settings)
+        local_models.refuse_missing_models(settings)
         if photo is not None and out is None:
             _refuse_no_photo(photo)
     answering = Server(url, which, name, key) if url else Here(settings, {**which, "model": name})

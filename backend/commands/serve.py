@@ -19,7 +19,7 @@ from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
 
 from backend import api_keys, tracing
-from backend.commands.helpers.arguments import refuse_missing_models
+from backend.commands.helpers.local_models import refuse_missing_models
 from backend.errors import DogsnapError
 from backend.gateway.target import Target
 from backend.http_server.server import Server, replaced_process

@@ -53,7 +53,10 @@ def teach(**arguments: Any) -> None:
     model_folder = source.resolve().parent
     if not arguments["dry_run"]:
         refuse_unwritable(model_folder)
-        click.echo(what_will_answer(source))
+        click.echo(
+            f"The new versions get the next numbers of {model_folder.name}. A running server answers as before until one of "
+            "them is chosen, unless its version policy is `latest`."
+        )
     try:
         with TemporaryDirectory(prefix=".writing-", dir=model_folder) as temporary:
             names = _write(Path(temporary), model_folder, **arguments)
@@ -62,24 +65,11 @@ def teach(**arguments: Any) -> None:
     for name in names:
         click.echo(f"wrote {model_folder / name}")
     if names:
-        click.echo(how_to_choose(source, names[-1]))
-
-
-def what_will_answer(source: Path) -> str:
-    """Said before the work."""
-    return (
-        f"The new versions get the next numbers of {source.resolve().parent.name}. A running server answers as before until "
-        "one of them is chosen, unless its version policy is `latest`."
-    )
-
-
-def how_to_choose(source: Path, newest: str) -> str:
-    """Said at the end."""
-    model, kept = source.resolve().parent.name, source.resolve().name
-    return (
-        f"{model} version {newest} knows what was taught, and answers who names it. To let it answer the app: "
-        f"`dogsnap models default {newest} --model {model}`; to go back: `dogsnap models default {kept} --model {model}`."
-    )
+        choose = f"`dogsnap models default {{}} --model {model_folder.name}`"
+        click.echo(
+            f"{model_folder.name} version {names[-1]} knows what was taught, and answers who names it. To let it answer the app: "
+            f"{choose.format(names[-1])}; to go back: {choose.format(source.resolve().name)}."
+        )
 
 
 def _write(temporary: Path, model_folder: Path, dry_run: bool, keep: bool, **arguments: Any) -> list[str]:

@@ -6,15 +6,7 @@ from typing import Any
 
 import click
 
-from backend.commands.helpers.arguments import (
-    AT_LEAST_ONE,
-    EXISTING_FILE,
-    PATH,
-    frames_option,
-    not_dogs_option,
-    option,
-    precision_option,
-)
+from backend.commands.helpers.arguments import AT_LEAST_ONE, EXISTING_FILE, PATH, option, precision_option
 from backend.commands.helpers.failures import Group
 
 WORK = Path(".dogsnap")
@@ -31,14 +23,19 @@ def work_option(name: str) -> Callable:
 
 @click.group(cls=Group, invoke_without_command=True)
 @option("--data", "Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt", PATH)
-@frames_option
+@option(
+    "--frames",
+    "whole pictures that the photos were cut from: images/, boxes.tsv and, for several dogs, dogs.tsv; the official data "
+    "set's Annotation folder in DATA does as well",
+    PATH,
+)
 @option(
     "--weights",
     "`imagenet` (fetched by Keras) or a .weights.h5 file of a whole network, like models/inception_v3/float16.weights.h5",
     default="imagenet",
 )
 @option("--recipe", "a recipe of fitting/recipes.py", name="recipe_name", default="inception_v3")
-@not_dogs_option
+@option("--not-dogs", "folder of photos without a dog: every second one teaches the dog head", PATH)
 @out_option("models/inception_v3")
 @work_option("RECIPE")
 @option("--breeds", "names for the labels", PATH, default=Path("models/breeds.json"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from backend.settings import Settings, flag, variable
+from backend.settings import variable
 
 PATH = click.Path(path_type=Path)
 AT_LEAST_ONE = click.IntRange(min=1)
@@ -29,13 +29,6 @@ list_option = option(
     name="list_name",
     default="test_list",
 )
-frames_option = option(
-    "--frames",
-    "whole pictures that the photos were cut from: images/, boxes.tsv and, for several dogs, dogs.tsv; the official data "
-    "set's Annotation folder in DATA does as well",
-    PATH,
-)
-not_dogs_option = option("--not-dogs", "folder of photos without a dog: every second one teaches the dog head", PATH)
 precision_option = option(
     "--precision",
     "what to compute in; auto: the fastest that this machine has",
@@ -122,28 +115,3 @@ def refuse_unwritable(folder: Path) -> None:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise click.ClickException(f"{folder} cannot be written to: {error.strerror}; nothing is done") from None
-
-
-def refuse_missing_models(settings: Settings) -> None:
-    """Raises click.ClickException if the folder or the file that names the models is missing, or is that of one version."""
-    if settings.engine:
-        return
-    if settings.model_config_file:
-        if not Path(settings.model_config_file).is_file():
-            raise click.ClickException(
-                f"there is no file {settings.model_config_file}; name it with --model-config-file"
-            )
-        return
-    name = "model_base_path" if settings.model_base_path else "models"
-    folder = Path(getattr(settings, name)).resolve()
-    if not folder.is_dir():
-        expected = (
-            "the folder with the numeric folders of one model"
-            if name == "model_base_path"
-            else "the folder of the models"
-        )
-        raise click.ClickException(f"there is no folder {folder}; name {expected} with {flag(name)}")
-    if (folder / "saved_model.pb").is_file():
-        raise click.ClickException(
-            f"{folder} is a single version; name the folder of its model with {flag(name)}: {folder.parent}"
-        )
