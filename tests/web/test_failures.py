@@ -24,7 +24,7 @@ def failure(phone) -> str:
     return phone.screen.locator(".failure").inner_text()
 
 
-def test_a_text_file_named_jpg_is_no_photo(open_phone, tmp_path):
+def test_a_text_file_named_jpg_is_no_photo_and_is_gone_after_a_reload(open_phone, tmp_path):
     (tmp_path / "letter.jpg").write_text("Dear dog, " * 500)
     phone = open_phone()
     phone.choose(tmp_path / "letter.jpg")
@@ -32,6 +32,8 @@ def test_a_text_file_named_jpg_is_no_photo(open_phone, tmp_path):
     assert "无法显示" in phone.screen.locator(".photo-missing").inner_text()
     assert phone.screen.get_by_role("button", name="重试").count() == 0
     phone.shoot("phone-light-failed-not-a-photo")
+    phone.page.reload()
+    assert "已经不在" in failure(phone)
 
 
 @pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
@@ -158,16 +160,26 @@ def test_breeds_can_be_read_offline_after_the_first_answer(open_phone, dog):
     phone.screen.locator(".facts").wait_for()
 
 
-def test_a_breed_without_connection_says_so_and_a_retry_works(open_phone):
+@pytest.mark.parametrize(
+    ("page", "told", "there"),
+    [
+        ("breed/breed?id=n02099601", "暂时打不开", ".facts"),
+        ("breeds/breeds", "暂时打不开", ".choice >> nth=0"),
+        ("settings/settings", "读不到模型列表", ".option.model >> nth=1"),
+    ],
+    ids=["breed", "breeds", "settings"],
+)
+def test_a_page_without_connection_says_what_it_misses_and_a_retry_works(open_phone, page, told, there):
     phone = open_phone()
     phone.button("camera").wait_for()
     phone.context.set_offline(True)
-    phone.page.evaluate("location.hash = '#/pages/breed/breed?id=n02099601'")
-    phone.screen.get_by_text("暂时打不开").wait_for()
-    phone.shoot("phone-light-breed-failed")
+    phone.page.evaluate(f"location.hash = '#/pages/{page}'")
+    phone.screen.get_by_text(told).wait_for()
+    phone.button("retry").scroll_into_view_if_needed()
+    phone.shoot(f"phone-light-without-connection-{page.partition('/')[0]}")
     phone.context.set_offline(False)
     phone.tap("retry")
-    phone.screen.locator(".facts").wait_for()
+    phone.screen.locator(there).wait_for()
 
 
 def test_an_unknown_breed_gets_a_page_that_says_so_and_leads_back(open_phone):
@@ -176,19 +188,6 @@ def test_an_unknown_breed_gets_a_page_that_says_so_and_leads_back(open_phone):
     phone.shoot("phone-light-breed-unknown")
     phone.tap(phone.screen.get_by_role("button", name="返回", exact=True))
     phone.button("camera").wait_for()
-
-
-def test_settings_without_connection_miss_only_the_list_of_models(open_phone):
-    phone = open_phone()
-    phone.button("camera").wait_for()
-    phone.context.set_offline(True)
-    phone.tap("settings")
-    phone.screen.get_by_text("读不到模型列表").wait_for()
-    phone.button("retry").scroll_into_view_if_needed()
-    phone.shoot("phone-light-settings-without-models")
-    phone.context.set_offline(False)
-    phone.tap("retry")
-    phone.screen.locator(".option.model").nth(1).wait_for()
 
 
 def test_a_version_that_is_not_there_is_told_and_another_can_be_chosen(open_phone, dog):
@@ -203,15 +202,6 @@ def test_a_version_that_is_not_there_is_told_and_another_can_be_chosen(open_phon
     phone.back()
     phone.tap("retry")
     phone.screen.locator(".state-shown").wait_for()
-
-
-def test_a_photo_of_before_the_reload_is_told_as_gone(open_phone, tmp_path):
-    (tmp_path / "letter.jpg").write_text("no photo")
-    phone = open_phone()
-    phone.choose(tmp_path / "letter.jpg")
-    failure(phone)
-    phone.page.reload()
-    assert "已经不在" in failure(phone)
 
 
 def test_a_server_out_of_time_is_told(open_phone, own_server, dog):
