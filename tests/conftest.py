@@ -13,9 +13,9 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import pytest
-import requests
 from forked import ForkedServer
 from ports import START_SECONDS, free_port
+from waiting import answers
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
@@ -152,18 +152,11 @@ class Server:
         """Wait for a 200 of `path`; fails with the log if the process ends or the time is over."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and self.process.poll() is None:
-            if self._answers(path):
+            if answers(self.url + path):
                 return self
             time.sleep(0.1)
         self.stop()
         pytest.fail(f"the server was not ready after {seconds} s; its log:\n{self.log()}")
-
-    def _answers(self, path: str) -> bool:
-        try:
-            with requests.get(self.url + path, timeout=5) as response:
-                return response.status_code == 200
-        except requests.RequestException:
-            return False
 
     def stop(self, timeout: float = STOP_SECONDS) -> int:
         """SIGTERM and wait; gives the exit status."""

@@ -1,4 +1,4 @@
-"""What a run measures: this server, LitServe and the bare runtime, each started when it is first needed."""
+"""The candidates that are measured: this server, LitServe and the bare runtime, each started when it is first needed."""
 
 import json
 import tempfile
@@ -11,32 +11,26 @@ import numpy as np
 
 from backend.bench import photos, servers
 from backend.bench.remote import CannotMeasure, base64_text
-from backend.bench.rounds import Load, Point, alternating, load, point, program
+from backend.bench.rounds import alternating, load, program
 
-PLAIN, FAST, ONE_PASS, LIT_SERVE = "version 2", "version 3", "version 3 in one pass", "LitServe"
-NUMBERS = {PLAIN: 2, FAST: 3, ONE_PASS: 4}  # in the server that is measured
 CLIENTS = 16
+ONE_PASS = 4  # its number in the server that is measured
 WARM_UP_SECONDS = 2.0
-TIMED_PHOTOS = 100  # at most, of the test list
 
 
 class Bench:
-    """The candidates of a run over the real model, and the load that they were measured with; a context manager.
+    """The candidates of a run over the real model, and the load that they are measured with; a context manager.
 
-    `seconds`: the length of a round. `data`: photos in the Stanford Dogs layout. Raises CannotMeasure if version 2 or the
-    photos are missing.
+    `seconds`: the length of a round. Raises CannotMeasure if version 2 is missing.
     """
 
-    def __init__(self, models: Path, seconds: float, rounds: int, say: Callable[[str], None], data: Path | None = None):
+    def __init__(self, models: Path, seconds: float, rounds: int, say: Callable[[str], None]):
         self.seconds, self.rounds, self.say = seconds, rounds, say
         self._real = models / servers.MODEL
-        self.test_photos = photos.of_test_list(data, TIMED_PHOTOS) if data else []
         if not self._has(2):
             raise CannotMeasure(f"version 2 of {servers.MODEL} is not below {models}; `make setup` builds it")
         self.texts = [base64_text(photo) for photo in photos.made()]
-        self.bodies = [request_body(text) for text in self.texts]
-        self._urls: dict[str, str | CannotMeasure] = {}
-        self._loads: dict[tuple[str, int], list[Load]] = {}
+        self.bodies = [json.dumps({"instances": [text]}) for text in self.texts]
         self._stack = ExitStack()
 
     def __enter__(self) -> "Bench":
@@ -65,29 +59,28 @@ class Bench:
             raise CannotMeasure("there is no version 3")
         return self._real / "3"
 
-    def url(self, name: str) -> str:
-        """Where a candidate takes requests; at its first use it is started or loaded, and warmed. Raises CannotMeasure."""
-        if name not in self._urls:
-            try:
-                self._urls[name] = self._started(name)
-                load(self._urls[name], self.bodies, clients=CLIENTS, seconds=WARM_UP_SECONDS)
-            except CannotMeasure as error:
-                self._urls[name] = error  # a second attempt would take as long
-        found = self._urls[name]
-        if isinstance(found, CannotMeasure):
-            raise found
-        return found
+    @cached_property
+    def plain(self) -> str:
+        """Where version 2 takes requests."""
+        return self._warmed(self.server.predict_url(2))
 
-    def _started(self, name: str) -> str:
-        if name == LIT_SERVE:
-            return self._stack.enter_context(servers.lit_serve(self._real / "2")).url + "/predict"
-        if name in (FAST, ONE_PASS):
-            self.version_3()
-        if name == ONE_PASS:
-            folder = self._stack.enter_context(tempfile.TemporaryDirectory())
-            built = servers.merged_for_one_pass(self._real / "1", Path(folder))
-            self.server.add(built, NUMBERS[ONE_PASS])
-        return self.server.predict_url(NUMBERS[name])
+    @cached_property
+    def one_pass(self) -> str:
+        """Where version 3 without its second pass, which is merged for it, takes requests."""
+        self.version_3()
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory())
+        built = servers.merged_for_one_pass(self._real / "1", Path(folder))  # before a server is started for nothing
+        self.server.add(built, ONE_PASS)
+        return self._warmed(self.server.predict_url(ONE_PASS))
+
+    @cached_property
+    def lit_serve(self) -> str:
+        """Where LitServe takes requests for version 2."""
+        return self._warmed(self._stack.enter_context(servers.lit_serve(self._real / "2")).url + "/predict")
+
+    def _warmed(self, url: str) -> str:
+        load(url, self.bodies, clients=CLIENTS, seconds=WARM_UP_SECONDS)
+        return url
 
     def _has(self, number: int) -> bool:
         return (self._real / str(number) / "saved_model.pb").is_file()
@@ -96,28 +89,12 @@ class Bench:
 
     def bare(self, runtime: str, *callers: int) -> dict[str, float]:
         """Version 2 in the bare runtime "tensorflow" or "serving" for one round, see `programs/bare_runtime.py`."""
-        return program(
-            "bare_runtime",
-            runtime=runtime,
-            saved_model=str(self._real / "2"),
-            texts=self.texts,
-            callers=callers,
-            seconds=self.seconds,
-        )
+        job = {"saved_model": str(self._real / "2"), "texts": self.texts, "callers": callers, "seconds": self.seconds}
+        return program("bare_runtime", runtime=runtime, **job)
 
-    def load(self, name: str, clients: int) -> Load:
-        """Load on a candidate for one round, which is part of `points`."""
-        done = load(self.url(name), self.bodies, clients=clients, seconds=self.seconds)
-        self._loads.setdefault((name, clients), []).append(done)
-        return done
-
-    def throughput(self, name: str, clients: int = CLIENTS) -> float:
-        """Photos per second, in one round."""
-        return self.load(name, clients).throughput()
-
-    def wait_ms(self, name: str) -> float:
-        """The median time of an answer to a single client, in one round."""
-        return self.load(name, 1).percentile_ms(50)
+    def throughput(self, url: str) -> float:
+        """Photos per second with many clients, in one round."""
+        return load(url, self.bodies, clients=CLIENTS, seconds=self.seconds).throughput()
 
     def ratio(self, first: Callable[[], float], second: Callable[[], float], unit: str) -> tuple[float, str]:
         """The median of `first` over that of `second`, from alternating rounds, and a note with both.
@@ -129,14 +106,3 @@ class Bench:
         if not (one > 0 and other > 0):  # NaN, too
             raise CannotMeasure(f"there were no answers: {note}")
         return one / other, note
-
-    def points(self) -> dict[str, list[Point]]:
-        """What `load` has measured, by candidate."""
-        found: dict[str, list[Point]] = {}
-        for (name, clients), loads in sorted(self._loads.items()):
-            found.setdefault(name, []).append(point(loads, clients))
-        return found
-
-
-def request_body(text: str) -> str:
-    return json.dumps({"instances": [text]})

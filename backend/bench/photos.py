@@ -1,4 +1,4 @@
-"""The photos that benchmarks send: from a folder, from the test list of a data set, or generated."""
+"""The photos that benchmarks send: from a folder, or generated."""
 
 import io
 from pathlib import Path
@@ -12,29 +12,19 @@ from backend.files import PHOTO_ENDINGS, is_photo
 SIDE = 299  # pixels: the size of the network's input
 QUALITY = 90
 COUNT = 16  # photos: enough to defeat caches, few enough for the load generator
-LIST = "test_list"
 
 
-def from_folder(folder: Path) -> list[bytes]:
-    """At most COUNT photo files below a folder, evenly spread over their sorted names. Raises CannotMeasure without any."""
+def to_send(folder: Path | None) -> list[bytes]:
+    """At most COUNT photo files below a folder, evenly spread over their sorted names; without one those of `made`.
+
+    Raises CannotMeasure for a folder without any.
+    """
+    if folder is None:
+        return made()
     files = sorted(file for file in folder.rglob("*") if is_photo(file))
     if not files:
         raise CannotMeasure(f"{folder} holds no photos; expected files that end in {', '.join(PHOTO_ENDINGS)}")
     return [file.read_bytes() for file in files[:: max(1, len(files) // COUNT)][:COUNT]]
-
-
-def of_test_list(data: Path, most: int) -> list[bytes]:
-    """At most `most` photos of the test list in the Stanford Dogs layout, evenly spread. Raises CannotMeasure."""
-    from backend.fitting.dataset import read_list  # imports TensorFlow
-
-    try:
-        examples = read_list(data, LIST)
-        contents = [each.path.read_bytes() for each in examples[:: -(-len(examples) // most) or 1]]
-    except (ValueError, OSError) as error:
-        raise CannotMeasure(f"--data: {error}") from error
-    if not contents:
-        raise CannotMeasure(f"--data: {data / LIST}.txt is empty; expected photos of Stanford Dogs")
-    return contents
 
 
 def made() -> list[bytes]:

@@ -42,10 +42,6 @@ class Load:
         inside = [status for begun, seconds, status in self.answers if start <= begun + seconds < end and status == OK]
         return len(inside) / (end - start)
 
-    def mean_ms(self) -> float:
-        """Of the latencies of the requests with status 200; NaN without any."""
-        return 1000 * statistics.mean(self.good() or [float("nan")])
-
     def percentile_ms(self, percent: float) -> float:
         return 1000 * float(np.percentile(self.good() or [float("nan")], percent))
 

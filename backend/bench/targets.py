@@ -8,11 +8,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 
 from backend import processor
-from backend.bench.candidates import CLIENTS, FAST, LIT_SERVE, ONE_PASS, PLAIN, Bench, request_body
-from backend.bench.remote import CannotMeasure, base64_text
+from backend.bench.candidates import CLIENTS, Bench
+from backend.bench.remote import CannotMeasure
 from backend.bench.rounds import Load, load
 
 PER_SECOND = "photos/s"
@@ -96,44 +95,25 @@ def throughput_over_tensorflow(bench: Bench) -> Measured:
     def bare() -> float:
         return bench.bare("tensorflow", *BARE_CALLERS)["throughput"]
 
-    return bench.ratio(partial(bench.throughput, PLAIN), bare, PER_SECOND)
+    return bench.ratio(lambda: bench.throughput(bench.plain), bare, PER_SECOND)
 
 
 def throughput_over_litserve(bench: Bench) -> Measured:
-    return bench.ratio(partial(bench.throughput, PLAIN), partial(bench.throughput, LIT_SERVE), PER_SECOND)
+    return bench.ratio(lambda: bench.throughput(bench.plain), lambda: bench.throughput(bench.lit_serve), PER_SECOND)
 
 
 def fast_throughput(bench: Bench) -> Measured:
-    found, note = bench.ratio(partial(bench.throughput, ONE_PASS), partial(bench.throughput, PLAIN), PER_SECOND)
+    one_pass, plain = bench.one_pass, bench.plain
+    found, note = bench.ratio(lambda: bench.throughput(one_pass), lambda: bench.throughput(plain), PER_SECOND)
     found_here = "VNNI or AMX" if MULTIPLIES_INT8 else "neither VNNI nor AMX"
     return found, f"{note}; {bench.server.precision(3)}; the processor has {found_here}"
 
 
-def fast_latency(bench: Bench) -> Measured:
-    bench.url(ONE_PASS)  # before a server is started for nothing
-    return bench.ratio(partial(bench.wait_ms, PLAIN), partial(bench.wait_ms, ONE_PASS), "ms")
-
-
-def second_pass(bench: Bench) -> Measured:
-    """Over the photos of the test list; the note tells it for generated photos, which all get a second pass."""
-    notes = []
-    for clients in (1, CLIENTS):
-        one_pass, both = (partial(bench.throughput, name, clients) for name in (ONE_PASS, FAST))
-        notes.append(f"generated photos, {clients} clients: {bench.ratio(one_pass, both, PER_SECOND)[0]:.2f}")
-    if not bench.test_photos:
-        notes.append("photos are missing: --data stanford_dogs (make bench DATA=...)")
-        raise CannotMeasure("; ".join(notes))
-    bodies = [request_body(base64_text(photo)) for photo in bench.test_photos]
-
-    def mean_ms(name: str) -> float:
-        return load(bench.url(name), bodies, clients=1, requests=len(bodies)).mean_ms()
-
-    found, note = bench.ratio(partial(mean_ms, FAST), partial(mean_ms, ONE_PASS), "ms")
-    return found, "; ".join([note, f"{len(bodies)} photos", *notes])
-
-
 def wait_over_bare_call(bench: Bench) -> Measured:
-    return bench.ratio(partial(bench.wait_ms, PLAIN), lambda: bench.bare("serving", 1)["p50_ms"], "ms")
+    def wait_ms() -> float:
+        return load(bench.plain, bench.bodies, clients=1, seconds=bench.seconds).percentile_ms(50)
+
+    return bench.ratio(wait_ms, lambda: bench.bare("serving", 1)["p50_ms"], "ms")
 
 
 @contextmanager
@@ -181,8 +161,6 @@ TARGETS: dict[Callable[[Bench], Measured], PerformanceTarget] = {
         (throughput_over_tensorflow, "throughput", "version 2, 16 clients / TensorFlow's own call", 0.97, LEAST),
         (throughput_over_litserve, "throughput", "version 2 / LitServe, 16 clients", 1.25, LEAST),
         (fast_throughput, "fast", "version 3 in one pass / version 2, 16 clients", FASTER, LEAST),
-        (fast_latency, "fast", "median of one client, version 2 / version 3 in one pass", FASTER, LEAST),
-        (second_pass, "fast", "mean time of version 3 / in one pass, one client", 1.7, MOST),
         (wait_over_bare_call, "latency", "p50 of one client / the bare call", 1.1, MOST),
         (goodput_over_capacity, "overload", OVERLOADED, 0.95, LEAST),
     )

@@ -30,6 +30,7 @@ from backend.networks.architectures import (
     CYCLEGAN,
     STORED_WEIGHTS,
     cyclegan_generator,
+    heads,
     load_stored_weights,
 )
 from backend.networks.every_dog import CELLS
@@ -188,13 +189,14 @@ def with_classes(
     stored: Stored, labels: Sequence[Mapping], kernel: np.ndarray, bias: np.ndarray, log_prior: np.ndarray
 ) -> Stored:
     """The same network with the classes `labels`, those of `kernel` float32 (f, classes), `bias` (classes,) and `log_prior`
-    (classes,), in place of its own.
+    (classes,), in place of its own. All layers below the heads are shared.
     """
-    model = stored.build(len(labels))
-    for layer, known in zip(model.layers, stored.model.layers, strict=True):
-        if layer.name != "breeds":
-            layer.set_weights(known.get_weights())
+    features = stored.model.get_layer("features").output
+    model = keras.Model(
+        stored.model.input, stored.model.output | heads(features, len(labels), dropout=0.0), name=stored.model.name
+    )
     model.get_layer("breeds").set_weights([kernel, bias])
+    model.get_layer("dog").set_weights(stored.model.get_layer("dog").get_weights())
     calibration = replace(stored.calibration, log_prior=log_prior)
     description = {**stored.description, "labels": [dict(label) for label in labels]}
     return replace(stored, model=model, calibration=calibration, description=description)

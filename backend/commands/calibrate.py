@@ -4,33 +4,29 @@ from pathlib import Path
 
 import click
 
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, refuse_unwritable
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, option, refuse_unwritable
 from backend.commands.train import POPULARITY, WORK, work_option
 
 
 @click.command()
 @click.argument("folder", default=Path("models/inception_v3"), type=PATH)
-@click.option(
-    "--data", required=True, type=PATH, help="the photos that the weights were trained on, see `dogsnap train`"
-)
-@click.option("--frames", type=PATH, help="whole pictures that they were cut from, see `dogsnap train`")
-@click.option("--not-dogs", type=PATH, help="folder of photos without a dog: the half that taught the dog head")
-@click.option(
+@option("--data", "the photos that the weights were trained on, see `dogsnap train`", PATH, required=True)
+@option("--frames", "whole pictures that they were cut from, see `dogsnap train`", PATH)
+@option("--not-dogs", "folder of photos without a dog: the half that taught the dog head", PATH)
+@option(
     "--more",
+    "folder with index.tsv (columns breed and photo) of further photos that taught nothing, to choose and fit on",
+    PATH,
     multiple=True,
-    type=PATH,
-    help="folder with index.tsv (columns breed and photo) of further photos that taught nothing, to choose and fit on",
 )
-@click.option(
-    "--more-training", multiple=True, type=PATH, help="the same of further photos that the weights were trained on"
-)
-@click.option(
+@option("--more-training", "the same of further photos that the weights were trained on", PATH, multiple=True)
+@option(
     "--taught",
+    "folder of photos of breeds that `dogsnap teach --keep` stored; those that it held out are used, see index.tsv there",
+    PATH,
     multiple=True,
-    type=PATH,
-    help="folder of photos of breeds that `dogsnap teach --keep` stored; those that it held out are used, see index.tsv there",
 )
-@click.option("--popularity", default=POPULARITY, show_default=True, type=EXISTING_FILE, help="see `dogsnap train`")
+@option("--popularity", "see `dogsnap train`", EXISTING_FILE, default=POPULARITY)
 @work_option("calibrate")
 def calibrate(
     folder: Path,

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, option
 from backend.commands.helpers.failures import Group
 from backend.ray.scale import Scale
 from backend.settings import Settings, flag, given, options, variable
@@ -22,10 +23,9 @@ SETTINGS = (
 def scale_options(command: Callable) -> Callable:
     """Decorate a command with the flags of `Scale`."""
     for row in reversed(fields(Scale)):
-        text = row.metadata["help"]
         bounds = click.IntRange if row.type is int else click.FloatRange
         kind = bounds(min=row.metadata["least"])
-        command = click.option(flag(row.name), type=kind, default=row.default, show_default=True, help=text)(command)
+        command = option(flag(row.name), row.metadata["help"], kind, default=row.default)(command)
     return command
 
 
@@ -35,27 +35,20 @@ def deploy() -> None:
 
 
 @deploy.command("ray")
-@click.option(
-    "--address",
-    default="auto",
-    show_default=True,
-    help="address of the Ray cluster; auto: the one that this machine belongs to",
-)
-@click.option(
+@option("--address", "address of the Ray cluster; auto: the one that this machine belongs to", default="auto")
+@option(
     "--models",
+    "folder that all nodes can read, or a URL that each node copies from: file:///models, s3://bucket/models",
     default="models",
     envvar=variable("models"),
-    show_default=True,
-    help="folder that all nodes can read, or a URL that each node copies from: file:///models, s3://bucket/models",
 )
-@click.option(
+@option(
     "--model-config-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    "file with TensorFlow Serving's model_config_list: only the last folder of a base path is used",
+    EXISTING_FILE,
     envvar=variable("model_config_file"),
-    help="file with TensorFlow Serving's model_config_list: only the last folder of a base path is used",
 )
-@click.option("--cache", type=click.Path(path_type=Path), default=Path("~/.cache/dogsnap/models"), show_default=True,
-              help="folder on each node for copied versions")  # fmt: skip
+@option("--cache", "folder on each node for copied versions", PATH, default=Path("~/.cache/dogsnap/models"))
 @options(*SETTINGS)
 @scale_options
 def ray_command(address: str, models: str, model_config_file: Path | None, cache: Path, **flags: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, json_option, list_option
+from backend.commands.helpers.arguments import AT_LEAST_ONE, EXISTING_FILE, PATH, json_option, list_option, option
 from backend.commands.helpers.failures import Command
 from backend.files import replacing, write_json
 
@@ -15,22 +15,20 @@ MEASURED = "measured.json"
 
 @click.command(cls=Command)
 @click.argument("version", default=Path("models/inception_v3/2"), type=PATH)
-@click.option("--data", required=True, type=PATH, help="folder with images/<wnid>-<Name>/ and, optionally, the list")
+@option("--data", "folder with images/<wnid>-<Name>/ and, optionally, the list", PATH, required=True)
 @list_option
-@click.option(
-    "--not-dogs", type=PATH, help="folder with photos without a dog; those not used in training are evaluated"
-)
-@click.option(
+@option("--not-dogs", "folder with photos without a dog; those not used in training are evaluated", PATH)
+@option(
     "--other-dogs",
-    type=PATH,
-    help="folder with photos of dogs of breeds outside VERSION, one folder per breed; the answers are counted",
+    "folder with photos of dogs of breeds outside VERSION, one folder per breed; the answers are counted",
+    PATH,
 )
-@click.option("--limit", type=click.IntRange(min=1), help="at most this many photos, evenly spread")
-@click.option(
+@option("--limit", "at most this many photos, evenly spread", AT_LEAST_ONE)
+@option(
     "--card",
-    type=EXISTING_FILE,
-    help="measure versions 2 and 3 beside VERSION on all lists of the model card, in the folders of these names below DATA, and "
+    "measure versions 2 and 3 beside VERSION on all lists of the model card, in the folders of these names below DATA, and "
     "renew its tables in this file and measured.json beside it",
+    EXISTING_FILE,
 )
 @json_option
 def evaluate(card: Path | None, **options: Any) -> None:

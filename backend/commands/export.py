@@ -6,41 +6,42 @@ from tempfile import TemporaryDirectory
 import click
 
 from backend.commands.helpers import renewal
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_labels
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_labels, option
 from backend.commands.helpers.failures import Command
+from backend.commands.helpers.own_process import beside
 from backend.settings import MODELS
 
 VIT = "vit"
+TAUGHT = "taught.json"  # as in building.export, which loads TensorFlow
 
 
 @click.command(cls=Command)
 @click.argument("model")
-@click.option(
+@option(
     "--from",
-    "source",
-    help="folder with the float16 weights, labels, recipe and scores  [default: OUT/MODEL where it holds them, otherwise "
+    "folder with the float16 weights, labels, recipe and scores  [default: OUT/MODEL where it holds them, otherwise "
     "models/MODEL]; for vit: the folder of a KerasHub preset or of a Hugging Face checkpoint (safetensors or tf_model.h5), "
     "or hf://OWNER/NAME  [default: hf://google/vit-base-patch16-224]",
+    name="source",
 )
-@click.option(
+@option(
     "--out",
-    "models",
+    "folder with models: the version is written to OUT/MODEL/<next number>",
+    PATH,
+    name="models",
     default=MODELS,
-    show_default=True,
-    type=PATH,
-    help="folder with models: the version is written to OUT/MODEL/<next number>",
 )
-@click.option("--labels", type=EXISTING_FILE, help="vit: names of the classes, one a line, if the checkpoint has none")
-@click.option(
+@option("--labels", "vit: names of the classes, one a line, if the checkpoint has none", EXISTING_FILE)
+@option(
     "--merged",
+    "build the versions of `dogsnap merge` and `dogsnap merge --fast` beside it",
     is_flag=True,
-    help="build the versions of `dogsnap merge` and `dogsnap merge --fast` beside it, in one process",
 )
-@click.option(
+@option(
     "--renew",
-    is_flag=True,
-    help="in place of the next version, replace those that this command built before, and only if weights, code or "
+    "in place of the next version, replace those that this command built before, and only if weights, code or "
     "TensorFlow have changed since",
+    is_flag=True,
 )
 def export(model: str, source: str | None, models: Path, labels: Path | None, merged: bool, renew: bool) -> None:
     """Build the next version of MODEL: from the weights that training stored, or of vit, from any ViT of KerasHub."""
@@ -65,19 +66,52 @@ def _export(
     model: str, source: str | None, artefacts: Path, models: Path, labels: Path | None, merged: bool
 ) -> list[Path]:
     """The version folders written."""
-    from backend.building.export import export_stored, export_taught
-    from backend.building.freezing import Source
-    from backend.building.merging.merge import merge_all
     from backend.building.publication import together
 
-    with together(models / model) as folder, TemporaryDirectory() as apart:
-        if model == VIT:
-            exported, taught = Source(_export_vit(source, labels, folder)), None
+    with together(models / model) as folder:
+        if merged and model != VIT and (artefacts / TAUGHT).is_file():
+            written = _export_and_answering(model, artefacts, folder)
         else:
-            exported = export_stored(model, artefacts, folder.parent, click.echo)
-            taught = export_taught(model, artefacts, Path(apart)) if merged else None
-        written = [exported.folder, *(merge_all(exported, click.echo, taught) if merged else ())]
+            written = _export_one(model, source, artefacts, folder, labels, merged)
     return [models / model / each.name for each in written]
+
+
+def _export_and_answering(model: str, artefacts: Path, folder: Path) -> list[Path]:
+    """The version that answers the app knows more breeds: it is another network, which is built beside the first."""
+    from backend.building.publication import WRITING, publish
+
+    with (
+        TemporaryDirectory(prefix=WRITING, dir=folder) as apart,
+        beside(_export_answering, model, artefacts, Path(apart)) as answering,
+    ):
+        from backend.building.export import export_stored
+        from backend.building.merging.merge import Options, merge_source
+
+        exported = export_stored(model, artefacts, folder.parent, click.echo)
+        return [exported.folder, merge_source(exported, Options(), click.echo), publish(answering.result(), folder)]
+
+
+def _export_answering(model: str, artefacts: Path, models: Path) -> Path:
+    from backend.building.export import export_taught
+    from backend.building.merging.merge import merge_answering
+
+    taught = export_taught(model, artefacts, models)
+    (answering,) = merge_answering(taught, click.echo, required=True)
+    return answering
+
+
+def _export_one(
+    model: str, source: str | None, artefacts: Path, folder: Path, labels: Path | None, merged: bool
+) -> list[Path]:
+    from backend.building.export import export_stored
+    from backend.building.freezing import Source
+    from backend.building.merging.merge import merge_all
+
+    if model == VIT:
+        exported = Source(_export_vit(source, labels, folder))
+    else:
+        exported = export_stored(model, artefacts, folder.parent, click.echo)
+    return [exported.folder, *(merge_all(exported, click.echo) if merged else ())]
 
 
 def _stored(model: str, models: Path) -> Path:

@@ -5,16 +5,16 @@ from pathlib import Path
 import click
 
 from backend import api_keys as key_file
+from backend.commands.helpers.arguments import option
 from backend.commands.helpers.failures import Group
 from backend.settings import variable
 
-FILE = click.option(
+FILE = option(
     "--file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    "file with the keys, as given to `dogsnap serve --api-keys`",
+    click.Path(dir_okay=False, path_type=Path),
     envvar=variable("api_keys"),
     default=Path("keys.json"),
-    show_default=True,
-    help="file with the keys, as given to `dogsnap serve --api-keys`",
 )
 
 

@@ -7,89 +7,76 @@ from typing import Any
 
 import click
 
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_labels
+from backend.commands.helpers.arguments import AT_LEAST_ONE, EXISTING_FILE, PATH, class_labels, option
 from backend.commands.helpers.failures import Command
 
 
 @click.command(cls=Command)
 @click.argument("source", metavar="SOURCE_VERSION_DIR", type=PATH)
-@click.option(
-    "--decode",
-    type=click.Choice(["base64", "bytes"]),
-    default="base64",
-    show_default=True,
-    help="input: base64 text, or the bytes of image files",
+@option(
+    "--decode", "input: base64 text, or the bytes of image files", click.Choice(["base64", "bytes"]), default="base64"
 )
-@click.option(
+@option(
     "--encode",
-    type=click.Choice(["png", "detections"]),
-    help="png: the image output leaves as PNG files, named output_bytes; detections: a detector's boxes, classes and scores "
+    "png: the image output leaves as PNG files, named output_bytes; detections: a detector's boxes, classes and scores "
     "leave under the names of the Object Detection API",
+    click.Choice(["png", "detections"]),
 )
-@click.option("--signature", help="signature of the source to merge in front of")
-@click.option("--input", help="image input of the source, if it has several")
-@click.option("--output", help="its output for --encode, --softmax or --labels, where it has several")
-@click.option(
+@option("--signature", "signature of the source to merge in front of")
+@option("--input", "image input of the source, if it has several")
+@option("--output", "its output for --encode, --softmax or --labels, where it has several")
+@option(
     "--size",
-    type=click.IntRange(min=1),
+    "HEIGHT WIDTH, if the source leaves them open; without it, --encode keeps the size of each picture",
+    AT_LEAST_ONE,
     nargs=2,
-    help="HEIGHT WIDTH, if the source leaves them open; without it, --encode keeps the size of each picture",
 )
-@click.option(
+@option(
     "--layout",
-    type=click.Choice(["nhwc", "nchw"]),
-    help="whether channels come last or first, where the source leaves all sides open  [default: found by trying]",
+    "whether channels come last or first, where the source leaves all sides open  [default: found by trying]",
+    click.Choice(["nhwc", "nchw"]),
 )
-@click.option(
+@option(
     "--input-range",
-    type=float,
+    "LOW HIGH: numbers for black and white in the network's input  [default: what the source says, else 0 1]",
+    float,
     nargs=2,
-    help="LOW HIGH: numbers for black and white in the network's input  [default: what the source says, else 0 1]",
 )
-@click.option(
-    "--mean",
-    default="0",
-    show_default=True,
-    help="taken off an image in [0, 1]: a number, or one a channel: 0.5,0.5,0.5",
-)
-@click.option(
-    "--deviation", default="1", show_default=True, help="and divided by; --mean 0.5 --deviation 0.5 gives [-1, 1]"
-)
-@click.option(
+@option("--mean", "taken off an image in [0, 1]: a number, or one a channel: 0.5,0.5,0.5", default="0")
+@option("--deviation", "and divided by; --mean 0.5 --deviation 0.5 gives [-1, 1]", default="1")
+@option(
     "--output-range",
-    type=float,
+    "LOW HIGH: numbers that become black and white with --encode png  [default: what the source says or shows]",
+    float,
     nargs=2,
-    help="LOW HIGH: numbers that become black and white with --encode png  [default: what the source says or shows]",
 )
-@click.option("--boxes", help="a detector's output for detection_boxes, where its name and shape do not tell")
-@click.option("--classes", help="the same for detection_classes")
-@click.option("--scores", help="the same for detection_scores")
-@click.option(
-    "--first-class", type=int, default=0, show_default=True, help="number of a detector's first class in the answer"
-)
-@click.option("--softmax", is_flag=True, help="the class output holds logits: answer with probabilities")
-@click.option(
+@option("--boxes", "a detector's output for detection_boxes, where its name and shape do not tell")
+@option("--classes", "the same for detection_classes")
+@option("--scores", "the same for detection_scores")
+@option("--first-class", "number of a detector's first class in the answer", int, default=0)
+@option("--softmax", "the class output holds logits: answer with probabilities", is_flag=True)
+@option(
     "--labels",
-    type=EXISTING_FILE,
-    help="the classes in their order: a name a line, or id:name, or labels.json; our own exports bring theirs",
+    "the classes in their order: a name a line, or id:name, or labels.json; our own exports bring theirs",
+    EXISTING_FILE,
 )
-@click.option(
+@option(
     "--description",
-    type=EXISTING_FILE,
-    help="JSON object with fields for the version's assets.extra/dogsnap.json: labels, decision, ...",
+    "JSON object with fields for the version's assets.extra/dogsnap.json: labels, decision, ...",
+    EXISTING_FILE,
 )
-@click.option(
+@option(
     "--fast",
-    is_flag=True,
-    help="the network multiplies in whichever of bfloat16, int8 and float32 is measured to be the fastest here; writes nothing "
+    "the network multiplies in whichever of bfloat16, int8 and float32 is measured to be the fastest here; writes nothing "
     "where that gains less than 1.5 times; --size may then be smaller than the source's",
-)
-@click.option(
-    "--second-pass",
     is_flag=True,
-    help="run the network a second time, on the part of the photo that holds the dog, cut out in the photo's own resolution",
 )
-@click.option("--dry-run", is_flag=True, help="only print where decoding would be merged in")
+@option(
+    "--second-pass",
+    "run the network a second time, on the part of the photo that holds the dog, cut out in the photo's own resolution",
+    is_flag=True,
+)
+@option("--dry-run", "only print where decoding would be merged in", is_flag=True)
 def merge(
     source: Path,
     size: tuple[int, int] | None,

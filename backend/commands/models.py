@@ -9,6 +9,7 @@ import click
 
 from backend.addresses import local_url
 from backend.commands.helpers.admin_client import Remote
+from backend.commands.helpers.arguments import option
 from backend.commands.helpers.verdict_text import lines_of, table
 from backend.settings import Settings, given, options
 
@@ -23,13 +24,11 @@ def server_options(command: Callable) -> Callable:
         settings = Settings.from_environment(**given({"admin_token": admin_token}))
         return command(Remote(url or local_url(settings), settings.admin_token), **arguments)
 
-    url = click.option(
-        "--url", default="", help="URL of the server; otherwise the one on this machine, at DOGSNAP_PORT"
-    )
+    url = option("--url", "URL of the server; otherwise the one on this machine, at DOGSNAP_PORT", default="")
     return url(options("admin_token")(with_server))
 
 
-model_option = click.option("--model", default="", help="otherwise the server's default model")
+model_option = option("--model", "otherwise the server's default model", default="")
 
 
 @click.group()
@@ -58,7 +57,7 @@ def show(server: Remote, model: str) -> None:
 
 @models.command()
 @click.argument("version", type=int)
-@click.option("--wait", default=300.0, show_default=True, help="seconds to wait until it is available")
+@option("--wait", "seconds to wait until it is available", default=300.0)
 @model_option
 @server_options
 def load(server: Remote, version: int, wait: float, model: str) -> None:
@@ -74,7 +73,7 @@ def load(server: Remote, version: int, wait: float, model: str) -> None:
 
 @models.command()
 @click.argument("version", type=int)
-@click.option("--wait", default=60.0, show_default=True, help="seconds to wait until its last request is done")
+@option("--wait", "seconds to wait until its last request is done", default=60.0)
 @model_option
 @server_options
 def unload(server: Remote, version: int, wait: float, model: str) -> None:
@@ -110,7 +109,7 @@ def set_label(server: Remote, name: str, version: int, model: str) -> None:
 @label.command()
 @click.argument("name")
 @click.argument("version", type=int)
-@click.option("--from", "expected", type=int, default=None, help="fail unless the label points to this version now")
+@option("--from", "fail unless the label points to this version now", int, name="expected", default=None)
 @model_option
 @server_options
 def move(server: Remote, name: str, version: int, expected: int | None, model: str) -> None:
@@ -155,9 +154,9 @@ def default(server: Remote, version: str, model: str) -> None:
 
 
 @models.command()
-@click.option("--label", "name", default="", help="the label to split; otherwise the default")
-@click.option("--to", "version", type=int, default=None, help="version that gets the share")
-@click.option("--percent", type=float, required=True, help="share in percent; 0 ends the split")
+@option("--label", "the label to split; otherwise the default", name="name", default="")
+@option("--to", "version that gets the share", int, name="version", default=None)
+@option("--percent", "share in percent; 0 ends the split", float, required=True)
 @model_option
 @server_options
 def split(server: Remote, name: str, version: int | None, percent: float, model: str) -> None:
@@ -201,7 +200,7 @@ def feedback(server: Remote) -> None:
 
 
 @models.command()
-@click.option("--model", default="", help="only of this model")
+@option("--model", "only of this model", default="")
 @server_options
 def log(server: Remote, model: str) -> None:
     """List the last switches: time, author, old and new value."""
@@ -211,7 +210,7 @@ def log(server: Remote, model: str) -> None:
 
 @models.command()
 @click.argument("number", type=int, required=False)
-@click.option("--model", default="", help="only of this model")
+@option("--model", "only of this model", default="")
 @server_options
 def undo(server: Remote, number: int | None, model: str) -> None:
     """Undo the last switch, or switch NUMBER of the log."""

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import click
 
 from backend.commands.helpers import local_models
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, key_headers, key_option, refuse_missing_models
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, key_headers, key_option, option
 from backend.commands.helpers.failures import Command
 from backend.commands.helpers.json_instances import Instances, read_instances
 from backend.commands.helpers.picture_files import translate
@@ -23,18 +23,14 @@ from backend.settings import Settings, given, options
 
 @click.command(cls=Command)
 @click.argument("photo", type=click.Path(exists=True, path_type=Path), required=False)
-@click.option(
-    "--out", type=PATH, help="file for the output picture of an image-to-image model; a folder if PHOTO is one"
-)
-@click.option("--json-instances", type=EXISTING_FILE, help="in place of PHOTO: a file with one JSON instance per line")
-@click.option("--model", default="", help="model; otherwise the default model")
-@click.option("--version", type=int, help="version; otherwise the default version")
-@click.option("--label", help="label, in place of a version")
-@click.option("--top-k", type=int, help="number of breeds to name; otherwise 5")
-@click.option(
-    "--signature-name", default="", help="signature for --json-instances and --out; otherwise serving_default"
-)
-@click.option("--url", help="send it to this server, e.g. http://localhost:8501, in place of loading the model here")
+@option("--out", "file for the output picture of an image-to-image model; a folder if PHOTO is one", PATH)
+@option("--json-instances", "in place of PHOTO: a file with one JSON instance per line", EXISTING_FILE)
+@option("--model", "model; otherwise the default model", default="")
+@option("--version", "version; otherwise the default version", int)
+@option("--label", "label, in place of a version")
+@option("--top-k", "number of breeds to name; otherwise 5", int)
+@option("--signature-name", "signature for --json-instances and --out; otherwise serving_default", default="")
+@option("--url", "send it to this server, e.g. http://localhost:8501, in place of loading the model here")
 @key_option
 @options(
     "models", "model_config_file", "model_base_path", "model_name", "default_model", "max_photo_pixels", "max_photos"
@@ -57,7 +53,7 @@ def predict(
     instances = None if json_instances is None else read_instances(json_instances)
     name = model or _default_model(settings)
     if not url:
-        refuse_missing_models(settings)
+        local_models.refuse_missing_models(settings)
         if photo is not None and out is None:
             _refuse_no_photo(photo)
     answering = Server(url, which, name, key) if url else Here(settings, {**which, "model": name})

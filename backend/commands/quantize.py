@@ -4,38 +4,24 @@ from pathlib import Path
 
 import click
 
-from backend.commands.helpers.arguments import PATH
+from backend.commands.helpers.arguments import AT_LEAST_ONE, PATH, option
 from backend.commands.helpers.failures import Command
 
 
 @click.command(cls=Command)
 @click.argument("version", default=Path("models/inception_v3/1"), type=PATH)
-@click.option(
+@option(
     "--data",
+    "Stanford Dogs layout, with train_list.txt; several times for several folders with the same photos, e.g. crops and "
+    "whole pictures",
+    PATH,
     required=True,
     multiple=True,
-    type=PATH,
-    help="Stanford Dogs layout, with train_list.txt; several times for several folders with the same photos, e.g. crops and "
-    "whole pictures",
 )
-@click.option("--not-dogs", type=PATH, help="folder of photos without a dog, to compare the answers on")
-@click.option(
-    "--photos", default=1000, show_default=True, type=click.IntRange(min=1), help="how many the ranges are found on"
-)
-@click.option(
-    "--judged",
-    default=1200,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="most validation photos of a folder that both networks answer",
-)
-@click.option(
-    "--out",
-    default=Path("models/inception_v3"),
-    show_default=True,
-    type=PATH,
-    help="where int8_ranges.json goes, beside the weights",
-)
+@option("--not-dogs", "folder of photos without a dog, to compare the answers on", PATH)
+@option("--photos", "how many the ranges are found on", AT_LEAST_ONE, default=1000)
+@option("--judged", "most validation photos of a folder that both networks answer", AT_LEAST_ONE, default=1200)
+@option("--out", "where int8_ranges.json goes, beside the weights", PATH, default=Path("models/inception_v3"))
 def quantize(version: Path, data: tuple[Path, ...], not_dogs: Path | None, photos: int, judged: int, out: Path) -> None:
     """Find the ranges of VERSION's activations on training photos, from which `dogsnap merge --fast` makes an int8 network.
 

@@ -8,7 +8,8 @@ import socket
 import sqlite3
 import ssl
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
 
 from backend import api_keys, tracing
-from backend.commands.helpers.arguments import refuse_missing_models
+from backend.commands.helpers.local_models import refuse_missing_models
 from backend.errors import DogsnapError
 from backend.gateway.target import Target
 from backend.http_server.server import Server, replaced_process
@@ -87,14 +88,20 @@ def refuse(wrong: object, sentence: str) -> None:
         raise click.ClickException(sentence)
 
 
+@contextmanager
+def refusing(sentence: str, *errors: type[Exception]) -> Iterator[None]:
+    """Raises click.ClickException for these errors in the block; `{error}` in the sentence is the reason."""
+    try:
+        yield
+    except errors as error:
+        raise click.ClickException(sentence.replace("{error}", _reason(error))) from error
+
+
 def refuse_missing_temporary_folder() -> None:
     """TensorFlow's import and gunicorn's worker write into it. Raises click.ClickException."""
-    try:
+    advice = "in a container with a read-only root mount one: --tmpfs /tmp"
+    with refusing(f"no temporary folder can be written to; {advice}", OSError):
         tempfile.TemporaryFile().close()
-    except OSError:
-        raise click.ClickException(
-            "no temporary folder can be written to; in a container with a read-only root mount one: --tmpfs /tmp"
-        ) from None
 
 
 def where_models_run(settings: Settings) -> str:
@@ -122,11 +129,9 @@ def check_choices(settings: Settings) -> None:
 
 def check_engine(settings: Settings) -> None:
     """It need not be running yet. Raises click.ClickException for an invalid address."""
-    try:
+    with refusing("{error}", DogsnapError):
         if settings.engine:
             Target.parse(settings.engine).address()
-    except DogsnapError as error:
-        raise click.ClickException(error.message) from error
 
 
 def check_access(settings: Settings) -> None:
@@ -134,23 +139,16 @@ def check_access(settings: Settings) -> None:
     keys = settings.api_keys
     refuse(settings.rate_limit_key and not keys, "--rate-limit-key counts requests by their key; it needs --api-keys")
     refuse(settings.open_app and not keys, "--open-app excepts the app from --api-keys, which is not given")
-    try:
+    with refusing("{error}", DogsnapError), refusing(f"--api-keys {keys} cannot be read: {{error}}", OSError):
         none = keys and not api_keys.read(Path(keys))
-    except (DogsnapError, OSError) as error:
-        raise click.ClickException(str(error)) from error
     refuse(none, f"--api-keys {keys} holds no key; make one with `dogsnap keys add NAME`")
     for name in ("rate_limit_key", "rate_limit_address", "open_app"):
         rate = getattr(settings, name)
-        try:
+        with refusing(f"{flag(name)} is {rate!r}; expected e.g. 100/minute;5/second", ValueError):
             parse_many(rate or "1/second")
-        except ValueError as error:
-            raise click.ClickException(f"{flag(name)} is {rate!r}; expected e.g. 100/minute;5/second") from error
-    try:
+    expected = "expected memory:// or redis://host:port"
+    with refusing(f"--rate-limit-storage is no place to count in; {expected}", ConfigurationError, ValueError):
         storage_from_string(settings.rate_limit_storage)  # does not connect yet
-    except (ConfigurationError, ValueError) as error:
-        raise click.ClickException(
-            "--rate-limit-storage is no place to count in; expected memory:// or redis://host:port"
-        ) from error
 
 
 def check_certificate(settings: Settings) -> None:
@@ -159,14 +157,12 @@ def check_certificate(settings: Settings) -> None:
         bool(settings.tls_cert) != bool(settings.tls_key),
         "--tls-cert and --tls-key need each other: a certificate is used with its private key",
     )
-    try:
+    expected = "expected a certificate chain and its private key without a password, both as PEM"
+    with refusing(
+        f"{settings.tls_cert} and {settings.tls_key} cannot be used: {{error}}; {expected}", OSError, ValueError
+    ):
         if settings.tls_cert:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key, password="")
-    except (OSError, ValueError) as error:
-        raise click.ClickException(
-            f"{settings.tls_cert} and {settings.tls_key} cannot be used: {getattr(error, 'strerror', None) or error}; "
-            "expected a certificate chain and its private key without a password, both as PEM"
-        ) from error
 
 
 def refuse_taken_ports(settings: Settings) -> None:
@@ -180,11 +176,9 @@ def refuse_taken_ports(settings: Settings) -> None:
 
 
 def _refuse_taken_port(host: str, port: int, protocol: str, hint: str) -> None:
-    try:
+    refuse(port > 65535, f"cannot listen for {protocol} on {host} port {port}: expected a port from 1 to 65535; {hint}")
+    with refusing(f"cannot listen for {protocol} on {host} port {port}: {{error}}; {hint}", OSError):
         socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
-    except (OSError, OverflowError) as error:
-        reason = _reason(error) if isinstance(error, OSError) else "expected a port from 1 to 65535"
-        raise click.ClickException(f"cannot listen for {protocol} on {host} port {port}: {reason}; {hint}") from error
 
 
 def check_secrets(settings: Settings) -> None:
@@ -200,23 +194,17 @@ def check_secrets(settings: Settings) -> None:
 
 def check_files(settings: Settings) -> None:
     """A log that is found missing after a restart is found too late. Raises click.ClickException."""
-    try:
-        if settings.switch_log:
-            open(settings.switch_log, "a", encoding="utf-8").close()
-    except OSError as error:
-        raise click.ClickException(
-            f"the log of switches cannot be written to {settings.switch_log}: {_reason(error)}; choose another --switch-log"
-        ) from error
-    try:
-        if settings.feedback:
-            with closing(sqlite3.connect(settings.feedback)) as connection:
+    file = settings.switch_log
+    with refusing(f"the log of switches cannot be written to {file}: {{error}}; choose another --switch-log", OSError):
+        if file:
+            open(file, "a", encoding="utf-8").close()
+    file = settings.feedback
+    with refusing(f"feedback cannot be kept in {file}: {{error}}; choose another --feedback", sqlite3.Error):
+        if file:
+            with closing(sqlite3.connect(file)) as connection:
                 connection.execute("PRAGMA journal_mode=WAL")
-    except sqlite3.Error as error:
-        raise click.ClickException(
-            f"feedback cannot be kept in {settings.feedback}: {error}; choose another --feedback"
-        ) from error
 
 
-def _reason(error: OSError) -> str:
-    """Without the address, which Python adds on some systems."""
-    return (error.strerror or str(error)).partition(" (while")[0]
+def _reason(error: Exception) -> str:
+    """Of the system, without the address, which Python adds on some systems; or what the error says."""
+    return (getattr(error, "strerror", None) or str(error)).partition(" (while")[0]

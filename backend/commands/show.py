@@ -4,18 +4,18 @@ from pathlib import Path
 
 import click
 
-from backend.commands.helpers.arguments import PATH
+from backend.commands.helpers.arguments import PATH, option
 from backend.commands.helpers.failures import Command
 
 
 @click.command(cls=Command)
 @click.argument("model_dir", type=PATH, required=False)
-@click.option("--version", type=int, help="a version of the model in MODEL_DIR  [default: the largest]")
-@click.option("--nodes", is_flag=True, help="also the nodes of the graph, and where decoding would be merged in")
-@click.option("--dir", "directory", type=PATH, help="as saved_model_cli: the same folder; alone it prints the tag-sets")
-@click.option("--all", "everything", is_flag=True, help="with --dir: all signatures")
-@click.option("--tag_set", help="with --dir: the names of the signatures of this graph, such as serve")
-@click.option("--signature_def", help="with --tag_set: inputs and outputs of this signature alone")
+@option("--version", "a version of the model in MODEL_DIR  [default: the largest]", int)
+@option("--nodes", "also the nodes of the graph, and where decoding would be merged in", is_flag=True)
+@option("--dir", "as saved_model_cli: the same folder; alone it prints the tag-sets", PATH, name="directory")
+@option("--all", "with --dir: all signatures", name="everything", is_flag=True)
+@option("--tag_set", "with --dir: the names of the signatures of this graph, such as serve")
+@option("--signature_def", "with --tag_set: inputs and outputs of this signature alone")
 def show(
     model_dir: Path | None,
     version: int | None,

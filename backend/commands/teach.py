@@ -1,56 +1,49 @@
 """`dogsnap teach`: a version that knows a breed more, from some photos of it."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, refuse_unwritable
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, option, refuse_unwritable
 from backend.commands.helpers.failures import Command
-
-Result = TypeVar("Result")
+from backend.commands.helpers.own_process import in_own_process
 
 
 @click.command(cls=Command)
 @click.argument("source", metavar="VERSION_DIR", type=PATH)
 @click.argument("photos", nargs=-1, required=True, type=PATH)
-@click.option(
+@option(
     "--name",
-    help="name of the breed; without it each folder in the first of the folders PHOTOS is a breed, named as the folder",
+    "name of the breed; without it each folder in the first of the folders PHOTOS is a breed, named as the folder",
 )
-@click.option("--name-zh", default="", help="its Chinese name  [default: the name]")
-@click.option(
+@option("--name-zh", "its Chinese name  [default: the name]", default="")
+@option(
     "--facts",
-    "facts_file",
-    type=EXISTING_FILE,
-    help="facts for the app: JSON in the form of an entry of models/breeds.json; for several breeds a list with their names",
+    "facts for the app: JSON in the form of an entry of models/breeds.json; for several breeds a list with their names",
+    EXISTING_FILE,
+    name="facts_file",
 )
-@click.option("--replace", is_flag=True, help="teach a breed anew that VERSION_DIR was taught before")
-@click.option(
-    "--from",
-    "artefacts",
-    type=PATH,
-    help="folder with the weights of the version  [default: the folder VERSION_DIR is in]",
+@option("--replace", "teach a breed anew that VERSION_DIR was taught before", is_flag=True)
+@option(
+    "--from", "folder with the weights of the version  [default: the folder VERSION_DIR is in]", PATH, name="artefacts"
 )
-@click.option(
+@option(
     "--known",
-    multiple=True,
-    type=PATH,
-    help="folder of photos of other breeds, in the layout of Stanford Dogs or with an index.tsv; with them, new breeds take less "
+    "folder of photos of other breeds, in the layout of Stanford Dogs or with an index.tsv; with them, new breeds take less "
     "from the known ones",
+    PATH,
+    multiple=True,
 )
-@click.option(
+@option(
     "--keep",
-    is_flag=True,
-    help="write no version, but what is taught beside the weights: `dogsnap export` then builds the version that answers the "
+    "write no version, but what is taught beside the weights: `dogsnap export` then builds the version that answers the "
     "app with it",
+    is_flag=True,
 )
-@click.option("--dry-run", is_flag=True, help="only say what to expect")
+@option("--dry-run", "only say what to expect", is_flag=True)
 def teach(**arguments: Any) -> None:
     """Write the next versions of a model, which know one breed more or several, from PHOTOS (at least eight; twenty are good).
 
@@ -60,7 +53,10 @@ def teach(**arguments: Any) -> None:
     model_folder = source.resolve().parent
     if not arguments["dry_run"]:
         refuse_unwritable(model_folder)
-        click.echo(what_will_answer(source))
+        click.echo(
+            f"The new versions get the next numbers of {model_folder.name}. A running server answers as before until one of "
+            "them is chosen, unless its version policy is `latest`."
+        )
     try:
         with TemporaryDirectory(prefix=".writing-", dir=model_folder) as temporary:
             names = _write(Path(temporary), model_folder, **arguments)
@@ -69,24 +65,11 @@ def teach(**arguments: Any) -> None:
     for name in names:
         click.echo(f"wrote {model_folder / name}")
     if names:
-        click.echo(how_to_choose(source, names[-1]))
-
-
-def what_will_answer(source: Path) -> str:
-    """Said before the work."""
-    return (
-        f"The new versions get the next numbers of {source.resolve().parent.name}. A running server answers as before until "
-        "one of them is chosen, unless its version policy is `latest`."
-    )
-
-
-def how_to_choose(source: Path, newest: str) -> str:
-    """Said at the end."""
-    model, kept = source.resolve().parent.name, source.resolve().name
-    return (
-        f"{model} version {newest} knows what was taught, and answers who names it. To let it answer the app: "
-        f"`dogsnap models default {newest} --model {model}`; to go back: `dogsnap models default {kept} --model {model}`."
-    )
+        choose = f"`dogsnap models default {{}} --model {model_folder.name}`"
+        click.echo(
+            f"{model_folder.name} version {names[-1]} knows what was taught, and answers who names it. To let it answer the app: "
+            f"{choose.format(names[-1])}; to go back: {choose.format(source.resolve().name)}."
+        )
 
 
 def _write(temporary: Path, model_folder: Path, dry_run: bool, keep: bool, **arguments: Any) -> list[str]:
@@ -104,17 +87,6 @@ def _write(temporary: Path, model_folder: Path, dry_run: bool, keep: bool, **arg
     written = [first, *merge_all(Source(first), click.echo)]
     publish_together(first.parent, model_folder)
     return [version.name for version in written]
-
-
-def in_own_process(work: Callable[..., Result], **arguments: object) -> Result:
-    """The result of `work` in a process that then ends: TensorFlow frees the memory of the network in no other way."""
-    try:
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-            return process.submit(work, **arguments).result()
-    except BrokenProcessPool:
-        raise click.ClickException(
-            "the process that teaches was killed, perhaps for want of memory (it takes about 2 GiB); nothing is written"
-        ) from None
 
 
 def _write_first(

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, frames_option, not_dogs_option, precision_option
+from backend.commands.helpers.arguments import AT_LEAST_ONE, EXISTING_FILE, PATH, option, precision_option
 from backend.commands.helpers.failures import Group
 
 WORK = Path(".dogsnap")
@@ -14,34 +14,36 @@ POPULARITY = Path("models/popularity.json")
 
 
 def out_option(folder: str) -> Callable:
-    return click.option("--out", default=Path(folder), show_default=True, type=PATH, help="where the artefacts go")
+    return option("--out", "where the artefacts go", PATH, default=Path(folder))
 
 
 def work_option(name: str) -> Callable:
-    return click.option("--work", type=PATH, help=f"checkpoints, to resume from  [default: {WORK}/{name}]")
+    return option("--work", f"checkpoints, to resume from  [default: {WORK}/{name}]", PATH)
 
 
 @click.group(cls=Group, invoke_without_command=True)
-@click.option("--data", type=PATH, help="Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt")
-@frames_option
-@click.option(
+@option("--data", "Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt", PATH)
+@option(
+    "--frames",
+    "whole pictures that the photos were cut from: images/, boxes.tsv and, for several dogs, dogs.tsv; the official data "
+    "set's Annotation folder in DATA does as well",
+    PATH,
+)
+@option(
     "--weights",
+    "`imagenet` (fetched by Keras) or a .weights.h5 file of a whole network, like models/inception_v3/float16.weights.h5",
     default="imagenet",
-    show_default=True,
-    help="`imagenet` (fetched by Keras) or a .weights.h5 file of a whole network, like models/inception_v3/float16.weights.h5",
 )
-@click.option(
-    "--recipe", "recipe_name", default="inception_v3", show_default=True, help="a recipe of fitting/recipes.py"
-)
-@not_dogs_option
+@option("--recipe", "a recipe of fitting/recipes.py", name="recipe_name", default="inception_v3")
+@option("--not-dogs", "folder of photos without a dog: every second one teaches the dog head", PATH)
 @out_option("models/inception_v3")
 @work_option("RECIPE")
-@click.option("--breeds", default=Path("models/breeds.json"), show_default=True, type=PATH, help="names for the labels")
-@click.option(
+@option("--breeds", "names for the labels", PATH, default=Path("models/breeds.json"))
+@option(
     "--popularity",
-    type=EXISTING_FILE,
-    help=f"ranks of the breeds: of two that look alike, the more common one is the more probable  [default: {POPULARITY}; "
+    f"ranks of the breeds: of two that look alike, the more common one is the more probable  [default: {POPULARITY}; "
     "where that is not there, all are equally common]",
+    EXISTING_FILE,
 )
 @precision_option
 def train(
@@ -98,13 +100,9 @@ def train(
 @train.command()
 @out_option("models/cyclegan")
 @work_option("cyclegan")
-@click.option(
-    "--ngf", default=64, show_default=True, type=click.IntRange(min=1), help="filters of the generators' first layer"
-)
-@click.option("--steps", type=click.IntRange(min=1), help="  [default: the recipe's]")
-@click.option(
-    "--size", type=click.IntRange(min=16), help="height and width of the pictures, a multiple of 8  [default: 64]"
-)
+@option("--ngf", "filters of the generators' first layer", AT_LEAST_ONE, default=64)
+@option("--steps", "  [default: the recipe's]", AT_LEAST_ONE)
+@option("--size", "height and width of the pictures, a multiple of 8  [default: 64]", click.IntRange(min=16))
 @precision_option
 def cyclegan(out: Path, work: Path | None, ngf: int, steps: int | None, size: int | None, precision: str) -> None:
     """Train a CycleGAN that puts a sinusoid into Gaussian noise, on pictures that it makes; interrupted, it goes on."""
@@ -125,22 +123,20 @@ def cyclegan(out: Path, work: Path | None, ngf: int, steps: int | None, size: in
 
 
 @train.command()
-@click.option("--data", required=True, type=PATH, help="Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt")
-@click.option(
-    "--frames", type=PATH, help="whole pictures that the photos were cut from: images/, boxes.tsv, and dogs.tsv"
-)
-@click.option("--not-dogs", type=PATH, help="folder of photos without a dog: every second one teaches the head")
-@click.option(
+@option("--data", "Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt", PATH, required=True)
+@option("--frames", "whole pictures that the photos were cut from: images/, boxes.tsv, and dogs.tsv", PATH)
+@option("--not-dogs", "folder of photos without a dog: every second one teaches the head", PATH)
+@option(
     "--judged",
+    "folder of photos with the boxes of all dogs in boxes.tsv: every second one chooses from which score on a box is a dog",
+    PATH,
     required=True,
-    type=PATH,
-    help="folder of photos with the boxes of all dogs in boxes.tsv: every second one chooses from which score on a box is a dog",
 )
 @out_option("models/inception_v3")
 @work_option("dogs")
-@click.option("--pictures", default=9000, show_default=True, type=click.IntRange(min=1), help="how many are composed")
-@click.option("--epochs", default=16, show_default=True, type=click.IntRange(min=1), help="how often each is seen")
-@click.option("--seed", default=20, show_default=True, help="the same seed composes the same pictures")
+@option("--pictures", "how many are composed", AT_LEAST_ONE, default=9000)
+@option("--epochs", "how often each is seen", AT_LEAST_ONE, default=16)
+@option("--seed", "the same seed composes the same pictures", default=20)
 @precision_option
 def dogs(data: Path, frames: Path | None, not_dogs: Path | None, judged: Path, out: Path, **named: Any) -> None:
     """Train the head that finds every dog, for the network in OUT, which stays as it is; interrupted, it goes on."""

@@ -5,7 +5,9 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -48,6 +50,14 @@ TINY = dataclasses.replace(
 )
 
 
+@contextmanager
+def done_at_once(work: Callable, *arguments: object) -> Iterator[Future]:
+    """As `own_process.beside`, in this process."""
+    done: Future = Future()
+    done.set_result(work(*arguments))
+    yield done
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _tiny_recipe() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
@@ -55,6 +65,7 @@ def _tiny_recipe() -> Iterator[None]:
         patch.setitem(recipes.RECIPES, "tiny", TINY)
         # Another process would not know the tiny architecture; the tutorial's test has one.
         patch.setattr("backend.commands.teach.in_own_process", lambda work, **arguments: work(**arguments))
+        patch.setattr("backend.commands.export.beside", done_at_once)
         yield
     keras.config.set_dtype_policy("float32")
 

@@ -24,7 +24,7 @@ from grpc_client import connected, values
 from ports import free_port
 from real_model import ROOT, built_models
 from server_process import worker_of
-from waiting import wait_until
+from waiting import answers, wait_until
 
 DEPLOY = ROOT / "backend" / "deploy"
 BASE = "docker.io/library/python:3.12-slim-bookworm"
@@ -101,16 +101,10 @@ class Container:
         self.id = podman("run", "--detach", *options, "dogsnap")
         self.process = SimpleNamespace(pid=int(self.inspect(".State.Pid")))
         try:
-            wait_until(self._is_ready, 180)
+            wait_until(lambda: answers(f"{self.url}/readyz"), 180)
         except BaseException:
             print(podman("logs", self.id))
             raise
-
-    def _is_ready(self) -> bool:
-        try:
-            return requests.get(f"{self.url}/readyz", timeout=5).ok
-        except requests.RequestException:
-            return False
 
     def inspect(self, what: str) -> str:
         return self.podman("inspect", "--format", f"{{{{{what}}}}}", self.id)
@@ -127,10 +121,10 @@ class Container:
 
     def stays_alive_in_a_flood(self) -> None:
         worker = worker_of(self)
-        answers = flood(self, "half", "x")
+        answered = flood(self, "half", "x")
         limit = int(self.inspect(".HostConfig.Memory")) / 2**30
-        print(f"\npeak {int(self.status('VmHWM')[0]) / 2**20:.2f} GiB of {limit:.2f}, {dict(answers)}")
-        assert answers["RESOURCE_EXHAUSTED"] > 0
+        print(f"\npeak {int(self.status('VmHWM')[0]) / 2**20:.2f} GiB of {limit:.2f}, {dict(answered)}")
+        assert answered["RESOURCE_EXHAUSTED"] > 0
         assert worker_of(self) == worker
         assert self.classify() == 200
 
@@ -182,8 +176,8 @@ def test_a_flood_of_the_largest_requests_leaves_the_gateway_alive_in_the_memory_
 
 def test_requests_in_progress_at_sigterm_are_answered(podman, server):
     with ThreadPoolExecutor(16) as pool:
-        answers = [pool.submit(server.classify) for _ in range(16)]
+        running = [pool.submit(server.classify) for _ in range(16)]
         time.sleep(0.5)
         podman("stop", server.id)  # README's line says how long it may take
-        assert {answer.result() for answer in answers} == {200}
+        assert {each.result() for each in running} == {200}
     assert server.inspect(".State.ExitCode") == "0"

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import requests
 from ports import START_SECONDS, free_port
+from waiting import answers
 
 STEP_SECONDS = 300
 FENCE = re.compile(r"^```(?P<language>\w+)(?: (?P<kind>\w+))?\n(?P<text>.*?)^```$", re.M | re.S)
@@ -106,16 +106,10 @@ class Shell:
 
     def _wait_until_ready(self, process: subprocess.Popen, log_file: Path) -> None:
         end = time.monotonic() + START_SECONDS
-        while not self._is_ready():
+        while not answers(f"http://127.0.0.1:{self.port}/readyz"):
             if process.poll() is not None or time.monotonic() > end:
                 pytest.fail(f"the server did not start:\n{log_file.read_text()}")
             time.sleep(0.1)
-
-    def _is_ready(self) -> bool:
-        try:
-            return requests.get(f"http://127.0.0.1:{self.port}/readyz", timeout=5).status_code == 200
-        except requests.RequestException:
-            return False
 
 
 def run_page(page: Path, folder: Path) -> int:

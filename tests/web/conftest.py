@@ -7,6 +7,7 @@ import base64
 import io
 import shutil
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -106,15 +107,13 @@ def open_phone(browser: Browser, request) -> Iterator[Callable[..., Phone]]:
 @pytest.fixture(scope="session")
 def photo_that_is(app_server, data_dir) -> Callable[[str], Path]:
     """A function that finds a photo which the server itself clearly answers so: one of STATES."""
-    found: dict[str, Path | None] = {}
+    state_of = cache(partial(clear_state, app_server.url))  # two states are looked for in the same folder
 
+    @cache
     def photo_that_is(state: str) -> Path:
         folder = data_dir / STATES[state][1] / "images"
-        if state not in found:
-            found[state] = next((photo for photo in some(folder) if clear_state(app_server.url, photo) == state), None)
-        if found[state] is None:
-            pytest.skip(f"none of {MOST_PHOTOS_TRIED} photos in {folder} is clearly answered as {state}")
-        return found[state]
+        found = next((photo for photo in some(folder) if state_of(photo) == state), None)
+        return found or pytest.skip(f"none of {MOST_PHOTOS_TRIED} photos in {folder} is clearly answered as {state}")
 
     return photo_that_is
 
@@ -132,13 +131,14 @@ def some(folder: Path) -> list[Path]:
 
 def clear_state(url: str, photo: Path) -> str:
     """What the app shows for a photo; empty near a threshold, where a smaller copy, as the app sends, can cross it."""
-    small = io.BytesIO()
+    state, small = state_of(url, photo.read_bytes()), io.BytesIO()
+    if not state:
+        return ""
     with Image.open(photo) as image:
         copy = image.convert("RGB")
     copy.thumbnail((640, 640))
     copy.save(small, "JPEG", quality=78)
-    states = {state_of(url, contents) for contents in (photo.read_bytes(), small.getvalue())}
-    return states.pop() if len(states) == 1 else ""
+    return state if state_of(url, small.getvalue()) == state else ""
 
 
 def state_of(url: str, contents: bytes) -> str:

@@ -54,17 +54,6 @@ def test_the_list_of_breeds_is_used_by_keyboard_and_with_text_of_twice_the_size(
     phone.screen.locator(".facts").wait_for()
 
 
-def test_without_connection_the_list_says_so_and_a_retry_works(open_phone):
-    phone = open_phone()
-    phone.button("camera").wait_for()
-    phone.context.set_offline(True)
-    phone.page.evaluate("location.hash = '#/pages/breeds/breeds'")
-    phone.screen.get_by_text("暂时打不开").wait_for()
-    phone.context.set_offline(False)
-    phone.tap("retry")
-    phone.screen.locator(".choice").first.wait_for()
-
-
 @pytest.mark.parametrize(
     ("locale", "credit"), [("zh-CN", "图片：王芳，CC BY 4.0"), ("en-US", "Picture: 王芳, CC BY 4.0")]
 )

@@ -244,25 +244,18 @@ def log_in(page) -> None:
     expect(dogs(page)).to_be_visible()
 
 
-def try_photo(page, photo: Path) -> None:
-    photo.write_bytes(colour_photos.encode(colour_photos.plain(), "JPEG"))
-    page.locator("#photo").set_input_files(photo)
+def test_the_token_alone_tries_a_photo_where_the_app_needs_a_key_and_a_refusal_does_not_log_out(
+    guarded, open_console, tmp_path
+):
+    page = open_console(guarded)
+    log_in(page)
+    (tmp_path / "red.jpg").write_bytes(colour_photos.encode(colour_photos.plain(), "JPEG"))
+    page.locator("#photo").set_input_files(tmp_path / "red.jpg")
     page.get_by_role("button", name="Compare").click()
-
-
-def test_the_token_alone_tries_a_photo_where_the_app_needs_a_key(guarded, open_console, tmp_path):
-    page = open_console(guarded)
-    log_in(page)
-    try_photo(page, tmp_path / "red.jpg")
     expect(page.locator("#verdict")).to_contain_text("first answer")
-
-
-def test_a_refusal_that_asks_for_a_key_does_not_log_out(guarded, open_console, tmp_path):
-    page = open_console(guarded)
-    log_in(page)
     refusal = {"error": "expected a key of this server", "request_id": "r1"}
     page.route("**/api/classify?**", lambda route: route.fulfill(status=401, json=refusal))
-    try_photo(page, tmp_path / "red.jpg")
+    page.get_by_role("button", name="Compare").click()
     says(page, "expected a key of this server")
     expect(page.locator("#login")).to_be_hidden()
     expect(dogs(page)).to_be_visible()

@@ -78,41 +78,53 @@ def all_pages(dog, photo_that_is, unsure_server):
     return all_pages
 
 
+LARGE_FONT = 26
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_no_violation_and_what_can_be_tapped_is_44_pixels_or_more(open_phone, all_pages, theme):
-    found, small = [], []
+def test_every_page_is_accessible_by_touch_keyboard_and_screen_reader_and_with_large_fonts(
+    open_phone, all_pages, theme
+):
+    """In the dark with large fonts: the theme changes colours alone, which axe looks at in both."""
+    found, small, missed, cut, sizes = [], [], {}, [], set()
 
     def check(phone, name: str) -> None:
+        phone.shoot(f"axe-{theme}-{name}")
         targets = phone.page.evaluate(TARGETS)
         assert targets
         small.extend((name, target) for target in targets if min(target["width"], target["height"]) < TARGET_PIXELS)
         phone.page.evaluate(AXE.read_text(encoding="utf-8"))
         for violation in phone.page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]:
             found.append((name, violation["id"], [node["html"][:160] for node in violation["nodes"]]))
-        phone.shoot(f"axe-{theme}-{name}")
-
-    all_pages(partial(open_phone, color_scheme=theme), check)
-    assert (found, small) == ([], [])
-
-
-def test_large_fonts_are_respected_and_nothing_is_cut_off_sideways(open_phone, all_pages):
-    sizes = {}
-
-    def check(phone, name: str) -> None:
-        phone.shoot(f"large-fonts-{name}")
+        if theme == "light":
+            missed[name] = not_reached_by_keyboard(phone, len(targets))
+            return
         page = phone.screen.locator("wx-page")
-        assert page.evaluate("element => element.scrollWidth <= element.clientWidth"), name
-        sizes[name] = page.locator(".page").evaluate("element => parseFloat(getComputedStyle(element).fontSize)")
+        if page.evaluate("element => element.scrollWidth > element.clientWidth"):
+            cut.append(name)
+        sizes.add(page.locator(".page").evaluate("element => parseFloat(getComputedStyle(element).fontSize)"))
 
     def open_with_large_fonts(**options: object):
-        phone = open_phone(**options)
+        phone = open_phone(color_scheme=theme, **options)
         session = phone.context.new_cdp_session(phone.page)
-        session.send("Page.setFontSizes", {"fontSizes": {"standard": 26}})
+        session.send("Page.setFontSizes", {"fontSizes": {"standard": LARGE_FONT}})
         phone.page.reload()
         return phone
 
-    all_pages(open_with_large_fonts, check)
-    assert set(sizes.values()) == {26}
+    all_pages(open_with_large_fonts if theme == "dark" else partial(open_phone, color_scheme=theme), check)
+    assert (found, small, cut) == ([], [], [])
+    assert {name: places for name, places in missed.items() if places} == {}
+    assert sizes == ({LARGE_FONT} if theme == "dark" else set())
+
+
+def not_reached_by_keyboard(phone, number: int) -> set[int]:
+    """Of the targets, those that get no focus with a ring around it."""
+    phone.page.evaluate("document.activeElement.blur()")
+    reached = set()
+    for _ in range(number + 3):  # and what is no button: the search, the title, the end of the page
+        phone.page.keyboard.press("Tab")
+        reached.add(phone.page.evaluate(REACHED))
+    return set(range(number)) - reached
 
 
 def test_the_answer_arrives_without_moving_anything(open_phone, dog, photo_that_is):
@@ -153,22 +165,6 @@ def test_keyboard_alone_is_enough(open_phone, dog):
     phone.page.keyboard.press("Enter")
     phone.screen.locator(".row").first.wait_for()
     assert phone.focused() == best
-
-
-def test_the_keyboard_reaches_everything_that_can_be_tapped_on_every_page(open_phone, all_pages):
-    missed = {}
-
-    def check(phone, name: str) -> None:
-        phone.page.evaluate("document.activeElement.blur()")
-        number = len(phone.page.evaluate(TARGETS))
-        reached = set()
-        for _ in range(number + 3):  # and what is no button: the search, the title, the end of the page
-            phone.page.keyboard.press("Tab")
-            reached.add(phone.page.evaluate(REACHED))
-        missed[name] = set(range(number)) - reached
-
-    all_pages(open_phone, check)
-    assert {name: places for name, places in missed.items() if places} == {}
 
 
 @pytest.mark.long

@@ -7,7 +7,6 @@ It is written by hand because a request costs it 0.08 ms of processor time; the 
 import asyncio
 import itertools
 import json
-import random
 import resource
 import signal
 import ssl
@@ -126,22 +125,12 @@ class Run:
         self.end = 0.0
 
     async def open_loop(self) -> None:
-        """An open loop: `rate` requests per second for `seconds`, each on its own connection, independent of the answers.
-
-        At regular intervals, or with the seed `random` as a Poisson process.
-        """
-        running = []
-        for at in self._times():
-            await asyncio.sleep(max(0.0, self.begun + at - time.perf_counter()))
+        """An open loop: `rate` requests per second for `seconds`, each on its own connection, independent of the answers."""
+        rate, running = self.job["rate"], []
+        for number in range(int(rate * self.job["seconds"])):
+            await asyncio.sleep(max(0.0, self.begun + number / rate - time.perf_counter()))
             running.append(asyncio.create_task(self._once()))
         await asyncio.gather(*running)
-
-    def _times(self) -> list[float]:
-        rate, count = self.job["rate"], int(self.job["rate"] * self.job["seconds"])
-        if "random" not in self.job:
-            return [number / rate for number in range(count)]
-        draw = random.Random(self.job["random"])
-        return list(itertools.accumulate(draw.expovariate(rate) for _ in range(count)))
 
     async def _once(self) -> None:
         connection = self.connection()

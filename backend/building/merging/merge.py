@@ -51,11 +51,11 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
     Raises MergeError, InspectionError or FreezingError, ValueError for a wrong description, and NotFaster if `fast` gains too
     little; the folder of versions is then unchanged.
     """
-    return _merge(Source(source), options, report)
+    return merge_source(Source(source), options, report)
 
 
-def _merge(source: Source, options: Options, report: Callable[[str], None], out: Path | None = None) -> Path:
-    """`out`: the folder of versions to write to, if not that of the source."""
+def merge_source(source: Source, options: Options, report: Callable[[str], None]) -> Path:
+    """The same for a version that may be in memory."""
     folder = source.folder.resolve()
     network_input = find_image_input(input_specs(folder), options)
     report(f"decoding {options.decode} in front of {network_input}")
@@ -95,33 +95,31 @@ def _merge(source: Source, options: Options, report: Callable[[str], None], out:
             description["every_dog"] = passing.to_json()
     warmup, acceleration = warmup_requests(merged, wanted.size), merger.acceleration(folder, _ranges(description))
     try:
-        return write_version(
-            out or folder.parent, tf.Module(), merged, description or None, warmup, acceleration, report
-        )
+        return write_version(folder.parent, tf.Module(), merged, description or None, warmup, acceleration, report)
     except NotFaster:
         raise
     except IncompatibleNetwork as error:
         raise MergeError(f"--fast cannot be used on this machine: {error}") from error
 
 
-def merge_all(
-    source: Source, report: Callable[[str], None] = lambda _: None, answering: Source | None = None
-) -> list[Path]:
-    """The merged version of `source`, and the one that answers the app: in the fastest precision, with the second pass.
+def merge_all(source: Source, report: Callable[[str], None] = lambda _: None) -> list[Path]:
+    """The merged version of `source`, and the one that answers the app; without a second pass only if one is much faster."""
+    return [merge_source(source, Options(), report), *merge_answering(source, report)]
 
-    `answering`: what the latter is made of, if not of `source`. Where no precision is fast enough, the second pass runs in
-    float32; without one there is no third version, unless it is made of another source.
+
+def merge_answering(
+    source: Source, report: Callable[[str], None] = lambda _: None, required: bool = False
+) -> list[Path]:
+    """The version of `source` that answers the app: in the fastest precision, with the second pass.
+
+    Where no precision is fast enough, it computes in float32; without a second pass there is none then, unless it is `required`.
     """
-    written, out = [_merge(source, Options(), report)], source.folder.resolve().parent
-    answering = answering or source
-    second_pass = "second_pass" in read_description(answering.folder).get("scores", {})
+    second_pass = "second_pass" in read_description(source.folder).get("scores", {})
     try:
-        written.append(_merge(answering, Options(fast=True, second_pass=second_pass), report, out))
+        return [merge_source(source, Options(fast=True, second_pass=second_pass), report)]
     except (MergeError, NotFaster) as error:
         report(f"there is no fast version: {error}")
-        if second_pass or answering is not source:
-            written.append(_merge(answering, Options(second_pass=second_pass), report, out))
-    return written
+        return [merge_source(source, Options(second_pass=second_pass), report)] if second_pass or required else []
 
 
 def _second_pass(options: Options, description: Mapping, outputs: Mapping) -> SecondPass | EveryDog | None:

@@ -1,40 +1,39 @@
-"""Options and path types shared by several commands."""
+"""How commands declare their options, and the options and path types that several share."""
 
 import json
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
-from backend.settings import Settings, flag, variable
+from backend.settings import variable
 
 PATH = click.Path(path_type=Path)
+AT_LEAST_ONE = click.IntRange(min=1)
 WORDNET_LABEL = re.compile(r"(?P<id>n\d{8})[\s:-]+(?P<name>.+)")
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
-list_option = click.option(
+
+def option(flag: str, text: str, kind: Any = None, *, name: str = "", **more: Any) -> Callable:
+    """An option of click whose help is `text`, with the default if there is one; `name`: of the argument, if not the flag's."""
+    shown = more.get("default") not in (None, "")
+    return click.option(flag, *filter(None, [name]), type=kind, help=text, show_default=shown, **more)
+
+
+list_option = option(
     "--list",
-    "list_name",
+    "the list in DATA that names the photos; without that file: every photo of DATA",
+    name="list_name",
     default="test_list",
-    show_default=True,
-    help="the list in DATA that names the photos; without that file: every photo of DATA",
 )
-frames_option = click.option(
-    "--frames",
-    type=PATH,
-    help="whole pictures that the photos were cut from: images/, boxes.tsv and, for several dogs, dogs.tsv; the official data "
-    "set's Annotation folder in DATA does as well",
-)
-not_dogs_option = click.option(
-    "--not-dogs", type=PATH, help="folder of photos without a dog: every second one teaches the dog head"
-)
-precision_option = click.option(
+precision_option = option(
     "--precision",
-    type=click.Choice(["auto", "float32", "mixed_bfloat16"]),
+    "what to compute in; auto: the fastest that this machine has",
+    click.Choice(["auto", "float32", "mixed_bfloat16"]),
     default="auto",
-    show_default=True,
-    help="what to compute in; auto: the fastest that this machine has",
 )
 
 
@@ -44,9 +43,7 @@ def _writable(context: click.Context, option: click.Parameter, file: Path | None
     return file
 
 
-json_option = click.option(
-    "--json", "json_file", type=PATH, callback=_writable, help="write every figure to this file, too"
-)
+json_option = option("--json", "write every figure to this file, too", PATH, name="json_file", callback=_writable)
 
 
 def _checked_key(context: click.Context, option: click.Parameter, key: str) -> str:
@@ -55,12 +52,12 @@ def _checked_key(context: click.Context, option: click.Parameter, key: str) -> s
     return key
 
 
-key_option = click.option(
+key_option = option(
     "--key",
+    f"an API key for the server at --url, if it wants one  [{variable('key')}]",
     default="",
     envvar=variable("key"),
     callback=_checked_key,
-    help=f"an API key for the server at --url, if it wants one  [{variable('key')}]",
 )
 
 
@@ -118,28 +115,3 @@ def refuse_unwritable(folder: Path) -> None:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise click.ClickException(f"{folder} cannot be written to: {error.strerror}; nothing is done") from None
-
-
-def refuse_missing_models(settings: Settings) -> None:
-    """Raises click.ClickException if the folder or the file that names the models is missing, or is that of one version."""
-    if settings.engine:
-        return
-    if settings.model_config_file:
-        if not Path(settings.model_config_file).is_file():
-            raise click.ClickException(
-                f"there is no file {settings.model_config_file}; name it with --model-config-file"
-            )
-        return
-    name = "model_base_path" if settings.model_base_path else "models"
-    folder = Path(getattr(settings, name)).resolve()
-    if not folder.is_dir():
-        expected = (
-            "the folder with the numeric folders of one model"
-            if name == "model_base_path"
-            else "the folder of the models"
-        )
-        raise click.ClickException(f"there is no folder {folder}; name {expected} with {flag(name)}")
-    if (folder / "saved_model.pb").is_file():
-        raise click.ClickException(
-            f"{folder} is a single version; name the folder of its model with {flag(name)}: {folder.parent}"
-        )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from backend.settings import Settings
+from backend.settings import Settings, flag
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,26 @@ class Found:
 
     versions: list[int]
     labels: Mapping[str, int] = field(default_factory=dict)
+
+
+def refuse_missing_models(settings: Settings) -> None:
+    """Raises click.ClickException if the folder or the file that names the models is missing, or is that of one version."""
+    if settings.engine:
+        return
+    if file := settings.model_config_file:
+        if not Path(file).is_file():
+            raise click.ClickException(f"there is no file {file}; name it with --model-config-file")
+        return
+    name, expected = "models", "the folder of the models"
+    if settings.model_base_path:
+        name, expected = "model_base_path", "the folder with the numeric folders of one model"
+    folder = Path(getattr(settings, name)).resolve()
+    if not folder.is_dir():
+        raise click.ClickException(f"there is no folder {folder}; name {expected} with {flag(name)}")
+    if (folder / "saved_model.pb").is_file():
+        raise click.ClickException(
+            f"{folder} is a single version; name the folder of its model with {flag(name)}: {folder.parent}"
+        )
 
 
 def in_folders(settings: Settings) -> dict[str, Found]:
