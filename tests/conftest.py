@@ -13,6 +13,7 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import pytest
+import requests
 from forked import ForkedServer
 from ports import START_SECONDS, free_port
 from waiting import answers
