@@ -1,6 +1,6 @@
 """The file of API keys: a name and a SHA-256 digest for each.
 
-Which requests need a key is decided in `middleware/rate_limits.py`.
+Which requests need a key is decided in `middleware/access_control.py`.
 """
 
 import hashlib

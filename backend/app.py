@@ -8,7 +8,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from backend.middleware import (
     bodies,
-    compression,
+    compressed_answers,
     cors,
     error_bodies,
     json_bodies,
@@ -16,12 +16,12 @@ from backend.middleware import (
     request_ids,
     security_headers,
 )
-from backend.middleware.rate_limits import AccessControl
+from backend.middleware.access_control import AccessControl
 from backend.protocols import (
     admin,
     app_api,
     console,
-    health,
+    http_health,
     openapi,
     simple_tensorflow_serving,
     tf_serving_rest,
@@ -50,7 +50,7 @@ def create_app(settings: Settings, predictor: Predictor, tracing: Tracing | None
     access_control = app.extensions[ACCESS_CONTROL] = AccessControl(settings, predictor.metrics)
     app.before_request(access_control.check_request)
     overload.init_app(app, predictor)
-    app.register_blueprint(health.blueprint(settings, predictor))
+    app.register_blueprint(http_health.blueprint(settings, predictor))
     feedback = app.extensions[FEEDBACK] = create_feedback(settings, predictor)
     app.register_blueprint(admin.blueprint(settings, predictor, feedback))
     app.register_blueprint(console.blueprint(settings, predictor, feedback))
@@ -69,7 +69,7 @@ def init_messages(app: Flask, settings: Settings) -> None:
     """
     bodies.init_app(app, settings)
     app.config[json_bodies.JSON_DEPTH] = settings.max_json_depth
-    app.after_request(compression.compress)
+    app.after_request(compressed_answers.compress)
     request_ids.init_app(app, settings)
     if settings.enable_cors:
         app.after_request(cors.add_headers)

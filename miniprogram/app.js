@@ -2,6 +2,7 @@
 const appearance = require('./services/appearance')
 const feedback = require('./services/feedback')
 const snaps = require('./services/snaps')
+const waiting = require('./services/waiting')
 
 App({
   onLaunch() {
@@ -24,5 +25,5 @@ App({
 
 /** The page in view shows what was answered. */
 async function sendWaiting() {
-  if (await snaps.sendWaiting()) getCurrentPages().slice(-1).forEach((page) => page.onShow())
+  if (await waiting.send()) getCurrentPages().slice(-1).forEach((page) => page.onShow())
 }

@@ -1,16 +1,17 @@
 """Finds the ranges of a classifier's int8 network on training photos, and compares its answers with those in float32."""
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from backend.building.acceleration import convert
 from backend.building.freezing import freeze, load_signatures
 from backend.building.merging.merge import read_description
-from backend.building.quantization import Ranges, find_ranges, quantised
+from backend.building.quantization import LEVELS, Ranges, name_of, quantised, rectified_convolutions, sources_of
 from backend.fitting import scoring
 from backend.fitting.dataset import (
     DatasetError,
@@ -23,9 +24,12 @@ from backend.fitting.dataset import (
     split_validation,
 )
 from backend.serving.photos.preprocessing import photos_to_images
-from backend.serving.versions.openvino_runtime import INT8, NETWORK, Network, Weights
+from backend.serving.versions.openvino_runtime import INT8, NETWORK, Network, Weights, import_openvino
 
 Report = Callable[[str], None]
+
+SAMPLES = 200  # values of each tensor and image that a range is chosen on
+SHARES = np.linspace(0.15, 1.0, 50)  # of the largest value: candidates for the end of a range
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,58 @@ def calibrate(version: Path, photos: Photos, report: Report) -> Ranges:
             for line in _judged(network, photos, size, description):
                 report(f"{name:8} {line}")
     return replace(ranges, weights=description.get("scores", {}).get("weights", ""))
+
+
+def find_ranges(model: Any, images: Iterable[np.ndarray]) -> Ranges:
+    """The ranges with the least mean squared error on images float32 (height, width, channels), of an OpenVINO model in float32.
+
+    Tensors that meet in a concatenation share one range. The model is left with further outputs.
+    """
+    convolutions = rectified_convolutions(model)
+    inputs = [sources_of(node.input_value(0)) for node in convolutions]
+    tensors = {name_of(source): source for sources in inputs for source in sources}
+    samples, ends, count = _sampled(model, tensors, images)
+    ranges = {}
+    for group in _joined([[name_of(source) for source in sources] for sources in inputs]):
+        low, high = min(ends[name][0] for name in group), max(ends[name][1] for name in group)
+        if low >= 0:  # as wide as the values for negative ones
+            values = np.concatenate([sample for name in sorted(group) for sample in samples[name]])
+            low, high = 0.0, min(SHARES * high, key=lambda end, values=values: _squared_error(values, end))
+        ranges |= dict.fromkeys(group, (float(low), float(high)))
+    kernels = [list(node.input_value(1).get_shape()) for node in convolutions]
+    return Ranges(kernels, [ranges[name_of(sources[0])] for sources in inputs], count)
+
+
+def _sampled(model: Any, tensors: Mapping[str, Any], images: Iterable[np.ndarray]) -> tuple[dict, dict, int]:
+    """By the tensors' names, samples of their values for each image, and their smallest and largest; the number of images."""
+    first = len(model.outputs)
+    model.add_outputs(list(tensors.values()))
+    settings = {"INFERENCE_PRECISION_HINT": "f32"}
+    request = import_openvino().Core().compile_model(model, "CPU", settings).create_infer_request()
+    samples: dict[str, list[np.ndarray]] = {name: [] for name in tensors}
+    ends, random, count = dict.fromkeys(tensors, (np.inf, -np.inf)), np.random.default_rng(0), 0
+    for image in images:
+        request.infer([image[np.newaxis]])
+        count += 1
+        for place, name in enumerate(tensors, first):
+            values = request.get_output_tensor(place).data.reshape(-1)
+            ends[name] = min(ends[name][0], values.min()), max(ends[name][1], values.max())
+            samples[name].append(values[random.integers(0, values.size, SAMPLES)])
+    return samples, ends, count
+
+
+def _joined(groups: Sequence[Sequence[str]]) -> list[set[str]]:
+    """The groups, those with a common member in one."""
+    joined: list[set[str]] = []
+    for group in groups:
+        touching = [each for each in joined if not each.isdisjoint(group)]
+        joined = [each for each in joined if each.isdisjoint(group)] + [set(group).union(*touching)]
+    return joined
+
+
+def _squared_error(values: np.ndarray, end: float) -> float:
+    step = end / (LEVELS - 1)
+    return float(np.mean((np.minimum(np.round(values / step), LEVELS - 1) * step - values) ** 2))
 
 
 def images(paths: Sequence[Path], size: tuple[int, int]) -> Iterator[np.ndarray]:

@@ -20,7 +20,7 @@ from backend.building.merging.merge import Options, merge
 from backend.building.quantization import RANGES, Ranges
 from backend.evaluation.exported_version import ExportedVersion, answers
 from backend.files import replacing, write_json
-from backend.fitting import artefacts, popularity, scoring, second_pass, thresholds
+from backend.fitting import artefacts, popularity, scoring, second_pass_choice, thresholds
 from backend.fitting.class_statistics import STATISTICS_FILE
 from backend.fitting.dataset import Example, folds, without_dogs
 from backend.fitting.groups import find_groups, of_groups
@@ -93,7 +93,7 @@ class Choice:
         if photos.after is None:
             return cls(calibration, groups, None)
         both = [calibration.logarithms(each) for each in (photos.fast, photos.after)]
-        return cls(calibration, groups, second_pass.choose(*both, photos.breeds, photos.whole))
+        return cls(calibration, groups, second_pass_choice.choose(*both, photos.breeds, photos.whole))
 
     def once(self, photos: Answers) -> tuple[np.ndarray, np.ndarray]:
         """Of one pass in float32: the probabilities of the breeds (n, classes), and of a dog (n,)."""
@@ -102,13 +102,13 @@ class Choice:
     def twice(self, photos: Answers) -> tuple[np.ndarray, np.ndarray]:
         """The same of the version with a second pass."""
         logarithms = (self.calibration.logarithms(each) for each in (photos.fast, photos.after))
-        both, twice = second_pass.mixed(self.passing, *logarithms)
+        both, twice = second_pass_choice.mixed(self.passing, *logarithms)
         return np.exp(both), np.where(twice, photos.dogs[:, 2], photos.dogs[:, 1])
 
     def second_passes(self, photos: Answers) -> float:
         """The share of the photos that have one."""
         logarithms = self.calibration.logarithms(photos.fast)
-        return share(second_pass.mixed(self.passing, logarithms, logarithms)[1])
+        return share(second_pass_choice.mixed(self.passing, logarithms, logarithms)[1])
 
 
 def without_dog(not_dogs: Sequence[Path], validation: list[Example], frames: Path | None) -> list[Path | bytes]:
@@ -213,7 +213,7 @@ def _answered(
     """What the networks say; `work`: keeps it."""
     exact = ExportedVersion.load(plain)
     # A version that never has a second pass, and one that always has one, which counts alone.
-    passes = {"fast": second_pass.NEVER, "after": SecondPass(second_pass.MARGIN, 1.0, 2.0, 1.0, 1.0)}
+    passes = {"fast": second_pass_choice.NEVER, "after": SecondPass(second_pass_choice.MARGIN, 1.0, 2.0, 1.0, 1.0)}
     versions = {"exact": exact, "fast": exact}
     if "box" in exact.servable.signatures["scores"].outputs:
         versions |= {

@@ -15,7 +15,7 @@ from backend.gateway.client import ASK_SECONDS, EngineClient, EngineUnreachable
 from backend.gateway.servable import RUNTIME, EngineServable
 from backend.serving.inference.executor import InlineExecutor, remaining
 from backend.serving.repository.model import ModelSpec, State, VersionStatus
-from backend.serving.repository.watcher import Watcher
+from backend.serving.repository.scan_thread import ScanThread
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.version_folders import version_folders
@@ -52,7 +52,7 @@ class EngineRepository:
         self._meant: dict[Meaning, int] = {}
         self._trouble = "the engine was not asked yet"
         self._started = False
-        self._watcher = Watcher(self._poll_safely, self.not_ready)
+        self._watcher = ScanThread(self._poll_safely, self.not_ready)
 
     # -- requests ------------------------------------------------------------------------------------------------------
 

@@ -15,8 +15,9 @@ from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_p
 
 from backend import addresses
 from backend.grpc_server.admission import AdmissionInterceptor
-from backend.middleware.rate_limits import AccessControl
-from backend.protocols.tf_serving_grpc import SERVICES, CallInterceptor, Health, ModelService, PredictionService
+from backend.middleware.access_control import AccessControl
+from backend.protocols.grpc_health import Health
+from backend.protocols.tf_serving_grpc import SERVICES, CallInterceptor, ModelService, PredictionService
 from backend.serving.inference.predictor import Predictor
 from backend.settings import MEBIBYTE, Settings
 from backend.tracing import Tracing

@@ -8,7 +8,7 @@ from flask import Response, current_app
 
 from backend.errors import InvalidArgument
 from backend.middleware.bodies import read_body
-from backend.serving.tensors.json_text import DEPTH_LIMIT, JsonLimits, check_values, is_deeper, reading
+from backend.serving.tensors.json_parsing import DEPTH_LIMIT, JsonLimits, check_values, is_deeper, reading
 from backend.serving.tensors.signatures import ServableId
 from backend.settings import Settings
 
@@ -28,7 +28,7 @@ def version_header(servable: ServableId) -> dict[str, str]:
 
 
 def tensor_fields(settings: Settings) -> AbstractContextManager[dict[str, Any]]:
-    """The JSON object of a request with tensors, as `json_text.reading` gives it; nothing else of the body is kept."""
+    """The JSON object of a request with tensors, as `json_parsing.reading` gives it; nothing else of the body is kept."""
     limits = JsonLimits(settings.max_json_depth, settings.max_json_values)
     return reading(read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB"), limits)
 

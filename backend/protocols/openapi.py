@@ -13,8 +13,8 @@ from typing import Any
 from flask import Blueprint, Flask, Response, current_app, send_from_directory
 from werkzeug.routing import Rule
 
+from backend.middleware.access_control import KEY_HEADER
 from backend.middleware.json_bodies import json_response
-from backend.middleware.rate_limits import KEY_HEADER
 from backend.protocols import admin, app_api, generated_clients
 from backend.protocols.fields import TEXT, WHOLE, Kind
 from backend.protocols.web_app import HEADERS

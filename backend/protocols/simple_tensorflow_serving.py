@@ -21,7 +21,7 @@ from backend.protocols.fields import text_field, whole_number
 from backend.serving.inference.predictor import Predictor
 from backend.serving.inference.work import Photos, Prediction, Values
 from backend.serving.repository.model import ModelSpec
-from backend.serving.tensors import tensors
+from backend.serving.tensors import json_values
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature
 from backend.settings import Settings
 
@@ -38,7 +38,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
             prediction = _from_form(settings, predictor)
         else:
             prediction = _from_json(settings, predictor)
-        outputs = {alias: tensors.to_json(alias, value) for alias, value in prediction.outputs.items()}
+        outputs = {alias: json_values.to_json(alias, value) for alias, value in prediction.outputs.items()}
         return json_response(outputs, headers=version_header(prediction.servable))
 
     @routes.get("/health")
@@ -73,10 +73,12 @@ def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
         base64_decode = _flag("base64_decode", fields.get("base64_decode"))
         spec = _spec(predictor, text_field("model_name", fields.get("model_name")), fields.get("model_version"))
         if spec.version is None:
-            spec = predictor.taking(spec, signature_name, lambda signature: tensors.takes(signature, fields["data"]))
+            spec = predictor.taking(
+                spec, signature_name, lambda signature: json_values.takes(signature, fields["data"])
+            )
 
         def inputs(signature: Signature) -> dict[str, np.ndarray]:
-            arrays = tensors.from_data(fields["data"], signature, base64_decode)
+            arrays = json_values.from_data(fields["data"], signature, base64_decode)
             fields.clear()  # many times as large as the arrays
             document.close()
             return arrays

@@ -1,4 +1,4 @@
-"""TensorFlow Serving's gRPC services, with the standard health and reflection services.
+"""TensorFlow Serving's gRPC services: predictions, models, and what every call of theirs needs.
 
 Import it only after the fork: it loads TensorFlow.
 """
@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import unquote
 
 import grpc
-from grpc_health.v1 import health, health_pb2
 from tensorflow_serving.apis import (
     classification_pb2,
     get_model_metadata_pb2,
@@ -31,8 +30,8 @@ from tensorflow_serving.apis import (
 
 from backend.errors import DogsnapError, Internal, InvalidArgument
 from backend.logs import REQUEST_ID
+from backend.middleware.access_control import AccessControl
 from backend.middleware.admin_auth import check_access
-from backend.middleware.rate_limits import AccessControl
 from backend.middleware.request_ids import request_id, sticky_key
 from backend.protocols import grpc_messages as translate
 from backend.serving.administration.switchboard import Switchboard, checked_who
@@ -50,8 +49,6 @@ SERVICES = (
     prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].full_name,
     model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name,
 )
-# TensorFlow Serving's health service uses the short names of its services.
-HEALTH_NAMES = (health.OVERALL_HEALTH, *SERVICES, *(name.rpartition(".")[2] for name in SERVICES))
 ADMINISTRATION = ("HandleReloadConfigRequest",)  # needs the admin token in place of an API key
 STICKY_KEY = ContextVar("sticky_key", default="")  # of the client of the call that this thread answers
 
@@ -222,34 +219,3 @@ def peer_address(peer: str) -> str:
 def headers_of(metadata: Iterable[tuple[str, str | bytes]]) -> dict[str, str]:
     """A call's metadata with names as in HTTP headers: authorization -> Authorization."""
     return {name.title(): value for name, value in metadata if isinstance(value, str)}
-
-
-class Health(health.HealthServicer):
-    """grpc.health.v1.Health: SERVING under every name of HEALTH_NAMES while `not_ready` returns no reason."""
-
-    def __init__(self, not_ready: Callable[[], str]):
-        super().__init__()
-        self._not_ready = not_ready
-        self._known: int | None = None
-        self._refreshing = threading.Lock()
-        self.refresh()
-
-    def Check(self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext) -> Any:
-        self.refresh()
-        return super().Check(request, context)
-
-    def Watch(
-        self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext, send_response_callback: Any = None
-    ) -> Any:
-        self.refresh()
-        return super().Watch(request, context, send_response_callback)
-
-    def refresh(self) -> None:
-        """Check readiness, and notify watching clients if it has changed."""
-        status = health_pb2.HealthCheckResponse
-        with self._refreshing:
-            now = status.NOT_SERVING if self._not_ready() else status.SERVING
-            if now != self._known:
-                self._known = now
-                for name in HEALTH_NAMES:
-                    self.set(name, now)

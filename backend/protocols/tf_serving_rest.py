@@ -22,7 +22,7 @@ from backend.protocols import grpc_messages
 from backend.serving.inference.predictor import Predictor
 from backend.serving.inference.work import Examples, Task, Values
 from backend.serving.repository.model import ModelSpec
-from backend.serving.tensors import tensors
+from backend.serving.tensors import json_values
 from backend.serving.tensors.examples import examples_from_body
 from backend.serving.tensors.signatures import Signature
 from backend.serving.versions.version_folders import MAX_INT64
@@ -105,7 +105,7 @@ def _predict(settings: Settings, predictor: Predictor, path: Path) -> Response:
         by_rows = "instances" in fields
 
         def inputs(signature: Signature) -> dict[str, np.ndarray]:
-            arrays = tensors.from_body(fields, signature)
+            arrays = json_values.from_body(fields, signature)
             fields.clear()  # the parsed JSON is many times as large as the arrays
             document.close()
             return arrays
@@ -113,7 +113,7 @@ def _predict(settings: Settings, predictor: Predictor, path: Path) -> Response:
         works = [Values(inputs, signature_name(fields))]
         (prediction,) = predictor.answer(path.spec, works, PROTOCOL, is_gone=client_is_gone())
     outputs = prediction.outputs  # rows are answered with rows, columns with columns
-    answer = {"predictions": tensors.to_rows(outputs)} if by_rows else {"outputs": tensors.to_columns(outputs)}
+    answer = {"predictions": json_values.to_rows(outputs)} if by_rows else {"outputs": json_values.to_columns(outputs)}
     return json_response(answer, headers=version_header(prediction.servable))
 
 
@@ -121,7 +121,7 @@ def signature_name(fields: dict[str, Any]) -> str:
     name = fields.get("signature_name", "")
     if not isinstance(name, str):
         raise InvalidArgument(
-            f"JSON Value: {tensors.show(fields)} not formatted correctly. 'signature_name' key must be a string value."
+            f"JSON Value: {json_values.show(fields)} not formatted correctly. 'signature_name' key must be a string value."
         )
     return name
 

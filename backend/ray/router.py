@@ -18,7 +18,7 @@ from tensorflow_serving.apis import get_model_status_pb2
 
 from backend.errors import DeadlineExceeded, DogsnapError, Full, NotFound, Unavailable, Unimplemented
 from backend.protocols import grpc_messages as translate
-from backend.protocols.tf_serving_grpc import HEALTH_NAMES
+from backend.protocols.grpc_health import HEALTH_NAMES
 from backend.ray.call import Answer, Call
 from backend.ray.routes import Routes
 

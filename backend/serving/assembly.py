@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from backend.serving.feedback.feedback import Feedback
-from backend.serving.feedback.request_ids import Signer, read_or_create_secret
+from backend.serving.feedback.signed_ids import Signer, read_or_create_secret
 from backend.serving.feedback.store import Store
 from backend.serving.inference.executor import Executor
 from backend.serving.inference.predictor import Predictor

@@ -15,7 +15,6 @@ const storage = require('./storage')
 
 const KEY = 'history'
 const MOST = 100
-const MOST_WAITING = 10
 
 /** @returns {Entry[]} */
 function list() {
@@ -42,17 +41,6 @@ async function add(id, outcome, photo) {
   storage.write(KEY, before)
   removePhoto({ photo: kept })
   throw new Error('the phone does not take the list')
-}
-
-/** Photos that wait for a connection, newest first. */
-function waiting() {
-  return list().filter(({ outcome }) => !outcome)
-}
-
-/** Lets a snap without a connection wait, with its small photo. @returns {Promise<boolean>}  whether it does: no more than ten wait */
-async function wait(id, photo) {
-  if (!find(id) && waiting().length >= MOST_WAITING) return false
-  return add(id, null, photo).then(() => true, () => false)
 }
 
 /** Keeps which of its dogs a snap is to show; each has what was said of it. @param {string} id @param {number} place */
@@ -100,4 +88,4 @@ function removePhoto({ photo }) {
   wx.getFileSystemManager().unlink({ filePath: photo, fail: () => {} })
 }
 
-module.exports = { choose, list, find, add, waiting, wait, say, remove, clear }
+module.exports = { choose, list, find, add, say, remove, clear }

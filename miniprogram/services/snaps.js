@@ -17,8 +17,6 @@ const photos = new Map()
 const PAUSES_MS = [1000, 2000, 4000, 8000, 15000]
 const READY_TIMEOUT_MS = 5000
 
-let sending = false
-
 /** A photo opened with the app from outside, until the home page takes it. */
 let forwarded = ''
 
@@ -108,25 +106,6 @@ function run(path, tell) {
   }
 }
 
-/** Asks about the photos that wait, the oldest first. @returns {Promise<boolean>}  whether one was answered */
-async function sendWaiting() {
-  if (sending) return false
-  sending = true
-  let answered = false
-  for (const { id, photo: path } of history.waiting().reverse()) {
-    try {
-      const outcome = await classifier.classify(await photo.readBase64(path)).outcome
-      if (!history.waiting().some((entry) => entry.id === id)) continue // deleted, or answered on its page
-      await history.add(id, outcome, path)
-      answered = true
-    } catch ({ kind }) {
-      if (kind === 'offline') break // else its page says why
-    }
-  }
-  sending = false
-  return answered
-}
-
 /** What a failed attempt waits for; '' where another one would hardly help. @returns {Promise<Stage | ''>} */
 async function stageOf({ kind }) {
   if (kind === 'offline') return (await wx.getNetworkType()).networkType === 'none' ? '' : 'unreached'
@@ -138,4 +117,4 @@ async function stageOf({ kind }) {
   )
 }
 
-module.exports = { open, replace, photoOf, original, forward, takeForwarded, run, sendWaiting }
+module.exports = { open, replace, photoOf, original, forward, takeForwarded, run }

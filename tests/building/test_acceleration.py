@@ -18,7 +18,8 @@ from backend.building.acceleration import Acceleration, NotFaster, Steps, accele
 from backend.building.drawn_pictures import drawn_pictures
 from backend.building.freezing import freeze, load_signatures
 from backend.building.merging.merge import Options, merge
-from backend.building.quantization import Ranges, find_ranges, quantised
+from backend.building.quantization import Ranges, quantised
+from backend.building.ranges import find_ranges
 from backend.cli import main
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.openvino_runtime import (

@@ -12,7 +12,7 @@ from exported import SIZE, png
 from spotting import COLOURS, RUNTIMES, load, photo, place, scores
 
 from backend.building.merging.merge import MergeError, Options, merge
-from backend.serving.answers.labels import name_breeds
+from backend.serving.answers.classification import name_breeds
 from backend.serving.versions.servable import Servable
 
 

@@ -7,7 +7,8 @@ import pytest
 from openvino import Core, Model, opset13
 
 from backend.building.acceleration import _weight_bits
-from backend.building.quantization import Ranges, find_ranges, quantised
+from backend.building.quantization import Ranges, quantised
+from backend.building.ranges import find_ranges
 
 RANDOM = np.random.default_rng(3)
 IMAGES = RANDOM.random((16, 12, 12, 3), np.float32)

@@ -15,8 +15,8 @@ from spotting import PASS, RUNTIMES, load, photo, place, scores
 
 from backend.building.export import export_classifier
 from backend.building.merging.merge import MergeError, Options, merge
-from backend.fitting import second_pass
-from backend.fitting.second_pass import choose
+from backend.fitting import second_pass_choice
+from backend.fitting.second_pass_choice import choose
 from backend.fitting.temperature import Calibration
 from backend.serving.photos.base64_text import to_web_safe_base64
 from backend.serving.photos.preprocessing import windows_to_images
@@ -68,7 +68,7 @@ def test_the_combination_is_the_weighted_mean_of_logarithms_in_fitting_as_in_the
     second = plain.run(plain.signature("scores"), {"image": window.numpy()})
     before, after = (np.log(each["prediction"].astype(float)) for each in (first, second))
     mean = 0.25 * before + 0.75 * after
-    mixed, _ = second_pass.mixed(PASS, before, after)
+    mixed, _ = second_pass_choice.mixed(PASS, before, after)
     for expected in (np.exp(mean) / np.exp(mean).sum(), np.exp(mixed)):
         np.testing.assert_allclose(scores(twice, FAR)["prediction"], expected, atol=0.01)
 
@@ -173,15 +173,15 @@ def test_the_parameters_that_are_chosen_put_right_what_one_pass_gets_wrong():
     before, after, breeds, whole = both_passes()
     chosen = choose(before, after, breeds, whole)
     assert chosen.surest == 0.85
-    mixed, twice = second_pass.mixed(chosen, before, after)
+    mixed, twice = second_pass_choice.mixed(chosen, before, after)
     assert (mixed.argmax(-1) == breeds).all()
     assert twice.tolist() == whole.tolist()
 
 
 def test_nothing_gets_a_second_pass_where_too_many_would(monkeypatch):
-    monkeypatch.setattr(second_pass, "MOST_PASSES", -1.0)
+    monkeypatch.setattr(second_pass_choice, "MOST_PASSES", -1.0)
     chosen = choose(*both_passes())
-    assert not second_pass.mixed(chosen, both_passes()[0], both_passes()[0])[1].any()
+    assert not second_pass_choice.mixed(chosen, both_passes()[0], both_passes()[0])[1].any()
 
 
 def test_parameters_of_an_earlier_release_are_refused_in_a_sentence(tmp_path):

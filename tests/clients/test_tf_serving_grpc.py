@@ -20,7 +20,7 @@ from grpc_client import SECONDS, Client, connected, predict_request, values
 from grpc_contract import CALLS, ask, metadata, outcome, status
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from server_process import children, held
+from process_readings import children, held
 from tensorflow.core.framework import types_pb2
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,

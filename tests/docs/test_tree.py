@@ -14,7 +14,7 @@ FLOORS = (
     ("serving.tensors",),
     ("serving.answers.levels",),
     ("serving.versions", "serving.metrics"),
-    ("serving.answers.labels",),
+    ("serving.answers.classification",),
     ("serving.answers.claims",),
     ("serving.repository",),
     ("serving.feedback",),

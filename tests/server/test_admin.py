@@ -4,7 +4,7 @@ import pytest
 import requests
 import tiny_models
 from grpc_client import SECONDS, Client, connected, predict_request
-from server_process import sample
+from process_readings import sample
 from waiting import wait_until
 
 TOKEN = "a-long-random-text"

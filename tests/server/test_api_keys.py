@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from grpc_client import connected, predict_request
 from grpc_contract import outcome, status
 from ports import free_port, listens
-from server_process import most_seconds, sample
+from process_readings import most_seconds, sample
 from waiting import wait_until
 
 from backend import api_keys

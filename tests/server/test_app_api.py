@@ -10,7 +10,7 @@ import pytest
 import requests
 from colour_photos import BLUE, GREEN, RED, encode, huge_png, plain
 from PIL import Image
-from server_process import worker_of
+from process_readings import worker_of
 from tiny_models import colours, with_levels
 
 PHOTOS = {

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
-from server_process import memory, worker_of
+from process_readings import memory, worker_of
 
 BODIES = 100
 CALLS = 16  # at a time: the client holds each message before it compresses it

@@ -18,7 +18,7 @@ import tiny_models
 from flask import Flask, Response
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from gunicorn.config import Config
-from server_process import memory, most_seconds, worker_of
+from process_readings import memory, most_seconds, worker_of
 from waiting import wait_until
 
 from backend.addresses import grpc_connections

@@ -15,7 +15,7 @@ import pytest
 import requests
 from colour_photos import RED, encode, plain
 from PIL import Image
-from server_process import most_seconds
+from process_readings import most_seconds
 
 # As https://api.weixin.qq.com/wxa/img_sec_check answered: recorded.
 PASSED = {"errcode": 0, "errmsg": "ok"}

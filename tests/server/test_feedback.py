@@ -20,7 +20,7 @@ import tiny_models
 from click.testing import CliRunner
 from colour_photos import BLUE, GREEN, RED
 from feedback_ids import SECRET, signed
-from server_process import sample, worker_of
+from process_readings import sample, worker_of
 from small_disk import fill, small_disk
 from waiting import wait_until
 

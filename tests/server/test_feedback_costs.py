@@ -10,7 +10,7 @@ from feedback_ids import ARMS, DOGS, SECRET, SplitRepository, answer, row
 from backend.middleware.request_ids import new_id
 from backend.serving.feedback.feedback import Feedback
 from backend.serving.feedback.report import verdict
-from backend.serving.feedback.request_ids import Signer
+from backend.serving.feedback.signed_ids import Signer
 from backend.serving.feedback.store import TIME, Store
 from backend.serving.metrics import Metrics
 from backend.serving.repository.model import ModelSpec

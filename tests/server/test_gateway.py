@@ -29,8 +29,8 @@ from grpc_health.v1.health import HealthServicer
 from loading import Load, span
 from PIL import Image
 from ports import free_port
+from process_readings import memory, sample, worker_of
 from rest_client import ask
-from server_process import memory, sample, worker_of
 from stub_engine import StubEngine
 from tensorflow_serving.apis import get_model_metadata_pb2, predict_pb2
 from waiting import wait_until

@@ -13,7 +13,7 @@ import hostile_photos
 import pytest
 import requests
 from hostile_photos import Case
-from server_process import memory, most_seconds, worker_of
+from process_readings import memory, most_seconds, worker_of
 
 from backend.serving.photos import photo_files
 

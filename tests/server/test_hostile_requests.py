@@ -16,9 +16,9 @@ import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from process_readings import memory, most_seconds, worker_of
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
-from server_process import memory, most_seconds, worker_of
 from test_openapi import models  # noqa: F401 (a fixture)
 
 MOST_GROWTH = 50  # MiB

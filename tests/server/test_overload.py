@@ -10,8 +10,8 @@ import pytest
 from colour_photos import encode
 from hostile_photos import textured
 from loading import Load, percentile
+from process_readings import held, sample
 from real_model import built_models
-from server_process import held, sample
 from waiting import wait_until
 
 pytestmark = pytest.mark.long

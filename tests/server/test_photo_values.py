@@ -14,7 +14,7 @@ from colour_photos import encode, huge_png, plain
 from google.protobuf import any_pb2, wrappers_pb2
 from grpc_client import connected
 from hostile_photos import gif_of_frames
-from server_process import memory, most_seconds, worker_of
+from process_readings import memory, most_seconds, worker_of
 
 from backend.building.merging import merge
 from backend.errors import InvalidArgument, TooLarge

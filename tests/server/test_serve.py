@@ -13,7 +13,7 @@ import colour_photos
 import pytest
 import requests
 from click.testing import CliRunner
-from server_process import held
+from process_readings import held
 from waiting import wait_until
 
 from backend.cli import main

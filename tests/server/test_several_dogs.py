@@ -12,7 +12,7 @@ from feedback_ids import SECRET
 
 from backend.building.merging.merge import Options, merge
 from backend.cli import main
-from backend.serving.feedback.request_ids import Signer
+from backend.serving.feedback.signed_ids import Signer
 
 
 @pytest.fixture(scope="module")

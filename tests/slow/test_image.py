@@ -22,8 +22,8 @@ from colour_photos import RED, encode, plain
 from flood import flood
 from grpc_client import connected, values
 from ports import free_port
+from process_readings import worker_of
 from real_model import ROOT, built_models
-from server_process import worker_of
 from waiting import answers, wait_until
 
 DEPLOY = ROOT / "backend" / "deploy"

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import requests
 from ports import free_port, listens
-from server_process import most_seconds
+from process_readings import most_seconds
 from test_connections import many_files  # noqa: F401 (a fixture)
 from test_tls import certificate  # noqa: F401 (a fixture)
 from waiting import wait_until

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tiny_models
 from loading import Load, percentile
-from server_process import sample
+from process_readings import sample
 
 pytestmark = pytest.mark.long
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from itsdangerous import TimestampSigner
 
 from backend.middleware.request_ids import new_id
-from backend.serving.answers.labels import Breed, Classification
+from backend.serving.answers.classification import Breed, Classification
 from backend.serving.answers.levels import Level
-from backend.serving.feedback.request_ids import Signer
+from backend.serving.feedback.signed_ids import Signer
 from backend.serving.feedback.store import COLUMNS, TIME
 from backend.serving.tensors.signatures import ServableId
 

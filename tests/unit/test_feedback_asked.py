@@ -7,7 +7,7 @@ from backend.errors import Unavailable
 from backend.middleware.request_ids import new_id
 from backend.serving.feedback import feedback as module
 from backend.serving.feedback.feedback import Feedback
-from backend.serving.feedback.request_ids import Signer
+from backend.serving.feedback.signed_ids import Signer
 from backend.serving.feedback.store import Store
 from backend.serving.metrics import Metrics
 from backend.serving.repository.model import ModelSpec

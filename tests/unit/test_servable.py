@@ -11,7 +11,7 @@ import tiny_models
 from colour_photos import GREEN, encode, plain
 
 from backend.errors import FailedPrecondition, Internal, InvalidArgument, Unavailable
-from backend.serving.answers.labels import checked_top_k, name_breeds
+from backend.serving.answers.classification import checked_top_k, name_breeds
 from backend.serving.tensors.signatures import ServableId, UnknownSignature
 from backend.serving.versions.servable import Servable, kernel_sentence
 from backend.serving.versions.warmup import warm_up

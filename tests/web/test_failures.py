@@ -12,7 +12,7 @@ import pytest
 import requests
 from PIL import Image
 from playwright.sync_api import expect
-from server_process import children, held
+from process_readings import children, held
 from waiting import wait_until
 
 # More than the largest body, also after the browser's own attempt to make it smaller: it is no picture.

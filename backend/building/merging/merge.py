@@ -29,7 +29,7 @@ from backend.building.merging.signatures import Merger, noise_images, warmup_req
 from backend.building.quantization import Ranges
 from backend.networks.every_dog import CELLS, MOST, EveryDog
 from backend.networks.second_pass import NEEDED, SecondPass
-from backend.serving.answers.labels import WITHOUT_THRESHOLDS
+from backend.serving.answers.classification import WITHOUT_THRESHOLDS
 from backend.serving.versions.description import DESCRIPTION_FILE, check
 from backend.serving.versions.openvino_runtime import IncompatibleNetwork
 

@@ -4,7 +4,7 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 from backend.errors import InvalidArgument
-from backend.serving.answers.labels import Classification
+from backend.serving.answers.classification import Classification
 from backend.serving.answers.levels import Level
 
 # What a user can answer instead of naming a breed.

@@ -12,9 +12,9 @@ from typing import Any
 
 from backend.errors import DogsnapError, InvalidArgument, NotFound, Unavailable
 from backend.serving.answers.claims import BREED, check_said, claim_of, judge
-from backend.serving.answers.labels import Classification
+from backend.serving.answers.classification import Classification
 from backend.serving.feedback.report import verdict
-from backend.serving.feedback.request_ids import Signer
+from backend.serving.feedback.signed_ids import Signer
 from backend.serving.feedback.store import TIME, Arms, Store
 from backend.serving.metrics import Metrics
 from backend.serving.repository.interface import ModelRepository

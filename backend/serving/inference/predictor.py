@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound
-from backend.serving.answers.labels import Classification
+from backend.serving.answers.classification import Classification
 from backend.serving.inference.executor import Executor, IsGone, within
 from backend.serving.inference.shadow import Shadow
 from backend.serving.inference.work import Breeds, Outputs, Work

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend.errors import InvalidArgument, Unavailable, UnsupportedPhoto
-from backend.serving.answers.labels import Classification, checked_top_k, name_breeds
+from backend.serving.answers.classification import Classification, checked_top_k, name_breeds
 from backend.serving.metrics import Metrics
 from backend.serving.photos import photo, photo_values, preprocessing
 from backend.serving.photos.photo import PhotoLimits
@@ -22,8 +22,8 @@ from backend.serving.tensors.examples import (
     classify_result,
     regress_result,
 )
+from backend.serving.tensors.json_values import OtherInputs
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature
-from backend.serving.tensors.tensors import OtherInputs
 from backend.serving.versions.servable import BaseServable
 
 Arrays = Mapping[str, np.ndarray]

@@ -1,4 +1,4 @@
-"""What was chosen of versions: the default, labels, splits, shadow, loads. `Model.default` decides which version answers."""
+"""What was chosen of versions: the default, labels, splits, shadow, loads. `resolver.py` decides which version answers."""
 
 import hashlib
 from collections.abc import Iterable

@@ -15,9 +15,9 @@ from backend.memory import give_back_free
 from backend.serving.metrics import Metrics
 from backend.serving.repository.model import Model, ModelSpec, State, Version, VersionStatus
 from backend.serving.repository.resolver import find_model, numbers_for_status, resolve
+from backend.serving.repository.scan_thread import ScanThread
 from backend.serving.repository.switch_log import SwitchLog
 from backend.serving.repository.switches import CONFIGURATION, CONFIGURED, WATCHER, Default, Label, Switch, Who
-from backend.serving.repository.watcher import Watcher
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.model_configs import ModelConfig, to_json
 from backend.serving.versions.servable import Servable
@@ -61,7 +61,7 @@ class Repository:
         self._changing = threading.RLock()  # taken before `_lock`, and kept while the disk is written
         self._scanning = threading.Lock()
         self._scanned = threading.Condition(self._lock)
-        self._watcher = Watcher(self._scan_safely, self.not_ready, self._is_loading)
+        self._watcher = ScanThread(self._scan_safely, self.not_ready, self._is_loading)
         self._replaced: weakref.WeakSet[Servable] = weakref.WeakSet()
         self._started = False
         self._trouble = self._unready = ""

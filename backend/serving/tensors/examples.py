@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from backend.errors import InvalidArgument
+from backend.serving.tensors.json_values import is_base64, show, to_bytes, type_name
 from backend.serving.tensors.signatures import ServableId, Signature
-from backend.serving.tensors.tensors import is_base64, show, to_bytes, type_name
 
 METHODS = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
 KIND_NAMES = {"bytes_list": "bytes", "float_list": "float", "int64_list": "int64"}

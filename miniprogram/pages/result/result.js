@@ -16,6 +16,7 @@ const picking = require('../../services/picking')
 const { Failure } = require('../../services/request')
 const routes = require('../../services/routes')
 const snaps = require('../../services/snaps')
+const waiting = require('../../services/waiting')
 const wording = require('../../services/wording')
 
 /** Rows of an answer; the page shows as many placeholders while it waits. */
@@ -120,7 +121,7 @@ Page({
   hear({ stage, shown, outcome, photo: small, failure }) {
     if (stage) this.setData({ stage })
     if (failure) this.fail(failure)
-    if (failure && failure.kind === 'offline' && small) history.wait(this.snapId, small).then((waits) => this.setData({ waits }))
+    if (failure && failure.kind === 'offline' && small) waiting.add(this.snapId, small).then((waits) => this.setData({ waits }))
     if (shown) {
       snaps.replace(this.snapId, shown)
       this.setData({ photo: shown, photoHidden: false })

@@ -8,7 +8,7 @@ LOADING_POLL_SECONDS = 1.0
 JOIN_SECONDS = 5.0
 
 
-class Watcher:
+class ScanThread:
     """`scan` must not raise; `not_ready` returns why the server is not ready, or ""; `is_loading`: another scan is needed
     soon.
     """

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from backend.errors import DogsnapError, FailedPrecondition
 from backend.middleware.request_ids import new_id
-from backend.serving.feedback.request_ids import Signer, read_or_create_secret
+from backend.serving.feedback.signed_ids import Signer, read_or_create_secret
 
 SIGNER = Signer(SECRET.encode())
 
