@@ -20,7 +20,7 @@ from backend.settings import OTHER_VARIABLES, Settings, table, variable
 
 DEPLOY = ROOT / "backend" / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
-INFERENCE_SERVICE = KUBERNETES / "inference_service.yaml"
+INFERENCE_SERVICE = KUBERNETES / "kserve_inference_service.yaml"
 MANIFESTS = sorted(set(KUBERNETES.glob("*.yaml")) - {INFERENCE_SERVICE})
 PROMTOOL, KUBECTL = shutil.which("promtool"), shutil.which("kubectl")
 # Of a KServe predictor, beside the fields of a pod: those of its ComponentExtensionSpec that are used here.

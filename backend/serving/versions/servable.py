@@ -17,7 +17,7 @@ from backend.serving.photos import preprocessing
 from backend.serving.photos.base64_text import to_web_safe_base64
 from backend.serving.photos.photo_values import Decoding, is_base64_of_photo, is_photo
 from backend.serving.tensors.signatures import BYTES_SUFFIX, DEFAULT_SIGNATURE, ServableId, Signature, UnknownSignature
-from backend.serving.versions import checksums, openvino_runtime, sessions
+from backend.serving.versions import checksums, openvino_runtime, tensorflow1_sessions
 from backend.serving.versions.batching import Batcher, BatchingParameters
 from backend.serving.versions.description import Description
 
@@ -210,9 +210,9 @@ class Servable(BaseServable):
         meta_graph = next((graph for graph in graphs if list(graph.meta_info_def.tags) == ["serve"]), graphs[0])
         loaded: Any
         loaded, runtime = openvino_runtime.load(path, identity)
-        in_session = loaded is None and sessions.is_of_tensorflow_1(graphs)
+        in_session = loaded is None and tensorflow1_sessions.is_of_tensorflow_1(graphs)
         if in_session:
-            loaded = sessions.SessionModel(path, meta_graph)
+            loaded = tensorflow1_sessions.SessionModel(path, meta_graph)
         elif loaded is None:
             loaded = tf.saved_model.load(str(path), tags=list(meta_graph.meta_info_def.tags))
         # Copies: a part of a protobuf message keeps the whole one in memory, with all constants.
