@@ -506,15 +506,16 @@ def plain_gateway(instant_engine):
     first, url = min(os.sched_getaffinity(0)), f"127.0.0.1:{free_port()}"
     flags = ("--bind", url, "--threads", "64", "--no-control-socket", "--log-level", "warning")
     gunicorn = (sys.executable, "-m", "gunicorn", *flags)
-    gateway = subprocess.Popen(
+    with subprocess.Popen(
         ["taskset", "-c", str(first), *gunicorn, "plain_gateway:app"],
-        cwd=Path(__file__).parent,
+        cwd=Path(__file__).parents[1] / "support",
         env={**os.environ, "ENGINE": f"127.0.0.1:{instant_engine}"},
-    )
-    wait_until(lambda: answers_at(f"http://{url}"))
-    yield SimpleNamespace(url=f"http://{url}")
-    gateway.terminate()
-    gateway.wait(SECONDS)
+    ) as gateway:
+        try:
+            wait_until(lambda: answers_at(f"http://{url}"))
+            yield SimpleNamespace(url=f"http://{url}")
+        finally:
+            gateway.terminate()
 
 
 def answers_at(url: str) -> bool:
