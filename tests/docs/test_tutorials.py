@@ -36,13 +36,13 @@ def a_version_3(folder: Path, request: pytest.FixtureRequest) -> None:
 
 def the_real_network(folder: Path, request: pytest.FixtureRequest) -> None:
     """And photos of a breed that it does not know."""
-    shiba = sorted((request.getfixturevalue("data_dir") / "other_dogs" / "images" / "shiba_inu").iterdir())
+    photo, *photos = sorted((request.getfixturevalue("data_dir") / "other_dogs" / "images" / "havanese").iterdir())
     shutil.rmtree(folder / "models")
     shutil.copytree(built_models(), folder / "models")
-    (folder / "shiba").mkdir()
-    for file in shiba[:20]:
-        shutil.copy(file, folder / "shiba")
-    Image.open(shiba[20]).convert("RGB").save(folder / "dog.jpg")
+    (folder / "havanese").mkdir()
+    for file in photos:
+        shutil.copy(file, folder / "havanese")
+    Image.open(photo).convert("RGB").save(folder / "dog.jpg")
 
 
 NEEDS = {"switch_a_version.md": a_version_3, "new_breed.md": the_real_network}
