@@ -7,7 +7,6 @@ from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from backend.middleware import (
-    access_log,
     bodies,
     compressed_answers,
     cors,
@@ -71,8 +70,7 @@ def init_messages(app: Flask, settings: Settings) -> None:
     bodies.init_app(app, settings)
     app.config[json_bodies.JSON_DEPTH] = settings.max_json_depth
     app.after_request(compressed_answers.compress)
-    request_ids.init_app(app)
-    access_log.init_app(app, settings)
+    request_ids.init_app(app, settings)
     if settings.enable_cors:
         app.after_request(cors.add_headers)
     error_bodies.init_app(app)

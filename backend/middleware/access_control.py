@@ -1,22 +1,28 @@
-"""Who may ask: API keys, and rate limits per key and per address, for HTTP and gRPC.
+"""Who may ask, and how often: API keys, and rate limits per key and per address, for HTTP and gRPC.
 
 Administration has a token of its own (`admin_auth.py`), which is accepted wherever a key is.
 """
 
+import logging
+import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from flask import request
-from limits import parse_many
+from limits import RateLimitItem, parse_many
+from limits.errors import StorageError
+from limits.storage import MemoryStorage, storage_from_string
+from limits.strategies import FixedWindowRateLimiter
 
 from backend.api_keys import KeyFile
 from backend.errors import TooManyRequests, Unauthenticated
 from backend.middleware.admin_auth import bearer, knows_token
 from backend.middleware.overload import PROTOCOLS
-from backend.middleware.rate_limits import RateLimiter
 from backend.serving.metrics import Metrics
 from backend.settings import Settings
+
+log = logging.getLogger("dogsnap.limits")
 
 KEY_HEADER = "X-Api-Key"
 # Probes and the app's static files: requested so often that a limit would hit ordinary users.
@@ -24,8 +30,45 @@ FREE_BLUEPRINTS = ("health", "web")
 FREE_PATHS = ("/health",)  # Simple TensorFlow Serving's probe
 APP = "api"  # the blueprint that the app uses
 ANONYMOUS = "client without a key"  # of the app; counted per address, apart from all requests of that address
+REDIS_TIMEOUTS = {"socket_timeout": 0.5, "socket_connect_timeout": 0.5}  # seconds that a request waits for a Redis
+RETRY_SECONDS = 2.0  # after which a storage that was away is tried again
 
 Headers = Mapping[str, str]
+
+
+class RateLimiter:
+    """Counts requests in a storage, or in this process's memory while the storage is unreachable. Thread-safe."""
+
+    def __init__(self, storage: str):
+        """`storage`: memory:// or redis://host:port."""
+        self._shared = FixedWindowRateLimiter(storage_from_string(storage, wrap_exceptions=True, **REDIS_TIMEOUTS))
+        self._own = FixedWindowRateLimiter(MemoryStorage())
+        self._retry_at = 0.0  # 0: the storage is reachable
+
+    def hit(self, limit: RateLimitItem, *names: str) -> float:
+        """Count one request; 0 if it is within the limit, else the seconds until the next one is allowed."""
+        was_away, now = self._retry_at > 0, time.monotonic()
+        if now < self._retry_at:
+            return _hit(self._own, limit, names)
+        if was_away:
+            self._retry_at = now + RETRY_SECONDS  # one request tries; the others do not wait with it
+        try:
+            seconds = _hit(self._shared, limit, names)
+        except StorageError as error:
+            if not was_away:
+                log.warning("--rate-limit-storage is unreachable (%s); this server counts for itself", error)
+            self._retry_at = time.monotonic() + RETRY_SECONDS
+            return _hit(self._own, limit, names)
+        if was_away:
+            log.info("--rate-limit-storage is reachable again")
+        self._retry_at = 0.0
+        return seconds
+
+
+def _hit(limiter: FixedWindowRateLimiter, limit: RateLimitItem, names: tuple[str, ...]) -> float:
+    if limiter.hit(limit, *names):
+        return 0.0
+    return max(1.0, limiter.get_window_stats(limit, *names).reset_time - time.time())
 
 
 class AccessControl:

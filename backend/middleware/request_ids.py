@@ -1,5 +1,6 @@
 """The id of each request, in its answer and in the logs, and the sticky key that keeps its client on one side of a split."""
 
+import logging
 import re
 import secrets
 from collections.abc import Mapping
@@ -7,14 +8,19 @@ from collections.abc import Mapping
 from flask import Flask, Response, g, request
 
 from backend.logs import REQUEST_ID
+from backend.settings import Settings
+
+access = logging.getLogger("dogsnap.access")
 
 VALID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-def init_app(app: Flask) -> None:
+def init_app(app: Flask, settings: Settings) -> None:
     app.before_request(_take)
     app.teardown_request(lambda _: REQUEST_ID.set(""))  # the thread answers other requests after this one
     app.after_request(_add_header)
+    if settings.access_log:
+        app.after_request(_log_access)
 
 
 def new_id() -> str:
@@ -45,4 +51,10 @@ def _take() -> None:
 
 def _add_header(response: Response) -> Response:
     response.headers["X-Request-Id"] = g.request_id
+    return response
+
+
+def _log_access(response: Response) -> Response:
+    fields = {"method": request.method, "path": request.path, "status": response.status_code}
+    access.info("%s %s %s %d", g.request_id, *fields.values(), extra={"request_id": g.request_id, **fields})
     return response
