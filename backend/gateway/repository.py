@@ -1,7 +1,6 @@
 """The counterpart of the repository in a gateway: asks the engines for models, versions and labels."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,8 +13,8 @@ from backend.errors import DeadlineExceeded, DogsnapError, EngineFailed, Full, I
 from backend.gateway.client import ASK_SECONDS, EngineClient, EngineUnreachable
 from backend.gateway.servable import RUNTIME, EngineServable
 from backend.serving.inference.executor import InlineExecutor, remaining
+from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec, State, VersionStatus
-from backend.serving.repository.scan_thread import ScanThread
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.version_folders import version_folders
@@ -33,8 +32,8 @@ Answer = TypeVar("Answer")
 Meaning = tuple[str, str | None]
 
 
-class EngineRepository:
-    """Has the methods of `serving.repository.Repository` that protocols and predictor use. Thread-safe."""
+class EngineRepository(ModelRepository):
+    """Thread-safe."""
 
     def __init__(self, engine: EngineClient, base_paths: Callable[[], Mapping[str, Path]], executor: InlineExecutor):
         """`base_paths` returns the models to serve and the folders with the descriptions of their versions; it is called at
@@ -42,17 +41,15 @@ class EngineRepository:
 
         `executor` limits the calls for metadata and status, too.
         """
+        super().__init__()
         self._engine = engine
         self._executor = executor
         self._base_paths = base_paths
-        self._lock = threading.Lock()
         self._models: dict[str, Path] = {}
         self._states: dict[str, list[VersionStatus]] = {}
         self._known: dict[ServableId, tuple[tuple[Any, ...], EngineServable]] = {}
         self._meant: dict[Meaning, int] = {}
         self._trouble = "the engine was not asked yet"
-        self._started = False
-        self._watcher = ScanThread(self._poll_safely, self.not_ready)
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
@@ -159,16 +156,13 @@ class EngineRepository:
     def shadow_of(self, answered: ServableId) -> None:
         """None: the engine has the shadows."""
 
-    def has_started(self) -> bool:
-        return self._started
-
     def not_ready(self) -> str:
         """Why the server is not ready, or "" if the engines serve every configured model."""
         return self._trouble
 
     # -- administration ------------------------------------------------------------------------------------------------
 
-    def follow(self, *_: Any) -> NoReturn:
+    def follow(self, *_: Any, **__: Any) -> NoReturn:
         raise Unimplemented(ASK_ENGINE)
 
     list_versions = switching = changing = follow
@@ -181,9 +175,9 @@ class EngineRepository:
 
     def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
         """Start the thread that polls the engines every `poll_seconds`."""
-        self._watcher.start(poll_seconds or POLL_SECONDS, on_ready)
+        super().start(poll_seconds or POLL_SECONDS, on_ready)
 
-    def _poll_safely(self) -> None:
+    def _scan_safely(self) -> None:
         """Poll, and log a problem when it begins, not at every poll."""
         try:
             troubles = self.poll()
@@ -191,7 +185,7 @@ class EngineRepository:
             log.debug("polling the engine failed", exc_info=error)
             troubles = {f"polling the engine failed: {error!r}": ""}
         trouble = "; ".join(troubles)
-        if not self._watcher.closed and (not self._started or bool(trouble) != bool(self._trouble)):
+        if not self._closed and (not self._started or bool(trouble) != bool(self._trouble)):
             details = "; ".join(filter(None, troubles.values()))
             log.info(
                 "%s", f"{trouble} ({details})" if trouble else f"the engine answers for {', '.join(self.models())}"
@@ -237,9 +231,9 @@ class EngineRepository:
             }
 
     def close(self) -> None:
-        self._watcher.stop()
-        self._engine.close()
-        self._watcher.join()
+        self._closed = True
+        self._engine.close()  # ends the calls of a poll that runs
+        super().close()
 
 
 def base_paths(configs: Callable[[], Sequence[Any]], otherwise: Path) -> dict[str, Path]:

@@ -1,5 +1,6 @@
-"""The interface of a repository, implemented by the local repository and by the gateway's."""
+"""What the local repository and the gateway's have in common: the methods, and the thread that looks for versions."""
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -11,12 +12,24 @@ from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.model_configs import ModelConfig
 from backend.serving.versions.servable import BaseServable
 
+# Seconds between two scans until the server is ready and while versions are loaded, for which two scans are needed.
+LOADING_POLL_SECONDS = 1.0
+JOIN_SECONDS = 5.0
+
 
 class ModelRepository(Protocol):
     """Thread-safe. `backend.serving.repository.repository.Repository` documents the methods."""
 
-    @property
-    def switches(self) -> SwitchLog: ...
+    switches: SwitchLog
+    _lock: threading.RLock
+    _wake: threading.Event
+    _thread: threading.Thread | None = None
+    _started: bool = False
+    _closed: bool = False
+
+    def __init__(self) -> None:
+        self._lock, self._wake = threading.RLock(), threading.Event()
+
     def acquire(self, spec: ModelSpec) -> AbstractContextManager[BaseServable]: ...
     def models(self) -> list[str]: ...
     def available(self, name: str) -> list[int]: ...
@@ -30,7 +43,45 @@ class ModelRepository(Protocol):
     def switching(self, name: str) -> AbstractContextManager[Model]: ...
     def sent_configuration(self) -> list[dict[str, Any]] | None: ...
     def follow(self, configs: Sequence[ModelConfig] | None, by: Who, undoes: int | None = None) -> Switch | None: ...
-    def has_started(self) -> bool: ...
     def not_ready(self) -> str: ...
-    def start(self, poll_seconds: float, on_ready: Callable[[], None] = ...) -> None: ...
-    def close(self) -> None: ...
+    def _scan_safely(self) -> None: ...
+
+    def has_started(self) -> bool:
+        """Whether the first scan is finished: every version was loaded or has failed to load."""
+        return self._started
+
+    def _is_loading(self) -> bool:
+        """Whether another scan is needed soon."""
+        return False
+
+    def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
+        """Start the thread that scans every `poll_seconds`; 0: until everything is loaded, and then only on `scan_soon`.
+
+        `on_ready` is called once.
+        """
+        self._thread = threading.Thread(target=self._watch, args=(poll_seconds, on_ready), name="watch", daemon=True)
+        self._thread.start()
+
+    def _watch(self, poll_seconds: float, on_ready: Callable[[], None]) -> None:
+        announced = False
+        while not self._closed:
+            self._scan_safely()
+            if not announced and not self.not_ready():
+                announced = True
+                on_ready()
+            if announced and (poll_seconds or not self._is_loading()):
+                self._wake.wait(poll_seconds or None)
+            else:
+                self._wake.wait(min(poll_seconds or LOADING_POLL_SECONDS, LOADING_POLL_SECONDS))
+            self._wake.clear()
+
+    def scan_soon(self) -> None:
+        """Start a scan now, after a change of configuration or choices."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """Stop scanning, and wait a few seconds for the end of the last scan. Loaded versions are kept."""
+        self._closed = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(timeout=JOIN_SECONDS)

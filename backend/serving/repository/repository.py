@@ -13,9 +13,9 @@ from typing import Any
 from backend.errors import Cancelled, DeadlineExceeded, DogsnapError
 from backend.memory import give_back_free
 from backend.serving.metrics import Metrics
+from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import Model, ModelSpec, State, Version, VersionStatus
 from backend.serving.repository.resolver import find_model, numbers_for_status, resolve
-from backend.serving.repository.scan_thread import ScanThread
 from backend.serving.repository.switch_log import SwitchLog
 from backend.serving.repository.switches import CONFIGURATION, CONFIGURED, WATCHER, Default, Label, Switch, Who
 from backend.serving.tensors.signatures import ServableId
@@ -33,7 +33,7 @@ RELOAD_POLL_SECONDS = 1.0
 RELOAD_SECONDS = 600.0
 
 
-class Repository:
+class Repository(ModelRepository):
     """All models and their versions. Thread-safe; `acquire` is the only way to get a servable."""
 
     def __init__(
@@ -49,6 +49,7 @@ class Repository:
 
         `prepare` is called with each version that was loaded, before it is warmed up.
         """
+        super().__init__()
         self._configs = self._configs_at_start = configs
         self._sent: list[dict[str, Any]] | None = None
         self._metrics = metrics or Metrics()
@@ -57,13 +58,10 @@ class Repository:
         self._run_warm_up = run_warm_up
         self._prepare = prepare
         self._models: dict[str, Model] = {}
-        self._lock = threading.RLock()
         self._changing = threading.RLock()  # taken before `_lock`, and kept while the disk is written
         self._scanning = threading.Lock()
         self._scanned = threading.Condition(self._lock)
-        self._watcher = ScanThread(self._scan_safely, self.not_ready, self._is_loading)
         self._replaced: weakref.WeakSet[Servable] = weakref.WeakSet()
-        self._started = False
         self._trouble = self._unready = ""
 
     # -- requests ------------------------------------------------------------------------------------------------------
@@ -84,7 +82,7 @@ class Repository:
             with self._lock:
                 version.in_use -= 1
                 if version.in_use == 0 and version.state == State.UNLOADING:
-                    self._watcher.wake()
+                    self.scan_soon()
 
     def _model(self, name: str) -> Model:
         return find_model(self._models, name, self._started)
@@ -153,14 +151,6 @@ class Repository:
             model = self._model(name)
         model.folders = version_folders(Path(model.config.base_path))
 
-    def scan_soon(self) -> None:
-        """Start a scan now, after a change of configuration or choices."""
-        self._watcher.wake()
-
-    def has_started(self) -> bool:
-        """Whether the first scan is finished: every version was loaded or has failed to load."""
-        return self._started
-
     def not_ready(self) -> str:
         """Why the server is not ready, or "" if every configured model is available and the first scan is finished."""
         with self._lock:
@@ -210,7 +200,7 @@ class Repository:
             self.scan_soon()
             while waiting := self._not_served(configs):
                 left = deadline - time.monotonic()
-                if left <= 0 or self._watcher.closed:
+                if left <= 0 or self._closed:
                     raise DeadlineExceeded(
                         f"the new models are not available yet: {', '.join(waiting)}; they go on loading"
                     )
@@ -230,10 +220,6 @@ class Repository:
         return sorted(model.name for model in waiting)
 
     # -- watching ------------------------------------------------------------------------------------------------------
-
-    def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
-        """Start the thread that scans every `poll_seconds`; 0: until everything is loaded, and then only on `scan_soon`."""
-        self._watcher.start(poll_seconds, on_ready)
 
     def _is_loading(self) -> bool:
         with self._lock:
@@ -442,8 +428,3 @@ class Repository:
         if ended or self._replaced:
             gc.collect()  # they contain reference cycles
             give_back_free()  # without it, 250 of the 320 MB of an Inception v3 stayed with the process (x86-64, glibc 2.36)
-
-    def close(self) -> None:
-        """Stop scanning. Loaded versions are kept until the process ends."""
-        self._watcher.stop()
-        self._watcher.join()
