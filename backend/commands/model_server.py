@@ -36,62 +36,49 @@ TYPES = {
     "file_system_poll_wait_seconds": float,
     **dict.fromkeys(("rest_api_enable_cors_support", "enable_model_warmup", "enable_batching"), bool),
 }
-# Flag -> the value that changes nothing here, and what to do in place of another one.
+THREAD_SETTINGS = "DOGSNAP_RUN_THREADS and DOGSNAP_QUEUE_SIZE, from which the threads follow"
+TLS_SETTINGS = "DOGSNAP_TLS_CERT and DOGSNAP_TLS_KEY, each with a file of its own; HTTP then is HTTPS as well"
+PARALLELISM = "--tensorflow_intra_op_parallelism and --tensorflow_inter_op_parallelism"
+# Flag -> the value that changes nothing here, and what to use in place of another one; "" for nothing.
 REFUSED = {
-    "allow_version_labels_for_unavailable_models": (
-        "true",
-        "a label for a version that is not available always waits for it; leave the flag out",
-    ),
-    "enable_grpc_healthcheck_service": ("true", "gRPC's health service always runs; leave the flag out"),
-    "model_config_file_poll_wait_seconds": (
-        "",
-        "the configuration file is read at every scan of the folders; set --file_system_poll_wait_seconds",
-    ),
-    "grpc_socket_path": ("", "gRPC listens on TCP only; use --port, and DOGSNAP_HOST=127.0.0.1 for this machine alone"),
-    "rest_api_num_threads": ("", "HTTP threads follow from DOGSNAP_RUN_THREADS and DOGSNAP_QUEUE_SIZE; set those"),
-    "grpc_max_threads": ("", "gRPC threads follow from DOGSNAP_RUN_THREADS and DOGSNAP_QUEUE_SIZE; set those"),
-    "grpc_channel_arguments": ("", "gRPC's channel arguments are fixed; leave the flag out"),
-    "enable_per_model_batching_parameters": (
-        "false",
-        "all models are batched by one file; put its parameters into --batching_parameters_file",
-    ),
-    "num_load_threads": ("0", "versions are loaded one after the other beside the requests; leave the flag out"),
-    "num_unload_threads": ("0", "a version is unloaded after its last request; leave the flag out"),
-    "max_num_load_retries": ("", "a failed load is tried again until it succeeds; set --load_retry_interval_micros"),
-    "flush_filesystem_caches": ("", "the system frees its cache of files by itself; leave the flag out"),
-    "tensorflow_session_config_file": ("", "set the threads with --tensorflow_intra_op_parallelism and _inter_op_"),
-    "use_alts_credentials": ("false", "ALTS is not supported; use TLS: DOGSNAP_TLS_CERT and DOGSNAP_TLS_KEY"),
-    "ssl_config_file": (
-        "",
-        "put server_cert and server_key into files of their own and name them by DOGSNAP_TLS_CERT and DOGSNAP_TLS_KEY; "
-        "HTTP then is HTTPS as well",
-    ),
-    "platform_config_file": ("", "the platform is TensorFlow; leave the flag out"),
-    "per_process_gpu_memory_fraction": ("0", "set TF_FORCE_GPU_ALLOW_GROWTH=true in the environment"),
-    "saved_model_tags": ("serve", "the graph with the tag serve is served; export it with that tag"),
-    "num_request_iterations_for_warmup": ("0", "each warm-up request runs once; write it several times into the file"),
-    "monitoring_config_file": (
-        "",
-        "Prometheus metrics are always at /monitoring/prometheus/metrics of the HTTP port; leave the flag out",
-    ),
-    "remove_unused_fields_from_bundle_metagraph": ("", "the graph is not kept after loading; leave the flag out"),
-    "prefer_tflite_model": ("false", "TensorFlow Lite models are not served; export a SavedModel"),
-    "num_tflite_pools": ("", "TensorFlow Lite models are not served; leave the flag out"),
-    "num_tflite_interpreters_per_pool": ("", "TensorFlow Lite models are not served; leave the flag out"),
-    "enable_signature_method_name_check": ("false", "classify and regress check the signature; leave the flag out"),
-    "xla_cpu_compilation_enabled": ("false", "set TF_XLA_FLAGS=--tf_xla_auto_jit=2 in the environment"),
-    "enable_profiler": ("", "there is no profiler service; set DOGSNAP_OTLP_ENDPOINT for traces"),
-    "thread_pool_factory_config_file": ("", "set the threads with --tensorflow_intra_op_parallelism and _inter_op_"),
-    "mixed_precision": ("", "make a version in bfloat16 with `dogsnap merge --fast`"),
-    "skip_initialize_tpu": ("", "TPUs are not supported; leave the flag out"),
+    "allow_version_labels_for_unavailable_models": ("true", ""),
+    "enable_grpc_healthcheck_service": ("true", ""),
+    "model_config_file_poll_wait_seconds": ("", "--file_system_poll_wait_seconds, at which the file is read, too"),
+    "grpc_socket_path": ("", "--port, and DOGSNAP_HOST=127.0.0.1 for this machine alone"),
+    "rest_api_num_threads": ("", THREAD_SETTINGS),
+    "grpc_max_threads": ("", THREAD_SETTINGS),
+    "grpc_channel_arguments": ("", ""),
+    "enable_per_model_batching_parameters": ("false", "--batching_parameters_file, which is for all models"),
+    "num_load_threads": ("0", ""),
+    "num_unload_threads": ("0", ""),
+    "max_num_load_retries": ("", "--load_retry_interval_micros: a failed load is tried again until it succeeds"),
+    "flush_filesystem_caches": ("", ""),
+    "tensorflow_session_config_file": ("", PARALLELISM),
+    "use_alts_credentials": ("false", TLS_SETTINGS),
+    "ssl_config_file": ("", TLS_SETTINGS),
+    "platform_config_file": ("", ""),
+    "per_process_gpu_memory_fraction": ("0", "TF_FORCE_GPU_ALLOW_GROWTH=true in the environment"),
+    "saved_model_tags": ("serve", "an export with the tag serve"),
+    "num_request_iterations_for_warmup": ("0", "a warm-up file with the request written several times"),
+    "monitoring_config_file": ("", "/monitoring/prometheus/metrics of the HTTP port, which is always there"),
+    "remove_unused_fields_from_bundle_metagraph": ("", ""),
+    "prefer_tflite_model": ("false", "a SavedModel"),
+    "num_tflite_pools": ("", ""),
+    "num_tflite_interpreters_per_pool": ("", ""),
+    "enable_signature_method_name_check": ("false", ""),
+    "xla_cpu_compilation_enabled": ("false", "TF_XLA_FLAGS=--tf_xla_auto_jit=2 in the environment"),
+    "enable_profiler": ("", "DOGSNAP_OTLP_ENDPOINT for traces"),
+    "thread_pool_factory_config_file": ("", PARALLELISM),
+    "mixed_precision": ("", "a version in bfloat16, made by `dogsnap merge --fast`"),
+    "skip_initialize_tpu": ("", ""),
 }
 
 
 def _refuse(context: click.Context, option: click.Parameter, value: str | None) -> None:
     flag = option.opts[0]
-    neutral, sentence = REFUSED[flag.removeprefix("--")]
+    neutral, instead = REFUSED[flag.removeprefix("--")]
     if value is not None and value.lower() != neutral:
-        raise click.UsageError(f"{flag} is not supported here: {sentence}")
+        raise click.UsageError(f"{flag} is not supported here; {f'use {instead}' if instead else 'leave it out'}")
 
 
 def _flags(command: Callable) -> Callable:

@@ -111,10 +111,11 @@ def test_the_flags_about_threads_are_tensorflows_environment(settings) -> None:
 
 @pytest.mark.parametrize("name", model_server.REFUSED)
 def test_a_flag_that_does_not_work_is_refused_with_what_to_do_but_not_its_neutral_value(settings, name) -> None:
-    neutral, sentence = model_server.REFUSED[name]
+    neutral, instead = model_server.REFUSED[name]
     refused = run("--model_base_path=/m", f"--{name}=other")
     assert refused.exit_code == 2
-    assert f"--{name} is not supported here: {sentence}" in " ".join(refused.output.split())
+    advice = f"use {instead}" if instead else "leave it out"
+    assert f"--{name} is not supported here; {advice}" in " ".join(refused.output.split())
     assert settings == {}
     if neutral:
         assert run("--model_base_path=/m", f"--{name}={neutral}").exit_code == 0
