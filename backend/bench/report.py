@@ -1,7 +1,7 @@
 """Prints measurements as tables, and saves them."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,18 +11,6 @@ from backend.bench.rounds import Point
 from backend.bench.targets import PerformanceTarget
 
 Points = Mapping[str, Sequence[Point]]
-POINT_COLUMNS: dict[str, Callable[[Point], str]] = {
-    "clients": lambda point: str(point.clients),
-    "batch": lambda point: str(point.batch),
-    "photos/s": lambda point: f"{point.throughput:.1f}",
-    "ms/photo": lambda point: f"{point.photo_ms():.1f}",
-    "p50 ms": lambda point: f"{point.p50_ms:.1f}",
-    "p99 ms": lambda point: f"{point.p99_ms:.1f}",
-    "requests": lambda point: str(point.requests),
-    "503s": lambda point: str(point.refused),
-    "errors": lambda point: str(point.errors),
-    "generator ms": lambda point: f"{point.generator_ms:.2f}",
-}
 TARGET_HEAD = ("part", "what", "asked", "measured", "met", "note")
 
 
@@ -37,8 +25,8 @@ class Report:
     def lines(self) -> list[str]:
         lines = [f"machine: {line(self.machine)}"]
         for name, points in self.points.items():
-            rows = [[column(point) for column in POINT_COLUMNS.values()] for point in points]
-            lines += ["", name, *table([list(POINT_COLUMNS), *rows])]
+            rows = [[f"{figure:.2f}".removesuffix(".00") for figure in point.values()] for point in points]
+            lines += ["", name, *table([list(points[0]), *rows])]
         return [*lines, "", *table([TARGET_HEAD, *map(_target_row, self.bars)])] if self.bars else lines
 
     def save(self, file: Path) -> None:

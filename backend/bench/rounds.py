@@ -13,6 +13,7 @@ import numpy as np
 OK, FULL = 200, (429, 503)
 LONGEST_SECONDS = 3600
 T = TypeVar("T")
+Point = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -61,43 +62,24 @@ def program(name: str, **job: Any) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-@dataclass(frozen=True)
-class Point:
-    """Results for a number of clients and a batch size: medians of the rounds, and sums of the failures.
-
-    `throughput` in photos per second; `p50_ms` and `p99_ms` of the good answers; `generator_ms`: the generator's processor time
-    per request.
-    """
-
-    clients: int
-    batch: int
-    throughput: float
-    p50_ms: float
-    p99_ms: float
-    errors: int
-    refused: int
-    requests: int
-    generator_ms: float
-
-    def photo_ms(self) -> float:
-        """Milliseconds per photo: the inverse of the throughput."""
-        return 1000 / self.throughput if self.throughput else float("inf")
-
-
 def point(loads: Sequence[Load], clients: int, batch: int = 1) -> Point:
-    """Summarise the rounds of one number of clients."""
+    """Summarise the rounds of one number of clients and batch size: medians, and sums of requests and failures.
+
+    `throughput` in photos per second; `p50_ms` and `p99_ms` of the good answers; `refused`: 429 and 503; `generator_ms`: the
+    generator's processor time per request.
+    """
     requests = sum(len(each.answers) for each in loads)
-    return Point(
-        clients,
-        batch,
-        throughput=statistics.median(batch * each.throughput() for each in loads),
-        p50_ms=statistics.median(each.percentile_ms(50) for each in loads),
-        p99_ms=statistics.median(each.percentile_ms(99) for each in loads),
-        errors=sum(each.failed() for each in loads),
-        refused=sum(each.refused() for each in loads),
-        requests=requests,
-        generator_ms=1000 * sum(each.processor_seconds for each in loads) / max(1, requests),
-    )
+    return {
+        "clients": clients,
+        "batch": batch,
+        "throughput": statistics.median(batch * each.throughput() for each in loads),
+        "p50_ms": statistics.median(each.percentile_ms(50) for each in loads),
+        "p99_ms": statistics.median(each.percentile_ms(99) for each in loads),
+        "requests": requests,
+        "refused": sum(each.refused() for each in loads),
+        "errors": sum(each.failed() for each in loads),
+        "generator_ms": 1000 * sum(each.processor_seconds for each in loads) / max(1, requests),
+    }
 
 
 def alternating(measures: Sequence[Callable[[], T]], rounds: int) -> list[tuple[T, ...]]:

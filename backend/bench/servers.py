@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import requests
@@ -32,27 +33,20 @@ class Process:
 
     def __init__(self, command: Sequence[str], url: str, ready_path: str, environ: Mapping[str, str] | None = None):
         self.url = url
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (`stop` closes it)
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (`__exit__` closes it)
         begun = time.monotonic()
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
         self._process = subprocess.Popen(
-            list(command),
-            stdout=self._log,
-            stderr=self._log,
-            env={**_clean(), **(environ or {})},
-            start_new_session=True,
+            list(command), stdout=self._log, stderr=self._log, env={**clean, **(environ or {})}, start_new_session=True
         )
-        self._wait(begun + START_SECONDS, url + ready_path)
-        self.ready_seconds = time.monotonic() - begun
-
-    def _wait(self, end: float, url: str) -> None:
-        while not _answers(url):
-            if self._process.poll() is not None or time.monotonic() > end:
-                self._end()
+        while not _answers(url + ready_path):
+            if self._process.poll() is not None or time.monotonic() > begun + START_SECONDS:
                 self._log.seek(0)
                 said = self._log.read().decode(errors="replace").strip().splitlines()
-                self._log.close()
+                self.__exit__()
                 raise CannotMeasure(f"a server did not start; its last output: {said[-1] if said else 'nothing'}")
             time.sleep(0.02)
+        self.ready_seconds = time.monotonic() - begun
 
     def resident_mb(self) -> float:
         """Memory of the worker: the last in the chain of first children, from make or a master process on. Linux only."""
@@ -66,21 +60,13 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        self._end()
-        self._log.close()
-
-    def _end(self) -> None:
-        try:
+        with self._log, suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGTERM)
-            self._process.wait(STOP_SECONDS)
-        except ProcessLookupError:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()  # its port is free for the next one only then
+            try:
+                self._process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()  # its port is free for the next one only then
 
 
 def _answers(url: str) -> bool:
@@ -89,10 +75,6 @@ def _answers(url: str) -> bool:
             return response.status_code == 200
     except requests.RequestException:
         return False
-
-
-def _clean() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
 
 
 class Dogsnap(Process):
