@@ -33,7 +33,7 @@ LONGEST = (
     WEB, "merge", "feedback", "feedback_in_app", "teach_command", "calibrate_command", "real_photos", "trainer",
     "faults", "restarts", "gateway", "console", "tf_serving_grpc", "boxes", "second_pass", "train_command", "image_to_image",
     "hostile_requests", "runtimes", "app_api", "tutorials", "bench", "tensorflow_import", "acceleration", "predict",
-    "hostile_photos", "switchboard", "shadow", "serve",
+    "hostile_photos", "switches", "shadow", "serve",
 )  # fmt: skip
 
 

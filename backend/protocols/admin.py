@@ -9,11 +9,11 @@ from backend.middleware.admin_auth import check_access
 from backend.middleware.json_bodies import json_response
 from backend.protocols.fields import PERCENT, TEXT, VERSION, Body
 from backend.serving.administration.overview import overview, shadow_report
-from backend.serving.administration.switchboard import ANY, Switchboard, checked_who
+from backend.serving.administration.undo import is_undoable, undo
 from backend.serving.feedback.feedback import Feedback
 from backend.serving.inference.predictor import Predictor
-from backend.serving.repository.choices import Split
-from backend.serving.repository.switches import Switch, Who
+from backend.serving.repository.interface import ModelRepository
+from backend.serving.repository.switches import ANY, Default, Label, Load, Shadow, SplitOf, Switch, Who, checked_who
 from backend.settings import Settings
 
 SHOWN_SWITCHES = 50
@@ -30,7 +30,7 @@ BODIES = {
 
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint("admin", __name__, url_prefix="/api/admin")
-    board = Switchboard(predictor.repository)
+    repository = predictor.repository
     routes.before_request(lambda: check_access(settings, request.remote_addr or "", request.headers))
 
     @routes.after_request
@@ -52,18 +52,18 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     @routes.post("/models/<path:model>/labels/<path:label>")
     def label(model: str, label: str) -> Response:
         fields, by = _fields()
-        switch = board.label(model, label, fields["version"], by, fields.get("from", ANY))
+        switch = Label(model, label).switch(repository, fields["version"], by, fields.get("from", ANY))
         return _done(predictor, model, switch)
 
     @routes.post("/models/<path:model>/default")
     def default(model: str) -> Response:
         fields, by = _fields()
-        return _done(predictor, model, board.default(model, fields["version"], by))
+        return _done(predictor, model, Default(model).switch(repository, fields["version"], by))
 
     @routes.post("/models/<path:model>/versions/<int:version>/<any(load, unload):what>")
     def load(model: str, version: int, what: str) -> Response:
         _, by = _fields()
-        return _done(predictor, model, board.load(model, version, what == "load", by))
+        return _done(predictor, model, Load(model, str(version)).switch(repository, what == "load", by))
 
     @routes.post("/models/<path:model>/split")
     def split(model: str) -> Response:
@@ -71,13 +71,13 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         version, share = fields["version"], fields["percent"] / 100
         if share and version is None:
             raise InvalidArgument("version is null; expected the version that gets the share")
-        split = Split(version, share) if share else None
-        return _done(predictor, model, board.split(model, fields.get("label", ""), split, by))
+        value = {"version": version, "share": share} if share else None
+        return _done(predictor, model, SplitOf(model, fields.get("label", "")).switch(repository, value, by))
 
     @routes.post("/models/<path:model>/shadow")
     def shadow(model: str) -> Response:
         fields, by = _fields()
-        return _done(predictor, model, board.shadow(model, fields["version"], by))
+        return _done(predictor, model, Shadow(model).switch(repository, fields["version"], by))
 
     @routes.get("/verdict")
     def verdict() -> Response:
@@ -93,26 +93,26 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.get("/switches")
     def switches() -> Response:
-        return json_response({"switches": log_of(board, request.args.get("model", ""))})
+        return json_response({"switches": log_of(repository, request.args.get("model", ""))})
 
-    @routes.post("/undo")
-    def undo() -> Response:
+    @routes.post("/undo", endpoint="undo")
+    def undo_switch() -> Response:
         fields, by = _fields()
-        switch = board.undo(by, fields.get("id"), fields.get("model", ""))
+        switch = undo(repository, by, fields.get("id"), fields.get("model", ""))
         return _done(predictor, switch.subject.model, switch)
 
     return routes
 
 
-def log_of(board: Switchboard, model: str) -> list[dict[str, Any]]:
+def log_of(repository: ModelRepository, model: str) -> list[dict[str, Any]]:
     """The last switches, newest first, each as text, and whether it was or can be undone."""
-    newest = board.switches.switches(model)[:SHOWN_SWITCHES]
+    newest = repository.switches.switches(model)[:SHOWN_SWITCHES]
     return [
         {
             **each.to_json(),
             "text": str(each),
-            "undone": board.switches.is_undone(each.id),
-            "undoable": board.is_undoable(each),
+            "undone": repository.switches.is_undone(each.id),
+            "undoable": is_undoable(repository, each),
         }
         for each in newest
     ]

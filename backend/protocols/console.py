@@ -11,7 +11,6 @@ from backend.middleware.admin_auth import check_access
 from backend.protocols.admin import log_of, verdict_on
 from backend.protocols.web_app import HEADERS
 from backend.serving.administration.overview import overview
-from backend.serving.administration.switchboard import Switchboard
 from backend.serving.feedback.feedback import Feedback
 from backend.serving.inference.predictor import Predictor
 from backend.settings import Settings
@@ -22,7 +21,6 @@ SHOWN_SWITCHES = 20
 
 def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | None) -> Blueprint:
     routes = Blueprint("console", __name__, url_prefix="/console", template_folder=PAGE)
-    board = Switchboard(predictor.repository)
 
     @routes.get("", strict_slashes=False)
     def page() -> Response:
@@ -36,7 +34,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
     def models() -> Response:
         check_access(settings, request.remote_addr or "", request.headers)
         described = overview(predictor, predictor.repository.models())
-        switches = log_of(board, "")[:SHOWN_SWITCHES]
+        switches = log_of(predictor.repository, "")[:SHOWN_SWITCHES]
         verdicts: dict[str, Any] = dict.fromkeys(predictor.repository.models())
         for name in verdicts:
             with suppress(NotFound, Unavailable):  # while feedback cannot be read, the page shows the rest

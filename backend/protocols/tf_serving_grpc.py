@@ -34,10 +34,10 @@ from backend.middleware.access_control import AccessControl
 from backend.middleware.admin_auth import check_access
 from backend.middleware.request_ids import request_id, sticky_key
 from backend.protocols import grpc_messages as translate
-from backend.serving.administration.switchboard import Switchboard, checked_who
 from backend.serving.inference.predictor import Predictor
 from backend.serving.inference.work import Examples, Task, Values, Work
 from backend.serving.repository.model import ModelSpec
+from backend.serving.repository.switches import CONFIGURED, checked_who
 from backend.serving.tensors.signatures import UnknownSignature
 from backend.serving.tensors.tensor_protos import to_arrays
 from backend.serving.versions.model_configs import with_default_policy
@@ -188,7 +188,6 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
     def __init__(self, settings: Settings, predictor: Predictor):
         self.settings = settings
         self.predictor = predictor
-        self.board = Switchboard(predictor.repository)
 
     def GetModelStatus(self, request: get_model_status_pb2.GetModelStatusRequest, context: grpc.ServicerContext) -> Any:
         return translate.status_response(self.predictor.repository.status(translate.spec_of(request)))
@@ -203,7 +202,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         address, headers = peer_address(context.peer()), headers_of(context.invocation_metadata())
         check_access(self.settings, address, headers)
         configs = with_default_policy(translate.configs_of(request.config), self.settings)
-        self.board.configure(configs, checked_who(headers.get("By", ""), address))
+        CONFIGURED.switch(self.predictor.repository, configs, checked_who(headers.get("By", ""), address))
         self.predictor.repository.wait_until_served(configs, context.time_remaining(), context.is_active)
         response = model_management_pb2.ReloadConfigResponse()
         response.status.SetInParent()

@@ -14,9 +14,8 @@ from waiting import wait_until
 from watched_models import WatchedModels
 
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
-from backend.serving.administration.switchboard import Switchboard
 from backend.serving.repository.model import ModelSpec, State
-from backend.serving.repository.switches import Who
+from backend.serving.repository.switches import Load, Who
 from backend.serving.versions.model_configs import configs_in_file, model_source
 from backend.serving.versions.version_folders import is_complete
 from backend.serving.versions.warmup import RECORDS_FILE
@@ -107,14 +106,13 @@ def test_without_polling_a_version_is_loaded_when_somebody_asks_for_it(watched, 
     watched.repository.start(poll_seconds=0)
     wait_until(lambda: not watched.repository.not_ready())
     version = watched.put(2)
-    board = Switchboard(watched.repository)
     if not is_whole:
         graph = (version / "saved_model.pb").rename(version / "still_coming")
         said = r"version 2 of half cannot be loaded: .*/half/2 has no saved_model\.pb"
         with pytest.raises(FailedPrecondition, match=said):
-            board.load("half", 2, True, Who("somebody"))
+            Load("half", "2").switch(watched.repository, True, Who("somebody"))
         graph.rename(version / "saved_model.pb")
-    board.load("half", 2, True, Who("somebody"))
+    Load("half", "2").switch(watched.repository, True, Who("somebody"))
     wait_until(lambda: watched.repository.available("half") == [2, 1], 30)
     watched.repository.close()
 

@@ -11,9 +11,9 @@ import requests
 import tiny_models
 from waiting import wait_until
 
-from backend.serving.administration.switchboard import Switchboard
 from backend.serving.inference.shadow import PLACES, Shadow
 from backend.serving.metrics import Metrics
+from backend.serving.repository import switches
 from backend.serving.repository.model import ModelSpec
 from backend.serving.repository.repository import Repository
 from backend.serving.repository.switches import Who
@@ -113,7 +113,7 @@ class ShadowedRepository:
         self.metrics = Metrics()
         self.repository = Repository(lambda: configs_in_folder(models), self.metrics)
         self.repository.scan(skip_settling=True)
-        Switchboard(self.repository).shadow("dogs", 1, Who("alice"))
+        switches.Shadow("dogs").switch(self.repository, 1, Who("alice"))
         self.busy = False
         self.shadow = Shadow(self.repository, self.metrics, lambda: self.busy)
 

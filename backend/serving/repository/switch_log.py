@@ -23,7 +23,6 @@ from backend.serving.repository.switches import CONFIGURATION, KINDS, WATCHER, C
 log = logging.getLogger("dogsnap.switches")
 
 SHOWN = 1000  # newest switches that `switches` returns
-MAX_NAME = 64  # characters of an author's name
 BUSY_SECONDS = 5.0  # another process may be writing
 HEADER = b"SQLite format 3\0"
 TABLES = (

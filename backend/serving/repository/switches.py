@@ -1,11 +1,13 @@
 """The six kinds of switches: what each changes in a model, what it may be set to, how it is undone and described."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from backend.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
 from backend.serving.repository.model import Model
-from backend.serving.versions.model_configs import from_json
+from backend.serving.versions.model_configs import ModelConfig, check_configs, check_versions, from_json
 from backend.serving.versions.version_folders import MAX_INT64, aspired_versions, missing
 
 
@@ -20,6 +22,15 @@ class Who:
 # The authors of automatic switches: a changed configuration, and a version folder that was added or removed.
 CONFIGURATION = Who("configuration")
 WATCHER = Who("watcher")
+MAX_NAME = 64  # characters of an author's name
+LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+ANY = object()  # for `expected`: any value
+
+
+def checked_who(name: str, address: str) -> Who:
+    """The author of a switch; the name is cut to one line of at most 64 characters, and cannot be one of the server's."""
+    name = " ".join(name.split())[:MAX_NAME]
+    return Who("someone" if name in ("", CONFIGURATION.name, WATCHER.name) else name, address)
 
 
 @dataclass(frozen=True)
@@ -168,6 +179,19 @@ class Label(Subject):
     title = "label {name} of {model}"
     has_split = True
 
+    def switch(self, repository: Any, value: int | None, by: Who, expected: Any = ANY) -> "Switch | None":
+        """`expected`: the version it must point to before (None: no such label), else Aborted is raised."""
+        with repository.changing():
+            with repository.switching(self.model) as model:
+                now = self.read(model)
+            # A configuration may name labels in any way, and these can be moved.
+            if now is None and not LABEL.fullmatch(self.name):
+                raise InvalidArgument(f"label is {self.name!r}; expected 1 to 64 of the characters A-Z a-z 0-9 _ . -")
+            if expected is not ANY and now != expected:
+                was, found = self.describe_value(expected), self.describe_value(now)
+                raise Aborted(f"{self.describe()} was expected at {was}, but it is at {found}; read it again")
+            return super().switch(repository, value, by)
+
     def put(self, model: Model, value: int | None) -> None:
         super().put(model, value)
         if value is None:
@@ -197,6 +221,14 @@ class Default(Subject):
     title = "default of {model}"
     unchosen = "not chosen"
     has_split = True
+
+    def switch(self, repository: Any, value: int | None, by: Who) -> "Switch | None":
+        """None: the largest version that is available now, or always with the version policy `latest`."""
+        with repository.changing():
+            with repository.switching(self.model) as model:
+                if value is None and not model.follows_latest():
+                    value = next(iter(model.available()), None)
+            return super().switch(repository, value, by)
 
     def check_in_force(self, model: Model, switch: Switch) -> None:
         """An automatic change of the default is in force while none is chosen."""
@@ -250,7 +282,9 @@ class Load(Subject):
         return self.unchosen if value is None else "loaded" if value else "unloaded"
 
     def switch(self, repository: Any, value: bool | None, by: Who) -> Switch | None:
-        """Raises FailedPrecondition at once for a folder that is not complete, and would not be loaded."""
+        """A version that failed to load is tried again now.
+
+        Raises FailedPrecondition at once for a folder that is not complete, and would not be loaded."""
         repository.list_versions(self.model)
         with repository.switching(self.model) as model:
             folder = None if model.answers(int(self.name)) else model.folders.get(int(self.name))
@@ -303,6 +337,13 @@ class Configuration(Subject):
 
     def describe_value(self, value: list[dict[str, Any]] | None) -> str:
         return self.unchosen if value is None else "; ".join(map(_describe_model, value)) or "no model"
+
+    def switch(self, repository: Any, value: Sequence[ModelConfig], by: Who) -> Switch | None:
+        """Serve exactly these models until a restart. A wrong list changes nothing."""
+        check_configs(value)
+        for config in value:
+            check_versions(config)
+        return repository.follow(value, by)
 
     def is_in_force(self, repository: Any, switch: Switch) -> bool:
         return repository.sent_configuration() == switch.after != switch.before

@@ -12,12 +12,23 @@ import pytest
 from watched_models import WatchedModels
 
 from backend.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound, Unavailable
-from backend.serving.administration.switchboard import Switchboard, checked_who
+from backend.serving.administration.undo import is_undoable, undo
 from backend.serving.repository import repository, switches
-from backend.serving.repository.choices import Split
 from backend.serving.repository.model import ModelSpec, State
 from backend.serving.repository.switch_log import SwitchLog
-from backend.serving.repository.switches import CONFIGURATION, WATCHER, Label, Who
+from backend.serving.repository.switches import (
+    CONFIGURATION,
+    CONFIGURED,
+    WATCHER,
+    Default,
+    Label,
+    Load,
+    Shadow,
+    SplitOf,
+    Switch,
+    Who,
+    checked_who,
+)
 from backend.serving.versions.model_configs import ModelConfig
 from backend.serving.versions.servable import Servable
 from backend.serving.versions.version_folders import version_folders
@@ -27,14 +38,17 @@ LABELLED = "version_labels {{ key: 'stable' value: {stable} }} version_labels {{
 
 
 class Scenario(WatchedModels):
-    """The switchboard of a repository, and its log."""
+    """A repository, and its log of switches."""
 
     def __init__(self, made: Path, models: Path, switch_file: Path | None = None):
         super().__init__(made, models, switches=SwitchLog(switch_file))
-        self.board = Switchboard(self.repository)
 
     def log(self) -> list[str]:
-        return [f"{each.by.name}: {each}" for each in reversed(self.board.switches.switches())]
+        return [f"{each.by.name}: {each}" for each in reversed(self.repository.switches.switches())]
+
+
+def share(version: int, share: float) -> dict[str, float]:
+    return {"version": version, "share": share}
 
 
 def started(made: Path, models: Path, switch_file: Path | None, *versions: int) -> Scenario:
@@ -49,20 +63,20 @@ def scenario(made_half, tmp_path) -> Scenario:
 
 
 def test_a_label_is_set_moved_and_removed(scenario):
-    scenario.board.label("half", "stable", 1, ALICE)
+    Label("half", "stable").switch(scenario.repository, 1, ALICE)
     assert scenario.answers(label="stable") == 1
-    scenario.board.label("half", "stable", 2, ALICE)
+    Label("half", "stable").switch(scenario.repository, 2, ALICE)
     assert scenario.answers(label="stable") == 2
-    assert scenario.board.label("half", "stable", 2, ALICE) is None
+    assert Label("half", "stable").switch(scenario.repository, 2, ALICE) is None
     assert len(scenario.log()) == 2
-    scenario.board.label("half", "stable", None, ALICE)
+    Label("half", "stable").switch(scenario.repository, None, ALICE)
     with pytest.raises(InvalidArgument, match="Unrecognized servable version label: stable"):
         scenario.answers(label="stable")
 
 
 def test_every_switch_is_logged_with_who_made_it_when_and_from_what_to_what(scenario):
-    scenario.board.label("half", "stable", 1, ALICE)
-    switch = scenario.board.label("half", "stable", 2, checked_who("bob", "10.0.0.7"))
+    Label("half", "stable").switch(scenario.repository, 1, ALICE)
+    switch = Label("half", "stable").switch(scenario.repository, 2, checked_who("bob", "10.0.0.7"))
     assert switch.to_json() == {
         "id": 2,
         "at": switch.at,
@@ -75,38 +89,38 @@ def test_every_switch_is_logged_with_who_made_it_when_and_from_what_to_what(scen
         "undoes": None,
         "part_of": None,
     }
-    assert scenario.board.switches.switches()[0] == switch
+    assert scenario.repository.switches.switches()[0] == switch
     assert switch.at.endswith("Z")
 
 
 @pytest.mark.parametrize("undone", [False, True])
 def test_a_label_that_moves_to_a_version_that_is_not_there_answers_from_the_old_one_until_then(scenario, undone):
-    scenario.board.label("half", "stable", 2, ALICE)
-    scenario.board.label("half", "stable", 3, ALICE)
+    Label("half", "stable").switch(scenario.repository, 2, ALICE)
+    Label("half", "stable").switch(scenario.repository, 3, ALICE)
     assert scenario.answers(label="stable") == 2
     if undone:
-        scenario.board.undo(ALICE)
+        undo(scenario.repository, ALICE)
     scenario.with_versions(1, 2, 3)
     assert scenario.answers(label="stable") == (2 if undone else 3)
     assert ("watcher: label stable of half: 2 -> 3" in scenario.log()) != undone
 
 
 def test_a_label_is_moved_only_from_where_it_was_expected(scenario):
-    scenario.board.label("half", "stable", 1, ALICE, expected=None)
+    Label("half", "stable").switch(scenario.repository, 1, ALICE, expected=None)
     with pytest.raises(Aborted, match="was expected at 2, but it is at 1"):
-        scenario.board.label("half", "stable", 2, ALICE, expected=2)
+        Label("half", "stable").switch(scenario.repository, 2, ALICE, expected=2)
     assert scenario.answers(label="stable") == 1
 
 
 @pytest.mark.parametrize("label", ["", "a b", "-x", "x" * 65, "a/b", "é"])
 def test_a_label_with_odd_characters_is_refused(scenario, label):
     with pytest.raises(InvalidArgument, match="expected 1 to 64 of the characters"):
-        scenario.board.label("half", label, 1, ALICE)
+        Label("half", label).switch(scenario.repository, 1, ALICE)
 
 
 def test_a_chosen_default_that_is_gone_leaves_the_answer_to_the_largest(scenario):
     scenario.with_versions(1, 2, 3)
-    scenario.board.default("half", 2, ALICE)
+    Default("half").switch(scenario.repository, 2, ALICE)
     scenario.with_versions(1, 3)
     assert scenario.answers() == 3
     assert scenario.log()[-1] == "watcher: default of half: 2 -> 3"
@@ -115,14 +129,14 @@ def test_a_chosen_default_that_is_gone_leaves_the_answer_to_the_largest(scenario
 def test_a_new_version_takes_over_neither_from_the_one_that_answers_nor_from_a_chosen_one(scenario):
     scenario.with_versions(1, 2, 3)
     assert (scenario.answers(), scenario.answers(version=3), scenario.log()) == (2, 3, [])
-    assert str(scenario.board.default("half", None, ALICE)) == "default of half: not chosen -> 3"
-    scenario.board.undo(ALICE)
+    assert str(Default("half").switch(scenario.repository, None, ALICE)) == "default of half: not chosen -> 3"
+    undo(scenario.repository, ALICE)
     assert scenario.answers() == 2
     scenario.with_versions(1, 2)
-    scenario.board.default("half", 1, ALICE)
+    Default("half").switch(scenario.repository, 1, ALICE)
     scenario.with_versions(1, 2, 3)
     assert scenario.answers() == 1
-    scenario.board.undo(ALICE)
+    undo(scenario.repository, ALICE)
     assert scenario.answers() == 2
 
 
@@ -137,7 +151,7 @@ def test_a_new_version_that_takes_over_by_the_policy_is_a_switch_that_can_be_und
     scenario.config_text = "model_version_policy { latest { num_versions: 2 } }"
     scenario.with_versions(1, 2, 3)
     assert scenario.log() == ["watcher: default of half: 2 -> 3"]
-    scenario.board.undo(ALICE)
+    undo(scenario.repository, ALICE)
     assert scenario.answers() == 2
 
 
@@ -151,59 +165,59 @@ def empty(made_half, tmp_path) -> Scenario:
 
 
 def test_the_first_default_of_all_came_about_by_itself_and_is_not_undone(empty):
-    (first,) = empty.board.switches.switches()
+    (first,) = empty.repository.switches.switches()
     assert str(first) == "default of half: not chosen -> 1"
-    assert not empty.board.is_undoable(first)
+    assert not is_undoable(empty.repository, first)
     with pytest.raises(Aborted, match="cannot be undone: it came about by itself"):
-        empty.board.undo(ALICE, number=first.id)
+        undo(empty.repository, ALICE, number=first.id)
     with pytest.raises(FailedPrecondition, match="no switch to undo"):
-        empty.board.undo(ALICE)
+        undo(empty.repository, ALICE)
     assert empty.answers() == 1
 
 
 def test_what_the_watcher_did_because_a_version_is_gone_does_not_stand_before_what_can_be_undone(scenario):
-    scenario.board.label("half", "stable", 1, ALICE)
+    Label("half", "stable").switch(scenario.repository, 1, ALICE)
     scenario.with_versions(1)
     assert scenario.log()[-1] == "watcher: default of half: 2 -> 1"
-    assert str(scenario.board.undo(ALICE)) == "label stable of half: 1 -> none"
+    assert str(undo(scenario.repository, ALICE)) == "label stable of half: 1 -> none"
 
 
 def test_undo_goes_back_step_by_step(scenario):
-    scenario.board.label("half", "stable", 1, ALICE)
-    scenario.board.label("half", "stable", 2, ALICE)
-    scenario.board.default("half", 1, ALICE)
-    assert str(scenario.board.undo(ALICE)) == "default of half: 1 -> not chosen"
-    assert str(scenario.board.undo(ALICE)) == "label stable of half: 2 -> 1"
-    assert str(scenario.board.undo(ALICE)) == "label stable of half: 1 -> none"
+    Label("half", "stable").switch(scenario.repository, 1, ALICE)
+    Label("half", "stable").switch(scenario.repository, 2, ALICE)
+    Default("half").switch(scenario.repository, 1, ALICE)
+    assert str(undo(scenario.repository, ALICE)) == "default of half: 1 -> not chosen"
+    assert str(undo(scenario.repository, ALICE)) == "label stable of half: 2 -> 1"
+    assert str(undo(scenario.repository, ALICE)) == "label stable of half: 1 -> none"
     with pytest.raises(FailedPrecondition, match="no switch to undo"):
-        scenario.board.undo(ALICE)
+        undo(scenario.repository, ALICE)
 
 
 def test_an_undo_can_be_undone_by_its_number(scenario):
-    scenario.board.label("half", "stable", 1, ALICE)
-    scenario.board.label("half", "stable", 2, ALICE)
-    undo = scenario.board.undo(ALICE)
-    assert undo.undoes == 2
-    scenario.board.undo(ALICE, number=undo.id)
+    Label("half", "stable").switch(scenario.repository, 1, ALICE)
+    Label("half", "stable").switch(scenario.repository, 2, ALICE)
+    back = undo(scenario.repository, ALICE)
+    assert back.undoes == 2
+    undo(scenario.repository, ALICE, number=back.id)
     assert scenario.answers(label="stable") == 2
 
 
 def test_undo_is_refused_for_a_switch_that_something_followed_and_back_to_a_version_that_is_gone(scenario):
-    first = scenario.board.label("half", "stable", 1, ALICE)
-    scenario.board.label("half", "stable", 2, ALICE)
+    first = Label("half", "stable").switch(scenario.repository, 1, ALICE)
+    Label("half", "stable").switch(scenario.repository, 2, ALICE)
     with pytest.raises(Aborted, match="not in force any more"):
-        scenario.board.undo(ALICE, number=first.id)
+        undo(scenario.repository, ALICE, number=first.id)
     with pytest.raises(NotFound, match="no switch 77"):
-        scenario.board.undo(ALICE, number=77)
+        undo(scenario.repository, ALICE, number=77)
     scenario.with_versions(2)
     with pytest.raises(FailedPrecondition, match="version 1 is not available"):
-        scenario.board.undo(ALICE)
+        undo(scenario.repository, ALICE)
     assert scenario.answers(label="stable") == 2
 
 
 def test_unloading_holds_at_once_the_last_request_ends_on_its_version_and_it_can_be_loaded_again(scenario):
     with scenario.repository.acquire(ModelSpec("half", 1)) as servable:
-        scenario.board.load("half", 1, False, ALICE)
+        Load("half", "1").switch(scenario.repository, False, ALICE)
         assert scenario.states()[1] == State.UNLOADING
         with pytest.raises(NotFound, match="available versions: 2"):
             scenario.answers(version=1)
@@ -212,37 +226,42 @@ def test_unloading_holds_at_once_the_last_request_ends_on_its_version_and_it_can
     for _ in range(2):
         scenario.scan()
         assert scenario.states() == {2: State.AVAILABLE, 1: State.END}
-    scenario.board.load("half", 1, True, ALICE)
+    Load("half", "1").switch(scenario.repository, True, ALICE)
     scenario.scan()
     assert scenario.answers(version=1) == 1
 
 
 # By what is said of a version in use.
 POINTING = {
-    "stable": lambda board: board.label("half", "stable", 1, ALICE),
-    "default": lambda board: board.default("half", 1, ALICE),
-    "50 % of default": lambda board: board.split("half", "", Split(1, 0.5), ALICE),
-    "shadow": lambda board: board.shadow("half", 1, ALICE),
+    "stable": (Label("half", "stable"), 1),
+    "default": (Default("half"), 1),
+    "50 % of default": (SplitOf("half", ""), share(1, 0.5)),
+    "shadow": (Shadow("half"), 1),
 }
+
+
+def point(scenario: Scenario, use: str) -> Switch:
+    subject, value = POINTING[use]
+    return subject.switch(scenario.repository, value, ALICE)
 
 
 @pytest.mark.parametrize("use", POINTING)
 def test_nothing_is_pointed_to_a_version_that_is_being_or_was_unloaded(scenario, use):
     with scenario.repository.acquire(ModelSpec("half", 1)):
-        scenario.board.load("half", 1, False, ALICE)
+        Load("half", "1").switch(scenario.repository, False, ALICE)
         with pytest.raises(FailedPrecondition, match="version 1 of half is being unloaded; load it again first"):
-            POINTING[use](scenario.board)
+            point(scenario, use)
     scenario.scan()
     with pytest.raises(FailedPrecondition, match="version 1 of half was unloaded by hand; load it again first"):
-        POINTING[use](scenario.board)
-    scenario.board.load("half", 1, True, ALICE)
+        point(scenario, use)
+    Load("half", "1").switch(scenario.repository, True, ALICE)
     scenario.scan()
-    assert POINTING[use](scenario.board).after
+    assert point(scenario, use).after
 
 
 def test_a_version_unloaded_while_it_loads_never_answers(scenario, monkeypatch):
     def load_and_think_better(identity, path):
-        scenario.board.load("half", 3, False, ALICE)
+        Load("half", "3").switch(scenario.repository, False, ALICE)
         return load(identity, path)
 
     load = Servable.load
@@ -256,18 +275,18 @@ def test_a_version_that_is_told_to_be_loaded_is_whatever_the_policy_says_and_sta
     scenario.with_versions(1, 2)
     assert scenario.states()[1] == State.END
     for number in (1, 2):
-        scenario.board.load("half", number, True, ALICE)
+        Load("half", str(number)).switch(scenario.repository, True, ALICE)
     scenario.with_versions(1, 2, 3)
     assert (scenario.answers(), scenario.answers(version=2), scenario.answers(version=1)) == (3, 2, 1)
 
 
 @pytest.mark.parametrize("use", [use for use in POINTING if use != "stable"])
 def test_a_version_that_was_chosen_stays_when_the_policy_would_let_it_go_and_goes_once_it_is_not(scenario, use):
-    switch = POINTING[use](scenario.board)
+    switch = point(scenario, use)
     scenario.config_text = "model_version_policy { latest { num_versions: 1 } }"
     scenario.with_versions(1, 2, 3)
     assert (scenario.answers(version=3), scenario.answers(version=1)) == (3, 1)
-    scenario.board.undo(ALICE, switch.id)
+    undo(scenario.repository, ALICE, switch.id)
     scenario.scan()
     assert scenario.states() == {1: State.END, 2: State.END, 3: State.AVAILABLE}
 
@@ -281,26 +300,26 @@ def test_a_version_that_failed_is_tried_again_at_once_when_told_to(scenario):
     scenario.repository._load = lambda model, version: loads.append(version.id.version)
     scenario.scan()
     assert loads == []
-    scenario.board.load("half", 3, True, ALICE)
+    Load("half", "3").switch(scenario.repository, True, ALICE)
     scenario.scan()
     assert loads == [3]
 
 
 @pytest.mark.parametrize("use", POINTING)
 def test_a_version_in_use_is_not_unloaded(scenario, use):
-    POINTING[use](scenario.board)
+    point(scenario, use)
     with pytest.raises(FailedPrecondition, match=f"version 1 of half is in use: {use}; move that first"):
-        scenario.board.load("half", 1, False, ALICE)
+        Load("half", "1").switch(scenario.repository, False, ALICE)
 
 
 def test_a_version_that_answers_by_itself_is_not_unloaded_until_another_one_does(scenario):
     with pytest.raises(FailedPrecondition, match="version 2 of half is in use: default; move that first"):
-        scenario.board.load("half", 2, False, ALICE)
-    scenario.board.default("half", 1, ALICE)
-    scenario.board.load("half", 2, False, ALICE)
+        Load("half", "2").switch(scenario.repository, False, ALICE)
+    Default("half").switch(scenario.repository, 1, ALICE)
+    Load("half", "2").switch(scenario.repository, False, ALICE)
     with pytest.raises(FailedPrecondition, match="in use: default, the last one available; move that first"):
-        scenario.board.load("half", 1, False, ALICE)
-    assert str(scenario.board.undo(ALICE)) == "version 2 of half: unloaded -> as the policy says"
+        Load("half", "1").switch(scenario.repository, False, ALICE)
+    assert str(undo(scenario.repository, ALICE)) == "version 2 of half: unloaded -> as the policy says"
 
 
 def sent(*models: tuple[str, Path], stable: int | None = None) -> list[ModelConfig]:
@@ -314,50 +333,47 @@ def sent(*models: tuple[str, Path], stable: int | None = None) -> list[ModelConf
 @pytest.mark.parametrize(
     ("switch", "error", "sentence"),
     [
-        (lambda board: board.load("half", 9, True, ALICE), NotFound, "half has no version 9"),
-        (lambda board: board.default("third", 1, ALICE), NotFound, "models served here: half"),
-        (lambda board: board.label("half", "gone", None, ALICE), NotFound, "half has no label gone"),
-        (lambda board: board.label("half", "stable", -1, ALICE), InvalidArgument, "version is -1; expected 0 to"),
-        (lambda board: board.default("half", 9, ALICE), FailedPrecondition, "9 of half is not .*; available: 1, 2"),
-        (lambda board: board.split("half", "gone", Split(1, 0.5), ALICE), NotFound, "half has no label gone"),
-        (lambda board: board.split("half", "", Split(1, 0.0), ALICE), InvalidArgument, "the share is 0 percent"),
-        (lambda board: board.split("half", "", Split(1, 1.5), ALICE), InvalidArgument, "the share is 150 percent"),
-        (lambda board: board.split("half", "", Split(9, 0.5), ALICE), FailedPrecondition, "available: 1, 2"),
-        (
-            lambda board: board.configure(sent(("half", Path("/none"))), ALICE),
-            InvalidArgument,
-            "No versions of servable",
-        ),
+        ((Load("half", "9"), True), NotFound, "half has no version 9"),
+        ((Default("third"), 1), NotFound, "models served here: half"),
+        ((Label("half", "gone"), None), NotFound, "half has no label gone"),
+        ((Label("half", "stable"), -1), InvalidArgument, "version is -1; expected 0 to"),
+        ((Default("half"), 9), FailedPrecondition, "9 of half is not .*; available: 1, 2"),
+        ((SplitOf("half", "gone"), share(1, 0.5)), NotFound, "half has no label gone"),
+        ((SplitOf("half", ""), share(1, 0.0)), InvalidArgument, "the share is 0 percent"),
+        ((SplitOf("half", ""), share(1, 1.5)), InvalidArgument, "the share is 150 percent"),
+        ((SplitOf("half", ""), share(9, 0.5)), FailedPrecondition, "available: 1, 2"),
+        ((CONFIGURED, sent(("half", Path("/none")))), InvalidArgument, "No versions of servable"),
     ],
 )
 def test_a_switch_that_makes_no_sense_is_refused_and_changes_nothing(scenario, switch, error, sentence):
+    subject, value = switch
     with pytest.raises(error, match=sentence):
-        switch(scenario.board)
+        subject.switch(scenario.repository, value, ALICE)
     assert scenario.log() == []
 
 
 def test_a_split_sends_about_its_share_and_the_same_key_always_to_the_same_side(scenario):
-    scenario.board.label("half", "stable", 1, ALICE)
-    scenario.board.split("half", "stable", Split(2, 0.05), ALICE)
+    Label("half", "stable").switch(scenario.repository, 1, ALICE)
+    SplitOf("half", "stable").switch(scenario.repository, share(2, 0.05), ALICE)
     keys = [f"client {number}" for number in range(4000)]
     taken = {key for key in keys if scenario.answers(label="stable", key=key) == 2}
     assert 0.035 < len(taken) / len(keys) < 0.065  # four standard deviations of a fair 5 %
     assert taken == {key for key in keys if scenario.answers(label="stable", key=key) == 2}
-    scenario.board.split("half", "stable", Split(2, 0.2), ALICE)
+    SplitOf("half", "stable").switch(scenario.repository, share(2, 0.2), ALICE)
     assert taken < {key for key in keys if scenario.answers(label="stable", key=key) == 2}
-    scenario.board.split("half", "stable", Split(2, 1.0), ALICE)
+    SplitOf("half", "stable").switch(scenario.repository, share(2, 1.0), ALICE)
     assert all(scenario.answers(label="stable", key=key) == 2 for key in keys[:100])
-    scenario.board.label("half", "other", 1, ALICE)
+    Label("half", "other").switch(scenario.repository, 1, ALICE)
     assert (scenario.answers(version=1), scenario.answers(label="other")) == (1, 1)
     scenario.with_versions(1)  # its version went away
     assert scenario.answers(label="stable") == 1
 
 
 def test_a_label_with_a_split_is_not_removed(scenario):
-    scenario.board.label("half", "stable", 1, ALICE)
-    scenario.board.split("half", "stable", Split(2, 0.5), ALICE)
+    Label("half", "stable").switch(scenario.repository, 1, ALICE)
+    SplitOf("half", "stable").switch(scenario.repository, share(2, 0.5), ALICE)
     with pytest.raises(FailedPrecondition, match="end the split first"):
-        scenario.board.label("half", "stable", None, ALICE)
+        Label("half", "stable").switch(scenario.repository, None, ALICE)
 
 
 def keys_answered_by(scenario: Scenario, version: int, label: str | None) -> int:
@@ -368,12 +384,12 @@ def keys_answered_by(scenario: Scenario, version: int, label: str | None) -> int
 def test_moving_a_label_or_the_default_ends_its_split_and_one_undo_brings_back_both(scenario, label):
     def move(version: int) -> None:
         if label:
-            scenario.board.label("half", label, version, ALICE)
+            Label("half", label).switch(scenario.repository, version, ALICE)
         else:
-            scenario.board.default("half", version, ALICE)
+            Default("half").switch(scenario.repository, version, ALICE)
 
     move(1)
-    scenario.board.split("half", label or "", Split(2, 0.3), ALICE)
+    SplitOf("half", label or "").switch(scenario.repository, share(2, 0.3), ALICE)
     before = keys_answered_by(scenario, 2, label)
     assert 10 < before < 60
     move(2)
@@ -381,31 +397,31 @@ def test_moving_a_label_or_the_default_ends_its_split_and_one_undo_brings_back_b
     assert scenario.log()[-1].endswith("30 % to 2 -> none")
     move(1)
     assert keys_answered_by(scenario, 1, label) == 100
-    scenario.board.undo(ALICE)
+    undo(scenario.repository, ALICE)
     assert keys_answered_by(scenario, 2, label) == 100
-    scenario.board.undo(ALICE)
+    undo(scenario.repository, ALICE)
     assert keys_answered_by(scenario, 2, label) == before
-    scenario.board.undo(ALICE)
+    undo(scenario.repository, ALICE)
     assert keys_answered_by(scenario, 1, label) == 100
 
 
 def test_the_end_of_a_split_is_undone_with_the_move_that_ended_it_and_not_by_itself(scenario):
-    scenario.board.label("half", "stable", 1, ALICE)
-    scenario.board.split("half", "stable", Split(2, 0.3), ALICE)
-    move = scenario.board.label("half", "stable", 2, ALICE)
-    end = scenario.board.switches.switches()[0]
-    assert (end.part_of, scenario.board.is_undoable(end)) == (move.id, False)
+    Label("half", "stable").switch(scenario.repository, 1, ALICE)
+    SplitOf("half", "stable").switch(scenario.repository, share(2, 0.3), ALICE)
+    move = Label("half", "stable").switch(scenario.repository, 2, ALICE)
+    end = scenario.repository.switches.switches()[0]
+    assert (end.part_of, is_undoable(scenario.repository, end)) == (move.id, False)
     with pytest.raises(Aborted, match=f"is a part of switch {move.id}; undo that one"):
-        scenario.board.undo(ALICE, number=end.id)
-    scenario.board.split("half", "stable", Split(1, 0.5), ALICE)
+        undo(scenario.repository, ALICE, number=end.id)
+    SplitOf("half", "stable").switch(scenario.repository, share(1, 0.5), ALICE)
     with pytest.raises(Aborted, match="not in force any more"):
-        scenario.board.undo(ALICE, number=move.id)
+        undo(scenario.repository, ALICE, number=move.id)
 
 
 def test_a_changed_configuration_moves_its_labels_and_leaves_alone_what_people_switched(scenario):
     scenario.config_text = LABELLED.format(stable=1)
     scenario.scan()
-    scenario.board.label("half", "canary", 1, ALICE)
+    Label("half", "canary").switch(scenario.repository, 1, ALICE)
     scenario.config_text = LABELLED.format(stable=2)
     scenario.scan()
     assert (scenario.answers(label="stable"), scenario.answers(label="canary")) == (2, 1)
@@ -420,7 +436,7 @@ def test_a_configuration_that_is_sent_is_a_switch_and_is_undone_with_all_it_brou
 ):
     shutil.copytree(made_half, tmp_path / "elsewhere" / "other" / "1")
     configs = sent(("half", scenario.models / "half"), ("other", tmp_path / "elsewhere" / "other"), stable=1)
-    switch = scenario.board.configure(configs, checked_who("bob", "10.0.0.7"))
+    switch = CONFIGURED.switch(scenario.repository, configs, checked_who("bob", "10.0.0.7"))
     assert (switch.by, switch.before, [each["name"] for each in switch.after]) == (
         Who("bob", "10.0.0.7"),
         None,
@@ -432,45 +448,47 @@ def test_a_configuration_that_is_sent_is_a_switch_and_is_undone_with_all_it_brou
     assert scenario.answers(label="stable") == 1
     scenario.scan()
     assert scenario.repository.models() == ["half", "other"]
-    undo = scenario.board.undo(ALICE)
-    assert (undo.undoes, undo.after) == (switch.id, None)
+    back = undo(scenario.repository, ALICE)
+    assert (back.undoes, back.after) == (switch.id, None)
     scenario.scan()
     assert scenario.repository.models() == ["half"]
     assert scenario.repository.labels("half") == ({}, {})
 
 
 def test_configurations_are_undone_one_after_the_other_and_one_that_something_followed_is_not(scenario):
-    first = scenario.board.configure(sent(("half", scenario.models / "half")), ALICE)
-    second = scenario.board.configure(sent(("half", scenario.models / "half"), stable=2), ALICE)
-    assert scenario.board.configure(sent(("half", scenario.models / "half"), stable=2), ALICE) is None
+    first = CONFIGURED.switch(scenario.repository, sent(("half", scenario.models / "half")), ALICE)
+    second = CONFIGURED.switch(scenario.repository, sent(("half", scenario.models / "half"), stable=2), ALICE)
+    assert CONFIGURED.switch(scenario.repository, sent(("half", scenario.models / "half"), stable=2), ALICE) is None
     with pytest.raises(Aborted, match="not in force any more"):
-        scenario.board.undo(ALICE, number=first.id)
-    assert scenario.board.undo(ALICE).undoes == second.id
+        undo(scenario.repository, ALICE, number=first.id)
+    assert undo(scenario.repository, ALICE).undoes == second.id
     assert scenario.repository.labels("half") == ({}, {})
-    assert scenario.board.undo(ALICE).undoes == first.id
+    assert undo(scenario.repository, ALICE).undoes == first.id
     assert scenario.repository.sent_configuration() is None
 
 
 def test_a_configuration_that_was_sent_ends_with_the_server(made_half, tmp_path):
     file = tmp_path / "switches.jsonl"
     first = started(made_half, tmp_path / "models", file, 1, 2)
-    switch = first.board.configure(sent(("half", first.models / "half"), stable=1), ALICE)
+    switch = CONFIGURED.switch(first.repository, sent(("half", first.models / "half"), stable=1), ALICE)
 
     second = Scenario(made_half, tmp_path / "models", file)
     second.scan()
     assert second.repository.labels("half") == ({}, {})
-    assert not second.board.is_undoable(next(each for each in second.board.switches.switches() if each.id == switch.id))
+    assert not is_undoable(
+        second.repository, next(each for each in second.repository.switches.switches() if each.id == switch.id)
+    )
 
 
 def test_a_label_of_a_configuration_is_moved_whatever_it_is_called_and_no_new_one_is_called_so(scenario):
     odd = 'a"b<c>/d e'
     config = sent(("half", scenario.models / "half"))
     config[0].version_labels[odd] = 1
-    scenario.board.configure(config, ALICE)
-    scenario.board.label("half", odd, 2, ALICE)
+    CONFIGURED.switch(scenario.repository, config, ALICE)
+    Label("half", odd).switch(scenario.repository, 2, ALICE)
     assert scenario.answers(label=odd) == 2
     with pytest.raises(InvalidArgument, match="expected 1 to 64 of the characters"):
-        scenario.board.label("half", odd + "!", 2, ALICE)
+        Label("half", odd + "!").switch(scenario.repository, 2, ALICE)
 
 
 def test_what_was_switched_survives_a_restart_when_a_file_keeps_the_log(made_half, tmp_path):
@@ -478,12 +496,12 @@ def test_what_was_switched_survives_a_restart_when_a_file_keeps_the_log(made_hal
     first = Scenario(made_half, tmp_path / "models", file)
     first.config_text = LABELLED.format(stable=1)
     first.with_versions(1, 2)
-    first.board.label("half", "stable", 2, ALICE)
-    first.board.default("half", 1, ALICE)
-    first.board.split("half", "stable", Split(1, 1.0), ALICE)
-    first.board.split("half", "canary", Split(2, 0.5), ALICE)
-    first.board.label("half", "canary", 1, ALICE)  # ends that split
-    first.board.shadow("half", 2, ALICE)
+    Label("half", "stable").switch(first.repository, 2, ALICE)
+    Default("half").switch(first.repository, 1, ALICE)
+    SplitOf("half", "stable").switch(first.repository, share(1, 1.0), ALICE)
+    SplitOf("half", "canary").switch(first.repository, share(2, 0.5), ALICE)
+    Label("half", "canary").switch(first.repository, 1, ALICE)  # ends that split
+    Shadow("half").switch(first.repository, 2, ALICE)
 
     second = Scenario(made_half, tmp_path / "models", file)
     second.config_text = first.config_text
@@ -492,7 +510,7 @@ def test_what_was_switched_survives_a_restart_when_a_file_keeps_the_log(made_hal
     assert second.repository.splits() == [("half", "stable", 1, 1.0)]
     assert (second.answers(), second.answers(label="stable"), second.answers(label="canary")) == (1, 1, 1)
     assert second.log() == first.log()
-    assert str(second.board.undo(ALICE)) == "shadow of half: 2 -> none"
+    assert str(undo(second.repository, ALICE)) == "shadow of half: 2 -> none"
 
 
 def test_a_configuration_that_changed_while_the_server_was_down_is_followed(made_half, tmp_path):
@@ -500,7 +518,7 @@ def test_a_configuration_that_changed_while_the_server_was_down_is_followed(made
     first = Scenario(made_half, tmp_path / "models", file)
     first.config_text = LABELLED.format(stable=1)
     first.with_versions(1, 2)
-    first.board.label("half", "canary", 1, ALICE)
+    Label("half", "canary").switch(first.repository, 1, ALICE)
 
     second = Scenario(made_half, tmp_path / "models", file)
     second.config_text = LABELLED.format(stable=2)
@@ -526,12 +544,12 @@ def test_a_log_in_the_old_form_is_taken_over_and_kept(made_half, tmp_path, caplo
     file.write_text(old)
     scenario = started(made_half, tmp_path / "models", file, 1, 2)
     assert scenario.repository.labels("half") == ({"a": 2, "b": 1, "found": 2}, {})
-    kept = [(each.id, each.subject.name, each.undoes) for each in reversed(scenario.board.switches.switches())]
+    kept = [(each.id, each.subject.name, each.undoes) for each in reversed(scenario.repository.switches.switches())]
     assert kept == [(1, "a", None), (2, "b", None), (3, "a", 1), (5, "found", None)]
     assert (tmp_path / "switches.jsonl.old").read_text() == old
     assert caplog.text.count("is not a switch and is skipped") == 1
     assert caplog.text.count("begins with a switch that was cut off") == 1
-    assert scenario.board.label("half", "c", 1, ALICE).id == 6
+    assert Label("half", "c").switch(scenario.repository, 1, ALICE).id == 6
     again = started(made_half, tmp_path / "models", file, 1, 2)
     assert again.repository.labels("half")[0] == {"a": 2, "b": 1, "found": 2, "c": 1}
 
@@ -568,7 +586,7 @@ def test_while_the_disk_of_the_log_hangs_requests_are_answered_and_the_switch_wa
     scenario = started(made_half, tmp_path / "models", file, 1, 2)
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")  # whoever wants to write waits, as for a disk
-        switching = threading.Thread(target=scenario.board.label, args=("half", "stable", 1, ALICE))
+        switching = threading.Thread(target=Label("half", "stable").switch, args=(scenario.repository, 1, ALICE))
         switching.start()
         asking = threading.Thread(target=scenario.answers)
         asking.start()
@@ -592,7 +610,7 @@ def test_while_the_disk_of_the_models_hangs_requests_are_answered(scenario, monk
 
     for module in (repository, switches):
         monkeypatch.setattr(module, "version_folders", hanging, raising=False)
-    loading = threading.Thread(target=scenario.board.load, args=("half", 1, True, ALICE))
+    loading = threading.Thread(target=Load("half", "1").switch, args=(scenario.repository, True, ALICE))
     loading.start()
     assert hangs.wait(30)
     asking = threading.Thread(target=scenario.answers)
