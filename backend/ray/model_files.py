@@ -62,12 +62,14 @@ def is_path(source: str) -> bool:
 def versions_below(source: str) -> list[VersionFiles]:
     """Every version of every model folder at a path or URL. Raises InvalidArgument if there is none."""
     filesystem, root = _opened(source)
+    if not filesystem.isdir(root):
+        raise InvalidArgument(f"{root} does not exist")
     source = root if is_path(source) else source
+    files = [file.removeprefix(f"{root}/").split("/") for file in filesystem.find(root, maxdepth=3)]
     found = [
-        VersionFiles(source, _name(model), _name(folder), _digest(filesystem, folder))
-        for model in _folders(filesystem, root)
-        for folder in _folders(filesystem, model)
-        if VERSION.fullmatch(_name(folder)) and filesystem.exists(f"{folder}/saved_model.pb")
+        VersionFiles(source, model, number, _digest(filesystem, f"{root}/{model}/{number}"))
+        for model, number, _ in (each for each in files if len(each) == 3 and each[2] == "saved_model.pb")
+        if VERSION.fullmatch(number)
     ]
     if not found:
         raise InvalidArgument(f"no version was found at {source}: expected <model>/<number>/saved_model.pb below it")
@@ -81,18 +83,6 @@ def _opened(source: str) -> tuple[Any, str]:
     except (ImportError, ValueError) as error:
         raise InvalidArgument(f"{source} cannot be opened: {error}") from error
     return filesystem, root.rstrip("/")
-
-
-def _folders(filesystem: Any, parent: str) -> list[str]:
-    try:
-        entries = filesystem.ls(parent, detail=True)
-    except FileNotFoundError:
-        raise InvalidArgument(f"{parent} does not exist") from None
-    return sorted(entry["name"].rstrip("/") for entry in entries if entry["type"] == "directory")
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 def _digest(filesystem: Any, folder: str) -> str:
