@@ -6,7 +6,7 @@ errors that list the expected names.
 
 import re
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -36,14 +36,6 @@ GET_PATH = re.compile(rf"/v1/models/(?P<name>[^/:]+){WHICH}(?P<metadata>/metadat
 ORIGIN = re.compile(r"^https?://[^/?]*", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Path:
-    """A parsed path; `method` is predict, classify, regress, metadata or status."""
-
-    spec: ModelSpec
-    method: str
-
-
 def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     routes = Blueprint(PROTOCOL, __name__)
     options = {"methods": ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"], "provide_automatic_options": False}
@@ -53,14 +45,15 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     def handle(prefix: str, rest: str) -> Response:
         if request.method == "OPTIONS" and settings.enable_cors:
             return _preflight()
-        path = parse_path(request.method, _raw_path())
-        path = replace(path, spec=replace(path.spec, sticky_key=own_sticky_key()))
-        if path.method == "status":
-            return _status(predictor, path.spec)
-        if path.method == "metadata":
-            return _metadata(predictor, path.spec)
-        answer = _predict if path.method == "predict" else _examples
-        return answer(settings, predictor, path)
+        spec, method = parse_path(request.method, _raw_path())
+        spec = replace(spec, sticky_key=own_sticky_key())
+        if method == "status":
+            return _status(predictor, spec)
+        if method == "metadata":
+            return _metadata(predictor, spec)
+        return (
+            _predict(settings, predictor, spec) if method == "predict" else _examples(settings, predictor, spec, method)
+        )
 
     return routes
 
@@ -76,15 +69,18 @@ def _preflight() -> Response:
     return Response(status=200 if asked else 400, mimetype="application/json")
 
 
-def parse_path(method: str, raw_path: str) -> Path:
-    """Raises InvalidArgument for a path that is not part of this API. Names are percent-decoded after matching."""
+def parse_path(method: str, raw_path: str) -> tuple[ModelSpec, str]:
+    """What a path names, and predict, classify, regress, metadata or status; names are percent-decoded after matching.
+
+    Raises InvalidArgument for a path that is not part of this API.
+    """
     match = {"POST": POST_PATH, "GET": GET_PATH}[method].fullmatch(raw_path) if method in ("POST", "GET") else None
     if match is None:
         raise InvalidArgument(f"Malformed request: {method} {raw_path}")
     found = match.groupdict()
     label = None if found["label"] is None else unquote(found["label"])
     kind = found.get("method", "metadata" if found.get("metadata") else "status").lower()
-    return Path(ModelSpec(unquote(found["name"]), _version(found["version"]), label), kind)
+    return ModelSpec(unquote(found["name"]), _version(found["version"]), label), kind
 
 
 def _version(digits: str | None) -> int | None:
@@ -99,7 +95,7 @@ def _version(digits: str | None) -> int | None:
 # -- predict -----------------------------------------------------------------------------------------------------------
 
 
-def _predict(settings: Settings, predictor: Predictor, path: Path) -> Response:
+def _predict(settings: Settings, predictor: Predictor, spec: ModelSpec) -> Response:
     with ExitStack() as document:
         fields = document.enter_context(tensor_fields(settings))
         by_rows = "instances" in fields
@@ -111,7 +107,7 @@ def _predict(settings: Settings, predictor: Predictor, path: Path) -> Response:
             return arrays
 
         works = [Values(inputs, signature_name(fields))]
-        (prediction,) = predictor.answer(path.spec, works, PROTOCOL, is_gone=client_is_gone())
+        (prediction,) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
     outputs = prediction.outputs  # rows are answered with rows, columns with columns
     answer = {"predictions": json_values.to_rows(outputs)} if by_rows else {"outputs": json_values.to_columns(outputs)}
     return json_response(answer, headers=version_header(prediction.servable))
@@ -129,12 +125,12 @@ def signature_name(fields: dict[str, Any]) -> str:
 # -- classify, regress -------------------------------------------------------------------------------------------------
 
 
-def _examples(settings: Settings, predictor: Predictor, path: Path) -> Response:
+def _examples(settings: Settings, predictor: Predictor, spec: ModelSpec, method: str) -> Response:
     with tensor_fields(settings) as fields:
-        name, examples = signature_name(fields), examples_from_body(fields, path.method)
+        name, examples = signature_name(fields), examples_from_body(fields, method)
         fields.clear()
-    works = [Examples(Task(path.method, name), examples)]
-    (result,) = predictor.answer(path.spec, works, PROTOCOL, is_gone=client_is_gone())
+    works = [Examples(Task(method, name), examples)]
+    (result,) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
     return json_response({"results": result.rows()}, headers=version_header(result.servable))
 
 

@@ -55,7 +55,7 @@ def test_every_path_of_tensorflow_servings_api_is_one_that_the_rest_api_takes(do
         for method, operation in operations.items():
             if operation["operationId"].startswith("rest-"):
                 filled = path.format(name="dog", version=2, label="stable")
-                found.add(tf_serving_rest.parse_path(method.upper(), filled).method)
+                found.add(tf_serving_rest.parse_path(method.upper(), filled)[1])
     assert found == {"status", "metadata", *tf_serving_rest.METHODS}
 
 
