@@ -149,12 +149,12 @@ def test_the_stored_artefacts_become_a_version_that_answers_as_the_network_did(a
     assert description["scores"]["validation"] == {"top1": 0.9}
 
 
-@pytest.mark.parametrize("out", ["models", "elsewhere"])
+@pytest.mark.parametrize(("stored", "out"), [("mine", "mine"), ("models", "elsewhere")])
 def test_the_command_exports_what_is_stored_in_the_models_own_folder_there_or_elsewhere(
-    artefacts, tmp_path, monkeypatch, out
+    artefacts, tmp_path, monkeypatch, stored, out
 ) -> None:
-    (tmp_path / "models").mkdir()
-    artefacts.rename(tmp_path / "models" / "tiny")
+    (tmp_path / stored).mkdir()
+    artefacts.rename(tmp_path / stored / "tiny")
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(main, ["export", "tiny", "--out", out])
     assert (done.exit_code, done.output) == (0, f"wrote {out}/tiny/1\n")

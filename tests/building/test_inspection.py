@@ -1,12 +1,13 @@
 """Inspection: the signatures as saved_model_cli prints them, the nodes of the graph, and where one would merge."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 from click.testing import CliRunner, Result
-from exported import SIZE, export
+from exported import SIZE, contents_of, export
 from forked import printed_by
 from tiny_models import half_plus_two_of_examples
 
@@ -23,11 +24,13 @@ from backend.cli import main
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory) -> Path:
-    """A model with version 1, exported, and version 2, merged."""
+def model(tmp_path_factory) -> Iterator[Path]:
+    """A model with version 1, exported, and version 2, merged, which no command changes."""
     folder = tmp_path_factory.mktemp("models") / "tiny"
     merge(export(folder), Options())
-    return folder
+    before = contents_of(folder)
+    yield folder
+    assert contents_of(folder) == before
 
 
 @pytest.fixture(scope="module")

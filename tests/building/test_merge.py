@@ -11,7 +11,8 @@ import tensorflow1_models
 from click.testing import CliRunner, Result
 from exported import LABELS, SIZE, Loaded, contents_of, export, photos
 
-from backend.building.freezing import FreezingError
+from backend.building.freezing import SHARED_BYTES, FreezingError
+from backend.building.inspection import meta_graphs
 from backend.building.merging import merge as merging
 from backend.building.merging.merge import MergeError, Options, merge
 from backend.cli import main
@@ -141,6 +142,15 @@ def test_corrupt_photos_in_a_batch_are_named_by_their_places(two) -> None:
         two.serving_default(image=tf.constant(texts))
 
 
+def test_no_variable_is_left_and_each_large_constant_is_there_once(two) -> None:
+    graph = meta_graphs(two.folder)[0].graph_def
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    assert not {"VarHandleOp", "ReadVariableOp"} & {node.op for node in nodes}
+    constants = [node.attr["value"].tensor.tensor_content for node in nodes if node.op == "Const"]
+    large = [content for content in constants if len(content) >= SHARED_BYTES]
+    assert len(large) == len(set(large)) > 0
+
+
 def test_scores_of_another_network_is_not_taken_for_the_same(tmp_path) -> None:
     @tf.function(input_signature=[images_spec(None, *SIZE, 3)])
     def serving_default(image):
@@ -228,7 +238,7 @@ def test_the_chosen_one_of_several_image_inputs_takes_photos_and_the_other_stays
     np.testing.assert_allclose(answer["difference"], IMAGES.numpy().mean((1, 2, 3)), atol=1e-6)
 
 
-def test_several_signatures_without_a_default_are_refused_until_one_is_chosen(tmp_path) -> None:
+def test_the_chosen_one_of_several_signatures_becomes_the_default(tmp_path) -> None:
     @tf.function(input_signature=[images_spec(None, *SIZE, 3)])
     def light(image):
         return {"light": tf.reduce_mean(image, axis=(1, 2, 3))}
@@ -238,10 +248,6 @@ def test_several_signatures_without_a_default_are_refused_until_one_is_chosen(tm
         return {"dark": 1 - tf.reduce_mean(image, axis=(1, 2, 3))}
 
     source = save(tmp_path / "m" / "1", light=light, dark=dark)
-    with pytest.raises(MergeError, match=r'of signature "dark"; .*of signature "light"; choose one with --signature'):
-        merge(source, Options())
-    with pytest.raises(MergeError, match='--signature names "bright"; available: dark, light'):
-        merge(source, Options(signature="bright"))
     merged = Loaded(merge(source, Options(signature="dark")))
     assert set(merged.signatures) == {"serving_default", "image_bytes"}
     np.testing.assert_allclose(

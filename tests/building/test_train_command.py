@@ -64,7 +64,7 @@ def _train(data: Path, *more: str) -> Result:
 
 def _failed_with_one_sentence(result: Result, words: str) -> None:
     errors = re.findall(r"Error: (.*)", result.output)  # a progress bar may stand before it on the line
-    assert result.exit_code == 1, result.output
+    assert result.exit_code == (2 if "Usage: " in result.output else 1), result.output
     assert len(errors) == 1
     assert words in errors[0]
     assert "Traceback" not in result.output
@@ -112,6 +112,7 @@ def a_breed_with_photos_for_validation_alone(data: Path) -> None:
     [
         (None, ["--recipe", "resnet"], "no recipe 'resnet'; there are: inception_v3"),
         (None, ["--popularity", "wrong"], "wrong: expected"),
+        (None, ["--popularity", "none.json"], "File 'none.json' does not exist"),
         (None, ["--weights", "wrong"], "weights file wrong does not fit"),
         (None, ["--weights", "none.h5"], "none.h5 does not exist"),
         (no_data_set, [], "expected the Stanford Dogs layout"),

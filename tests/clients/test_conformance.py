@@ -1,4 +1,4 @@
-"""The models folder is what a stock TensorFlow Serving takes: its versions, labels, warm-up records and batching parameters."""
+"""The models folder is what a stock TensorFlow Serving takes: its versions, labels and warm-up records."""
 
 import json
 import shutil

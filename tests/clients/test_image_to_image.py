@@ -151,9 +151,8 @@ def test_a_network_of_any_size_takes_the_one_that_is_stated(tmp_path) -> None:
     assert [each.shape for each in made(folder, pixels(7), pixels(8, (31, 9)))] == [(8, 12, 3), (8, 12, 3)]
 
 
-@pytest.mark.parametrize("shape", [(None, *SIZE, 3), (None, None, None, 3)], ids=["fixed size", "any size"])
-def test_a_picture_that_cannot_be_decoded_is_named_by_its_place(tmp_path, shape) -> None:
-    folder = wrapped(save(tmp_path / "m" / "1", lambda image: image, *shape))
+def test_a_picture_that_cannot_be_decoded_is_named_by_its_place(tmp_path) -> None:
+    folder = wrapped(save(tmp_path / "m" / "1", lambda image: image, None, None, None, 3))
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"cannot decode the photos at these places .*\[1\]"):
         run(folder, png(pixels(1)), png(pixels(2))[:50], png(pixels(3)))
 

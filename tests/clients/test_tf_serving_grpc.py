@@ -1,6 +1,7 @@
 """The gRPC server, asked by the unmodified stubs of tensorflow-serving-api, against a real server process."""
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -94,6 +95,9 @@ def test_a_request_beyond_the_size_limit_is_refused_and_the_next_one_answered(cl
     )
     assert code == "RESOURCE_EXHAUSTED"
     assert "larger than max" in details
+    filled = tf.make_tensor_proto(np.float32(1), shape=[10_000_000])  # in a message of a few bytes
+    _, details = refused(client.prediction.Predict, predict_request("half_plus_two", x=filled), SECONDS)
+    assert "at most 8388608 bytes are taken" in details
     assert values(client.predict("half_plus_two", x=[2.0]).outputs) == {"y": [3.0]}
 
 
@@ -351,8 +355,12 @@ def configured(reloading, halves):
         yield client
 
 
-def test_a_new_configuration_replaces_the_old_one(reloading, configured, halves):
+def test_a_new_configuration_replaces_the_old_one(reloading, configured, halves, tmp_path):
     assert values(configured.predict("half", x=[2.0]).outputs) == {"y": [4.0]}
+    for version in "12":  # at another base path
+        shutil.copytree(halves / "other" / "1", tmp_path / version)
+    configured.models.HandleReloadConfigRequest(reload_request(("half", tmp_path)), SECONDS)
+    assert values(configured.predict("half", x=[2.0]).outputs) == {"y": [5.0]}
     answer = configured.models.HandleReloadConfigRequest(reload_request(("other", halves / "other")), SECONDS)
     assert answer.status.error_code == 0
     assert values(configured.predict("other", x=[2.0]).outputs) == {"y": [5.0]}

@@ -46,8 +46,10 @@ def figures(server, version: int) -> dict:
     return next(each for each in versions if each["version"] == version)
 
 
-def test_a_move_from_where_the_label_is_not_is_a_conflict(server):
-    admin(server, "models/half/labels/raced", {"version": 1})
+def test_a_move_has_an_author_and_is_a_conflict_from_where_the_label_is_not(server):
+    admin(server, "models/half/labels/raced", {"version": 1, "by": "alice"})
+    newest = admin(server, "switches").json()["switches"][0]
+    assert (newest["by"], newest["undoable"]) == ({"name": "alice", "address": "127.0.0.1"}, True)
     response = admin(server, "models/half/labels/raced", {"version": 2, "from": 2})
     assert response.status_code == 409
     assert "expected at 2, but it is at 1" in response.json()["error"]

@@ -203,11 +203,15 @@ def test_by_grpc_the_same_keys_count(server, key):
         assert outcome(client, status(name="half"))[0] == "UNAUTHENTICATED"
 
 
-def test_a_removed_key_opens_nothing_from_the_next_request_on(server, key_file):
-    key = api_keys.add(key_file, "short")
-    assert predict(server, **{"X-Api-Key": key}).status_code == 200
+def test_a_removed_key_opens_nothing_from_the_next_request_on_and_no_key_does_without_the_file(server, key_file, key):
+    short = api_keys.add(key_file, "short")
+    assert predict(server, **{"X-Api-Key": short}).status_code == 200
     api_keys.remove(key_file, "short")
-    assert predict(server, **{"X-Api-Key": key}).status_code == 401
+    assert predict(server, **{"X-Api-Key": short}).status_code == 401
+    away = key_file.rename(key_file.with_suffix(".away"))
+    assert (predict(server, **{"X-Api-Key": key}).status_code, call(server, key)) == (401, "UNAUTHENTICATED")
+    away.rename(key_file)
+    assert (predict(server, **{"X-Api-Key": key}).status_code, call(server, key)) == (200, "OK")
 
 
 def test_a_call_by_grpc_is_logged_with_its_id_its_code_and_no_key(server, key):

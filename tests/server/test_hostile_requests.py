@@ -14,6 +14,7 @@ import hypothesis
 import pytest
 import requests
 import schemathesis
+import tiny_models
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from process_readings import memory, most_seconds, worker_of
@@ -31,6 +32,7 @@ MODELS = ("inception_v3", "half")
 
 @pytest.fixture(scope="module")
 def server(start_server, models):  # noqa: F811
+    tiny_models.all_types(models / "all_types" / "1")
     return start_server(models)
 
 
@@ -134,6 +136,17 @@ PATHS = (
 @given(path=st.sampled_from(PATHS), body=bodies)
 def test_json_of_any_shape_is_answered(server, path, body):
     send(server, json.dumps(body).encode("utf-8", "surrogatepass"), path)
+
+
+TYPES = [name for name in tiny_models.TYPES if name != "complex64"]  # which has no form in JSON: 501
+
+
+@settings(max_examples=JSON_EXAMPLES, **FUZZ)
+@given(name=st.sampled_from(TYPES), key=st.sampled_from(("instances", "inputs")), value=values)
+def test_values_for_each_type_are_answered_in_strict_json(server, name, key, value):
+    body = json.dumps({"signature_name": name, key: value}).encode("utf-8", "surrogatepass")
+    answer = send(server, body, "/v1/models/all_types:predict")
+    json.loads(answer.text, parse_constant=pytest.fail)
 
 
 @settings(max_examples=JSON_EXAMPLES, **FUZZ)

@@ -112,12 +112,6 @@ def test_a_version_without_its_graph_is_refused_at_once_and_the_list_says_why(se
         shutil.rmtree(server.models / "half" / "8")
 
 
-def test_a_label_for_a_version_that_does_not_exist_says_so(server):
-    waits = "label far waits for version 99, which does not exist yet; there are: "
-    assert waits in said(server, "label", "set", "far", "99")
-    said(server, "label", "remove", "far")
-
-
 def test_the_default_is_chosen_and_given_back(server):
     assert "default of half: not chosen -> 1" in said(server, "default", "1")
     assert "default: version 1, as chosen" in said(server, "show")

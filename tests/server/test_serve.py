@@ -10,9 +10,11 @@ import time
 from pathlib import Path
 
 import colour_photos
+import grpc
 import pytest
 import requests
 from click.testing import CliRunner
+from grpc_client import connected
 from process_readings import held
 from waiting import wait_until
 
@@ -38,6 +40,9 @@ def test_an_answer_past_its_deadline_is_504_at_the_deadline(start_server, sleepe
     assert response.status_code == 504
     assert "deadline" in response.json()["error"]
     assert held(server) == 1, "the answer came when the work was done, not at the deadline"
+    with connected(server.grpc_port) as client, pytest.raises(grpc.RpcError, match="the request's deadline") as late:
+        client.predict("sleeper", x=[30.0])  # whose client would wait longer
+    assert late.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
 
 
 def test_a_full_queue_is_503_with_a_time_to_try_again_and_health_answers_meanwhile(narrow_server):

@@ -136,7 +136,7 @@ ANSWERED = [
         f"results {{ {HALF % 'regress_x_to_y'} regression_result {{ regressions {{ value: 3.0 }} }} }} "
         f"results {{ {HALF % 'classify_x_to_y'} classification_result {{",
     ),
-    Call("metadata", metadata("half_plus_two", "signature_def"), 'model_spec { name: "half_plus_two" version {'),
+    Call("metadata", metadata("half_plus_two", "signature_def"), 'name: "half_plus_two" version { value: 123 }'),
     Call("status", status(name="half_plus_two"), AVAILABLE),
     Call("status of a version", status(name="half_plus_two", version={"value": 123}), AVAILABLE),
     Call("status of a label", status(name="half_plus_two", version_label="some_label"), AVAILABLE),
