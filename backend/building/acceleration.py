@@ -50,12 +50,12 @@ TRIAL_IMAGES = 4
 FILES = (NETWORK, Path(NETWORK).with_suffix(".bin").name)  # of a network in OpenVINO's format
 
 # The largest difference allowed from TensorFlow's float32 outputs (probabilities), by precision.
-# In int8 the box moves most, on images without a dog as the trial images are: up to 0.21 on eight of them, 0.08 on photos.
+# In int8 a network that names breeds is judged by these alone: of the trial images, which are noise, its answers tell nothing.
 TOLERANCES = {EXACT: 1e-3, BFLOAT16: 0.1, INT8: 0.3}
-# What int8 has to keep of the breeds named in drawn pictures: the share with the same breed, and the largest difference of a
-# probability. Measured with Inception v3, 24 pictures, weights of 7 and 8 bits: 0.92 and 0.88, 0.11 and 0.06; with ranges that
-# are halved, divided by ten, multiplied by thirty or in reverse order at most 0.58, and at least 0.26.
-LEAST_SAME, MOST_PROBABILITY = 0.75, 0.2
+# Of the probability of the breeds in a drawn picture, int8 may move this share to others, in the mean. Measured with Inception v3
+# and weights of 7 and 8 bits on a processor without VNNI: 0.08 to 0.09 and 0.12 to 0.14 (of 8 bits too much, since sums overflow
+# there); with ranges in reverse order but the first 0.18 and 0.21; halved, divided by ten, multiplied by thirty 0.37 and more.
+MOST_MOVED = 0.15
 NAMING = "prediction"  # the output of probabilities (n, classes)
 # Less would not justify a second copy of the weights on disk (over TensorFlow), or another version (over float32).
 LEAST_SPEEDUP, LEAST_GAIN = 1.05, 1.5
@@ -233,9 +233,8 @@ def _tried(precision: str, folder: Path, outputs: Sequence[str], acceleration: A
     The network is not kept: those of all precisions at once would take 0.5 GB.
     """
     network = Network(Weights(folder / NETWORK), precision, outputs, one_caller=True)
-    difference = _difference(network, acceleration.reference, TOLERANCES[precision])
-    if precision == INT8:
-        _check_named(network, acceleration.reference)
+    judge = _difference_of_names if precision == INT8 and NAMING in outputs else _difference
+    difference = judge(network, acceleration.reference, TOLERANCES[precision])
     grey = network.run(np.full((1, *network.shape), 0.5, np.float32))
     speedup = round(_speedup(network, acceleration.reference), 2)
     return NetworkManifest(
@@ -294,21 +293,18 @@ def _difference(network: Network, reference: Function, tolerance: float) -> floa
     return largest
 
 
-def _check_named(network: Network, reference: Function) -> None:
-    """Raises IncompatibleNetwork unless a network that names breeds names those of drawn pictures as the reference does."""
+def _difference_of_names(network: Network, reference: Function, tolerance: float) -> float:
+    """The same over the probabilities of breeds in drawn pictures, of which no more than MOST_MOVED may be others' now."""
     pictures = drawn_pictures(network.shape[:2])
-    answers = network.run(pictures).get(NAMING)
-    if answers is None:
-        return
-    expected = reference(tf.constant(pictures))[NAMING].numpy()
-    same = float((answers.argmax(axis=-1) == expected.argmax(axis=-1)).mean())
-    largest = float(np.abs(answers - expected).max())
-    if not (same >= LEAST_SAME and largest <= MOST_PROBABILITY):
+    differences = np.abs(network.run(pictures)[NAMING] - reference(tf.constant(pictures))[NAMING].numpy())
+    moved, largest = float(differences.sum(axis=-1).mean() / 2), float(differences.max())
+    if not (moved <= MOST_MOVED and largest <= tolerance):
         raise IncompatibleNetwork(
-            f"of {len(pictures)} drawn pictures {same:.0%} get the same breed as from TensorFlow, expected at least "
-            f"{LEAST_SAME:.0%}; the probabilities differ by {largest:.2g}, expected at most {MOST_PROBABILITY:g}; "
+            f"of the probabilities of breeds in {len(pictures)} drawn pictures {moved:.0%} differ from TensorFlow's, expected at "
+            f"most {MOST_MOVED:.0%}, and one by {largest:.2g}, expected at most {tolerance:g}; "
             "`dogsnap quantize` finds the ranges again"
         )
+    return largest
 
 
 def trial_images(shape: tuple[int, ...], count: int = TRIAL_IMAGES) -> np.ndarray:
