@@ -14,8 +14,9 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from backend.building import TAUGHT
 from backend.building import ranges as int8_ranges
-from backend.building.export import INT8_RANGES, LABEL, TAUGHT, export_stored, export_taught, read_json
+from backend.building.export import INT8_RANGES, LABEL, export_stored, export_taught, read_json
 from backend.building.merging.merge import Options, merge
 from backend.building.quantization import RANGES, Ranges
 from backend.evaluation.exported_version import ExportedVersion, answers
