@@ -194,7 +194,7 @@ def _ranges(plain: Path, training: list[Example], weights: str, file: Path, repo
     if not file.is_file():
         kinds = [[each.path for each in training if each.is_whole == whole] for whole in (False, True)]
         found_on = [path for kind in kinds for path in kind[:: max(1, 2 * len(kind) // RANGE_PHOTOS)]]
-        ranges = int8_ranges.calibrate(plain, int8_ranges.Photos(found_on, {}, ()), report)
+        ranges = int8_ranges.calibrate(plain, found_on, report)
         replace(ranges, weights=weights, made_by=MADE_BY).write(file)
     return Ranges(**read_json(file))
 
