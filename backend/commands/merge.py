@@ -50,7 +50,7 @@ from backend.commands.helpers.failures import Command
     float,
     nargs=2,
 )
-@option("--boxes", "a detector's output for detection_boxes, where its name and shape do not tell")
+@option("--boxes", "a detector's output for detection_boxes, where its name does not tell")
 @option("--classes", "the same for detection_classes")
 @option("--scores", "the same for detection_scores")
 @option("--first-class", "number of a detector's first class in the answer", int, default=0)
@@ -68,7 +68,7 @@ from backend.commands.helpers.failures import Command
 @option(
     "--fast",
     "the network multiplies in whichever of bfloat16, int8 and float32 is measured to be the fastest here; writes nothing "
-    "where that gains less than 1.5 times; --size may then be smaller than the source's",
+    "where that gains less than 1.5 times",
     is_flag=True,
 )
 @option(

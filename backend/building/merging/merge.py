@@ -46,8 +46,8 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
       decode bytes    the same without image_bytes, each of input_bytes string (n)
     With encode png the image output becomes output_bytes string (n); a network that takes any size then gets each picture in
     its own size, unless `size` is given. All signatures share one frozen network. The numbers for black and white come from the
-    options, else from the source's description, else from the bounds of its last operation, else they are 0 and 1 if a trial
-    run stays within them; they are reported, and unknown ones are an error.
+    options, else from the source's description, else they are 0 and 1 if a trial run stays within them; they are reported, and
+    unknown ones are an error.
     Raises MergeError, InspectionError or FreezingError, ValueError for a wrong description, and NotFaster if `fast` gains too
     little; the folder of versions is then unchanged.
     """
