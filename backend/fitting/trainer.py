@@ -27,7 +27,7 @@ from backend.networks.architectures import (
     load_stored_weights,
     require_space,
 )
-from backend.networks.boxes import CellsLoss, box_loss
+from backend.networks.boxes import box_loss
 from backend.serving.photos.preprocessing import resize
 
 Report = Callable[[str], None]
@@ -242,7 +242,8 @@ def _run_stage(
     learner = learner_of(model, stage)
     losses, weights = {"breeds": _loss(recipe)}, {"breeds": 1.0}
     if "cells" in learner.output:
-        losses["cells"] = CellsLoss(box_loss, model.get_layer("box").centres)
+        centres = model.get_layer("box").centres
+        losses["cells"] = lambda targets, cells: box_loss(targets, cells, centres)
         weights["cells"] = recipe.box_weight
     top1 = keras.metrics.CategoricalAccuracy(name="top1")
     learner.compile(_optimizer(recipe, stage, steps, model), losses, weights, metrics={"breeds": top1})
