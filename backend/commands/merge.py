@@ -76,7 +76,6 @@ from backend.commands.helpers.failures import Command
     "run the network a second time, on the part of the photo that holds the dog, cut out in the photo's own resolution",
     is_flag=True,
 )
-@option("--dry-run", "only print where decoding would be merged in", is_flag=True)
 def merge(
     source: Path,
     size: tuple[int, int] | None,
@@ -84,12 +83,10 @@ def merge(
     deviation: str,
     labels: Path | None,
     description: Path | None,
-    dry_run: bool,
     **chosen: Any,
 ) -> None:
     """Merge decoding into SOURCE_VERSION_DIR (such as models/inception_v3/1) and write the next version beside it."""
     from backend.building.acceleration import NotFaster
-    from backend.building.inspection import input_specs
     from backend.building.merging import merge as merging
 
     logging.getLogger("tensorflow").setLevel(
@@ -103,9 +100,6 @@ def merge(
         description=_fields(description),
         **chosen,
     )
-    if dry_run:
-        click.echo(f"would merge in front of {merging.find_image_input(input_specs(source), options)}")
-        return
     try:
         click.echo(f"wrote {merging.merge(source, options, click.echo)}")
     except NotFaster as error:
