@@ -1,6 +1,5 @@
 """`dogsnap merge`: makes a version that takes photos from one that takes image tensors."""
 
-import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -114,10 +113,9 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 def _fields(file: Path | None) -> dict[str, Any]:
-    try:
-        fields = json.loads(file.read_text(encoding="utf-8")) if file else {}
-    except ValueError as error:
-        raise click.ClickException(f"{file} is no JSON: {error}") from error
+    from backend.building.export import read_json
+
+    fields = read_json(file) if file else {}
     if not isinstance(fields, dict):
         raise click.ClickException(f"{file}: expected a JSON object, received a {type(fields).__name__}")
     return fields
