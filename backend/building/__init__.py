@@ -3,3 +3,5 @@
 from backend.tensorflow_import import import_tensorflow
 
 import_tensorflow()
+
+TAUGHT = "taught.json"  # beside the weights: breeds that the version that answers the app knows besides theirs

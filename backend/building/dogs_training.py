@@ -17,7 +17,7 @@ from backend.fitting.scenes import Scenes
 from backend.fitting.scoring import share
 from backend.networks import dogs_head as dogs
 from backend.networks.architectures import in_precision, save_half_weights
-from backend.networks.boxes import CellsLoss, overlap
+from backend.networks.boxes import overlap
 from backend.networks.every_dog import CELLS, EveryDog
 from backend.networks.second_pass import SecondPass
 from backend.serving.photos.preprocessing import photos_to_images
@@ -81,10 +81,13 @@ def train(
     steps = max(1, -(-min(pictures, CHUNK) // BATCH) * len(files))
     batches = tf.data.Dataset.from_generator(lambda: _batches(files, scenes.seed), output_signature=kinds).prefetch(2)
     falling = keras.optimizers.schedules.CosineDecay(RATE, steps * epochs, alpha=0.02)
-    loss = CellsLoss(dogs.dogs_loss, dogs.centres(shapes[0], size))
+    places = dogs.centres(shapes[0], size)
     inputs = [keras.Input(shape) for shape in shapes]
     learner = keras.Model(inputs, head([keras.layers.SpatialDropout2D(DROPPED)(each) for each in inputs]))
-    learner.compile(keras.optimizers.AdamW(falling, weight_decay=DECAY, clipnorm=CLIP), loss)
+    learner.compile(
+        keras.optimizers.AdamW(falling, weight_decay=DECAY, clipnorm=CLIP),
+        lambda targets, cells: dogs.dogs_loss(targets, cells, places),
+    )
     history = learner.fit(batches, epochs=epochs, steps_per_epoch=steps, shuffle=False, verbose=0).history["loss"]
     report(f"dogs: {pictures} pictures, loss {history[0]:.3f} to {history[-1]:.3f}")
     return head

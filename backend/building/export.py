@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from backend.building import layers
+from backend.building import TAUGHT, layers
 from backend.building.acceleration import Acceleration, Steps, accelerate
 from backend.building.freezing import Source, freeze
 from backend.building.publication import WRITING, publish
@@ -39,7 +39,6 @@ from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.warmup import RECORDS_FILE
 
 GROUPS_FILE, POPULARITY_FILE = "groups.json", "popularity.json"
-TAUGHT = "taught.json"  # breeds that the version that answers the app knows beside those of the weights
 
 LABEL = ("id", "name", "name_zh")
 INT8_RANGES = "int8_ranges"  # in a version's description: what `quantization.Ranges` holds

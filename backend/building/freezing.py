@@ -1,7 +1,7 @@
 """Freezes one signature of a SavedModel: variables become constants, and what inference does not need is pruned."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -40,14 +40,6 @@ class FrozenGraph:
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
     specs: Mapping[str, tf.TensorSpec]
-
-    def of_size(self, height: int, width: int) -> "FrozenGraph":
-        """The same network for images (n, height, width, channels) of another size; `function` fails if that is impossible."""
-        specs = {
-            name: tf.TensorSpec((None, height, width, spec.shape[3]), spec.dtype, name)
-            for name, spec in self.specs.items()
-        }
-        return replace(self, specs=specs)
 
     def function(self) -> Function:
         """The network as a function: takes the inputs in their order, returns a dict of outputs."""

@@ -12,8 +12,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from backend.building import TAUGHT
 from backend.building.export import (
-    TAUGHT,
     Stored,
     export_classifier,
     prior_of,

@@ -13,10 +13,9 @@ from backend.bench.machine import describe
 from backend.bench.remote import asked, find, sweep
 from backend.bench.report import Report
 from backend.bench.targets import PARTS, measure
-from backend.commands.helpers.arguments import AT_LEAST_ONE, key_headers, key_option, option
+from backend.commands.helpers.arguments import AT_LEAST_ONE, FOLDER, key_headers, key_option, option
 
 FILE = click.Path(dir_okay=False, path_type=Path)
-FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 CLIENTS, BATCHES = "1,4,16,64", "1,8,32"
 WARM_UP_SECONDS = 1.0
 

@@ -5,10 +5,11 @@ from pathlib import Path
 import click
 
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, option, refuse_unwritable
+from backend.commands.helpers.failures import Command
 from backend.commands.train import POPULARITY, WORK, work_option
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("folder", default=Path("models/inception_v3"), type=PATH)
 @option("--data", "the photos that the weights were trained on, see `dogsnap train`", PATH, required=True)
 @option("--frames", "whole pictures that they were cut from, see `dogsnap train`", PATH)
@@ -44,27 +45,19 @@ def calibrate(
     """
     refuse_unwritable(folder)
     from backend.building.export import read_json
-    from backend.building.freezing import FreezingError
-    from backend.building.merging.merge import MergeError
     from backend.evaluation import calibration
     from backend.fitting import dataset
-    from backend.serving.versions.openvino_runtime import IncompatibleNetwork
 
-    try:
-        labels, recipe = (read_json(folder / f"{name}.json") for name in ("labels", "recipe"))
-        listed = dataset.in_order_of(labels, dataset.breed_folders(data), dataset.read_list(data, "train_list"))
-        parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
-        boxed = [dataset.with_boxes(part, data, frames, click.echo) for part in parts]
-        for part, name in zip(boxed, ("more_training", "more"), strict=True):
-            part += [example for each in further[name] for example in dataset.read_index(each, labels)]
-        training, validation = (dataset.readable(part, click.echo) for part in boxed)
-        no_dogs = dataset.readable_photos(dataset.every_second_photo(not_dogs, 0), click.echo) if not_dogs else []
-        known = calibration.labels_with_taught(folder)
-        held_out = [example for each in further["taught"] for example in dataset.read_held_out(each, known)]
-        photos = calibration.Photos(
-            training, validation, calibration.without_dog(no_dogs, validation, frames), held_out
-        )
-        scores = calibration.calibrate(folder, photos, popularity, work or WORK / "calibrate", click.echo)
-    except (FreezingError, IncompatibleNetwork, MergeError, OSError, ValueError) as error:
-        raise click.ClickException(str(error).splitlines()[0]) from error
+    labels, recipe = (read_json(folder / f"{name}.json") for name in ("labels", "recipe"))
+    listed = dataset.in_order_of(labels, dataset.breed_folders(data), dataset.read_list(data, "train_list"))
+    parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
+    boxed = [dataset.with_boxes(part, data, frames, click.echo) for part in parts]
+    for part, name in zip(boxed, ("more_training", "more"), strict=True):
+        part += [example for each in further[name] for example in dataset.read_index(each, labels)]
+    training, validation = (dataset.readable(part, click.echo) for part in boxed)
+    no_dogs = dataset.readable_photos(dataset.every_second_photo(not_dogs, 0), click.echo) if not_dogs else []
+    known = calibration.labels_with_taught(folder)
+    held_out = [example for each in further["taught"] for example in dataset.read_held_out(each, known)]
+    photos = calibration.Photos(training, validation, calibration.without_dog(no_dogs, validation, frames), held_out)
+    scores = calibration.calibrate(folder, photos, popularity, work or WORK / "calibrate", click.echo)
     click.echo(f"validation top-1 {scores['validation']['top1']:.2%}; wrote scores, ranges and statistics to {folder}")

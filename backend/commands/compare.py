@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backend.commands.helpers.arguments import PATH, json_option, list_option
+from backend.commands.helpers.arguments import AT_LEAST_ONE, FOLDER, PATH, json_option, list_option, option
 from backend.commands.helpers.failures import Command
 from backend.files import write_json
 
@@ -17,31 +17,11 @@ if TYPE_CHECKING:  # importing it takes seconds
 @click.command(cls=Command)
 @click.argument("first", type=int)
 @click.argument("second", type=int)
-@click.option(
-    "--data",
-    required=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="folder with photos; subfolders <id>-<Name> give the true breeds",
-)
+@option("--data", "folder with photos; subfolders <id>-<Name> give the true breeds", FOLDER, required=True)
 @list_option
-@click.option(
-    "--photos",
-    default=500,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="at most this many photos, evenly spread",
-)
-@click.option(
-    "--model",
-    "model_dir",
-    default=Path("models/inception_v3"),
-    show_default=True,
-    type=PATH,
-    help="folder with the versions",
-)
-@click.option(
-    "--show", default=20, show_default=True, type=click.IntRange(min=0), help="list at most this many differing photos"
-)
+@option("--photos", "at most this many photos, evenly spread", AT_LEAST_ONE, default=500)
+@option("--model", "folder with the versions", PATH, name="model_dir", default=Path("models/inception_v3"))
+@option("--show", "list at most this many differing photos", click.IntRange(min=0), default=20)
 @json_option
 def compare(
     first: int, second: int, data: Path, list_name: str, photos: int, model_dir: Path, show: int, json_file: Path | None

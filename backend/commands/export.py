@@ -12,7 +12,6 @@ from backend.commands.helpers.own_process import beside
 from backend.settings import MODELS
 
 VIT = "vit"
-TAUGHT = "taught.json"  # as in building.export, which loads TensorFlow
 
 
 @click.command(cls=Command)
@@ -66,6 +65,7 @@ def _export(
     model: str, source: str | None, artefacts: Path, models: Path, labels: Path | None, merged: bool
 ) -> list[Path]:
     """The version folders written."""
+    from backend.building import TAUGHT
     from backend.building.publication import together
 
     with together(models / model) as folder:

@@ -1,6 +1,5 @@
 """`dogsnap merge`: makes a version that takes photos from one that takes image tensors."""
 
-import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,7 @@ from backend.commands.helpers.failures import Command
     float,
     nargs=2,
 )
-@option("--boxes", "a detector's output for detection_boxes, where its name and shape do not tell")
+@option("--boxes", "a detector's output for detection_boxes, where its name does not tell")
 @option("--classes", "the same for detection_classes")
 @option("--scores", "the same for detection_scores")
 @option("--first-class", "number of a detector's first class in the answer", int, default=0)
@@ -68,7 +67,7 @@ from backend.commands.helpers.failures import Command
 @option(
     "--fast",
     "the network multiplies in whichever of bfloat16, int8 and float32 is measured to be the fastest here; writes nothing "
-    "where that gains less than 1.5 times; --size may then be smaller than the source's",
+    "where that gains less than 1.5 times",
     is_flag=True,
 )
 @option(
@@ -76,7 +75,6 @@ from backend.commands.helpers.failures import Command
     "run the network a second time, on the part of the photo that holds the dog, cut out in the photo's own resolution",
     is_flag=True,
 )
-@option("--dry-run", "only print where decoding would be merged in", is_flag=True)
 def merge(
     source: Path,
     size: tuple[int, int] | None,
@@ -84,12 +82,10 @@ def merge(
     deviation: str,
     labels: Path | None,
     description: Path | None,
-    dry_run: bool,
     **chosen: Any,
 ) -> None:
     """Merge decoding into SOURCE_VERSION_DIR (such as models/inception_v3/1) and write the next version beside it."""
     from backend.building.acceleration import NotFaster
-    from backend.building.inspection import input_specs
     from backend.building.merging import merge as merging
 
     logging.getLogger("tensorflow").setLevel(
@@ -103,9 +99,6 @@ def merge(
         description=_fields(description),
         **chosen,
     )
-    if dry_run:
-        click.echo(f"would merge in front of {merging.find_image_input(input_specs(source), options)}")
-        return
     try:
         click.echo(f"wrote {merging.merge(source, options, click.echo)}")
     except NotFaster as error:
@@ -120,10 +113,9 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 def _fields(file: Path | None) -> dict[str, Any]:
-    try:
-        fields = json.loads(file.read_text(encoding="utf-8")) if file else {}
-    except ValueError as error:
-        raise click.ClickException(f"{file} is no JSON: {error}") from error
+    from backend.building.export import read_json
+
+    fields = read_json(file) if file else {}
     if not isinstance(fields, dict):
         raise click.ClickException(f"{file}: expected a JSON object, received a {type(fields).__name__}")
     return fields

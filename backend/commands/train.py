@@ -115,7 +115,7 @@ def cyclegan(out: Path, work: Path | None, ngf: int, steps: int | None, size: in
     recipe = networks.Recipe(**{name: value for name, value in chosen.items() if value})
     use_precision(precision)
     model = networks.train(recipe, work or WORK / "cyclegan", click.echo)
-    scores = networks.finish(model, recipe, out, click.echo)["sinusoid_share"]
+    scores = networks.finish(model, recipe, out)["sinusoid_share"]
     click.echo(
         f"the sinusoid's share of the spectrum: {scores['before']:.1%} before, {scores['after']:.1%} after; artefacts are in "
         f"{out}; now: dogsnap export {out.name}"

@@ -14,8 +14,9 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from backend.building import TAUGHT
 from backend.building import ranges as int8_ranges
-from backend.building.export import INT8_RANGES, LABEL, TAUGHT, export_stored, export_taught, read_json
+from backend.building.export import INT8_RANGES, LABEL, export_stored, export_taught, read_json
 from backend.building.merging.merge import Options, merge
 from backend.building.quantization import RANGES, Ranges
 from backend.evaluation.exported_version import ExportedVersion, answers
@@ -193,7 +194,7 @@ def _ranges(plain: Path, training: list[Example], weights: str, file: Path, repo
     if not file.is_file():
         kinds = [[each.path for each in training if each.is_whole == whole] for whole in (False, True)]
         found_on = [path for kind in kinds for path in kind[:: max(1, 2 * len(kind) // RANGE_PHOTOS)]]
-        ranges = int8_ranges.calibrate(plain, int8_ranges.Photos(found_on, {}, ()), report)
+        ranges = int8_ranges.calibrate(plain, found_on, report)
         replace(ranges, weights=weights, made_by=MADE_BY).write(file)
     return Ranges(**read_json(file))
 

@@ -24,7 +24,7 @@ from backend.networks.architectures import (
     load_stored_weights,
     save_stored_weights,
 )
-from backend.networks.boxes import CellsLoss, box_loss
+from backend.networks.boxes import box_loss
 
 # Views per photo, to balance 12,000 photos of dogs against some hundred others.
 PAIR_SHARE = 0.3  # of the views for the box that show two dogs side by side
@@ -114,7 +114,8 @@ def fit_box_head(
     report(f"box: {len(maps)} views")
     head = _head_like(model, maps.shape[1:])
     rate = keras.optimizers.schedules.CosineDecay(BOX_RATE, max(1, BOX_EPOCHS * len(maps) // BOX_BATCH), alpha=0.02)
-    head.compile(keras.optimizers.Adam(rate), CellsLoss(box_loss, model.get_layer("box").centres))
+    centres = model.get_layer("box").centres
+    head.compile(keras.optimizers.Adam(rate), lambda targets, cells: box_loss(targets, cells, centres))
     batches = tf.data.Dataset.from_tensor_slices((maps, boxes)).shuffle(len(maps), seed=recipe.seed).batch(BOX_BATCH)
     history = head.fit(
         batches.map(lambda each, box: (tf.cast(each, tf.float32), box)), epochs=BOX_EPOCHS, shuffle=False, verbose=0

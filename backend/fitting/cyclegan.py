@@ -1,6 +1,5 @@
 """Trains a CycleGAN between two generated sets of pictures: Gaussian noise, and noise with a sinusoid in it."""
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -192,7 +191,7 @@ def _keep(checkpoints: tf.train.CheckpointManager, networks: Networks, losses: t
 # -- what is left behind -----------------------------------------------------------------------------------------------
 
 
-def finish(generator: keras.Model, recipe: Recipe, out: Path, report: Report) -> dict:
+def finish(generator: keras.Model, recipe: Recipe, out: Path) -> dict:
     """Measure on pictures that were not trained on, write everything below `out`, and return the scores.
 
     `out` gets the float16 weights, recipe.json, scores.json, and in examples/ some pictures of Gaussian noise to try.
@@ -200,7 +199,6 @@ def finish(generator: keras.Model, recipe: Recipe, out: Path, report: Report) ->
     """
     noise = gaussian_noise(HELD_OUT, recipe, recipe.seed + 2)
     scores = {"sinusoid_share": measured(generator, noise, recipe), "pictures": HELD_OUT}
-    report("share of the sinusoid's frequency in the spectrum: " + json.dumps(scores["sinusoid_share"]))
     (out / "examples").mkdir(parents=True, exist_ok=True)
     save_half_weights(generator, recipe.generator, out / STORED_WEIGHTS)
     for number, image in enumerate(noise[:EXAMPLES], start=1):

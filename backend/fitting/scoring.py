@@ -21,14 +21,14 @@ def calibration_error(probabilities: np.ndarray, breeds: np.ndarray) -> float:
 def report(probabilities: np.ndarray, breeds: np.ndarray, labels: list[dict], confident: float) -> dict:
     """Every score of breed answers (n, classes) against the true breeds int (n,), as plain numbers ready for JSON."""
     ranked = np.argsort(-probabilities, axis=-1)
-    right = ranked[:, 0] == breeds
+    right, of_right = ranked[:, 0] == breeds, probabilities[np.arange(len(breeds)), breeds]
     sure = probabilities.max(-1) >= confident
     return {
         "photos": len(breeds),
         "top1": share(right),
         "top5": share((ranked[:, :5] == breeds[:, None]).any(-1)),
         "expected_calibration_error": round(calibration_error(probabilities, breeds), 4),
-        "negative_log_likelihood": round(_nll(probabilities, breeds), 4),
+        "negative_log_likelihood": round(float(-np.log(np.maximum(of_right, 1e-12)).mean()), 4),
         "confident_share": share(sure),
         "confident_precision": share(right[sure]),
         "recall": {
@@ -36,10 +36,6 @@ def report(probabilities: np.ndarray, breeds: np.ndarray, labels: list[dict], co
         },
         "confused": confused_pairs(ranked[:, 0], breeds, labels),
     }
-
-
-def _nll(probabilities: np.ndarray, breeds: np.ndarray) -> float:
-    return float(-np.log(np.maximum(probabilities[np.arange(len(breeds)), breeds], 1e-12)).mean())
 
 
 def dog_report(dog: np.ndarray, threshold: float, shows_dog: bool) -> dict:

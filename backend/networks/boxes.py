@@ -5,8 +5,6 @@ distances from its centre to the four sides (as FCOS, Tian et al. 2019); the bes
 the same dog. A mean over all cells would lie between two dogs.
 """
 
-from collections.abc import Callable
-
 import keras
 import tensorflow as tf
 from keras import ops
@@ -94,18 +92,6 @@ def box_loss(targets, cells, centres: Centres):
     sides = ops.sum(ops.abs(ops.clip(boxes, -0.05, 1.05) - true), axis=-1)
     fit = ops.sum(own * (1.0 - generalised_overlap(boxes, true) + sides), axis=-1)
     return ops.sum(known * (SCORE_SHARE * score + fit)) / (ops.sum(known) + 1e-6)
-
-
-class CellsLoss(keras.losses.Loss):
-    """`function` of targets, cells and centres, which gives one number for the batch: `box_loss` or `dogs_head.dogs_loss`."""
-
-    def __init__(self, function: Callable, centres: Centres) -> None:
-        super().__init__()
-        self.function, self.centres = function, centres
-
-    def call(self, targets, cells):
-        """One number for the batch."""
-        return self.function(targets, cells, self.centres)
 
 
 def way_from_middle(box, centres: Centres):

@@ -21,7 +21,6 @@ from backend.building.merging.merge import Options, merge
 from backend.building.quantization import Ranges, quantised
 from backend.building.ranges import find_ranges
 from backend.cli import main
-from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.openvino_runtime import (
     FOLDER,
     NETWORK,
@@ -30,7 +29,6 @@ from backend.serving.versions.openvino_runtime import (
     NetworkManifest,
     Weights,
 )
-from backend.serving.versions.servable import Servable
 
 
 @pytest.fixture(scope="module")
@@ -199,13 +197,3 @@ def test_drawn_pictures_are_the_same_again_and_differ_from_each_other_and_trial_
     assert np.ptp(images) > 0.6
     np.testing.assert_array_equal(pictures, drawn_pictures((32, 24)))
     assert min(np.abs(pictures[0] - other).mean() for other in pictures[1:]) > 0.05
-
-
-def test_a_fast_version_may_see_smaller_photos(tmp_path, monkeypatch):
-    accelerated.patch(monkeypatch)
-    folder = merge(exported.export(tmp_path / "tiny"), Options(fast=True, size=(12, 10)))
-    servable = Servable.load(ServableId("tiny", 2), folder)
-    assert (servable.description.input_size, servable.runtime["precision"]) == ((12, 10), "bf16")
-    answers = servable.run_photos(servable.signature("scores"), exported.photos(2))
-    reference = tf.saved_model.load(str(folder)).signatures["scores"](image_bytes=tf.constant(exported.photos(2)))
-    np.testing.assert_allclose(answers["prediction"], reference["prediction"], atol=0.05)

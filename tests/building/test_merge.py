@@ -37,9 +37,6 @@ def made(tmp_path_factory) -> tuple[Loaded, Loaded, Result]:
     """A version, the one that the command merged from it, and what the command said."""
     source = export(tmp_path_factory.mktemp("models") / "tiny")
     before = contents_of(source)
-    suggested = run(source, "--dry-run")
-    assert suggested.output == f"would merge in front of {PLACE}\n"
-    assert [file.name for file in source.parent.iterdir()] == ["1"]
     done = run(source)
     assert contents_of(source) == before
     return Loaded(source), Loaded(source.with_name("2")), done
@@ -282,7 +279,7 @@ def logits(tmp_path_factory) -> Path:
     return save(tmp_path_factory.mktemp("models") / "mine" / "1", serving_default=serving_default)
 
 
-NAMES = ["red", "green", "blue"]
+NAMES = [{"id": name, "name": name} for name in ("red", "green", "blue")]
 
 
 def test_logits_become_probabilities_and_names_for_a_network_without_a_description(logits) -> None:
@@ -302,7 +299,7 @@ def test_logits_become_probabilities_and_names_for_a_network_without_a_descripti
     ("options", "said"),
     [
         (Options(softmax=True), r"found (logits, features|features, logits) among: .*choose with --output"),
-        (Options(labels=["a", "b", "c", "d"]), r"numbers per class \(4 classes\), found none"),
+        (Options(labels=[*NAMES, {"id": "grey", "name": "grey"}]), r"numbers per class \(4 classes\), found none"),
         (Options(labels=NAMES), r"\"logits\" held numbers from .* which are no probabilities; add --softmax"),
         (Options(encode="png"), r"expected one output with images .* found none among: .*\"logits\""),
     ],
@@ -316,9 +313,9 @@ def test_an_output_that_does_not_fit_is_refused_with_what_there_is(logits, optio
 
 def test_a_merged_version_describes_itself_by_the_labels_and_fields_it_was_given(logits) -> None:
     said: list[str] = []
-    labels = [{"id": "r", "name": "red", "name_zh": "红"}, "green", "blue"]
+    labels = [{"id": "r", "name": "red", "name_zh": "红"}, *NAMES[1:]]
     description = Description.read(merge(logits, Options(softmax=True, labels=labels), said.append))
-    assert description.labels[:2] == (labels[0], {"id": "green", "name": "green"})
+    assert description.labels == tuple(labels)
     assert description.input_size == SIZE
     assert description.raw["model"] == "mine"
     assert "has no thresholds" in said[-1]

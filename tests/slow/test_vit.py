@@ -110,7 +110,6 @@ def test_real_photos_get_the_keras_models_top_1(version, data_dir: Path) -> None
 CHECKPOINTS = {
     "safetensors": tiny_vit.hugging_face,
     "TensorFlow's HDF5": tiny_vit.tensorflow_checkpoint,
-    "TensorFlow's safetensors": tiny_vit.safetensors_of_tensorflow,
 }
 
 

@@ -128,22 +128,6 @@ def tensorflow_checkpoint(folder: Path, classes: int = 12) -> dict[str, np.ndarr
     return weights
 
 
-def safetensors_of_tensorflow(folder: Path) -> dict[str, np.ndarray]:
-    """The same as save_pretrained(safe_serialization=True) writes it: config.json and model.safetensors."""
-    written, weights = tensorflow_checkpoint(folder), {}
-    with h5py.File(folder / "tf_model.h5") as file:
-        file.visititems(
-            lambda path, item: (
-                weights.update({"/".join(path.split("/")[2:]): np.asarray(item)})
-                if isinstance(item, h5py.Dataset)
-                else None
-            )
-        )
-    (folder / "tf_model.h5").unlink()
-    save_file(weights, folder / "model.safetensors", metadata={"format": "tf"})
-    return written
-
-
 def _weights(classes: int) -> dict[str, np.ndarray]:
     shapes = {
         "vit.embeddings.cls_token": (1, 1, HIDDEN),

@@ -167,10 +167,8 @@ def image_input(network_input: NetworkInput, options: Options, description: Mapp
     """The image input that the decoding layers produce. Raises MergeError if the size is unknown."""
     fixed = (network_input.layout.height, network_input.layout.width)
     size = fixed if None not in fixed else options.size or description.get("input_size")
-    if size is None and not (options.encode):
+    if size is None and not options.encode:
         raise MergeError(f"{network_input} leaves the size of the image open; give it with --size HEIGHT WIDTH")
-    if options.fast and options.size:
-        size = options.size
     if options.size and tuple(options.size) != tuple(size):
         raise MergeError(
             f"--size is {options.size[0]} {options.size[1]}; {network_input} takes {size[0]} {size[1]} alone"

@@ -46,8 +46,8 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
       decode bytes    the same without image_bytes, each of input_bytes string (n)
     With encode png the image output becomes output_bytes string (n); a network that takes any size then gets each picture in
     its own size, unless `size` is given. All signatures share one frozen network. The numbers for black and white come from the
-    options, else from the source's description, else from the bounds of its last operation, else they are 0 and 1 if a trial
-    run stays within them; they are reported, and unknown ones are an error.
+    options, else from the source's description, else they are 0 and 1 if a trial run stays within them; they are reported, and
+    unknown ones are an error.
     Raises MergeError, InspectionError or FreezingError, ValueError for a wrong description, and NotFaster if `fast` gains too
     little; the folder of versions is then unchanged.
     """
@@ -66,7 +66,7 @@ def merge_source(source: Source, options: Options, report: Callable[[str], None]
     if options.encode and not wanted.dtype.is_integer:
         report(f"images go in as numbers from {range_text(wanted)}{range_origin(options, description)}")
     richest = richest_signature(signatures, network_input, wanted)
-    labels = [_label(each) for each in options.labels] or description.get("labels", [])
+    labels = list(options.labels) or description.get("labels", [])
     names = [label["name"] for label in labels]
     passing = _second_pass(options, description, signatures[richest].structured_outputs)
     merger = Merger(source, richest, network_input, wanted, names, options, passing)
@@ -144,11 +144,6 @@ def _second_pass(options: Options, description: Mapping, outputs: Mapping) -> Se
             f"scores.second_pass or dogs in the source's description lacks {missing}; export it again, from files of "
             "`dogsnap train`"
         ) from None
-
-
-def _label(given: str | Mapping[str, str]) -> dict[str, str]:
-    """A class as a version's description has it; one without an id has its name as id."""
-    return {"id": given, "name": given} if isinstance(given, str) else {"id": given["name"], **given}
 
 
 def read_description(source: Path) -> dict:

@@ -14,14 +14,13 @@ class Options:
     """What to merge. None leaves the choice to `find_image_input`, which refuses when there is more than one.
 
     `decode`: "base64" or "bytes". `encode`: "png" turns the image output into PNG files, "detections" gives boxes, classes and
-    scores the names in network_outputs.DETECTION_OPTIONS. `signature`, `input`, `output`, `boxes`, `classes`, `scores`: names
+    scores the names in signatures.DETECTIONS. `signature`, `input`, `output`, `boxes`, `classes`, `scores`: names
     in the source. `size`: (height, width), `layout`: "nhwc" or "nchw", where the source leaves them open; a layout of None is
     found by trying. `mean`, `deviation`: see layers.ImageInput; `input_range`, in their place: the numbers that stand for black
     and white in the network's input; `output_range`: in its output. `softmax`: the class output holds logits. `labels`: the
-    classes in their order, each a name or {"id", "name", "name_zh"}. `description`: fields for what the version says about
-    itself, beside those of the source. `first_class`:
-    added to a detector's classes. `fast`: the network multiplies in the precision that is fastest here, and `size` may be
-    another one than the source's. `second_pass`: the network runs again on the part with the dog, with the parameters in the
+    classes in their order, each {"id", "name", "name_zh"}. `description`: fields for what the version says about
+    itself, beside those of the source. `first_class`: added to a detector's classes. `fast`: the network multiplies in the
+    precision that is fastest here. `second_pass`: the network runs again on the part with the dog, with the parameters in the
     source's description.
     """
 
@@ -35,7 +34,7 @@ class Options:
     deviation: Sequence[float] = (1.0,)
     output_range: tuple[float, float] | None = None
     softmax: bool = False
-    labels: Sequence[str | Mapping[str, str]] = ()
+    labels: Sequence[Mapping[str, str]] = ()
     input_range: tuple[float, float] | None = None
     boxes: str | None = None
     classes: str | None = None

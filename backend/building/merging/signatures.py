@@ -8,14 +8,12 @@ import tensorflow as tf
 
 from backend.building import layers
 from backend.building.acceleration import Acceleration, Steps, takes_images_of_one_size
-from backend.building.freezing import FrozenGraph, Source
-from backend.building.merging import network_outputs
+from backend.building.freezing import Source
 from backend.building.merging.image_input import (
     Function,
     NetworkInput,
     check_choice,
     checked_range,
-    has_scale,
     inputs_of,
     kind_of,
     layout_of,
@@ -33,6 +31,12 @@ Tensors = dict[str, tf.Tensor]
 SignatureParts = tuple[str, Callable[[tf.Tensor], tf.Tensor], Callable[[Tensors], Tensors]]
 
 PNG_CHANNELS = (1, 3, 4)
+# The names of TensorFlow's Object Detection API: the option that chooses each, a word in an output's name, and what is expected.
+DETECTIONS = {
+    "detection_boxes": ("boxes", "box", "boxes (n, k, 4)"),
+    "detection_classes": ("classes", "class", "a class per box (n, k)"),
+    "detection_scores": ("scores", "score", "a score per box (n, k)"),
+}
 TOP_K = 5
 PLANNED_BY = ("box", "prediction", CELLS)  # outputs that decide which parts of which photos get a second pass
 PREDICTION = "prediction"  # the output by which a server names classes
@@ -100,7 +104,7 @@ class Merger:
         self.image_output = self._image_output() if options.encode == "png" else None
         self.renamed = self._renamed()
         self.output_range = (0.0, 1.0)
-        self.graph = self._sized(source.frozen(richest))
+        self.graph = source.frozen(richest)
         self.frozen = self.graph.function()
         self.network = self._network()
         self.parts = self._signature_parts(richest)
@@ -145,7 +149,7 @@ class Merger:
             self.graph,
             self.frozen,
             steps,
-            same_as=source if self._keeps_size() else None,
+            same_as=source,
             combined=self._combined() if self.second_pass else None,
             fast=self.options.fast,
             ranges=ranges,
@@ -188,23 +192,6 @@ class Merger:
         return {
             prefix + name: tf.TensorSpec(each.shape, each.dtype, prefix + name) for name, each in self.outputs.items()
         }
-
-    def _sized(self, graph: FrozenGraph) -> FrozenGraph:
-        """The network, resized if the options give another size. Raises MergeError."""
-        if self._keeps_size() or not takes_images_of_one_size(graph):
-            return graph
-        try:
-            sized = graph.of_size(*self.wanted.size)
-            sized.function()
-        except ValueError as error:
-            raise MergeError(f"the network takes images of one size alone: {error}") from error
-        return sized
-
-    def _keeps_size(self) -> bool:
-        return not self.options.fast or self.wanted.size == (
-            self.network_input.layout.height,
-            self.network_input.layout.width,
-        )
 
     def _steps(self, alias: str, answer: Callable[[Tensors], Tensors]) -> Steps:
         def after(**answers: tf.Tensor) -> Tensors:
@@ -280,15 +267,7 @@ class Merger:
         if spec.dtype.is_integer:
             return
         stated = options.output_range or description.get("output_range")
-        bounded_by_last_op = network_outputs.bounded_by_last_op(self.frozen.structured_outputs[self.image_output])
         origin = "" if options.output_range else ", as the source says"
-        if stated is None and bounded_by_last_op:
-            stated, origin = bounded_by_last_op[1], f", by its last operation, {bounded_by_last_op[0]}"
-            if stated != (0.0, 1.0) and not (options.input_range or has_scale(options) or "input_range" in description):
-                raise MergeError(
-                    f'output "{self.image_output}" holds numbers from {stated[0]:g} to {stated[1]:g}{origin}; whether the input '
-                    "does as well is not stated: give it with --input-range -1 1 or --input-range 0 1"
-                )
         if stated is None:
             self._check_is_0_to_1()
             stated, origin = (0.0, 1.0), ", as a trial with noise shows; --output-range LOW HIGH says otherwise"
@@ -301,7 +280,8 @@ class Merger:
         if low < -0.01 or high > 1.01:
             raise MergeError(
                 f'output "{self.image_output}" held numbers from {low:.3g} to {high:.3g} in a trial with noise; which are '
-                "black and white is not stated: give them with --output-range LOW HIGH, like -1 1 or 0 255"
+                "black and white is not stated: give them with --output-range LOW HIGH, like -1 1 or 0 255, and those of the "
+                "input, if they are as well, with --input-range LOW HIGH"
             )
 
     def check_probabilities(self) -> None:
@@ -326,16 +306,15 @@ class Merger:
             return {self.image_output: "output_bytes"}
         if self.options.encode != "detections":
             return {}
-        return {self._detection(name): name for name in network_outputs.DETECTIONS}
+        return {self._detection(name): name for name in DETECTIONS}
 
     def _detection(self, name: str) -> str:
-        option, _, expected = network_outputs.DETECTIONS[name]
+        option, word, expected = DETECTIONS[name]
         if (chosen := getattr(self.options, option)) is not None:
             check_choice(option, chosen, self.main_outputs)
             return chosen
-        outputs = {each: self.outputs[each] for each in self.main_outputs}
-        single = self.network_input.layout.batch == "none"
-        return self._only(network_outputs.fitting_detections(name, outputs, single), expected, option)
+        named = [each for each in self.main_outputs if word in each.lower()]
+        return self._only([name] if name in self.main_outputs else named, expected, option)
 
     def _prediction(self, answers: Tensors) -> Tensors:
         return {PREDICTION: self._all(answers)[self.classes]}

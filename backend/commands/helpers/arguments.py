@@ -15,6 +15,7 @@ PATH = click.Path(path_type=Path)
 AT_LEAST_ONE = click.IntRange(min=1)
 WORDNET_LABEL = re.compile(r"(?P<id>n\d{8})[\s:-]+(?P<name>.+)")
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 def option(flag: str, text: str, kind: Any = None, *, name: str = "", **more: Any) -> Callable:

@@ -32,7 +32,7 @@ def renew(artefacts: Path, folder: Path, build: Callable[[Path], object], report
     notes = folder / NOTES
     if _read(notes / MADE_FROM) == source and all((folder / number).is_dir() for number in _noted(notes)):
         return False
-    report(f"building the versions of {folder} from the stored weights (half a minute) ...")
+    report(f"building the versions of {folder} from the stored weights (up to a minute) ...")
     folder.mkdir(parents=True, exist_ok=True)
     # Within `folder`, so that a version is moved to its place by one rename.
     with tempfile.TemporaryDirectory(prefix=".building.", dir=folder) as building:
