@@ -422,7 +422,7 @@ def test_a_configuration_that_cannot_be_served_is_refused_and_changes_nothing(co
     assert values(configured.predict("half", x=[2.0]).outputs) == before
 
 
-def test_a_model_that_cannot_be_loaded_is_told_with_its_reason(configured, halves, broken):
+def test_a_model_that_cannot_be_loaded_is_told_with_its_reason_by_every_protocol(reloading, configured, halves, broken):
     request = reload_request(("half", halves / "half"), ("broken", broken))
     before = values(configured.predict("half", x=[2.0]).outputs)
     code, details = refused(configured.models.HandleReloadConfigRequest, request, SECONDS)
@@ -432,12 +432,22 @@ def test_a_model_that_cannot_be_loaded_is_told_with_its_reason(configured, halve
     (version,) = ask(configured, status(name="broken")).model_version_status
     assert version.state == get_model_status_pb2.ModelVersionStatus.END
     assert version.status.error_code == 2
-    assert version.status.error_message
+    assert version.status.error_message in details
+    (told,) = reloading.get("/v1/models/broken").json()["model_version_status"]
+    assert told["state"] == "END"
+    assert told["status"] == {"error_code": "UNKNOWN", "error_message": version.status.error_message}
+    (shown,) = reloading.get("/api/models").json()["models"][0]["versions"]
+    assert (shown["state"], shown["error"]) == ("END", version.status.error_message)
 
 
-def test_configuring_takes_the_token_where_there_is_one_and_keeps_to_the_servers_policy(start_server, halves):
-    server = start_server(halves, "--admin-token", "open-sesame-0123456789", "--version-policy", "latest")
+def test_configuring_takes_the_token_where_there_is_one_and_keeps_to_the_servers_policy(
+    start_server, configured, halves
+):
     request = reload_request(("half", halves / "half"))
+    by_proxy = [("x-forwarded-for", "10.0.0.7")]  # without a token only this machine may configure
+    code, details = refused(configured.models.HandleReloadConfigRequest, request, SECONDS, by_proxy)
+    assert (code, "through a proxy" in details) == ("PERMISSION_DENIED", True)
+    server = start_server(halves, "--admin-token", "open-sesame-0123456789", "--version-policy", "latest")
     with connected(server.grpc_port) as client:
         assert refused(client.models.HandleReloadConfigRequest, request, SECONDS)[0] == "UNAUTHENTICATED"
         token = [("authorization", "Bearer open-sesame-0123456789")]

@@ -177,10 +177,11 @@ def test_half_a_request_is_refused_with_what_is_missing_and_no_piece_of_it_is_lo
     assert "secret-photo" not in server.log()
 
 
-def test_a_body_over_the_limit_is_refused_while_it_is_still_being_sent(server):
+def test_a_body_or_a_head_over_the_limit_is_refused_while_it_is_still_being_sent(server):
     response = server.post(PREDICT, data=b" " * 20_000_000)
     assert response.status_code == 413
     assert "DOGSNAP_MAX_TENSOR_BODY_MB" in response.json()["error"]
+    assert exchange(server, b"GET / HTTP/1.1\r\n" + b"X-A: b\r\n" * 120_000).startswith(b"HTTP/1.1 431 ")
 
 
 @pytest.mark.long

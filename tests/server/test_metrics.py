@@ -71,6 +71,7 @@ def test_requests_are_counted_by_model_version_protocol_and_outcome(page, protoc
         'dogsnap_step_seconds_count{model="inception_v3",step="name",version="2"} 1.0',
         'dogsnap_batch_size_sum{model="inception_v3",version="1"} 4.0',
         'dogsnap_refused_requests_total{door="api",reason="key"} 1.0',
+        'dogsnap_version_available{model="inception_v3",version="2"} 1.0',
         'dogsnap_failed_loads_total{model="inception_v3",version="3"} 1.0',
         'dogsnap_load_seconds{model="inception_v3",version="2"} ',
         'dogsnap_load_duration_seconds_count{model="inception_v3"} 2.0',

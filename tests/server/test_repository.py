@@ -147,7 +147,7 @@ def test_a_version_is_not_picked_up_while_a_file_is_missing_or_still_changes(wat
         assert "has no variables/variables.data-* yet" in watched.repository.status(ModelSpec("half", 2))[0].error
     shutil.copy(watched.made / "variables" / "variables.data-00000-of-00001", target / "variables")
     for number in range(3):
-        (target / f"{number}.json").write_text("{}", encoding="utf-8")
+        (target / "variables" / f"{number}.json").write_text("{}", encoding="utf-8")
         watched.scan(trust=False)
         assert watched.states()[2] == State.START
         assert watched.repository.status(ModelSpec("half", 2))[0].error == ""

@@ -123,6 +123,7 @@ def test_sigterm_answers_all_that_was_accepted_and_ends_with_0(start_server, mad
         print(f"SIGTERM with 12 accepted requests of 0.5 s, two at a time: over after {time.monotonic() - begun:.1f} s")
         assert time.monotonic() - begun < 30
         assert [each.result().status_code for each in waiting] == [200] * 12
+    assert "Traceback" not in server.log()
     with pytest.raises(requests.ConnectionError):
         requests.get(f"{server.url}/healthz", timeout=5)
 

@@ -42,7 +42,10 @@ def test_a_late_id_is_refused_unless_any_age_is_taken():
     assert SIGNER.opened(signed(86_500), max_age=None)
 
 
-def test_an_empty_secret_is_refused(tmp_path):
+def test_a_secret_is_made_once_and_an_empty_one_is_refused(tmp_path):
+    first = read_or_create_secret(tmp_path / "secret")
+    assert len(first) == 64
+    assert read_or_create_secret(tmp_path / "secret") == first
     (tmp_path / "empty").touch()
     with pytest.raises(DogsnapError, match="has no secret"):
         read_or_create_secret(tmp_path / "empty")

@@ -14,7 +14,7 @@ def read(body: bytes, **limits: int) -> dict:
         return document
 
 
-DEEP = r"JSON Parse error: nested deeper than 100 levels \(DOGSNAP_MAX_JSON_DEPTH\)"
+DEEP = r"JSON Parse error: nested deeper than 7 levels \(DOGSNAP_MAX_JSON_DEPTH\)"
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ DEEP = r"JSON Parse error: nested deeper than 100 levels \(DOGSNAP_MAX_JSON_DEPT
 )
 def test_what_is_nested_too_deep_or_too_long_a_number_is_refused(body: bytes, sentence: str) -> None:
     with pytest.raises(InvalidArgument, match=sentence):
-        read(body)
+        read(body, depth=7)
 
 
 def test_what_follows_the_object_is_left_alone() -> None:

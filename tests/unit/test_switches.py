@@ -349,7 +349,7 @@ def test_a_switch_that_makes_no_sense_is_refused_and_changes_nothing(scenario, s
     subject, value = switch
     with pytest.raises(error, match=sentence):
         subject.switch(scenario.repository, value, ALICE)
-    assert scenario.log() == []
+    assert (scenario.log(), scenario.answers()) == ([], 2)
 
 
 def test_a_split_sends_about_its_share_and_the_same_key_always_to_the_same_side(scenario):
@@ -511,6 +511,8 @@ def test_what_was_switched_survives_a_restart_when_a_file_keeps_the_log(made_hal
     assert (second.answers(), second.answers(label="stable"), second.answers(label="canary")) == (1, 1, 1)
     assert second.log() == first.log()
     assert str(undo(second.repository, ALICE)) == "shadow of half: 2 -> none"
+    assert str(undo(second.repository, ALICE)) == "label canary of half: 1 -> 2"
+    assert second.repository.splits() == [("half", "canary", 2, 0.5), ("half", "stable", 1, 1.0)]
 
 
 def test_a_configuration_that_changed_while_the_server_was_down_is_followed(made_half, tmp_path):
