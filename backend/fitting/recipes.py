@@ -11,6 +11,8 @@ class Stage:
 
     `from_block`: the last layer of the backbone that is frozen; None trains every layer.
     `rate`: peak learning rate of SGD with Nesterov momentum, reached after `warmup` steps, then falling as a half cosine.
+    `drift_every`: steps between two updates of the stored batch statistics; 0: none.
+    `strength`: of the augmentation, in [0, 1]; see `augmentation.augment`.
     `size`: (height, width) of the views; None: the recipe's. `falls`: whether the rate falls after the warm-up.
     """
 
@@ -19,6 +21,8 @@ class Stage:
     epochs: float
     rate: float
     warmup: int = 100
+    drift_every: int = 0
+    strength: float = 1.0
     size: tuple[int, int] | None = None
     falls: bool = True
 
@@ -27,10 +31,9 @@ class Stage:
 class Recipe:
     """Everything that determines a training, except the photos and the starting weights.
 
-    `soup`: the share of each finished stage in the weighted mean of their weights that the network ends with (model soups,
-    Wortsman et al. 2022); empty: the last stage's weights. The layers of the box are the last stage's.
-    `head_strength`: of the augmentation that the head is fitted on, in [0, 1], where no whole pictures are known; see
-    `augmentation.augment`.
+    `soup`: the share of each finished stage
+    in the weighted mean of their weights that the network ends with (model soups, Wortsman et al. 2022); empty: the last stage's
+    weights. The layers of the box are the last stage's.
     `teacher_share`: of the starting network's answer to the crop of the dog in the target of all its views; the label has the
     rest, in place of label smoothing. `box_weight`: of the box's loss. `head_rate`: of Adam, for layers that the starting weights
     do not have, as a share of the stage's rate.
@@ -68,5 +71,14 @@ INCEPTION_V3 = Recipe(
     soup=(("head", 0.2), ("full", 0.8)),
 )
 
+INCEPTION_V3_CROPS = Recipe(
+    architecture="inception_v3",
+    size=(299, 299),
+    stages=(
+        Stage("all", from_block=None, epochs=3, rate=0.002, warmup=50, drift_every=100, strength=0.7),
+        Stage("longer", from_block=None, epochs=4, rate=0.002, warmup=50, drift_every=100, strength=1.0),
+    ),
+    soup=(("head", 0.3), ("all", 0.35), ("longer", 0.35)),
+)
 
-RECIPES = {"inception_v3": INCEPTION_V3}
+RECIPES = {"inception_v3": INCEPTION_V3, "inception_v3_crops": INCEPTION_V3_CROPS}

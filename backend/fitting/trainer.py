@@ -251,13 +251,13 @@ def _run_stage(
     seen = chunks_done(checkpoint) * chunk * recipe.batch
     size = model.input_shape[1:3]
     as_targets = partial(_with_targets, learner=learner)
-    batches = training_batches(training, recipe, seed, seen=seen, size=size)
+    batches = training_batches(training, recipe, seed, stage.strength, seen, size)
     held_out = plain_batches(with_whole_pictures(validation), size, recipe.batch).map(as_targets)
     try:
         learner.fit(
             batches.map(partial(as_targets, teacher=teacher, teacher_share=recipe.teacher_share)),
             epochs=-(-steps // chunk), steps_per_epoch=chunk, validation_data=held_out, validation_freq=3,
-            shuffle=False, callbacks=_callbacks(model, checkpoint),
+            shuffle=False, callbacks=_callbacks(model, stage, checkpoint, batches),
         )  # fmt: skip
     except RuntimeError as error:
         raise ValueError(f"stage {stage.name} with peak rate {stage.rate}: {error}") from error
@@ -371,9 +371,11 @@ def _optimizer(recipe: Recipe, stage: Stage, steps: int, model: keras.Model) -> 
     )  # fmt: skip
 
 
-def _callbacks(model: keras.Model, checkpoint: Path) -> list[keras.callbacks.Callback]:
+def _callbacks(
+    model: keras.Model, stage: Stage, checkpoint: Path, batches: tf.data.Dataset
+) -> list[keras.callbacks.Callback]:
     folder = checkpoint.parent
-    return [
+    callbacks = [
         # It raises: a stage that only stopped would count as finished, and its last good checkpoint would be overwritten.
         keras.callbacks.TerminateOnNaN(raise_error=True),
         keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: require_space(folder, 16 * model.count_params())),
@@ -381,3 +383,26 @@ def _callbacks(model: keras.Model, checkpoint: Path) -> list[keras.callbacks.Cal
         # complete.
         keras.callbacks.BackupAndRestore(checkpoint, double_checkpoint=True, delete_checkpoint=False),
     ]
+    if stage.drift_every:
+        callbacks.append(StatisticsDrift(backbone_of(model), batches, stage.drift_every))
+    return callbacks
+
+
+class StatisticsDrift(keras.callbacks.Callback):
+    """Moves the stored batch statistics by a hundredth towards those of the training photos at intervals.
+
+    Training with the batches' own statistics breaks the fitted upper layers (see `architectures.StoredStatistics`); never
+    moving them would leave a third of the network's tensors untrained. Moved slowly, the weights can follow.
+    """
+
+    def __init__(self, backbone: keras.Model, batches: tf.data.Dataset, every: int) -> None:
+        super().__init__()
+        self._every = every
+        self._photos = iter(batches)
+        # The backbone takes images in [-1, 1].
+        self._forward = tf.function(lambda image: backbone(image * 2.0 - 1.0, training=True))
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        """Run one batch in training mode, which changes only the statistics."""
+        if int(self.model.optimizer.iterations) % self._every == 0:
+            self._forward(next(self._photos)[0])

@@ -29,7 +29,7 @@ RECIPE = dataclasses.replace(
     RECIPES["inception_v3"],
     architecture="tiny",
     size=SIZE,
-    stages=(Stage("all", from_block=None, epochs=30, rate=0.1, warmup=5),),
+    stages=(Stage("all", from_block=None, epochs=30, rate=0.1, warmup=5, drift_every=5),),
     batch=8,
     head_epochs=5,
     dropout=0.0,
@@ -84,11 +84,11 @@ def _loss(model: keras.Model, run: Run) -> float:
     return float(tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(breeds, logits)))
 
 
-def test_the_loss_falls_and_every_weight_of_the_backbone_learns(run: Run) -> None:
+def test_the_loss_falls_and_no_tensor_of_the_backbone_stays_as_it_came(run: Run) -> None:
     start = tiny(3, SIZE)
     load_stored_weights(start, run.starting)
     assert _loss(run.model, run) < 0.5 * _loss(start, run)
-    came, went = backbone_of(start).trainable_weights, backbone_of(run.model).trainable_weights
+    came, went = backbone_of(start).weights, backbone_of(run.model).weights
     assert [a.path for a, b in zip(came, went, strict=True) if np.array_equal(a.numpy(), b.numpy())] == []
 
 
@@ -166,16 +166,12 @@ class Starts(keras.callbacks.Callback):
 
 def _train_in_chunks(run: Run, work: Path, stop: int | None = None) -> tuple[list[tuple[int, int]], list[int]]:
     """Where the epochs started, and how many photos were counted as seen by each call of `training_batches`."""
-    recipe = dataclasses.replace(RECIPE, chunk=15)
+    recipe = dataclasses.replace(RECIPE, stages=(dataclasses.replace(RECIPE.stages[0], drift_every=0),), chunk=15)
     starts, seen = Starts(stop), []
     callbacks, batches = trainer._callbacks, trainer.training_batches
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(Stopped):
         patch.setattr(trainer, "_callbacks", lambda *given: [*callbacks(*given), starts])
-        patch.setattr(
-            trainer,
-            "training_batches",
-            lambda *given, **named: seen.append(named.get("seen", 0)) or batches(*given, **named),
-        )
+        patch.setattr(trainer, "training_batches", lambda *given: seen.append(given[4]) or batches(*given))
         trainer.train(recipe, run.training, run.validation, 3, str(run.starting), work, print)
     return starts.noted, seen
 
