@@ -2,6 +2,8 @@
 
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,6 +107,18 @@ def _predicted(answering: "Here | Server", instances: Instances, signature_name:
 # -- here --------------------------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _failed_loads_unlogged() -> Iterator[None]:
+    """A version that cannot be loaded is told by the command itself."""
+    repository = logging.getLogger("dogsnap.repository")
+    level = repository.level
+    repository.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        repository.setLevel(level)
+
+
 class Here:
     """A predictor in this process with only the requested version. Its methods are those of `Server`.
 
@@ -114,15 +128,14 @@ class Here:
     def __init__(self, settings: Settings, which: dict[str, Any]):
         """Load the version; without one, the largest that can be loaded, as the server does."""
         prepare_logging(level=logging.WARNING)  # only the answer and warnings are printed
-        # The command itself tells of a version that cannot be loaded.
-        logging.getLogger("dogsnap.repository").setLevel(logging.CRITICAL)
-        models = (local_models.in_file if settings.model_config_file else local_models.in_folders)(settings)
-        name = which["model"]
-        numbers = local_models.candidates(models, name, which["version"], which["label"])
-        if not any(self._loads(settings, name, number) for number in numbers):
-            raise click.ClickException(
-                f"no version of {name} that was asked for can be loaded: {', '.join(map(str, numbers)) or 'none on disk'}"
-            )
+        with _failed_loads_unlogged():
+            models = (local_models.in_file if settings.model_config_file else local_models.in_folders)(settings)
+            name = which["model"]
+            numbers = local_models.candidates(models, name, which["version"], which["label"])
+            if not any(self._loads(settings, name, number) for number in numbers):
+                raise click.ClickException(
+                    f"no version of {name} that was asked for can be loaded: {', '.join(map(str, numbers)) or 'none on disk'}"
+                )
 
     def _loads(self, settings: Settings, name: str, number: int) -> bool:
         click.echo(f"loading {name} version {number} ...", err=True)
