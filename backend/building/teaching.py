@@ -4,7 +4,7 @@ import base64
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from backend.errors import DogsnapError
 from backend.files import READ_ENDINGS, write_json
 from backend.fitting import dataset
 from backend.fitting.class_statistics import STATISTICS_FILE, ClassStatistics
+from backend.fitting.dataset import FOLDS, Example
 from backend.fitting.groups import look_alikes, named_groups
 from backend.fitting.temperature import softmax
 from backend.networks.second_pass import SecondPass, second_images
@@ -69,17 +70,29 @@ class TeachingError(ValueError):
 
 @dataclass(frozen=True)
 class NewBreed:
-    """A breed to teach: its names, its photo files, and facts for the app in the form of an entry of models/breeds.json."""
+    """A breed to teach: its names, its photo files, and facts for the app in the form of an entry of models/breeds.json.
+
+    `sources`: where photos come from, as far as it is known.
+    """
 
     name: str
     photos: Sequence[Path]
     name_zh: str = ""
     facts: Mapping = field(default_factory=dict)
+    sources: Mapping[Path, str] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
         """The name in lower case with `_` for what is neither letter nor digit."""
         return re.sub(r"\W+", "_", self.name.casefold()).strip("_")
+
+    def folds(self, photos: Sequence[Path]) -> np.ndarray:
+        """In which of FOLDS parts each of these is, int (n,): those of one source in one, by turns where that is not known."""
+        places = [
+            dataset.fold_of(self.sources[path]) if self.sources.get(path) else place % FOLDS
+            for place, path in enumerate(photos)
+        ]
+        return np.array(places) if len(set(places)) > 1 else np.arange(len(photos)) % FOLDS
 
     @property
     def label(self) -> dict[str, str]:
@@ -126,15 +139,29 @@ class Head:
         """Features (n, f) -> (n, classes)."""
         return features @ self.kernel + self.bias
 
-    def with_class(self, label: Mapping[str, str], weights: np.ndarray, bias: float) -> "Head":
-        """The same with one class more, behind the others."""
+    def with_classes(self, labels: Sequence[Mapping[str, str]], weights: np.ndarray, bias: np.ndarray) -> "Head":
+        """The same with more classes behind the others: `weights` (f, k), `bias` (k,)."""
         kernel = np.column_stack([self.kernel, weights])
-        return Head(kernel, np.append(self.bias, np.float32(bias)), (*self.labels, label))
+        return Head(kernel, np.append(self.bias, np.float32(bias)), (*self.labels, *labels))
 
     def without(self, ids: set[str]) -> "Head":
         """The same without the classes of these ids."""
         kept = [place for place, label in enumerate(self.labels) if label["id"] not in ids]
         return Head(self.kernel[:, kept], self.bias[kept], tuple(self.labels[place] for place in kept))
+
+
+@dataclass(frozen=True)
+class Taught:
+    """What was taught: for each breed what to expect.
+
+    `parts`: the head taught without the photos of each of FOLDS parts; `photos`: those that taught, of breeds as places in the
+    head's labels; `folds` int (n,): their parts.
+    """
+
+    expected: list[Expectation]
+    parts: list[Head]
+    photos: list[Example]
+    folds: np.ndarray
 
 
 class Teacher:
@@ -162,9 +189,8 @@ class Teacher:
         self.head = Head(kernel, bias + self._prior(known), tuple(known))
         for label in self._described["labels"][len(known) :]:
             each = self.taught[label["id"]]
-            self.head = self.head.with_class(
-                label, row_of(each, len(kernel)), each["bias"] + self._prior([*self.head.labels, label])[-1]
-            )
+            prior = self._prior([*self.head.labels, label])[-1]
+            self.head = self.head.with_classes([label], row_of(each, len(kernel)), each["bias"] + prior)
         file = artefacts.parent / BREEDS_FILE
         self._facts = {each["id"]: each for each in (read_json(file) if file.is_file() else ())}
         features = self.stored.model.get_layer("features").output
@@ -195,46 +221,55 @@ class Teacher:
             )
 
     def teach(
-        self, breeds: Sequence[NewBreed], replace: bool, report: Report, known: np.ndarray | None = None
-    ) -> list[Expectation]:
-        """Add `breeds` and return what to expect of each; photos that are left out go to `report`.
+        self,
+        breeds: Sequence[NewBreed],
+        replace: bool,
+        report: Report,
+        known: np.ndarray | None = None,
+        checked_folds: np.ndarray | None = None,
+    ) -> Taught:
+        """Add `breeds`; photos that are left out go to `report`.
 
         `replace`: they were taught before, and what they learnt is dropped. `known` (n, f): features of more photos of known
-        breeds, see `features_of_known`. Raises TeachingError.
+        breeds, see `features_of_known`. `checked_folds`: see `ClassStatistics.taught`. Raises TeachingError.
         """
         labels = [self._label(breed) for breed in breeds]
         for place, breed in enumerate(breeds):
             self._check_name(breed, replace, labels[:place])
-        features = [self._features_of(breed, report) for breed in breeds]
+        shown = [self._features_of(breed, report) for breed in breeds]
+        features = [each for _, each in shown]
+        folds = [breed.folds(paths) for breed, (paths, _) in zip(breeds, shown, strict=True)]
         before = self.head.without({breed.id for breed in breeds})
-        added = self.statistics.taught(features, before.kernel, before.bias, known)
+        added = self.statistics.taught(features, before.kernel, before.bias, known, folds, checked_folds)
         for breed in breeds:
             self._leave_group(breed.id)  # while the labels are those that the group's name may list
-        self.head = before
-        for label, weights, bias in zip(labels, added.weights.T, added.bias, strict=True):
-            self.head = self.head.with_class(label, weights, float(bias))
+        self.head = before.with_classes(labels, added.weights, added.bias)
         checked = np.column_stack([before.logits(self.statistics.checked), added.checked])
         left_out = [
             np.column_stack([before.logits(each[:, 0]), own])
             for each, own in zip(features, added.left_out, strict=True)
         ]
-        for breed, photos in zip(breeds, features, strict=True):
-            self._remember(breed, len(photos))
-        return [
-            self._expect(breed, each, checked, self._join_group(breed.id, checked, left_out))
-            for breed, each in zip(breeds, left_out, strict=True)
-        ]
+        for breed, each in zip(breeds, features, strict=True):
+            self.taught.pop(breed.id, None)
+            self.taught[breed.id] = {"id": breed.id, "photos": len(each), "facts": dict(breed.facts)} | self._row(
+                self.head, breed.id
+            )
+        return Taught(
+            [
+                self._expect(breed, each, checked, self._join_group(breed.id, checked, left_out))
+                for breed, each in zip(breeds, left_out, strict=True)
+            ],
+            [before.with_classes(labels, *part) for part in added.parts],
+            [Example(path, len(before.labels) + place) for place, (paths, _) in enumerate(shown) for path in paths],
+            np.concatenate(folds),
+        )
 
-    def _remember(self, breed: NewBreed, photos: int) -> None:
-        place = [label["id"] for label in self.head.labels].index(breed.id)
-        weights = self.head.kernel[:, place].astype(np.float16)
-        self.taught.pop(breed.id, None)
-        self.taught[breed.id] = {
-            "id": breed.id,
-            "photos": photos,
-            "facts": dict(breed.facts),
-            "weights": base64.b64encode(weights.tobytes()).decode(),
-            "bias": float(self.head.bias[place] - self._prior(self.head.labels)[place]),
+    def _row(self, head: Head, breed: str) -> dict:
+        """What is stored of a class of `head`: its weights as base64 of float16, and its bias without the prior."""
+        place = [label["id"] for label in head.labels].index(breed)
+        return {
+            "weights": base64.b64encode(head.kernel[:, place].astype(np.float16).tobytes()).decode(),
+            "bias": float(head.bias[place] - self._prior(head.labels)[place]),
         }
 
     def _label(self, breed: NewBreed) -> dict[str, str]:
@@ -300,37 +335,38 @@ class Teacher:
 
     def features_of_known(self, folders: Iterable[Path], breeds: Sequence[NewBreed], report: Report) -> np.ndarray:
         """Pooled features float32 (n, f) of photos of other breeds than `breeds`: of Stanford Dogs' training photos but those for
-        validation, and of the photos of an `index.tsv` that are not held out. Raises DatasetError.
+        validation, and of the photos of an `index.tsv`. Raises DatasetError.
         """
-        paths: list[Path] = []
+        ids, found = {breed.id for breed in breeds}, [np.zeros((0, len(self.head.kernel)), np.float32)]
         for data in folders:
             if (data / dataset.INDEX).is_file():
-                ids = {breed.id for breed in breeds}
-                rows = [row for row in dataset.rows_of_index(data) if row["breed"] not in ids]
-                paths += [data / row["photo"] for row in rows if not dataset.is_held_out(row)] * OTHERS
+                paths = [data / row["photo"] for row in dataset.rows_of_index(data) if row["breed"] not in ids]
+                times = OTHERS
             else:
                 recipe = self.stored.description["recipe"]
                 listed = dataset.read_list(data, "train_list")
                 taught, _ = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
-                paths += [example.path for example in taught[::KNOWN_STEP]]
-        images = self._images(paths, report)
-        return np.concatenate([self._network(image, training=False)["features"] for _, _, image in images])
+                paths, times = [example.path for example in taught[::KNOWN_STEP]], 1
+            images = self._images(paths, report)
+            found += [self._network(image, training=False)["features"] for _, _, image in images] * times
+        return np.concatenate(found)
 
-    def _features_of(self, breed: NewBreed, report: Report) -> np.ndarray:
-        """Pooled features float32 (photos, views, f) of the photos that can teach."""
-        kept = []
+    def _features_of(self, breed: NewBreed, report: Report) -> tuple[list[Path], np.ndarray]:
+        """The photos that can teach, and their pooled features float32 (photos, views, f)."""
+        paths, kept = [], []
         for path, contents, image in _different(self._images(breed.photos, report), report):
             answer = self._network(image, training=False)
             if float(tf.sigmoid(tf.reduce_max(answer["dog"]))) < self.stored.description["decision"]["dog_threshold"]:
                 report(f"skipped {path}: the network sees no dog in it")
                 continue
             nearer = self._network(self._nearer(contents, image, answer), training=False)
+            paths.append(path)
             kept.append(np.concatenate([answer["features"], nearer["features"]]))
         if len(kept) < FEWEST_PHOTOS:
             raise TeachingError(
                 f"{breed.name}: expected at least {FEWEST_PHOTOS} different photos that show the dog, received {len(kept)}"
             )
-        return np.stack(kept)
+        return paths, np.stack(kept)
 
     def _nearer(self, contents: bytes, image: tf.Tensor, answer: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """What a second pass would see, (1, h, w, 3); without one, the image mirrored."""
@@ -366,19 +402,17 @@ class Teacher:
 
         Raises TeachingError where breeds that the version lacks are stored there.
         """
-        labels = {label["id"]: label for label in self.head.labels}
         file = artefacts / TAUGHT
-        kept = (
-            [each["name"] for each in read_json(file)["taught"] if each["id"] not in labels] if file.is_file() else ()
-        )
-        if kept:
-            raise TeachingError(f"{file} holds {kept[0]}, which {self.source} does not know; teach a version that does")
-        taught = [{**labels[each["id"]], **each} for each in self.taught.values()]
-        groups = [list(group.members) for group in self.groups]
-        write_json(
-            {"weights": self.stored.description["scores"].get("weights", ""), "taught": taught, "groups": groups}, file
-        )
+        check_kept(file, {label["id"] for label in self.head.labels}, f"which {self.source} does not know")
+        write_json(self.kept(self.head), file)
         return file
+
+    def kept(self, head: Head) -> dict:
+        """What is stored of the classes that were taught, with the weights that they have in `head`; ready for JSON."""
+        labels = {label["id"]: label for label in head.labels}
+        taught = [{**labels[each["id"]], **each, **self._row(head, each["id"])} for each in self.taught.values()]
+        groups = [list(group.members) for group in self.groups]
+        return {"weights": self.stored.description["scores"].get("weights", ""), "taught": taught, "groups": groups}
 
     def write(self, model_folder: Path, report: Report) -> Path:
         """Write the next version to `model_folder`, which `merge_all` makes the other kinds of, and return its folder."""
@@ -390,6 +424,13 @@ class Teacher:
         return export_classifier(
             stored.model, stored.calibration, description, model_folder, report, stored.dogs
         ).folder
+
+
+def check_kept(file: Path, breeds: Collection[str], reason: str) -> None:
+    """Raises TeachingError where `file`, of `Teacher.keep`, holds a breed that is not among the ids `breeds`."""
+    lost = [each["name"] for each in read_json(file)["taught"] if each["id"] not in breeds] if file.is_file() else ()
+    if lost:
+        raise TeachingError(f"{file} holds {lost[0]}, {reason}")
 
 
 def _different(
@@ -429,10 +470,11 @@ def photos_in(places: Iterable[Path]) -> list[Path]:
 def breeds_in(folders: Sequence[Path], facts: Mapping[str, Mapping]) -> list[NewBreed]:
     """One breed for each folder in the first of `folders`, named as the folder with spaces for `_`; `facts` by name.
 
-    Photos in the others' folders of the same names are added. A folder with an `index.tsv` has the photos that this lists, but
-    those whose source is held out, see `dataset.is_held_out`.
+    Photos in the others' folders of the same names are added. A folder with an `index.tsv` has the photos that this lists, of
+    the sources in its column `source`.
     """
     photos = [_photos_by_breed(folder) for folder in folders]
+    sources = {path: source for folder in folders for path, source in _sources(folder)}
     names = {breed: breed.replace("_", " ") for breed in sorted(photos[0])}
     if strange := sorted(set(facts) - set(names.values())):
         raise TeachingError(f"there are facts for {strange[0]}, but no folder of that name in {folders[0]}")
@@ -442,6 +484,7 @@ def breeds_in(folders: Sequence[Path], facts: Mapping[str, Mapping]) -> list[New
             [path for each in photos for path in each.get(breed, ())],
             facts.get(name, {}).get("name_zh", ""),
             without_names(facts.get(name, {})),
+            sources,
         )
         for breed, name in names.items()
     ]
@@ -451,10 +494,14 @@ def _photos_by_breed(folder: Path) -> dict[str, list[Path]]:
     if (folder / dataset.INDEX).is_file():
         found: dict[str, list[Path]] = {}
         for row in dataset.rows_of_index(folder):
-            if not dataset.is_held_out(row):
-                found.setdefault(row["breed"], []).append(folder / row["photo"])
+            found.setdefault(row["breed"], []).append(folder / row["photo"])
         return found
     return {path.name: photos_in([path]) for path in folder.iterdir() if path.is_dir()}
+
+
+def _sources(folder: Path) -> list[tuple[Path, str]]:
+    rows = dataset.rows_of_index(folder) if (folder / dataset.INDEX).is_file() else ()
+    return [(folder / row["photo"], row.get("source") or "") for row in rows]
 
 
 def without_names(facts: Mapping) -> dict:

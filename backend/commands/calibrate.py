@@ -23,7 +23,8 @@ from backend.commands.train import POPULARITY, WORK, work_option
 @option("--more-training", "the same of further photos that the weights were trained on", PATH, multiple=True)
 @option(
     "--taught",
-    "folder of photos of breeds that `dogsnap teach --keep` stored; those that it held out are used, see index.tsv there",
+    "folder of photos of breeds to teach the version that answers the app, see PHOTOS of `dogsnap teach`; photos that an "
+    "index.tsv lists of other breeds than the first folder's are known ones",
     PATH,
     multiple=True,
 )
@@ -38,7 +39,8 @@ def calibrate(
     work: Path | None,
     **further: tuple[Path, ...],
 ) -> None:
-    """Write scores.json, int8_ranges.json and class_statistics.npz for the weights, labels and recipe in FOLDER.
+    """Write scores.json, int8_ranges.json and class_statistics.npz, and with --taught taught.json, for the weights, labels and
+    recipe in FOLDER.
 
     These are temperature, prior, groups of look-alikes, second pass, and the thresholds of each version from its own answers. To
     be run again when the weights change; the same photos give the same files.
@@ -56,8 +58,7 @@ def calibrate(
         part += [example for each in further[name] for example in dataset.read_index(each, labels)]
     training, validation = (dataset.readable(part, click.echo) for part in boxed)
     no_dogs = dataset.readable_photos(dataset.every_second_photo(not_dogs, 0), click.echo) if not_dogs else []
-    known = calibration.labels_with_taught(folder)
-    held_out = [example for each in further["taught"] for example in dataset.read_held_out(each, known)]
-    photos = calibration.Photos(training, validation, calibration.without_dog(no_dogs, validation, frames), held_out)
+    others = calibration.without_dog(no_dogs, validation, frames)
+    photos = calibration.Photos(training, validation, others, further["taught"])
     scores = calibration.calibrate(folder, photos, popularity, work or WORK / "calibrate", click.echo)
     click.echo(f"validation top-1 {scores['validation']['top1']:.2%}; wrote scores, ranges and statistics to {folder}")

@@ -107,7 +107,8 @@ def _write_first(
     stored = artefacts or source.resolve().parent
     teacher = teaching.Teacher(source, stored)
     more = teacher.features_of_known(known, breeds, click.echo) if known else None
-    for breed, expected in zip(breeds, teacher.teach(breeds, replace, click.echo, more), strict=True):
+    taught = teacher.teach(breeds, replace, click.echo, more)
+    for breed, expected in zip(breeds, taught.expected, strict=True):
         click.echo(f"{breed.name}: {expected}")
     if keep:
         click.echo(f"wrote {teacher.keep(stored)}; now: dogsnap export {stored.resolve().name} --merged --renew")

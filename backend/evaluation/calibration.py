@@ -6,24 +6,26 @@ too few photos for a bound.
 """
 
 import hashlib
+import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import keras
 import numpy as np
 
-from backend.building import TAUGHT
+from backend.building import TAUGHT, teaching
 from backend.building import ranges as int8_ranges
-from backend.building.export import INT8_RANGES, LABEL, export_stored, export_taught, read_json
+from backend.building.export import INT8_RANGES, export_stored, export_taught, read_json
 from backend.building.merging.merge import Options, merge
 from backend.building.quantization import RANGES, Ranges
 from backend.evaluation.exported_version import ExportedVersion, answers
 from backend.files import replacing, write_json
 from backend.fitting import artefacts, popularity, scoring, second_pass_choice, thresholds
-from backend.fitting.class_statistics import STATISTICS_FILE
-from backend.fitting.dataset import Example, folds, without_dogs
+from backend.fitting.class_statistics import STATISTICS_FILE, ClassStatistics
+from backend.fitting.dataset import FOLDS, Example, folds, without_dogs
 from backend.fitting.groups import find_groups, of_groups
 from backend.fitting.recipes import Recipe
 from backend.fitting.scoring import share
@@ -33,8 +35,7 @@ from backend.networks.architectures import STORED_WEIGHTS
 from backend.networks.second_pass import SecondPass
 from backend.serving.versions import checksums
 
-MADE_BY = "dogsnap calibrate 2"  # and the version of what it computes: to be raised with every change of that
-FOLDS = 5
+MADE_BY = "dogsnap calibrate 3"  # and the version of what it computes: to be raised with every change of that
 RANGE_PHOTOS = 432  # training photos that the ranges of int8 are found on, crops and whole pictures by halves
 LEAST = 1e-37  # stands for a probability of 0
 # What is stored until everything is fitted: an answer of such a version is the softmax of its logits.
@@ -46,14 +47,14 @@ Report = Callable[[str], None]
 @dataclass(frozen=True)
 class Photos:
     """What everything is fitted on. `training`: what the weights were trained on, for ranges and class statistics. `validation`:
-    other photos, crops and whole pictures. `others`: photos without a dog, as paths or as bytes of files. `taught`: of
-    breeds that were taught by other photos.
+    other photos, crops and whole pictures. `others`: photos without a dog, as paths or as bytes of files. `taught`: folders of
+    photos of further breeds, see `teaching.breeds_in`.
     """
 
     training: list[Example]
     validation: list[Example]
     others: Sequence[Path | bytes]
-    taught: Sequence[Example] = ()
+    taught: Sequence[Path] = ()
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,12 @@ class Answers:
     def where(self, chosen: np.ndarray) -> "Answers":
         """Those of the photos where `chosen` bool (n,) is true."""
         return Answers(*(value if value is None else value[chosen] for value in vars(self).values()))
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Answers]") -> "Answers":
+        """Those of all parts, one after the other."""
+        values = zip(*(vars(part).values() for part in parts), strict=True)
+        return cls(*(None if each[0] is None else np.concatenate(each) for each in values))
 
 
 @dataclass(frozen=True)
@@ -118,12 +125,16 @@ def without_dog(not_dogs: Sequence[Path], validation: list[Example], frames: Pat
 
 
 def calibrate(folder: Path, photos: Photos, ranks: Path, work: Path, report: Report) -> dict:
-    """Write scores.json, int8_ranges.json and class_statistics.npz beside the weights, labels and recipe in `folder`.
+    """Write scores.json, int8_ranges.json and class_statistics.npz beside the weights, labels and recipe in `folder`, and, with
+    photos of further breeds, taught.json.
 
     `ranks`: see `popularity`. `work`: folder for what is computed, to go on from where the same call was interrupted; it is
-    removed in the end. Returns the scores. Raises ExportError, DatasetError, MergeError, FreezingError, IncompatibleNetwork or
-    OSError.
+    removed in the end. Returns the scores. Raises ExportError, DatasetError, MergeError, FreezingError, TeachingError,
+    IncompatibleNetwork or OSError.
     """
+    breeds = teaching.breeds_in(photos.taught, {}) if photos.taught else []
+    lost = "of which --taught gives no photos; give their folder, or remove the file"
+    teaching.check_kept(folder / TAUGHT, {breed.id for breed in breeds}, lost)
     keras.config.set_dtype_policy("float32")
     labels, recipe = (read_json(folder / f"{name}.json") for name in ("labels", "recipe"))
     weights = checksums.digest(folder / STORED_WEIGHTS)
@@ -132,38 +143,50 @@ def calibrate(folder: Path, photos: Photos, ranks: Path, work: Path, report: Rep
     work.mkdir(parents=True, exist_ok=True)
     plain = _plain_version(folder, work, weights, report)
     ranges = _ranges(plain, training, weights, work / RANGES, report)
-    said = _answered(plain, asdict(ranges), validation, photos.others, work, report)
+    said = _answered(plain, ranges, validation, photos.others, work, report)
     report(f"choosing and fitting on {len(validation)} photos, {len(photos.others)} without a dog")
-    scores = {"weights": weights, "made_by": MADE_BY, **_fitted(said, labels, ranks, validation)}
+    scores = {"weights": weights, "made_by": MADE_BY, **_fitted(said, labels, ranks, folds(validation))}
     report(f"class statistics of {len(training) // 2} training photos")
     trained = Recipe(recipe["architecture"], tuple(recipe["size"]), stages=())
-    statistics = artefacts.class_statistics(folder, trained, training, validation, len(labels))
-    statistics.save(folder / STATISTICS_FILE, weights, MADE_BY)
-    if (folder / TAUGHT).is_file():
-        _calibrate_taught(
-            folder, replace(photos, validation=[*validation, *photos.taught]), ranks, asdict(ranges), work, report
-        )
+    features = _kept(
+        work / "features.npz",
+        lambda: artefacts.statistics_features(folder, trained, training, validation, len(labels)),
+    )
+    ClassStatistics.of(**features).save(folder / STATISTICS_FILE, weights, MADE_BY)
     ranges.write(folder / RANGES)
     write_json(scores, folder / "scores.json")
+    if breeds:
+        teacher = teaching.Teacher(plain, folder)
+        known = np.concatenate([features["features"], teacher.features_of_known(photos.taught, breeds, report)])
+        taught = teacher.teach(breeds, False, report, known, folds(validation)[::2])
+        said, parts = _left_out(folder, teacher, taught, validation, photos.others, ranges, work, report)
+        fitted = _fitted(said, teacher.head.labels, ranks, parts, len(labels))
+        write_json({"made_by": MADE_BY, **teacher.kept(teacher.head), "scores": fitted}, folder / TAUGHT)
     shutil.rmtree(work)
     return scores
 
 
-def _calibrate_taught(folder: Path, photos: Photos, ranks: Path, ranges: dict, work: Path, report: Report) -> None:
-    """The same for the network with the breeds of `dogsnap teach --keep`, into their file; photos of these are for validation."""
-    kept = read_json(folder / TAUGHT)
-    work = work / f"taught-{checksums.digest(folder / TAUGHT)[:16]}"
-    work.mkdir(exist_ok=True)
-    plain = _plain_version(folder, work, kept["weights"], report, taught=True)
-    said = _answered(plain, ranges, photos.validation, photos.others, work, report)
-    kept["scores"] = _fitted(said, labels_with_taught(folder), ranks, photos.validation)
-    write_json(kept, folder / TAUGHT)
-
-
-def labels_with_taught(folder: Path) -> list[dict]:
-    """Those of the weights, and of the breeds that `dogsnap teach --keep` stored beside them."""
-    taught = read_json(folder / TAUGHT)["taught"] if (folder / TAUGHT).is_file() else ()
-    return [*read_json(folder / "labels.json"), *({key: each[key] for key in LABEL} for each in taught)]
+def _left_out(
+    folder: Path,
+    teacher: teaching.Teacher,
+    taught: teaching.Taught,
+    validation: list[Example],
+    others: Sequence[Path | bytes],
+    ranges: Ranges,
+    work: Path,
+    report: Report,
+) -> tuple["Said", np.ndarray]:
+    """The answers to validation photos and to those that taught, by versions taught without their part, and these parts."""
+    parts, examples = np.append(folds(validation), taught.folds), [*validation, *taught.photos]
+    said, filled = [], np.unique(parts)
+    for place, fold in enumerate(filled):
+        kept = teacher.kept(taught.parts[fold])
+        part = work / f"taught-{hashlib.sha256(json.dumps(kept).encode()).hexdigest()[:16]}"
+        part.mkdir(exist_ok=True)
+        version = _plain_version(folder, part, kept["weights"], report, kept)
+        inside = [example for example, own in zip(examples, parts, strict=True) if own == fold]
+        said.append(_answered(version, ranges, inside, others[place :: len(filled)], part, report))
+    return Said.joined(said), np.sort(parts)
 
 
 def _key(weights: str, training: list[Example], validation: list[Example], others: Sequence[Path | bytes]) -> str:
@@ -172,8 +195,8 @@ def _key(weights: str, training: list[Example], validation: list[Example], other
     return hashlib.sha256("\n".join([MADE_BY, weights, *paths, *map(str, others)]).encode()).hexdigest()[:16]
 
 
-def _plain_version(folder: Path, work: Path, weights: str, report: Report, taught: bool = False) -> Path:
-    """A version whose answers are the softmax of its logits; `taught`: with the breeds that are taught."""
+def _plain_version(folder: Path, work: Path, weights: str, report: Report, taught: dict | None = None) -> Path:
+    """A version whose answers are the softmax of its logits; `taught`: with these breeds, see `Teacher.kept`."""
     stage = work / "artefacts" / folder.resolve().name
     models = work / "models"
     shutil.rmtree(models, ignore_errors=True)
@@ -184,7 +207,7 @@ def _plain_version(folder: Path, work: Path, weights: str, report: Report, taugh
         (stage / STORED_WEIGHTS).symlink_to((folder / STORED_WEIGHTS).resolve())
     write_json({"weights": weights, "calibration": PLAIN}, stage / "scores.json")
     if taught:
-        write_json({**read_json(folder / TAUGHT), "scores": {"calibration": PLAIN}}, stage / TAUGHT)
+        write_json({**taught, "scores": {"calibration": PLAIN}}, stage / TAUGHT)
         return export_taught(stage.name, stage, models).folder
     return export_stored(stage.name, stage, models, report).folder
 
@@ -207,9 +230,15 @@ class Said:
     others: Answers
     precision: str
 
+    @classmethod
+    def joined(cls, parts: "Sequence[Said]") -> "Said":
+        """Those of all parts, one after the other."""
+        photos, others = (Answers.joined([getattr(part, name) for part in parts]) for name in ("photos", "others"))
+        return cls(photos, others, parts[0].precision)
+
 
 def _answered(
-    plain: Path, ranges: dict, validation: list[Example], others: Sequence[Path | bytes], work: Path, report: Report
+    plain: Path, ranges: Ranges, validation: list[Example], others: Sequence[Path | bytes], work: Path, report: Report
 ) -> Said:
     """What the networks say; `work`: keeps it."""
     exact = ExportedVersion.load(plain)
@@ -218,7 +247,7 @@ def _answered(
     versions = {"exact": exact, "fast": exact}
     if "box" in exact.servable.signatures["scores"].outputs:
         versions |= {
-            name: ExportedVersion.load(merge(plain, _options(ranges, passing), report))
+            name: ExportedVersion.load(merge(plain, _options(asdict(ranges), passing), report))
             for name, passing in passes.items()
         }
     precision = versions["fast"].servable.runtime.get("precision", "f32")
@@ -237,17 +266,20 @@ def _answers(
     work: Path,
     ending: str,
 ) -> Answers:
-    said = {name: _kept(work / f"{name}{ending}.npz", version, photos) for name, version in versions.items()}
+    said = {
+        name: _kept(work / f"{name}{ending}.npz", partial(answers, version, photos))
+        for name, version in versions.items()
+    }
     logits = {name: np.log(np.maximum(each["prediction"].astype(np.float64), LEAST)) for name, each in said.items()}
     dogs = np.stack([said.get(name, said["fast"])["dog"] for name in ("exact", "fast", "after")], axis=1)
     return Answers(breeds, whole, logits["exact"], logits["fast"], logits.get("after"), dogs)
 
 
-def _kept(file: Path, version: ExportedVersion, photos: Sequence[Path | bytes]) -> dict[str, np.ndarray]:
-    """The version's answers, which are kept in `file`."""
+def _kept(file: Path, computed: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """What is `computed`, which is kept in `file`."""
     if not file.is_file():
         with replacing(file) as temporary:
-            np.savez(temporary, **answers(version, photos))
+            np.savez(temporary, **computed())
     with np.load(file) as arrays:
         return dict(arrays)
 
@@ -257,12 +289,14 @@ def _options(ranges: dict, passing: SecondPass) -> Options:
     return Options(fast=True, second_pass=True, description={INT8_RANGES: ranges, "scores": scores})
 
 
-def _fitted(said: Said, labels: list[dict], ranks: Path, validation: list[Example]) -> dict:
-    """What scores.json says of the choices, of the thresholds of one pass and of two, and how good both are."""
+def _fitted(said: Said, labels: Sequence[Mapping], ranks: Path, parts: np.ndarray, first: int | None = None) -> dict:
+    """What scores.json says of the choices, of the thresholds of one pass and of two, and how good both are.
+
+    `parts` int (n,): in which of FOLDS a photo is. `first`: the place of the first class that was taught, if any.
+    """
     photos = said.photos
     log_prior = np.round(popularity.log_prior(labels, ranks), 4)
     choice = Choice.on(photos, log_prior)
-    parts = np.array(folds(validation, FOLDS))
     chosen = [
         Choice.on(photos.where(parts != fold), log_prior) if (parts == fold).any() else choice for fold in range(FOLDS)
     ]
@@ -306,4 +340,13 @@ def _fitted(said: Said, labels: list[dict], ranks: Path, validation: list[Exampl
                 "second_passes": choice.second_passes(photos),
             },
         }
+        if first is not None:
+            scores["second_pass"]["validation"]["taught"] = _of_taught(right[1], photos.breeds, labels, first)
     return scores
+
+
+def _of_taught(right: np.ndarray, breeds: np.ndarray, labels: Sequence[Mapping], first: int) -> dict:
+    """How often the photos of each breed that was taught are answered right."""
+    shown = right[breeds >= first]
+    recall = {labels[each]["id"]: share(right[breeds == each]) for each in range(first, len(labels))}
+    return {"photos": len(shown), "top1": share(shown), "recall": recall}

@@ -22,7 +22,6 @@ LISTS = {
     "full-frame photos, one of each breed": ("full_frame_dogs", None),
 }
 NO_DOGS, OTHER_DOGS, SEVERAL_DOGS = "not_dogs", "other_dogs", "several_dogs"
-TAUGHT_DOGS = ("owned_dogs", OTHER_DOGS)  # with photos of breeds that a version was taught, of which some were held out
 # Breeds outside the classes, by a part of their folder's name, and the breeds that share their name or are said to be the same.
 RELATIVES = {
     "belgian_shepherd": ("Malinois", "Groenendael"),
@@ -84,21 +83,6 @@ def every_dog(version: ExportedVersion, folder: Path) -> dict:
     return shares(judged, [boxes[:number] for boxes, number in zip(said["dogs_box"], numbers, strict=True)])
 
 
-def taught_dogs(version: ExportedVersion, root: Path) -> dict:
-    """The scores on the photos of taught breeds that were held out, with `recall`: the share that is right, by breed."""
-    labels = version.description["labels"]
-    examples = [each for name in TAUGHT_DOGS for each in dataset.read_held_out(root / name, labels)]
-    if not examples:
-        return {}
-    scores, probabilities = scored(version, examples)
-    breeds = np.array([each.breed for each in examples])
-    right = probabilities.argmax(-1) == breeds
-    return {
-        **scores,
-        "recall": {labels[each]["id"]: scoring.share(right[breeds == each]) for each in np.unique(breeds)},
-    }
-
-
 def other_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
     """What is told of dogs of breeds that the version does not know: shares of the levels, and what they are surely taken for.
 
@@ -147,10 +131,7 @@ def measure(model: Path, root: Path, report: Report) -> dict:
             OTHER_DOGS: other_dogs(version, root / OTHER_DOGS, report),
         }
         if "every_dog" in version.description:
-            measured[str(number)] |= {
-                SEVERAL_DOGS: every_dog(version, root / SEVERAL_DOGS),
-                "taught": taught_dogs(version, root),
-            }
+            measured[str(number)][SEVERAL_DOGS] = every_dog(version, root / SEVERAL_DOGS)
     return measured
 
 

@@ -12,7 +12,6 @@ import tensorflow as tf
 from backend.files import write_json
 from backend.fitting import windows
 from backend.fitting.augmentation import paste
-from backend.fitting.class_statistics import ClassStatistics
 from backend.fitting.dataset import Example
 from backend.fitting.recipes import Recipe
 from backend.fitting.trainer import BOX_LAYERS, fastest_precision, features_of, plain_batches, training_batches
@@ -66,20 +65,20 @@ def _like(model: keras.Model, recipe: Recipe, precision: str) -> keras.Model:
     )
 
 
-def class_statistics(
+def statistics_features(
     folder: Path, recipe: Recipe, training: list[Example], validation: list[Example], classes: int
-) -> ClassStatistics:
-    """What `dogsnap teach` needs of the photos, by the weights in `folder`.
+) -> dict[str, np.ndarray]:
+    """What `ClassStatistics.of` takes, by the weights in `folder`.
 
     Every second photo is enough, for the statistics as for what a new class costs, and keeps the file small.
     """
     model = ARCHITECTURES[recipe.architecture](classes, recipe.size)
     load_stored_weights(model, folder / STORED_WEIGHTS)
     extractor = feature_extractor(_like(model, recipe, fastest_precision()))
-    parts = [
+    taught, checked = (
         features_of(extractor, plain_batches(part[::2], recipe.size, recipe.batch)) for part in (training, validation)
-    ]
-    return ClassStatistics.of(*parts[0], *parts[1])
+    )
+    return {"features": taught[0], "classes": taught[1], "checked": checked[0], "checked_classes": checked[1]}
 
 
 def fit_dog_head(

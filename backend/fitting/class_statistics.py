@@ -9,19 +9,19 @@ import numpy as np
 import tensorflow as tf
 
 from backend.files import replacing
+from backend.fitting.dataset import FOLDS
 
 STATISTICS_FILE = "class_statistics.npz"
 DIRECTIONS = 256  # of the shared covariance that are kept: beyond them its eigenvalues are small
-FOLDS = 5
 DRAWN = 12  # features that are drawn for each known class, from a normal distribution with its mean and the shared covariance
 # Is added to every eigenvalue of the covariance, in units of their mean, where features are whitened.
 SHRINKAGE = 6.0
 # Of the squared weights of new classes in the whitened space; each new class weighs 1, as much as a known one.
-PENALTY = 0.1
+PENALTY = 0.3
 STEPS, RATE = 120, 0.02
 # Share of the stored validation photos, each left out, that one new class may take from the others, and that each further one may
 # add; all new logits are lowered where they would take more.
-LOSS_OF_ONE, LOSS_OF_FURTHER = 0.0005, 0.0005
+LOSS_OF_ONE, LOSS_OF_FURTHER = 0.0005, 0.0006
 ROUNDING = 1e-4  # by which a logit may differ that is computed in another order
 
 
@@ -33,12 +33,14 @@ class StatisticsError(ValueError):
 class NewClasses:
     """Classes that were added: `weights` float32 (f, k) and `bias` float32 (k,).
 
-    `left_out`: for each class float32 (n, k), the logits of the photos that teach it, and `checked` float32 (m, k) those of the
-    stored validation photos, each from a fit without it; offsets included.
+    `parts`: the same weights and biases from fits without the photos of each of the FOLDS. `left_out`: for each class float32
+    (n, k), the logits of the photos that teach it, and `checked` float32 (m, k) those of the stored validation photos, each from
+    the fit without it. Offsets are included.
     """
 
     weights: np.ndarray
     bias: np.ndarray
+    parts: list[tuple[np.ndarray, np.ndarray]]
     left_out: list[np.ndarray]
     checked: np.ndarray
 
@@ -124,27 +126,46 @@ class ClassStatistics:
         return np.maximum(np.repeat(self.means, each, axis=0) + noise, 0).astype(np.float32)  # behind a ReLU
 
     def taught(
-        self, features: Sequence[np.ndarray], kernel: np.ndarray, bias: np.ndarray, known: np.ndarray | None = None
+        self,
+        features: Sequence[np.ndarray],
+        kernel: np.ndarray,
+        bias: np.ndarray,
+        known: np.ndarray | None = None,
+        folds: Sequence[np.ndarray] | None = None,
+        checked_folds: np.ndarray | None = None,
     ) -> NewClasses:
         """The classes that photos show, `features` (n, views, f) for each, behind those of `kernel` (f, classes) and `bias`.
 
         The first view is the photo as it is answered. All new classes are fitted together, against each other and against the
         known ones, whose weights stay: softmax regression on the photos, the stored validation photos, features that are drawn
-        from the statistics, and `known` (m, f), features of more photos of known classes.
+        from the statistics, and `known` (m, f), features of more photos of known classes. `folds`: int (n,) for each class, and
+        `checked_folds` int (m,) of the stored validation photos: in which of FOLDS parts a photo is; by turns where not given.
         """
         more = self.drawn(DRAWN) if known is None else np.concatenate([self.drawn(DRAWN), known])
+        if folds is None:
+            folds = [np.arange(len(each)) % FOLDS for each in features]
+        if checked_folds is None:
+            checked_folds = np.arange(len(self.checked)) % FOLDS
         left_out = [np.zeros((len(each), len(features)), np.float32) for each in features]
         checked = np.zeros((len(self.checked), len(features)), np.float32)
+        parts = []
         for fold in range(FOLDS):
-            taught = [each[np.arange(len(each)) % FOLDS != fold] for each in features]
-            others = np.arange(len(checked)) % FOLDS == fold
-            weights, own = self._fitted(taught, np.concatenate([self.checked[~others], more]), kernel, bias)
-            checked[others] = self.checked[others] @ weights + own
-            for each, logits in zip(features, left_out, strict=True):
-                logits[fold::FOLDS] = each[fold::FOLDS, 0] @ weights + own
-        weights, own = self._fitted(features, np.concatenate([self.checked, more]), kernel, bias)
+            taught = [each[own != fold] for each, own in zip(features, folds, strict=True)]
+            others = checked_folds == fold
+            weights, offset = self._fitted(taught, np.concatenate([self.checked[~others], more]), kernel, bias)
+            parts.append((weights, offset))
+            checked[others] = self.checked[others] @ weights + offset
+            for each, own, logits in zip(features, folds, left_out, strict=True):
+                logits[own == fold] = each[own == fold, 0] @ weights + offset
+        weights, offset = self._fitted(features, np.concatenate([self.checked, more]), kernel, bias)
         lowered = self._lowered(checked, kernel, bias)
-        return NewClasses(weights, own - lowered, [each - lowered for each in left_out], checked - lowered)
+        return NewClasses(
+            weights,
+            offset - lowered,
+            [(each, own - lowered) for each, own in parts],
+            [each - lowered for each in left_out],
+            checked - lowered,
+        )
 
     def _lowered(self, checked: np.ndarray, kernel: np.ndarray, bias: np.ndarray) -> np.float32:
         """By how much new classes, whose logits for the stored validation photos are `checked` (m, k), are to be lowered, so that

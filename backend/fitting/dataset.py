@@ -7,11 +7,12 @@ import json
 import random
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 from PIL import Image, ImageOps
 
 from backend.errors import DogsnapError
@@ -20,7 +21,7 @@ from backend.serving.photos import photo as photos
 
 Box = tuple[float, float, float, float]
 BOXES, DOGS, ANNOTATIONS, INDEX = "boxes.tsv", "dogs.tsv", "Annotation", "index.tsv"
-HELD_OUT = 5  # one source in so many
+FOLDS = 5  # parts of the photos, for cross-fitting
 WHOLE_BOX: Box = (0.0, 0.0, 1.0, 1.0)
 LEAST_SIDE = 0.01  # of a box, as a fraction of the picture
 LEAST_STRIP = 0.25  # of a part without a dog, as a fraction of the picture's width or height
@@ -260,18 +261,9 @@ def rows_of_index(data: Path) -> list[dict[str, str]]:
     return rows
 
 
-def is_held_out(row: Mapping[str, str]) -> bool:
-    """Whether a photo of an index with the column `source` is never taught, but kept to calibrate and to report: every photo
-    of one source in five, so that no source is on both sides.
-    """
-    return bool(row.get("source")) and hashlib.sha256(row["source"].encode()).digest()[0] % HELD_OUT == 0
-
-
-def read_held_out(data: Path, labels: list[dict]) -> list[Example]:
-    """The photos of an index that are held out, see `is_held_out`, of the breeds in `labels`."""
-    place = {label["id"]: index for index, label in enumerate(labels)}
-    rows = [row for row in rows_of_index(data) if row["breed"] in place and is_held_out(row)]
-    return [Example(data / row["photo"], place[row["breed"]]) for row in rows]
+def fold_of(source: str) -> int:
+    """In which of FOLDS parts all photos of a source are."""
+    return hashlib.sha256(source.encode()).digest()[0] % FOLDS
 
 
 def split_validation(examples: list[Example], per_breed: int, seed: int) -> tuple[list[Example], list[Example]]:
@@ -287,13 +279,13 @@ def split_validation(examples: list[Example], per_breed: int, seed: int) -> tupl
     return training, validation
 
 
-def folds(examples: list[Example], count: int) -> list[int]:
-    """In which of `count` parts each photo is, so that all have as many of each breed, and a crop is with its whole picture."""
+def folds(examples: list[Example]) -> np.ndarray:
+    """In which of FOLDS parts each photo is, int (n,): all have as many of each breed, and a crop is with its whole picture."""
     names: dict[int, set[str]] = {}
     for example in examples:
         names.setdefault(example.breed, set()).add(example.path.stem)
-    places = {(breed, name): place % count for breed, each in names.items() for place, name in enumerate(sorted(each))}
-    return [places[example.breed, example.path.stem] for example in examples]
+    places = {(breed, name): place % FOLDS for breed, each in names.items() for place, name in enumerate(sorted(each))}
+    return np.array([places[example.breed, example.path.stem] for example in examples])
 
 
 def without_dogs(examples: list[Example], frames: Path) -> list[bytes]:

@@ -9,9 +9,10 @@ import keras
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from photos import make_data_set, make_frames
+from photos import make_data_set, make_frames, striped
 from tiny_network import tiny_with_box
 
+from backend.building import TAUGHT, teaching
 from backend.building.export import export_stored
 from backend.building.merging.merge import merge_all
 from backend.building.quantization import RANGES
@@ -157,6 +158,53 @@ def test_further_photos_by_an_index_are_fitted_on_too_and_unknown_breeds_refused
     done = calibrate(folder, "--more-training", more)
     assert done.exit_code == 1
     assert "index.tsv:2 does not name a photo of a breed that the model knows" in done.output
+
+
+@pytest.fixture
+def further(data: Path) -> Path:
+    """Photos of two breeds more and of one that is not taught, by an index with sources."""
+    folder, lines = data.parent / "further", ["breed\tphoto\tsource"]
+    for breed, colour in (("yellow_dog", (220, 210, 50)), ("violet_dog", (150, 50, 200)), ("grey_dog", (90, 90, 90))):
+        (folder / breed).mkdir(parents=True)
+        for number in range(10):
+            striped(colour, 50 + sum(colour) + number).save(folder / breed / f"{number}.jpg")
+            lines.append(f"{breed}\t{breed}/{number}.jpg\tplace {number // 2}")
+    (folder / "index.tsv").write_text("\n".join(lines[:21]) + "\n", encoding="utf-8")
+    (data.parent / "others").mkdir()
+    others = [f"{name}\t{folder / photo}\t{place}" for name, photo, place in (line.split("\t") for line in lines[21:])]
+    (data.parent / "others" / "index.tsv").write_text("\n".join([lines[0], *others]) + "\n", encoding="utf-8")
+    return folder
+
+
+def test_further_breeds_are_taught_and_their_photos_answered_by_versions_taught_without_them(
+    folder: Path, further: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taught, answered = [], []
+    teach, answer = teaching.Teacher.teach, calibration._answered
+    monkeypatch.setattr(teaching.Teacher, "teach", lambda *args: taught.append(teach(*args)) or taught[-1])
+    monkeypatch.setattr(calibration, "_answered", lambda *args: answered.append(args[2]) or answer(*args))
+    done = calibrate(folder, "--taught", further, "--taught", further.parent / "others")
+    assert done.exit_code == 0, done.output
+    (lesson,), (_, *parts) = taught, answered
+    assert 15 < len(lesson.photos) <= 20
+    for fold, answers in enumerate(parts):
+        inside = [photo for photo, own in zip(lesson.photos, lesson.folds, strict=True) if own == fold]
+        assert [photo for photo in answers if photo.breed > 2] == inside
+    photos = sum(map(len, parts))
+    assert photos == 24 + len(lesson.photos)
+    kept = json.loads((folder / TAUGHT).read_text(encoding="utf-8"))
+    assert [each["id"] for each in kept["taught"]] == ["violet_dog", "yellow_dog"]
+    assert (kept["made_by"], kept["scores"]["validation"]["photos"]) == (calibration.MADE_BY, photos)
+    shown = kept["scores"]["second_pass"]["validation"]["taught"]
+    assert (shown["photos"], set(shown["recall"])) == (photos - 24, {"violet_dog", "yellow_dog"})
+
+
+def test_breeds_that_were_taught_are_not_lost(folder: Path, further: Path) -> None:
+    (folder / TAUGHT).write_text('{"taught": [{"id": "white_dog", "name": "White dog"}]}')
+    done = calibrate(folder, "--taught", further)
+    assert done.exit_code == 1
+    assert f"{folder / TAUGHT} holds White dog, of which --taught gives no photos" in done.output
+    assert not (folder / "scores.json").exists()
 
 
 def test_what_is_missing_is_named_before_anything_is_computed(folder: Path) -> None:

@@ -94,6 +94,23 @@ def test_photos_of_known_classes_make_a_new_one_take_less_from_them(statistics: 
     assert taken[1] < taken[0]
 
 
+def test_photos_are_left_out_of_the_part_that_they_are_in(statistics: ClassStatistics) -> None:
+    kernel, bias = trained_head(*gaussians(1, 60))
+    photos = new_class_near_a_known_one(statistics, 20, seed=8)
+    folds, checked = np.repeat(np.arange(5), 4), np.arange(len(statistics.checked)) // 3 % 5
+    added = statistics.taught([photos], kernel, bias, None, [folds], checked)
+    for fold, (weights, own) in enumerate(added.parts):
+        shown = photos[folds == fold, 0] @ weights + own
+        np.testing.assert_allclose(added.left_out[0][folds == fold], shown, atol=1e-3)
+        inside = checked == fold
+        np.testing.assert_allclose(added.checked[inside], statistics.checked[inside] @ weights + own, atol=1e-3)
+    changed = np.where((folds == 2)[:, np.newaxis, np.newaxis], photos + 5, photos)
+    again = statistics.taught([changed], kernel, bias, None, [folds], checked)
+    difference = [np.abs(one[0] - other[0]).max() for one, other in zip(added.parts, again.parts, strict=True)]
+    assert np.argmin(difference) == 2
+    assert difference[2] == 0 < 1e-4 < min(np.delete(difference, 2))
+
+
 def test_new_classes_are_lowered_where_they_would_take_too_many_validation_photos(statistics: ClassStatistics) -> None:
     kernel, bias = trained_head(*gaussians(1, 60))
     photos = new_class_near_a_known_one(statistics, 20, seed=8)
