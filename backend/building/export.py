@@ -148,7 +148,8 @@ def _decision(calibration: Mapping) -> dict[str, float]:
 
 
 def with_taught(stored: Stored, artefacts: Path) -> Stored | None:
-    """The classifier with the breeds that `dogsnap teach --keep` stored in `artefacts` behind its own; None where there are none.
+    """The classifier with the breeds that `dogsnap calibrate` or `teach --keep` stored in `artefacts` behind its own; None for
+    none.
 
     Raises ExportError where they were taught with other weights.
     """
@@ -159,7 +160,7 @@ def with_taught(stored: Stored, artefacts: Path) -> Stored | None:
     if kept["weights"] != weights:
         raise ExportError(
             f"{file} was taught with the weights with the SHA-256 {kept['weights'][:12]}, {STORED_WEIGHTS} has {weights[:12]}; "
-            "`dogsnap teach --keep` writes it anew"
+            "`dogsnap calibrate --taught` or `dogsnap teach --keep` writes it anew"
         )
     taught = kept["taught"]
     labels = [*stored.description["labels"], *({key: each[key] for key in LABEL} for each in taught)]

@@ -6,8 +6,8 @@ import numpy as np
 
 from backend.serving.answers.levels import Group
 
-CONFUSED = 0.015  # mean probability that goes to the other of two breeds, from which on they are grouped
-LARGEST_GROUP = 4  # more breeds are no answer to "which breed is it"
+CONFUSED = 0.005  # mean probability that goes to the other of two breeds, from which on they are grouped
+LARGEST_GROUP = 5  # as many as a set may hold; with 4 and 0.015, a tenth fewer photos get a sure answer
 
 
 def find_groups(probabilities: np.ndarray, breeds: np.ndarray) -> list[list[int]]:
