@@ -187,16 +187,16 @@ def test_further_breeds_are_taught_and_their_photos_answered_by_versions_taught_
     assert done.exit_code == 0, done.output
     (lesson,), (_, *parts) = taught, answered
     assert 15 < len(lesson.photos) <= 20
-    for fold, answers in enumerate(parts):
+    for fold, shown in enumerate(parts):
         inside = [photo for photo, own in zip(lesson.photos, lesson.folds, strict=True) if own == fold]
-        assert [photo for photo in answers if photo.breed > 2] == inside
+        assert [photo for photo in shown if photo.breed > 2] == inside
     photos = sum(map(len, parts))
     assert photos == 24 + len(lesson.photos)
     kept = json.loads((folder / TAUGHT).read_text(encoding="utf-8"))
     assert [each["id"] for each in kept["taught"]] == ["violet_dog", "yellow_dog"]
     assert (kept["made_by"], kept["scores"]["validation"]["photos"]) == (calibration.MADE_BY, photos)
-    shown = kept["scores"]["second_pass"]["validation"]["taught"]
-    assert (shown["photos"], set(shown["recall"])) == (photos - 24, {"violet_dog", "yellow_dog"})
+    right = kept["scores"]["second_pass"]["validation"]["taught"]
+    assert (right["photos"], set(right["recall"])) == (photos - 24, {"violet_dog", "yellow_dog"})
 
 
 def test_breeds_that_were_taught_are_not_lost(folder: Path, further: Path) -> None:

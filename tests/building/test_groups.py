@@ -35,10 +35,11 @@ def test_a_third_breed_joins_by_its_mean_confusion_with_both():
 
 
 def test_no_group_grows_too_large_to_be_an_answer():
-    pairs = {(a, b): 0.15 for a in range(6) for b in range(6) if a != b}
-    groups = find_groups(*confused(8, pairs))
+    alike = range(2 * LARGEST_GROUP)
+    pairs = {(a, b): 0.9 / len(alike) for a in alike for b in alike if a != b}
+    groups = find_groups(*confused(len(alike) + 2, pairs))
     assert max(map(len, groups)) <= LARGEST_GROUP
-    assert sorted(place for group in groups for place in group) == list(range(6))
+    assert sorted(place for group in groups for place in group) == list(alike)
 
 
 GROUPS = [[0, 3], [5, 6]]
@@ -54,7 +55,7 @@ def test_a_new_breed_forms_a_group_with_a_single_breed_that_it_is_confused_with_
 
 def test_a_new_breed_that_is_hardly_confused_joins_no_group():
     just_below = CONFUSED * 2 - 0.001
-    assert look_alikes(*confused(8, {(7, 1): just_below, (7, 5): 0.05}), GROUPS, 7) == []
+    assert look_alikes(*confused(8, {(7, 1): just_below, (7, 5): just_below}), GROUPS, 7) == []
 
 
 def test_a_new_breed_joins_no_group_that_is_full():
