@@ -113,5 +113,16 @@ def test_the_card_holds_what_was_measured_of_the_weights_that_are_here() -> None
         assert each["decision"].items() <= decisions[number].items(), "other thresholds: make card DATA=..."
 
 
+def test_the_card_says_how_often_each_breed_that_was_taught_is_named_right() -> None:
+    stored = json.loads((ROOT / "models" / "inception_v3" / "taught.json").read_text(encoding="utf-8"))
+    taught = stored["scores"]["second_pass"]["validation"]["taught"]
+    shares = taught["recall"].values()
+    section = (ROOT / "models" / "README.md").read_text(encoding="utf-8").split("## Breeds that were taught")[1]
+    section = section.split("##")[0]
+    for figure in (taught["top1"], sum(shares) / len(shares), *shares):
+        assert f" {100 * figure:.0f}" in section, figure
+    assert f"on {taught['photos']} photos" in section
+
+
 def test_the_card_is_short() -> None:
     assert len((ROOT / "models" / "README.md").read_bytes()) <= 10_000
