@@ -30,7 +30,7 @@ WEB = "tests/web"
 WEB_BY_THEMSELVES = ("test_feedback_in_app", "test_console", "test_keys_in_app", "test_docs_page", "test_node_checks")
 # What takes longest begins first, so that no process is left with one of these at the end while the others wait.
 LONGEST = (
-    WEB, "merge", "feedback", "feedback_in_app", "teach_command", "calibrate_command", "real_photos", "trainer",
+    WEB, "calibrate_command", "merge", "feedback", "feedback_in_app", "teach_command", "real_photos", "trainer",
     "faults", "restarts", "gateway", "console", "tf_serving_grpc", "boxes", "second_pass", "train_command", "image_to_image",
     "hostile_requests", "runtimes", "app_api", "tutorials", "bench", "tensorflow_import", "acceleration", "predict",
     "hostile_photos", "switches", "shadow", "serve",

@@ -19,7 +19,7 @@ from backend.building.quantization import RANGES
 from backend.cli import main
 from backend.evaluation import calibration
 from backend.evaluation.exported_version import ExportedVersion, answers
-from backend.fitting import artefacts
+from backend.fitting import artefacts, class_statistics, dataset
 from backend.fitting.class_statistics import STATISTICS_FILE
 from backend.fitting.recipes import RECIPES
 from backend.fitting.trainer import with_whole_pictures
@@ -179,6 +179,8 @@ def further(data: Path) -> Path:
 def test_further_breeds_are_taught_and_their_photos_answered_by_versions_taught_without_them(
     folder: Path, further: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for module in (dataset, class_statistics, teaching, calibration):
+        monkeypatch.setattr(module, "FOLDS", 2)  # a part takes three versions
     taught, answered = [], []
     teach, answer = teaching.Teacher.teach, calibration._answered
     monkeypatch.setattr(teaching.Teacher, "teach", lambda *args: taught.append(teach(*args)) or taught[-1])
@@ -186,6 +188,7 @@ def test_further_breeds_are_taught_and_their_photos_answered_by_versions_taught_
     done = calibrate(folder, "--taught", further, "--taught", further.parent / "others")
     assert done.exit_code == 0, done.output
     (lesson,), (_, *parts) = taught, answered
+    assert len(parts) == 2
     assert 15 < len(lesson.photos) <= 20
     for fold, shown in enumerate(parts):
         inside = [photo for photo, own in zip(lesson.photos, lesson.folds, strict=True) if own == fold]
