@@ -181,7 +181,7 @@ def _left_out(
     said, filled = [], np.unique(parts)
     for place, fold in enumerate(filled):
         kept = teacher.kept(taught.parts[fold])
-        part = work / f"taught-{hashlib.sha256(json.dumps(kept).encode()).hexdigest()[:16]}"
+        part = work / f"taught-{hashlib.sha256(json.dumps(kept['taught']).encode()).hexdigest()[:16]}"
         part.mkdir(exist_ok=True)
         version = _plain_version(folder, part, kept["weights"], report, kept)
         inside = [example for example, own in zip(examples, parts, strict=True) if own == fold]
