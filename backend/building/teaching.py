@@ -490,6 +490,11 @@ def breeds_in(folders: Sequence[Path], facts: Mapping[str, Mapping]) -> list[New
     ]
 
 
+def holds_breeds(folder: Path) -> bool:
+    """Whether the photos of `folder` are sorted by breed: listed in an `index.tsv`, or in a folder for each."""
+    return (folder / dataset.INDEX).is_file() or any(path.is_dir() for path in folder.iterdir())
+
+
 def _photos_by_breed(folder: Path) -> dict[str, list[Path]]:
     if (folder / dataset.INDEX).is_file():
         found: dict[str, list[Path]] = {}

@@ -120,7 +120,7 @@ def _breeds(name: str | None, name_zh: str, photos: tuple[Path, ...], facts_file
 
     facts = teaching.read_facts(facts_file) if facts_file else []
     if name is None:
-        if not all(folder.is_dir() and any(path.is_dir() for path in folder.iterdir()) for folder in photos):
+        if not all(folder.is_dir() and teaching.holds_breeds(folder) for folder in photos):
             raise click.UsageError(
                 "Missing option '--name'; without it, PHOTOS are folders with a folder for each breed."
             )

@@ -437,8 +437,9 @@ def test_breeds_that_were_kept_with_other_weights_are_refused_with_what_to_run(k
 
 
 def test_photos_of_one_source_are_in_one_part_and_a_dry_run_writes_nothing(model: Path, tmp_path: Path) -> None:
-    dogs(tmp_path / "new" / "yellow_dog", YELLOW, 30)
-    lines = [f"yellow_dog\tyellow_dog/{number:02}.jpg\tsource {number // 5}" for number in range(30)]
+    photos = dogs(tmp_path / "photos", YELLOW, 30)
+    lines = [f"yellow_dog\t{photos / f'{number:02}.jpg'}\tsource {number // 5}" for number in range(30)]
+    (tmp_path / "new").mkdir()
     (tmp_path / "new" / "index.tsv").write_text("\n".join(["breed\tphoto\tsource", *lines]) + "\n", encoding="utf-8")
     (breed,) = breeds_in([tmp_path / "new"], {})
     folds = breed.folds(breed.photos).reshape(6, 5)
