@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from backend.bench import photos, servers
-from backend.bench.remote import CannotMeasure, base64_text
-from backend.bench.rounds import alternating, load, program
+from backend.bench.rounds import CannotMeasure, alternating, load, program
+from backend.serving.photos.base64_text import to_web_safe_base64
 
 CLIENTS = 16
 ONE_PASS = 4  # its number in the server that is measured
@@ -29,7 +29,7 @@ class Bench:
         self._real = models / servers.MODEL
         if not self._has(2):
             raise CannotMeasure(f"version 2 of {servers.MODEL} is not below {models}; `make setup` builds it")
-        self.texts = [base64_text(photo) for photo in photos.made()]
+        self.texts = [to_web_safe_base64(photo).decode() for photo in photos.made()]
         self.bodies = [json.dumps({"instances": [text]}) for text in self.texts]
         self._stack = ExitStack()
 

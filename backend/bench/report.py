@@ -1,38 +1,31 @@
-"""Prints measurements as tables, and saves them."""
+"""Prints measurements as a table, and saves them."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from backend.bench.machine import line
-from backend.bench.rounds import Point
 from backend.bench.targets import PerformanceTarget
 
-Points = Mapping[str, Sequence[Point]]
 TARGET_HEAD = ("part", "what", "asked", "measured", "met", "note")
 
 
 @dataclass(frozen=True)
 class Report:
-    """A measurement: `points` by the name of the server, and targets (`bars`)."""
+    """A measurement of targets (`bars`) on a machine."""
 
     machine: dict[str, Any]
-    points: Points = field(default_factory=dict)
-    bars: Sequence[PerformanceTarget] = ()
+    bars: Sequence[PerformanceTarget]
 
     def lines(self) -> list[str]:
-        lines = [f"machine: {line(self.machine)}"]
-        for name, points in self.points.items():
-            rows = [[f"{figure:.2f}".removesuffix(".00") for figure in point.values()] for point in points]
-            lines += ["", name, *table([list(points[0]), *rows])]
-        return [*lines, "", *table([TARGET_HEAD, *map(_target_row, self.bars)])] if self.bars else lines
+        return [f"machine: {line(self.machine)}", "", *table([TARGET_HEAD, *map(_target_row, self.bars)])]
 
     def save(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        saved = {**asdict(self), "bars": [{**asdict(bar), "met": bar.met()} for bar in self.bars]}
-        file.write_text(json.dumps(saved, indent=1) + "\n", encoding="utf-8")
+        bars = [{**asdict(bar), "met": bar.met()} for bar in self.bars]
+        file.write_text(json.dumps({"machine": self.machine, "bars": bars}, indent=1) + "\n", encoding="utf-8")
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:

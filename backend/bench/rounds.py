@@ -1,19 +1,22 @@
 """Runs load in several rounds and takes the median."""
 
 import json
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import click
 import numpy as np
 
 OK, FULL = 200, (429, 503)
 LONGEST_SECONDS = 3600
 T = TypeVar("T")
-Point = dict[str, float]
+
+
+class CannotMeasure(click.ClickException):
+    """The measurement is impossible; the message, with which the command ends, says why."""
 
 
 @dataclass(frozen=True)
@@ -60,26 +63,6 @@ def program(name: str, **job: Any) -> dict[str, Any]:
         command, input=json.dumps(job), stdout=subprocess.PIPE, text=True, timeout=LONGEST_SECONDS, check=True
     )
     return json.loads(done.stdout)
-
-
-def point(loads: Sequence[Load], clients: int, batch: int = 1) -> Point:
-    """Summarise the rounds of one number of clients and batch size: medians, and sums of requests and failures.
-
-    `throughput` in photos per second; `p50_ms` and `p99_ms` of the good answers; `refused`: 429 and 503; `generator_ms`: the
-    generator's processor time per request.
-    """
-    requests = sum(len(each.answers) for each in loads)
-    return {
-        "clients": clients,
-        "batch": batch,
-        "throughput": statistics.median(batch * each.throughput() for each in loads),
-        "p50_ms": statistics.median(each.percentile_ms(50) for each in loads),
-        "p99_ms": statistics.median(each.percentile_ms(99) for each in loads),
-        "requests": requests,
-        "refused": sum(each.refused() for each in loads),
-        "errors": sum(each.failed() for each in loads),
-        "generator_ms": 1000 * sum(each.processor_seconds for each in loads) / max(1, requests),
-    }
 
 
 def alternating(measures: Sequence[Callable[[], T]], rounds: int) -> list[tuple[T, ...]]:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 from backend import processor
 from backend.bench.candidates import CLIENTS, Bench
-from backend.bench.remote import CannotMeasure
-from backend.bench.rounds import Load, load
+from backend.bench.rounds import CannotMeasure, Load, load
 
 PER_SECOND = "photos/s"
 BARE_CALLERS = (1, 8)  # one, and as many as the server's run threads; the better one counts

@@ -9,10 +9,9 @@ import itertools
 import json
 import resource
 import signal
-import ssl
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -23,18 +22,18 @@ NOT_ANSWERED = 0  # in place of a status
 class Connection:
     """A connection, opened on demand and reopened after the server closed it.
 
-    `headers` are sent with every request. `note`: Retry-After of the last response, or why there was none.
+    `note`: Retry-After of the last response, or why there was none.
     """
 
-    def __init__(self, url: str, timeout: float, headers: Mapping[str, str]):
-        self._url, self._timeout, self._headers = urlsplit(url), timeout, headers
+    def __init__(self, url: str, timeout: float):
+        self._url, self._timeout = urlsplit(url), timeout
         self.note = ""
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def post(self, body: bytes) -> int:
         """The status, or NOT_ANSWERED after any error."""
         try:
-            return await asyncio.wait_for(self._exchange(message(self._url, body, self._headers)), self._timeout)
+            return await asyncio.wait_for(self._exchange(message(self._url, body)), self._timeout)
         except (OSError, ValueError, LookupError, EOFError, TimeoutError, asyncio.LimitOverrunError) as error:
             self.close()
             self.note = repr(error)
@@ -42,12 +41,13 @@ class Connection:
 
     async def _exchange(self, sent: bytes) -> int:
         if self._streams is None or self._streams[0].at_eof():
-            self._streams = await opened(self._url)
+            host, port = self._url.hostname, self._url.port
+            self._streams = await asyncio.open_connection(host, port, limit=LIMIT)
         reader, writer = self._streams
         writer.write(sent)
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
-        await read_body(reader, headers)
+        await reader.readexactly(int(headers["content-length"]))
         self.note = headers.get("retry-after", "")
         if headers.get("connection") == "close":
             self.close()
@@ -59,27 +59,10 @@ class Connection:
             self._streams = None
 
 
-async def opened(url: SplitResult) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    secure = ssl.create_default_context() if url.scheme == "https" else None
-    port = url.port or (443 if secure else 80)
-    return await asyncio.open_connection(url.hostname, port, ssl=secure, limit=LIMIT)
-
-
-async def read_body(reader: asyncio.StreamReader, headers: dict[str, str]) -> None:
-    if headers.get("transfer-encoding") != "chunked":
-        await reader.readexactly(int(headers["content-length"]))
-        return
-    size = -1
-    while size:
-        size = int((await reader.readuntil(b"\r\n")).split(b";")[0], 16)
-        await reader.readexactly(size + 2)
-
-
-def message(url: SplitResult, body: bytes, headers: Mapping[str, str]) -> bytes:
+def message(url: SplitResult, body: bytes) -> bytes:
     """A complete POST request with JSON."""
-    sent = {"Host": url.netloc, "Content-Type": "application/json", "Content-Length": len(body), **headers}
-    head = [f"POST {url.path or '/'} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
-    return "\r\n".join([*head, "", ""]).encode() + body
+    head = [f"POST {url.path} HTTP/1.1", f"Host: {url.netloc}", "Content-Type: application/json"]
+    return "\r\n".join([*head, f"Content-Length: {len(body)}", "", ""]).encode() + body
 
 
 class Run:
@@ -96,7 +79,7 @@ class Run:
         self.clock, self.begun = time.time(), time.perf_counter()
 
     def connection(self) -> Connection:
-        return Connection(self.job["url"], self.job.get("timeout", 60.0), self.job.get("headers", {}))
+        return Connection(self.job["url"], self.job.get("timeout", 60.0))
 
     async def ask(self, connection: Connection) -> None:
         begun = time.perf_counter()
