@@ -166,7 +166,9 @@ class Starts(keras.callbacks.Callback):
 
 def _train_in_chunks(run: Run, work: Path, stop: int | None = None) -> tuple[list[tuple[int, int]], list[int]]:
     """Where the epochs started, and how many photos were counted as seen by each call of `training_batches`."""
-    recipe = dataclasses.replace(RECIPE, stages=(dataclasses.replace(RECIPE.stages[0], drift_every=0),), chunk=15)
+    recipe = dataclasses.replace(
+        RECIPE, stages=(dataclasses.replace(RECIPE.stages[0], drift_every=0, epochs=10),), chunk=15
+    )
     starts, seen = Starts(stop), []
     callbacks, batches = trainer._callbacks, trainer.training_batches
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(Stopped):

@@ -52,12 +52,12 @@ def test_real_dogs_get_their_breed(app_server, data_dir: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("version", [2, 3])
-def test_at_least_80_percent_of_the_whole_test_list_get_their_breed(app_server, data_dir: Path, version) -> None:
+def test_at_least_80_percent_of_a_third_of_the_test_list_get_their_breed(app_server, data_dir: Path, version) -> None:
     (model,) = requests.get(f"{app_server.url}/api/models", timeout=60).json()["models"]
     if version not in [each["version"] for each in model["versions"]]:
         pytest.skip(f"version {version} is not there: this processor multiplies no faster in bfloat16")
-    share = _top1(app_server.url, _test_list(data_dir), version=version)
-    print(f"top-1 over HTTP on the whole test list, version {version}: {share:.2%}")
+    share = _top1(app_server.url, _test_list(data_dir, every=3), version=version)
+    print(f"top-1 over HTTP on a third of the test list, version {version}: {share:.2%}")
     assert share >= 0.8
 
 
@@ -92,7 +92,7 @@ def test_a_photo_without_a_dog_is_called_no_dog_and_a_dog_a_dog(app_server, data
 
 @pytest.mark.long
 def test_whether_a_breed_is_known_hardly_turns_on_how_the_photo_was_compressed(app_server, data_dir: Path) -> None:
-    photos = sorted((data_dir / "web_dogs" / "images").rglob("*.webp"))[::3]
+    photos = sorted((data_dir / "web_dogs" / "images").rglob("*.webp"))[::9]
 
     def turns(photo: Path) -> bool:
         with Image.open(photo) as opened:
