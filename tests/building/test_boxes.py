@@ -81,7 +81,7 @@ def test_the_loss_is_least_for_the_right_box_at_its_middle_and_counts_known_boxe
 def test_a_network_learns_breeds_and_boxes_from_whole_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dark pictures with a coloured rectangle, whose place is the box."""
     monkeypatch.setitem(trainer.ARCHITECTURES, "tiny", tiny_with_box)
-    monkeypatch.setattr(artefacts, "BOX_VIEWS", 640)
+    monkeypatch.setattr(artefacts, "BOX_VIEWS", 320)
     data = make_data_set(tmp_path / "dogs")
     frames = make_frames(data, tmp_path / "frames")
     examples = dataset.with_boxes(dataset.read_list(data, "train_list"), data, frames, print)
@@ -89,7 +89,7 @@ def test_a_network_learns_breeds_and_boxes_from_whole_pictures(tmp_path: Path, m
         RECIPES["inception_v3"],
         architecture="tiny",
         size=(32, 32),
-        stages=(dataclasses.replace(RECIPES["inception_v3"].stages[1], from_block=None, epochs=25, rate=0.05),),
+        stages=(dataclasses.replace(RECIPES["inception_v3"].stages[1], from_block=None, epochs=12, rate=0.05),),
         soup=(),
         batch=8,
         dropout=0.0,
