@@ -1,5 +1,6 @@
 """The candidates that are measured: this server, LitServe and the bare runtime, each started when it is first needed."""
 
+import base64
 import json
 import tempfile
 from collections.abc import Callable, Iterator
@@ -11,7 +12,6 @@ import numpy as np
 
 from backend.bench import photos, servers
 from backend.bench.rounds import CannotMeasure, alternating, load, program
-from backend.serving.photos.base64_text import to_web_safe_base64
 
 CLIENTS = 16
 ONE_PASS = 4  # its number in the server that is measured
@@ -29,7 +29,7 @@ class Bench:
         self._real = models / servers.MODEL
         if not self._has(2):
             raise CannotMeasure(f"version 2 of {servers.MODEL} is not below {models}; `make setup` builds it")
-        self.texts = [to_web_safe_base64(photo).decode() for photo in photos.made()]
+        self.texts = [base64.urlsafe_b64encode(photo).decode() for photo in photos.made()]
         self.bodies = [json.dumps({"instances": [text]}) for text in self.texts]
         self._stack = ExitStack()
 
