@@ -45,7 +45,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.parent.name == "slow" and not any(map(item.get_closest_marker, ("soak", "ray"))):
+        if item.path.parent.name == "slow" and not any(map(item.get_closest_marker, ("soak", "ray", "image"))):
             item.add_marker("long")
 
     def place(item: pytest.Item) -> int:

@@ -13,8 +13,6 @@ import tiny_models
 from loading import Load, percentile
 from process_readings import sample
 
-pytestmark = pytest.mark.long
-
 STEP, THREADS, CLIENTS = 0.02, 2, 8  # every thread is busy and six requests wait, all the time
 SAMPLE_SECONDS = 0.25
 ALLOWED_GROWTH = 1.05
