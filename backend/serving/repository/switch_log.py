@@ -95,7 +95,6 @@ class SwitchLog:
         return self._select(f"WHERE ? IN ('', model) ORDER BY id DESC LIMIT {SHOWN}", model)
 
     def switch(self, number: int) -> Switch | None:
-        """The switch with this id."""
         return next(iter(self._select("WHERE id = ?", number)), None)
 
     def parts(self, number: int) -> list[Switch]:

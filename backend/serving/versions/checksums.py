@@ -13,7 +13,6 @@ FILE = Path("assets.extra") / "SHA256SUMS"
 
 
 def write(version: Path) -> None:
-    """Write the SHA-256 of every file of a version."""
     files = sorted(file for file in version.rglob("*") if file.is_file() and file != version / FILE)
     lines = [f"{digest(file)}  {file.relative_to(version).as_posix()}\n" for file in files]
     (version / FILE).parent.mkdir(exist_ok=True)
@@ -40,6 +39,5 @@ def verify(version: Path) -> None:
 
 
 def digest(file: Path) -> str:
-    """The SHA-256 of a file in hexadecimal digits."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

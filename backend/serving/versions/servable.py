@@ -37,22 +37,17 @@ INPUT_ERRORS = (
 
 
 class BaseServable:
-    """A version, wherever it runs: its signatures, its description, and how it takes photos.
-
-    Subclasses implement `answer`.
-    """
+    """A version, wherever it runs: its signatures, its description, and how it takes photos. Subclasses have `answer`."""
 
     # Whether inputs have to be of their declared shapes; else the graph decides, as in TensorFlow Serving.
     holds_shapes = True
     # Where labels are expected, for error messages.
     label_source = "its assets.extra/dogsnap.json"
+    # By signature: what runs several requests at once.
+    _batchers: Mapping[str, Batcher] = {}
 
     def __init__(
-        self,
-        identity: ServableId,
-        description: Description,
-        signature_defs: Mapping[str, Any],
-        names: Iterable[str],
+        self, identity: ServableId, description: Description, signature_defs: Mapping[str, Any], names: Iterable[str]
     ):
         """`names` are the signatures that can be run. Raises ValueError for labels that do not fit them."""
         self.id = identity
@@ -75,14 +70,10 @@ class BaseServable:
         return self.signatures[name]
 
     def shares_runs(self, signature: Signature) -> bool:
-        """Whether one run of the network may answer several requests."""
-        return False
+        return signature.name in self._batchers
 
     def of_bytes(self, signature: Signature) -> Signature | None:
-        """The counterpart of `signature` with file bytes in place of base64 text; None if there is none.
-
-        Only merged versions have such pairs.
-        """
+        """The counterpart of `signature` with file bytes in place of base64 text, which merged versions have; else None."""
         is_merged = self.description.raw.get("source", {}).get("decode") == "base64"
         other = self.signatures.get("".join(signature.inputs) + BYTES_SUFFIX)
         is_same = other and list(other.inputs) == [other.name] and other.outputs == signature.outputs
@@ -193,16 +184,11 @@ class Servable(BaseServable):
         self.path = path
         self._loaded = loaded  # what the functions need, a SavedModel or a network of another runtime, lives as long
         self._functions = dict(loaded.signatures)
-        self._batchers: dict[str, Batcher] = {}
         super().__init__(identity, Description.read(path), signature_defs, self._functions)
-        self.runtime = {"name": openvino_runtime.TENSORFLOW}
 
     @classmethod
     def load(cls, identity: ServableId, path: Path) -> "Servable":
-        """Load `path`, with its OpenVINO network if possible.
-
-        Raises FailedPrecondition for a changed file, and TensorFlow's errors for a damaged one.
-        """
+        """Raises FailedPrecondition for a changed file, and TensorFlow's errors for a damaged one."""
         checksums.verify(path)
         graphs = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs
         if not graphs:
@@ -228,18 +214,12 @@ class Servable(BaseServable):
     def enable_batching(
         self, parameters: BatchingParameters, on_run: Callable[[int], None] = lambda rows: None
     ) -> None:
-        """Batch the concurrent requests of each signature whose inputs have a free first dimension.
-
-        `on_run` is called before each of their runs, with its rows.
-        """
+        """Batch requests of signatures with a free first dimension. `on_run` is called before each run with its rows."""
         self._batchers = {
             name: Batcher(partial(self._run, signature), parameters, on_run)
             for name, signature in self.signatures.items()
             if signature.inputs and all(spec.shape.rank and spec.shape[0] is None for spec in signature.inputs.values())
         }
-
-    def shares_runs(self, signature: Signature) -> bool:
-        return signature.name in self._batchers
 
     def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Run a signature on `inputs` (alias -> array of the declared dtype) and return every output.
@@ -271,23 +251,18 @@ class Servable(BaseServable):
         for alias, spec in signature.inputs.items():
             values = list(_to_array(inputs[alias], spec).flat) if spec.dtype == tf.string else []
             takes_files = alias.endswith(BYTES_SUFFIX)
-            other = self._of_one_text(not takes_files)
             if takes_files and any(map(is_base64_of_photo, values)):
-                return f'; input "{alias}" takes files and received base64 text: send {{"b64": text}}{other}'
-            if not takes_files and any(map(is_photo, values)):
-                return (
-                    f'; input "{alias}" received files: if it takes base64 text, send that as a plain string, '
-                    f'not as {{"b64": text}}{other}'
-                )
-        return ""
-
-    def _of_one_text(self, takes_files: bool) -> str:
-        """For the message: a signature with one input, of files or of base64 text; "" for none."""
-        for each in self.signatures.values():
-            if [(alias.endswith(BYTES_SUFFIX), spec.dtype) for alias, spec in each.inputs.items()] == [
-                (takes_files, tf.string)
-            ]:
-                return f', or use signature "{each.name}"'
+                hint = f'; input "{alias}" takes files and received base64 text: send {{"b64": text}}'
+            elif not takes_files and any(map(is_photo, values)):
+                hint = f'; input "{alias}" received files: if it takes base64 text, send that as a plain string, '
+                hint += 'not as {"b64": text}'
+            else:
+                continue
+            for other in self.signatures.values():
+                takes = [(each.endswith(BYTES_SUFFIX), its.dtype) for each, its in other.inputs.items()]
+                if takes == [(not takes_files, tf.string)]:
+                    return f'{hint}, or use signature "{other.name}"'
+            return hint
         return ""
 
 
@@ -318,7 +293,6 @@ def _to_array(value: Any, spec: tf.TensorSpec) -> np.ndarray:
 
 
 def _to_numpy(tensor: tf.Tensor | np.ndarray) -> np.ndarray:
-    """An output as an array; TensorFlow returns a string scalar as bytes."""
     if isinstance(tensor, np.ndarray):
         return tensor
     return np.asarray(tensor.numpy(), dtype=object if tensor.dtype == tf.string else None)
@@ -326,22 +300,21 @@ def _to_numpy(tensor: tf.Tensor | np.ndarray) -> np.ndarray:
 
 def _unlike_declared(signature: Signature, inputs: Mapping[str, Any]) -> str:
     """Names the inputs whose shape is not the declared one, which the graph's message does not; "" for none."""
-    shapes = {alias: np.shape(value) for alias, value in inputs.items()}
     return "".join(
-        f'; input "{alias}": declared shape {signature.inputs[alias].shape}, received {shape}'
-        for alias, shape in shapes.items()
-        if not signature.inputs[alias].shape.is_compatible_with(shape)
+        f'; input "{alias}": declared shape {signature.inputs[alias].shape}, received {np.shape(value)}'
+        for alias, value in inputs.items()
+        if not signature.inputs[alias].shape.is_compatible_with(np.shape(value))
     )
 
 
 def _translated(error: tf.errors.OpError, note: str = "") -> DogsnapError:
-    if isinstance(error, INPUT_ERRORS):
-        if ONE_ROW in error.message:
-            note += f"; {WITHOUT_ROWS}"
-        return InvalidArgument(kernel_sentence(error.message) + note)
     if isinstance(error, tf.errors.ResourceExhaustedError):
         return Unavailable(NO_MEMORY)
-    return Internal(kernel_sentence(error.message))
+    if not isinstance(error, INPUT_ERRORS):
+        return Internal(kernel_sentence(error.message))
+    if ONE_ROW in error.message:
+        note += f"; {WITHOUT_ROWS}"
+    return InvalidArgument(kernel_sentence(error.message) + note)
 
 
 # What an operation says of a graph for one value that was given a list of one row, and what to do.
@@ -352,6 +325,5 @@ TRACE_LINE = re.compile(r"Graph execution error:|Detected at node |\s*File \"|<s
 
 
 def kernel_sentence(message: str) -> str:
-    """The operation's message without TensorFlow's trace."""
     lines = [line for line in message.splitlines() if not TRACE_LINE.match(line)]
     return re.sub(r"\s+", " ", re.sub(r"\[Op:[^\]]*\]", "", " ".join(lines))).strip()
