@@ -105,9 +105,8 @@ class EngineClient:
         return self._call("Predict", self._predict_large, only, key)
 
     def metadata(self, spec: ModelSpec) -> get_model_metadata_pb2.GetModelMetadataResponse:
-        request = get_model_metadata_pb2.GetModelMetadataRequest(
-            model_spec=spec_message(spec), metadata_field=["signature_def"]
-        )
+        request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
+        request.model_spec.CopyFrom(spec_message(spec))
         return self._call("GetModelMetadata", self._get_metadata, request, spec.sticky_key, ASK_SECONDS)
 
     def status(self, spec: ModelSpec) -> get_model_status_pb2.GetModelStatusResponse:
@@ -176,7 +175,7 @@ def _translated(error: grpc.RpcError) -> DogsnapError:
         return EngineUnreachable(details)
     log.error("request %s failed at the engine: %s %s", REQUEST_ID.get() or "of our own", code.name, details)
     return EngineFailed(
-        f"the engine behind this server failed on this request ({code.name}); our log has the reason under the request id"
+        f"the engine behind this server failed ({code.name}); our log has the reason under the request id"
     )
 
 

@@ -25,9 +25,7 @@ log = logging.getLogger("dogsnap.engine")
 SIGNATURE_DEF = "signature_def"
 STATES = get_model_status_pb2.ModelVersionStatus.State
 POLL_SECONDS = 1.0  # if the settings say to scan only at the start: an engine may stop and start again
-ASK_ENGINE = (
-    "the models run in an engine behind this server, which switches versions itself: send this request to the engine"
-)
+ASK_ENGINE = "the models run in an engine behind this server: send this request to the engine"
 Answer = TypeVar("Answer")
 
 
@@ -113,10 +111,7 @@ class EngineRepository(ModelRepository):
         return sorted((each.version for each in states if each.state == State.AVAILABLE), reverse=True)
 
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
-        """The states of a model's versions, largest first, or of the one that `spec` names. Raises the engine's errors.
-
-        While the server is full, they are as of the last poll: monitoring must work at full load, too.
-        """
+        """The states of versions, largest first; while the server is full, as of the last poll, for monitoring."""
         try:
             return self._limited(lambda: self._status(spec))
         except Full:
@@ -169,9 +164,8 @@ class EngineRepository(ModelRepository):
         trouble = "; ".join(troubles)
         if not self._closed and (not self._started or bool(trouble) != bool(self._trouble)):
             details = "; ".join(filter(None, troubles.values()))
-            log.info(
-                "%s", f"{trouble} ({details})" if trouble else f"the engine answers for {', '.join(self.models())}"
-            )
+            told = f"{trouble} ({details})" if trouble else f"the engine answers for {', '.join(self.models())}"
+            log.info("%s", told)
         self._trouble, self._started = trouble, True
 
     def poll(self) -> dict[str, str]:
@@ -209,9 +203,8 @@ class EngineRepository(ModelRepository):
     def _keep_only(self, name: str, available: Sequence[int]) -> None:
         """Of this model, keep only what is known of these versions."""
         with self._lock:
-            self._known = {
-                each: it for each, it in self._known.items() if each.name != name or each.version in available
-            }
+            kept = [each for each in self._known if each.name != name or each.version in available]
+            self._known = {each: self._known[each] for each in kept}
 
     def close(self) -> None:
         self._closed = True

@@ -89,9 +89,8 @@ class EngineServable(BaseServable):
             return {alias: outputs[alias] for alias in promised.outputs}, servable
         except (DogsnapError, KeyError) as error:
             log.error("the outputs of %s do not match its signature %s: %s", servable.id, signature.name, error)
-            raise EngineFailed(
-                f"the engine's answer does not fit signature {signature.name} of {servable.id}"
-            ) from error
+            told = f"the engine's answer does not fit signature {signature.name} of {servable.id}"
+            raise EngineFailed(told) from error
 
     def _check_outputs(self, expected: Signature, promised: Signature) -> None:
         if not set(expected.outputs) <= set(promised.outputs):

@@ -16,10 +16,7 @@ class Split:
     share: float
 
     def takes(self, model: str, key: str) -> bool:
-        """Whether a client with this sticky key is in the share; a client in it stays in it while the share grows.
-
-        The version is part of the hash, so that not always the same clients get new versions first.
-        """
+        """Whether a client with this sticky key is in the share: not always the same clients, and still when the share grows."""
         digest = hashlib.blake2b(f"{model}/{self.version}/{key}".encode(), digest_size=4).digest()
         return int.from_bytes(digest) < self.share * BUCKETS
 

@@ -1,7 +1,4 @@
-"""One model: its versions and their states, its labels, and its chosen default, splits and shadow.
-
-It is not thread-safe: the repository holds the lock.
-"""
+"""One model: versions, labels, and chosen default, splits and shadow. Not thread-safe: the repository holds the lock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -45,10 +45,7 @@ class Repository(ModelRepository):
         switches: SwitchLog | None = None,
         prepare: Callable[[Servable], None] = lambda _: None,
     ):
-        """`configs` is called at every scan, so that a folder or a file behind it may change while the server runs.
-
-        `prepare` is called with each version that was loaded, before it is warmed up.
-        """
+        """`configs` is called at every scan, `prepare` with each version that was loaded, before it is warmed up."""
         super().__init__()
         self._configs = self._configs_at_start = configs
         self._sent: list[dict[str, Any]] | None = None
@@ -154,10 +151,7 @@ class Repository(ModelRepository):
             return self._sent
 
     def follow(self, configs: Sequence[ModelConfig] | None, by: Who, undoes: int | None = None) -> Switch | None:
-        """Serve these models until a restart; None: those of the start. Returns the switch, None if nothing changed.
-
-        Available versions of models that stay configured go on answering while new ones are loaded.
-        """
+        """Serve these models until a restart; None: those of the start. Returns the switch, None if nothing changed."""
         source = self._configs_at_start if configs is None else (lambda: configs)
         listed, sent = list(source()), None if configs is None else to_json(configs)
         with self.changing():
@@ -174,10 +168,8 @@ class Repository(ModelRepository):
     def wait_until_served(
         self, configs: Sequence[ModelConfig], timeout: float, is_awaited: Callable[[], bool] = lambda: True
     ) -> None:
-        """Wait until each of these models is available as configured.
-
-        Raises DeadlineExceeded if one still loads after `timeout` seconds, Cancelled if `is_awaited` becomes false, and an
-        error with the code UNKNOWN, as in TensorFlow Serving, if one fails to load.
+        """Wait until these models are available as configured. Raises DeadlineExceeded, Cancelled if no client `is_awaited`, and
+        an error with the code UNKNOWN, as in TensorFlow Serving, if one fails to load.
         """
         deadline = time.monotonic() + min(timeout, RELOAD_SECONDS)
         with self._scanned:
@@ -224,10 +216,7 @@ class Repository(ModelRepository):
         self._unready, self._trouble = unready, trouble
 
     def scan(self, skip_settling: bool = False) -> None:
-        """Compare folders and configuration with what is loaded, and load and unload what differs.
-
-        `skip_settling`: load a complete folder at once, without waiting for a second scan that finds it unchanged.
-        """
+        """Load and unload what differs from configuration and folders; with `skip_settling` without waiting for a second scan."""
         with self._scanning:
             configs = self._configs
             listed = list(configs())  # reads a folder or a file, hence without the lock

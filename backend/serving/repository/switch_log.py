@@ -1,7 +1,7 @@
 """The log of switches (author, time, old and new value), an SQLite file or in memory.
 
-A switch is written before it is acknowledged: a transaction for each, on disk when it ends. SQLite numbers them, and gives no
-number twice. Where it cannot be written, on a full disk say, it is refused.
+A switch is on disk before it is acknowledged, in a transaction of its own; one that cannot be written is refused. SQLite
+numbers them, and gives no number twice.
 """
 
 import json
@@ -62,10 +62,9 @@ class SwitchLog:
         self.write()
 
     def add(self, by: Who, changes: Sequence[Change], undoes: int | None = None) -> Switch:
-        """Write a switch and return it: its first change, of which the others are parts. It is on disk then.
+        """Write a switch to disk; its first change is returned, of which the others are parts. Raises Unavailable.
 
-        Call it without a lock that requests need: a disk may hang. Raises Unavailable if it cannot be written, or another
-        process has read the file since.
+        Call it without a lock that requests need: a disk may hang.
         """
         return self._commit((_now(), by, changes, undoes, None))[-len(changes)]
 
@@ -117,10 +116,6 @@ class SwitchLog:
         """The version that answered by default when none was chosen; None if there was none."""
         return next((row[0] for row in self._read("SELECT version FROM answering WHERE model = ?", model)), None)
 
-    def close(self) -> None:
-        with self._lock:
-            self._connection.close()
-
     def _last(self, model: str, condition: str, by: Who) -> dict[Subject, Any]:
         newest = f"SELECT max(id) FROM switches WHERE model = ? AND {condition} GROUP BY kind, name"
         found = self._select(f"WHERE id IN ({newest}) ORDER BY id", model, by.name)
@@ -159,9 +154,8 @@ class SwitchLog:
                 self._connection.executemany("REPLACE INTO answering VALUES (?, ?)", answering)
                 self._connection.execute("COMMIT")
             except sqlite3.Error as error:
-                raise Unavailable(
-                    f"{self._file} cannot be written ({error}); the switch was not made, try again when it can", 5
-                ) from error
+                told = f"{self._file} cannot be written ({error}); the switch was not made, try again when it can"
+                raise Unavailable(told, 5) from error
             finally:
                 if self._connection.in_transaction:
                     with suppress(sqlite3.Error):
@@ -175,11 +169,8 @@ class SwitchLog:
     def _check_reader(self) -> None:
         ((process,),) = self._connection.execute("SELECT process FROM reader")
         if process != os.getpid() and _is_running(process):
-            raise Unavailable(
-                f"another server (process {process}) is taking this one's place and has read {self._file} already; the switch "
-                "was not made, try again when that server answers",
-                5,
-            )
+            other = f"another server (process {process}) is taking this one's place and has read {self._file} already"
+            raise Unavailable(f"{other}; the switch was not made, try again when that server answers", 5)
 
     def _insert(
         self, at: str, by: Who, changes: Sequence[Change], undoes: int | None, part_of: int | None
@@ -197,10 +188,8 @@ class SwitchLog:
 def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another user's
-        pass
+    except OSError as error:
+        return isinstance(error, PermissionError)  # another user's
     return True
 
 

@@ -40,12 +40,11 @@ class Subject:
     model: str
     name: str = ""
     kind: ClassVar[str]
-    title: ClassVar[str] = ""  # of `describe`, with {model} and {name}
+    title: ClassVar[str] = ""  # of `describe`, e.g. "label {name} of {model}"
     unchosen: ClassVar[str] = "none"  # how None is described
     has_split: ClassVar[bool] = False
 
     def describe(self) -> str:
-        """E.g. "label stable of dogs"."""
         return self.title.format(model=self.model, name=self.name)
 
     def describe_value(self, value: Any) -> str:
@@ -225,10 +224,8 @@ class Default(Subject):
         if now != switch.after or now == switch.before:
             raise switch.not_in_force()
         if switch.by == WATCHER and not model.answers(switch.before):
-            raise Aborted(
-                f"switch {switch.id} ({switch}) cannot be undone: it came about by itself, and the version that answered "
-                "before, if there was one, is not available; choose a default instead"
-            )
+            why = "it came about by itself, and no version that answered before is available"
+            raise Aborted(f"switch {switch.id} ({switch}) cannot be undone: {why}; choose a default instead")
 
 
 class SplitOf(Subject):
@@ -275,10 +272,8 @@ class Load(Subject):
         with repository.switching(self.model) as model:
             folder = None if model.answers(int(self.name)) else model.folders.get(int(self.name))
         if value and folder and (lacks := missing(folder)):
-            raise FailedPrecondition(
-                f"version {self.name} of {self.model} cannot be loaded: {folder} has no {lacks}; expected all files of a "
-                "SavedModel, copy them there and load it again"
-            )
+            cannot = f"version {self.name} of {self.model} cannot be loaded: {folder} has no {lacks}"
+            raise FailedPrecondition(f"{cannot}; expected all files of a SavedModel, copy them there and load it again")
         switch = super().switch(repository, value, by)
         if switch is None:  # loading a version that is to be loaded already tries again one that failed
             with repository.switching(self.model) as model:

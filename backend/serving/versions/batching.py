@@ -1,7 +1,6 @@
-"""Runs waiting requests as one batch, with the parameters of TensorFlow Serving's --batching_parameters_file.
+"""Runs waiting requests as one batch, by TensorFlow Serving's --batching_parameters_file.
 
-Off by default: a batch saves computation on an accelerator, but on two CPU cores requests side by side were as fast as requests
-that shared runs.
+Off by default: on two CPU cores, requests side by side were as fast as requests that shared runs.
 """
 
 import logging
@@ -57,13 +56,10 @@ class BatchingParameters:
         try:
             text_format.Parse(file.read_text(encoding="utf-8"), message)
         except (text_format.ParseError, OSError, UnicodeDecodeError) as error:
-            raise InvalidArgument(
-                f"{file}: expected TensorFlow Serving's BatchingParameters as text: {error}"
-            ) from error
+            expected = "expected TensorFlow Serving's BatchingParameters as text"
+            raise InvalidArgument(f"{file}: {expected}: {error}") from error
         if message.pad_variable_length_inputs:
-            raise InvalidArgument(
-                f"{file}: pad_variable_length_inputs is not supported; leave it out: requests of other shapes run by themselves"
-            )
+            raise InvalidArgument(f"{file}: pad_variable_length_inputs is not supported; leave it out")
         given = {name: getattr(message, name).value for name in USED if message.HasField(name)}
         if message.HasField("max_execution_batch_size"):
             given["max_batch_size"] = message.max_execution_batch_size.value
@@ -112,8 +108,7 @@ class _Task:
 class Batcher:
     """Runs one signature for requests that come at the same time. Thread-safe, and without threads of its own.
 
-    The first waiting request that gets one of `num_batch_threads` places runs for all that have come until then. Where such a
-    run fails, each of its requests runs again by itself, so that a bad one fails alone.
+    The first waiting request that gets a place runs for all; where that fails, each runs again, so that a bad one fails alone.
     """
 
     def __init__(self, run: Run, parameters: BatchingParameters, on_run: Callable[[int], None] = lambda rows: None):

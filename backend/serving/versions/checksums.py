@@ -1,7 +1,4 @@
-"""The checksums of a version's files: written by the export, verified before loading.
-
-They detect damage, not attacks: whoever can write the folder can write them too.
-"""
+"""The checksums of a version's files, written by the export, verified before loading. They detect damage, not attacks."""
 
 import hashlib
 from pathlib import Path
@@ -27,9 +24,7 @@ def verify(version: Path) -> None:
         expected, _, name = line.partition("  ")
         file = version / name
         if not name or ".." in file.parts or not file.is_relative_to(version):
-            raise FailedPrecondition(
-                f"{version / FILE} is damaged: expected a checksum and a file's name, received {line!r}"
-            )
+            raise FailedPrecondition(f"{version / FILE} is damaged: expected a checksum and a name, received {line!r}")
         received = digest(file) if file.is_file() else "nothing"
         if received != expected:
             raise FailedPrecondition(

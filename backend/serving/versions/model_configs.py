@@ -82,9 +82,8 @@ def configs_in_file(file: Path) -> list[ModelConfig]:
     except OSError as error:
         raise InvalidArgument(f"the configuration {file} cannot be read: {error.strerror}") from error
     except (text_format.ParseError, json_format.ParseError, ValueError) as error:
-        raise InvalidArgument(
-            f"{file}: expected a model_config_list in protobuf's text format, or Simple TensorFlow Serving's JSON: {error}"
-        ) from error
+        expected = "expected a model_config_list in protobuf's text format, or Simple TensorFlow Serving's JSON"
+        raise InvalidArgument(f"{file}: {expected}: {error}") from error
     check_configs(configs)
     return configs
 
@@ -123,9 +122,8 @@ def check_versions(config: ModelConfig) -> None:
         )
     if not aspired_versions(config.model_version_policy, folders):
         existing = ", ".join(map(str, sorted(folders)))
-        raise InvalidArgument(
-            f"the model_version_policy of {config.name} selects none of the existing versions: {existing}"
-        )
+        policy = f"the model_version_policy of {config.name}"
+        raise InvalidArgument(f"{policy} selects none of the existing versions: {existing}")
 
 
 def to_json(configs: Sequence[ModelConfig]) -> list[dict[str, Any]]:

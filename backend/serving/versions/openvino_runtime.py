@@ -42,10 +42,8 @@ class IncompatibleNetwork(ValueError):
 class NetworkManifest:
     """What an export measured and wrote into runtime.json.
 
-    `precision`: EXACT, BFLOAT16 or INT8. `speedup`: how many times as fast as TensorFlow. `largest_difference`: between their
-    answers, at most `tolerance`. `measured_by`: programs and processor.
-    `outputs`: of the network, in its order. `signatures`: the outputs of each signature. `grey`: the outputs for a grey image.
-    `compared`: the speedup of each precision that was measured, by name.
+    `speedup`: over TensorFlow; `compared`: that of each precision. `largest_difference`: between their answers.
+    `outputs`: of the network, in its order. `signatures`: their outputs. `grey`: the outputs for a grey image.
     """
 
     precision: str
@@ -236,10 +234,8 @@ def self_test(network: Network, manifest: NetworkManifest) -> None:
     for name, expected in manifest.grey.items():
         difference = float(np.abs(answers[name] - np.asarray(expected)).max())
         if not difference <= manifest.tolerance:
-            raise IncompatibleNetwork(
-                f"the self-test failed: {name} differs from the output recorded at the export by {difference:.2g}, "
-                f"expected at most {manifest.tolerance:g}"
-            )
+            found = f"{name} differs from the output recorded at the export by {difference:.2g}"
+            raise IncompatibleNetwork(f"the self-test failed: {found}, expected at most {manifest.tolerance:g}")
 
 
 def import_openvino() -> Any:

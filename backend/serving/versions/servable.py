@@ -19,7 +19,7 @@ from backend.serving.photos.photo_values import Decoding, is_base64_of_photo, is
 from backend.serving.tensors.signatures import BYTES_SUFFIX, DEFAULT_SIGNATURE, ServableId, Signature, UnknownSignature
 from backend.serving.versions import checksums, openvino_runtime, tensorflow1_sessions
 from backend.serving.versions.batching import Batcher, BatchingParameters
-from backend.serving.versions.description import Description
+from backend.serving.versions.description import DESCRIPTION_FILE, Description
 
 log = logging.getLogger("dogsnap.servable")
 
@@ -85,9 +85,8 @@ class BaseServable:
         for signature in self.signatures.values():
             classes = signature.outputs["prediction"].shape.as_list() if "prediction" in signature.outputs else []
             if labels and len(classes) == 2 and classes[1] not in (None, labels):
-                raise ValueError(
-                    f"signature {signature.name} has {classes[1]} classes, the version's labels are {labels}"
-                )
+                of_graph = f"signature {signature.name} has {classes[1]} classes"
+                raise ValueError(f"{of_graph}, the version's labels are {labels}")
 
     def photo_signature(self) -> Signature:
         """The signature that names breeds: preferably "scores", the only one that can answer "no dog"."""
@@ -107,11 +106,7 @@ class BaseServable:
     def answer_photos(
         self, signature: Signature, count: int, upright: Callable[["BaseServable"], Sequence[bytes]]
     ) -> tuple[dict[str, np.ndarray], "BaseServable"]:
-        """As `answer`, on `count` photos that `upright` returns for a version.
-
-        Depending on its type, the input gets the file's bytes, base64 text, or the decoded and resized image.
-        Raises FailedPrecondition for any other input.
-        """
+        """As `answer`, on photos from `upright`, as file bytes, base64 text or images. Raises FailedPrecondition otherwise."""
 
         def feed(servable: BaseServable, signature: Signature) -> dict[str, Any]:
             alias, spec = servable.photo_input(signature)
@@ -148,25 +143,19 @@ class BaseServable:
     def photo_input(self, signature: Signature) -> tuple[str, tf.TensorSpec]:
         """The only input of a signature. Raises FailedPrecondition if it has another number of them."""
         if len(signature.inputs) != 1:
-            raise FailedPrecondition(
-                f"signature {signature.name} of {self.id} cannot take a photo: expected one input, "
-                f"it has {', '.join(signature.inputs)}"
-            )
+            cannot = f"signature {signature.name} of {self.id} cannot take a photo"
+            raise FailedPrecondition(f"{cannot}: expected one input, it has {', '.join(signature.inputs)}")
         return next(iter(signature.inputs.items()))
 
     def _feed(self, alias: str, spec: tf.TensorSpec, photos: Sequence[bytes]) -> Any:
         if spec.dtype == tf.string:
             return list(photos) if alias.endswith(BYTES_SUFFIX) else [to_web_safe_base64(photo) for photo in photos]
         if spec.dtype != tf.float32 or spec.shape.rank != 4:
-            raise FailedPrecondition(
-                f'input "{alias}" of {self.id} cannot take a photo: expected strings or float32 images (n, h, w, 3), '
-                f"it takes {spec.dtype.name} {spec.shape}"
-            )
+            cannot = f'input "{alias}" of {self.id} cannot take a photo: it takes {spec.dtype.name} {spec.shape}'
+            raise FailedPrecondition(f"{cannot}, expected strings or float32 images (n, h, w, 3)")
         size = self.description.input_size or tuple(spec.shape[1:3])
         if None in size:
-            raise FailedPrecondition(
-                f"{self.id} does not say which size of image it takes: expected input_size in assets.extra/dogsnap.json"
-            )
+            raise FailedPrecondition(f"{self.id} does not say which size of image it takes: {DESCRIPTION_FILE} has it")
         try:
             return _photos_to_images(size)(tf.constant(list(photos)))
         except tf.errors.OpError as error:
@@ -222,11 +211,7 @@ class Servable(BaseServable):
         }
 
     def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Run a signature on `inputs` (alias -> array of the declared dtype) and return every output.
-
-        Strings are object arrays of bytes on both sides. Raises InvalidArgument with the failing operation's message
-        when the graph cannot take these values.
-        """
+        """Every output for `inputs`, arrays of the declared dtypes; strings are objects of bytes. Raises InvalidArgument."""
         batcher = self._batchers.get(signature.name)
         if batcher is None:
             return self._run(signature, inputs)
