@@ -22,7 +22,6 @@ from backend.serving.versions.version_folders import version_folders
 
 log = logging.getLogger("dogsnap.engine")
 
-SIGNATURE_DEF = "signature_def"
 STATES = get_model_status_pb2.ModelVersionStatus.State
 POLL_SECONDS = 1.0  # if the settings say to scan only at the start: an engine may stop and start again
 ASK_ENGINE = "the models run in an engine behind this server: send this request to the engine"
@@ -83,7 +82,7 @@ class EngineRepository(ModelRepository):
         version = response.model_spec.version.value if response.model_spec.HasField("version") else asked.version
         if version is None:
             raise EngineFailed(f"the engine does not say which version of {asked.name} it means")
-        identity, packed = ServableId(asked.name, version), response.metadata[SIGNATURE_DEF]
+        identity, packed = ServableId(asked.name, version), response.metadata["signature_def"]
         base_path = self._models.get(identity.name)
         folder = version_folders(base_path).get(identity.version) if base_path else None
         try:

@@ -12,7 +12,6 @@ from backend.serving.versions.servable import BaseServable
 
 # Seconds between two scans until the server is ready and while versions are loaded, for which two scans are needed.
 LOADING_POLL_SECONDS = 1.0
-JOIN_SECONDS = 5.0
 
 
 class ModelRepository(Protocol):
@@ -70,8 +69,8 @@ class ModelRepository(Protocol):
         self._wake.set()
 
     def close(self) -> None:
-        """Stop scanning, and wait a few seconds for the end of the last scan. Loaded versions are kept."""
+        """Stop scanning, and wait up to 5 seconds for the end of the last scan. Loaded versions are kept."""
         self._closed = True
         self._wake.set()
         if self._thread is not None:
-            self._thread.join(timeout=JOIN_SECONDS)
+            self._thread.join(timeout=5)

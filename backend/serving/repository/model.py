@@ -111,6 +111,7 @@ class Model:
         return self.config.name
 
     def available(self) -> list[int]:
+        """The numbers of the available versions, largest first."""
         return sorted((n for n, v in self.versions.items() if v.state == State.AVAILABLE), reverse=True)
 
     def answers(self, number: int | None) -> bool:
