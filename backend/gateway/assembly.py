@@ -1,9 +1,7 @@
 """Builds a predictor whose models run in an engine, from the settings."""
 
-from functools import partial
-
 from backend.gateway.client import EngineClient
-from backend.gateway.repository import EngineRepository, base_paths
+from backend.gateway.repository import EngineRepository
 from backend.gateway.target import Target
 from backend.memory import give_back_large
 from backend.serving.assembly import predictor_over
@@ -21,8 +19,6 @@ def create_gateway(settings: Settings) -> Predictor:
     # The engine has the queue: a request that finds a place is forwarded at once, so that slow answers delay no others.
     executor = InlineExecutor(settings.run_threads + settings.queue_size)
     engine = EngineClient(Target.parse(settings.engine), settings.max_tensor_body_mb * MEBIBYTE, metrics)
-    configs = model_source(settings)
-    repository = EngineRepository(
-        engine, partial(base_paths, configs, settings.models / settings.default_model), executor
-    )
+    only = settings.models / settings.default_model
+    repository = EngineRepository(engine, model_source(settings), only, executor)
     return predictor_over(repository, executor, metrics, settings)

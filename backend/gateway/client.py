@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import re
 import time
 from collections.abc import Callable
@@ -13,10 +14,8 @@ from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
     model_pb2,
-    model_service_pb2,
     model_service_pb2_grpc,
     predict_pb2,
-    prediction_service_pb2,
     prediction_service_pb2_grpc,
 )
 
@@ -31,8 +30,7 @@ from backend.serving.repository.model import ModelSpec
 
 log = logging.getLogger("dogsnap.engine")
 
-PREDICTION = prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].full_name
-MODELS = model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name
+PREDICTION, MODELS = "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService"
 # gRPC's service config of the channel. Calls change nothing, so each may be retried; UNAVAILABLE is the status of an engine
 # that stops or is full. Health is that of the whole server (""), the only name that all engines know; an engine without the
 # health service counts as healthy.
@@ -54,11 +52,6 @@ SERVICE_CONFIG = {
     # No retries while more than half of the attempts fail: they would only add load to engines that are full.
     "retryThrottling": {"maxTokens": 1000, "tokenRatio": 1},
 }
-RECONNECT_MS = (100, 1000)  # first and longest pause; gRPC's default is up to two minutes
-CONNECT_MS = 5000  # for an engine that is busy; a stopped one refuses at once
-# TCP notices only after a quarter of an hour that a machine is gone. While an engine answers our polls no ping is sent, so that
-# no engine closes the connection for too many pings.
-PING_MS = (10_000, 8_000)  # a ping is sent after this time without data, and must be answered within that time
 ASK_SECONDS = 5.0  # timeout of metadata and status calls
 # The client's errors, passed on with the engine's message.
 PASSED_ON = {
@@ -105,70 +98,61 @@ class EngineClient:
 
     def predict(self, request: bytes, key: str = "") -> predict_pb2.PredictResponse:
         """Send a serialized PredictRequest with the remaining time as timeout; `key` is the client's sticky key."""
-        seconds = remaining(ASK_SECONDS)
         if len(request) <= LARGE:
-            return self._call("Predict", self._predict, request, seconds, key)
+            return self._call("Predict", self._predict, request, key)
         only = iter((request,))
         del request  # gRPC sends its own copy; this one is freed
-        return self._call("Predict", self._predict_large, only, seconds, key)
+        return self._call("Predict", self._predict_large, only, key)
 
     def metadata(self, spec: ModelSpec) -> get_model_metadata_pb2.GetModelMetadataResponse:
-        """Which version `spec` means, and its signatures."""
-        request = get_model_metadata_pb2.GetModelMetadataRequest(
-            model_spec=spec_message(spec), metadata_field=["signature_def"]
-        )
-        return self._call("GetModelMetadata", self._get_metadata, request, _ask_seconds(), spec.sticky_key)
+        request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
+        request.model_spec.CopyFrom(spec_message(spec))
+        return self._call("GetModelMetadata", self._get_metadata, request, spec.sticky_key, ASK_SECONDS)
 
     def status(self, spec: ModelSpec) -> get_model_status_pb2.GetModelStatusResponse:
-        """The states of a model's versions, or of the one that `spec` names."""
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=spec_message(spec))
-        return self._call("GetModelStatus", self._get_status, request, _ask_seconds())
+        return self._call("GetModelStatus", self._get_status, request, most=ASK_SECONDS)
 
     def close(self) -> None:
         self._channel.close()
 
-    def _call(self, name: str, method: Callable[..., Any], request: Any, seconds: float, key: str = "") -> Any:
+    def _call(self, name: str, method: Callable[..., Any], request: Any, key: str = "", most: float = math.inf) -> Any:
+        """The answer, within the time that is left and at most `most` seconds."""
+        metadata = list(self._metadata_always)
+        if request_id := REQUEST_ID.get():
+            metadata.append(("x-request-id", request_id))
+        if key and key.isascii() and key.isprintable():  # gRPC fails calls with other metadata
+            metadata.append(("x-request-key", key))
         started = time.perf_counter()
         try:
-            return method(request, timeout=seconds, metadata=self._metadata(key))
+            return method(request, timeout=min(remaining(ASK_SECONDS), most), metadata=metadata)
         except grpc.RpcError as error:
             self._failures.labels(name, error.code().name).inc()
             raise _translated(error) from None
         finally:
             self._seconds.labels(name).observe(time.perf_counter() - started)
 
-    def _metadata(self, key: str) -> tuple[tuple[str, str], ...]:
-        request_id = REQUEST_ID.get()
-        own: tuple[tuple[str, str], ...] = (("x-request-id", request_id),) if request_id else ()
-        if key and key.isascii() and key.isprintable():  # gRPC fails calls with other metadata
-            own += (("x-request-key", key),)
-        return self._metadata_always + own
-
 
 def _options(max_bytes: int) -> list[tuple[str, Any]]:
-    first, longest = RECONNECT_MS
-    interval, timeout = PING_MS
     return [
         ("grpc.service_config", json.dumps(SERVICE_CONFIG)),
         ("grpc.service_config_disable_resolution", 1),  # DNS must not override our retry policy
         ("grpc.per_rpc_retry_buffer_size", max_bytes),  # 256 kB by default; larger requests would not be retried
-        ("grpc.keepalive_time_ms", interval),
-        ("grpc.keepalive_timeout_ms", timeout),
-        ("grpc.http2.ping_timeout_ms", timeout),  # the default for gRPC's other pings is a minute
+        # TCP notices only after a quarter of an hour that a machine is gone. While an engine answers our polls no ping is sent,
+        # so that no engine closes the connection for too many pings.
+        ("grpc.keepalive_time_ms", 10_000),
+        ("grpc.keepalive_timeout_ms", 8_000),
+        ("grpc.http2.ping_timeout_ms", 8_000),  # the default for gRPC's other pings is a minute
         ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", -1),
-        ("grpc.initial_reconnect_backoff_ms", first),
-        ("grpc.min_reconnect_backoff_ms", CONNECT_MS),
-        ("grpc.max_reconnect_backoff_ms", longest),
+        # gRPC's default for the longest pause before it connects again is two minutes.
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.min_reconnect_backoff_ms", 5000),  # to connect to an engine that is busy; a stopped one refuses at once
+        ("grpc.max_reconnect_backoff_ms", 1000),
     ]
 
 
-def _ask_seconds() -> float:
-    return min(ASK_SECONDS, remaining(ASK_SECONDS))
-
-
 def spec_message(spec: ModelSpec) -> model_pb2.ModelSpec:
-    """The protobuf form of a spec, with the version or label as requested."""
     message = model_pb2.ModelSpec(name=spec.name)
     if spec.version is not None:
         message.version.value = spec.version
@@ -191,7 +175,7 @@ def _translated(error: grpc.RpcError) -> DogsnapError:
         return EngineUnreachable(details)
     log.error("request %s failed at the engine: %s %s", REQUEST_ID.get() or "of our own", code.name, details)
     return EngineFailed(
-        f"the engine behind this server failed on this request ({code.name}); our log has the reason under the request id"
+        f"the engine behind this server failed ({code.name}); our log has the reason under the request id"
     )
 
 

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -17,46 +17,38 @@ from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec, State, VersionStatus
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.description import DESCRIPTION_FILE
+from backend.serving.versions.model_configs import ModelConfig
 from backend.serving.versions.version_folders import version_folders
 
 log = logging.getLogger("dogsnap.engine")
 
-SIGNATURE_DEF = "signature_def"
 STATES = get_model_status_pb2.ModelVersionStatus.State
 POLL_SECONDS = 1.0  # if the settings say to scan only at the start: an engine may stop and start again
-ASK_ENGINE = (
-    "the models run in an engine behind this server, which switches versions itself: send this request to the engine"
-)
+ASK_ENGINE = "the models run in an engine behind this server: send this request to the engine"
 Answer = TypeVar("Answer")
-# (model, label or None for the default)
-Meaning = tuple[str, str | None]
 
 
 class EngineRepository(ModelRepository):
     """Thread-safe."""
 
-    def __init__(self, engine: EngineClient, base_paths: Callable[[], Mapping[str, Path]], executor: InlineExecutor):
-        """`base_paths` returns the models to serve and the folders with the descriptions of their versions; it is called at
-        each poll.
-
-        `executor` limits the calls for metadata and status, too.
-        """
+    def __init__(
+        self, engine: EngineClient, configs: Callable[[], Sequence[ModelConfig]], only: Path, executor: InlineExecutor
+    ):
+        """`configs` gives the models, asked at each poll; without any there is `only`. `executor` limits questions, too."""
         super().__init__()
-        self._engine = engine
+        self.engine = engine
         self._executor = executor
-        self._base_paths = base_paths
+        self._configs, self._only = configs, only
         self._models: dict[str, Path] = {}
         self._states: dict[str, list[VersionStatus]] = {}
         self._known: dict[ServableId, tuple[tuple[Any, ...], EngineServable]] = {}
-        self._meant: dict[Meaning, int] = {}
+        self._meant: dict[tuple[str, str | None], int] = {}  # by model and label, None for the default
         self._trouble = "the engine was not asked yet"
-
-    # -- requests ------------------------------------------------------------------------------------------------------
 
     @contextmanager
     def acquire(self, spec: ModelSpec) -> Iterator[EngineServable]:
         """The servable that is to answer `spec`, as far as is known. Raises what the engine answers."""
-        yield (self._expected(spec) or self._limited(lambda: self.resolve(spec))).for_request(spec, self)
+        yield (self._expected(spec) or self._limited(lambda: self.resolve(spec))).for_request(spec)
 
     def _limited(self, question: Callable[[], Answer]) -> Answer:
         """Make a metadata or status call for a request; it takes a place in the executor, so that some threads stay free."""
@@ -71,7 +63,7 @@ class EngineRepository(ModelRepository):
     def resolve(self, spec: ModelSpec) -> EngineServable:
         """Ask the engine which version `spec` means now, and for its signatures."""
         try:
-            servable = self._servable(self._engine.metadata(spec), spec)
+            servable = self._servable(self.engine.metadata(spec), spec)
         except (NotFound, InvalidArgument):
             self._meant.pop((spec.name, spec.label), None)
             raise
@@ -90,7 +82,7 @@ class EngineRepository(ModelRepository):
         version = response.model_spec.version.value if response.model_spec.HasField("version") else asked.version
         if version is None:
             raise EngineFailed(f"the engine does not say which version of {asked.name} it means")
-        identity, packed = ServableId(asked.name, version), response.metadata[SIGNATURE_DEF]
+        identity, packed = ServableId(asked.name, version), response.metadata["signature_def"]
         base_path = self._models.get(identity.name)
         folder = version_folders(base_path).get(identity.version) if base_path else None
         try:
@@ -104,27 +96,21 @@ class EngineRepository(ModelRepository):
             signatures = get_model_metadata_pb2.SignatureDefMap()
             if not packed.Unpack(signatures):
                 raise EngineFailed(f"the engine does not say what {identity} takes: it has no signature_def")
-            known = source, EngineServable(identity, dict(signatures.signature_def), folder, self._engine)
+            known = source, EngineServable(identity, dict(signatures.signature_def), folder, self)
             with self._lock:
                 self._known[identity] = known
         return known[1]
-
-    # -- status --------------------------------------------------------------------------------------------------------
 
     def models(self) -> list[str]:
         """The names of the configured models; engines do not list theirs."""
         return sorted(self._models)
 
     def available(self, name: str) -> list[int]:
-        """The numbers of a model's available versions, largest first, as of the last poll."""
         states = self._states.get(name) or self.status(ModelSpec(name))
         return sorted((each.version for each in states if each.state == State.AVAILABLE), reverse=True)
 
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
-        """The states of a model's versions, largest first, or of the one that `spec` names. Raises the engine's errors.
-
-        While the server is full, they are as of the last poll: monitoring must work at full load, too.
-        """
+        """The states of versions, largest first; while the server is full, as of the last poll, for monitoring."""
         try:
             return self._limited(lambda: self._status(spec))
         except Full:
@@ -135,7 +121,7 @@ class EngineRepository(ModelRepository):
 
     def _status(self, spec: ModelSpec) -> list[VersionStatus]:
         try:
-            found = self._engine.status(spec).model_version_status
+            found = self.engine.status(spec).model_version_status
         except Unimplemented:  # an engine without ModelService
             servable = self.resolve(spec)
             return [VersionStatus(servable.id.version, State.AVAILABLE, "", 0.0, RUNTIME, servable.description)]
@@ -147,7 +133,6 @@ class EngineRepository(ModelRepository):
         return {}, {}
 
     def default_version(self, name: str) -> int | None:
-        """The default version, as far as is known."""
         return self._meant.get((name, None))
 
     def splits(self) -> list[tuple[str, str, int, float]]:
@@ -157,10 +142,7 @@ class EngineRepository(ModelRepository):
         """None: the engine has the shadows."""
 
     def not_ready(self) -> str:
-        """Why the server is not ready, or "" if the engines serve every configured model."""
         return self._trouble
-
-    # -- administration ------------------------------------------------------------------------------------------------
 
     def follow(self, *_: Any, **__: Any) -> NoReturn:
         raise Unimplemented(ASK_ENGINE)
@@ -168,13 +150,7 @@ class EngineRepository(ModelRepository):
     list_versions = switching = changing = follow
     switches = property(follow)
 
-    def sent_configuration(self) -> None:
-        """None: the engine has the configuration."""
-
-    # -- watching ------------------------------------------------------------------------------------------------------
-
     def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
-        """Start the thread that polls the engines every `poll_seconds`."""
         super().start(poll_seconds or POLL_SECONDS, on_ready)
 
     def _scan_safely(self) -> None:
@@ -187,17 +163,17 @@ class EngineRepository(ModelRepository):
         trouble = "; ".join(troubles)
         if not self._closed and (not self._started or bool(trouble) != bool(self._trouble)):
             details = "; ".join(filter(None, troubles.values()))
-            log.info(
-                "%s", f"{trouble} ({details})" if trouble else f"the engine answers for {', '.join(self.models())}"
-            )
+            told = f"{trouble} ({details})" if trouble else f"the engine answers for {', '.join(self.models())}"
+            log.info("%s", told)
         self._trouble, self._started = trouble, True
 
     def poll(self) -> dict[str, str]:
-        """Ask for the versions and the default of every model.
-
-        Returns the reasons why the server is not ready, each with details that are only for the log.
-        """
-        self._models = dict(self._base_paths()) or self._models
+        """Ask for each model's versions and default; returns why the server is not ready, with details for the log."""
+        try:
+            found = {config.name: Path(config.base_path) for config in self._configs()}
+            self._models = found or {self._only.name: self._only}
+        except InvalidArgument as error:  # the engine works without the folder
+            log.debug("the models folder cannot be read: %s", error)
         troubles = dict(filter(None, map(self._poll_model, self.models())))
         for name, label in list(self._meant):
             if label is not None or name not in self._models:
@@ -226,28 +202,18 @@ class EngineRepository(ModelRepository):
     def _keep_only(self, name: str, available: Sequence[int]) -> None:
         """Of this model, keep only what is known of these versions."""
         with self._lock:
-            self._known = {
-                each: it for each, it in self._known.items() if each.name != name or each.version in available
-            }
+            kept = [each for each in self._known if each.name != name or each.version in available]
+            self._known = {each: self._known[each] for each in kept}
 
     def close(self) -> None:
         self._closed = True
-        self._engine.close()  # ends the calls of a poll that runs
+        self.engine.close()  # ends the calls of a poll that runs
         super().close()
-
-
-def base_paths(configs: Callable[[], Sequence[Any]], otherwise: Path) -> dict[str, Path]:
-    """Name -> folder of the configured models; `otherwise` if there is none, {} if the folder cannot be read."""
-    try:
-        return {config.name: Path(config.base_path) for config in configs()} or {otherwise.name: otherwise}
-    except InvalidArgument as error:  # the engine works without the folder
-        log.debug("the models folder cannot be read: %s", error)
-        return {}
 
 
 def _version_status(status: get_model_status_pb2.ModelVersionStatus, servable: EngineServable | None) -> VersionStatus:
     name = STATES.Name(status.state) if status.state in STATES.values() else ""
-    state = State(name) if name in State.__members__ else State.START
+    state = State.__members__.get(name, State.START)
     runtime = RUNTIME if state == State.AVAILABLE else None
     description = servable.description if servable else None  # unknown of one that has not been used yet
     return VersionStatus(status.version, state, status.status.error_message, 0.0, runtime, description)

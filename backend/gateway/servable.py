@@ -12,7 +12,7 @@ from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2
 from tensorflow_serving.apis import model_pb2, predict_pb2
 
 from backend.errors import DogsnapError, EngineFailed, FailedPrecondition, InvalidArgument, NotFound, Unavailable
-from backend.gateway.client import EngineClient, spec_message
+from backend.gateway.client import spec_message
 from backend.serving.photos.photo_values import Decoding
 from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors.signatures import ServableId, Signature
@@ -40,19 +40,13 @@ class EngineServable(BaseServable):
     holds_shapes = False  # the engine checks shapes
 
     def __init__(
-        self, identity: ServableId, signature_defs: Mapping[str, Any], folder: Path | None, engine: EngineClient
+        self, identity: ServableId, signature_defs: Mapping[str, Any], folder: Path | None, versions: "EngineRepository"
     ):
         """`folder`: the version in the local models folder, for its description; None if it is missing."""
         names = [name for name in signature_defs if not name.startswith(INTERNAL_SIGNATURES)]
         super().__init__(identity, Description(), signature_defs, names)
         self.runtime = RUNTIME
-        self._engine = engine
-        self._spec = ModelSpec(identity.name, identity.version)
-        self._versions: EngineRepository | None = None  # where a request asks for other versions
-        self._describe(folder)
-
-    def _describe(self, folder: Path | None) -> None:
-        """Read the description from the local folder, if it exists and fits the signatures."""
+        self._spec, self._versions = ModelSpec(identity.name, identity.version), versions
         file = f"{self.id.name}/{self.id.version}/{DESCRIPTION_FILE}"
         self.label_source = f"{file} of this server (--models has to hold what the engine's has)"
         if folder is None:
@@ -68,10 +62,9 @@ class EngineServable(BaseServable):
         # Our exports decode pictures in every string input; about other graphs nothing is known here.
         self.decoding = Decoding(pictures=bool(self.description.raw) and takes_text)
 
-    def for_request(self, spec: ModelSpec, versions: "EngineRepository") -> "EngineServable":
-        """A copy for one request for `spec`."""
+    def for_request(self, spec: ModelSpec) -> "EngineServable":
         request = copy.copy(self)
-        request._spec, request._versions = spec, versions
+        request._spec = spec
         return request
 
     def answer(self, signature: Signature, feed: Feed) -> tuple[dict[str, np.ndarray], "EngineServable"]:
@@ -87,7 +80,7 @@ class EngineServable(BaseServable):
         return now._call(current, feed(now, current))
 
     def _call(self, signature: Signature, inputs: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], "EngineServable"]:
-        response = self._engine.predict(predict_request(self._spec, signature, inputs), self._spec.sticky_key)
+        response = self._versions.engine.predict(predict_request(self._spec, signature, inputs), self._spec.sticky_key)
         servable = self._adopted(response.model_spec)
         promised = servable.signatures.get(signature.name, signature)
         servable._check_outputs(signature, promised)
@@ -96,9 +89,8 @@ class EngineServable(BaseServable):
             return {alias: outputs[alias] for alias in promised.outputs}, servable
         except (DogsnapError, KeyError) as error:
             log.error("the outputs of %s do not match its signature %s: %s", servable.id, signature.name, error)
-            raise EngineFailed(
-                f"the engine's answer does not fit signature {signature.name} of {servable.id}"
-            ) from error
+            told = f"the engine's answer does not fit signature {signature.name} of {servable.id}"
+            raise EngineFailed(told) from error
 
     def _check_outputs(self, expected: Signature, promised: Signature) -> None:
         if not set(expected.outputs) <= set(promised.outputs):
@@ -106,25 +98,22 @@ class EngineServable(BaseServable):
 
     def _adopted(self, answered: model_pb2.ModelSpec) -> "EngineServable":
         """The version that answered, which is used for the rest of the request."""
-        if self._versions is None or self._spec.version is not None:
+        if self._spec.version is not None:
             return self
         version = answered.version.value if answered.HasField("version") else self.id.version
         identity = ServableId(self.id.name, version)
         servable = self if identity == self.id else self._versions.record_answer(self._spec, identity)
-        return servable.for_request(ModelSpec(identity.name, version, sticky_key=self._spec.sticky_key), self._versions)
+        return servable.for_request(ModelSpec(identity.name, version, sticky_key=self._spec.sticky_key))
 
     def _moved(self) -> "EngineServable | None":
-        """The version that the label or default now means; None if it is this one.
-
-        Raises FailedPrecondition for a label that was removed, so that the error is not attributed to the photo.
-        """
-        if self._versions is None or self._spec.version is not None:
+        """The version that the label or default now means; None if it is this one. A removed label is not the photo's fault."""
+        if self._spec.version is not None:
             return None
         try:
             now = self._versions.resolve(self._spec)
         except InvalidArgument as error:
             raise FailedPrecondition(error.message) from error
-        return None if now.id == self.id else now.for_request(self._spec, self._versions)
+        return None if now.id == self.id else now.for_request(self._spec)
 
 
 def predict_request(spec: ModelSpec, signature: Signature, inputs: Mapping[str, Any]) -> bytes:

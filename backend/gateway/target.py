@@ -37,16 +37,14 @@ class Target:
         for key, value in metadata:
             if not KEY.fullmatch(key) or not value.isprintable() or not value.isascii():
                 raise InvalidArgument(
-                    f"--engine sends along the key {key!r}; expected lower-case letters, digits, _ . and -, "
-                    "and a value in ASCII"
+                    f"--engine sends along the key {key!r}; expected a-z 0-9 _ . - and a value in ASCII"
                 )
         return cls(tuple((host["name"].strip("[]"), int(host["port"])) for host in hosts), metadata)
 
     def address(self) -> str:
-        """The target in gRPC's form.
+        """The target in gRPC's form. Raises Unavailable for a name without an address.
 
-        gRPC resolves a single name repeatedly, to all of its addresses. Lists may only contain addresses, so the names of
-        several hosts are resolved here, once. Raises Unavailable for a name without an address.
+        gRPC resolves a single name repeatedly, to all of its addresses; a list may only have addresses, found here, once.
         """
         if len(self.hosts) == 1:
             try:

@@ -17,7 +17,7 @@ from backend.errors import FailedPrecondition, InvalidArgument, NotFound, Unavai
 from backend.serving.repository.model import ModelSpec, State
 from backend.serving.repository.switches import Load, Who
 from backend.serving.versions.model_configs import configs_in_file, model_source
-from backend.serving.versions.version_folders import is_complete
+from backend.serving.versions.version_folders import missing
 from backend.serving.versions.warmup import RECORDS_FILE
 from backend.settings import Settings
 
@@ -157,14 +157,14 @@ def test_a_version_is_not_picked_up_while_a_file_is_missing_or_still_changes(wat
 
 def test_completeness_asks_for_every_shard(tmp_path):
     (tmp_path / "variables").mkdir()
-    assert not is_complete(tmp_path)
+    assert missing(tmp_path)
     (tmp_path / "saved_model.pb").touch()
-    assert is_complete(tmp_path)  # a graph without variables
+    assert not missing(tmp_path)  # a graph without variables
     for name in ("variables.index", "variables.data-00000-of-00002"):
         (tmp_path / "variables" / name).touch()
-        assert not is_complete(tmp_path)
+        assert missing(tmp_path)
     (tmp_path / "variables" / "variables.data-00001-of-00002").touch()
-    assert is_complete(tmp_path)
+    assert not missing(tmp_path)
 
 
 def test_a_damaged_version_is_reported_and_the_old_one_answers_until_it_is_mended(watched):

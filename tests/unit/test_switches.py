@@ -528,34 +528,6 @@ def test_a_configuration_that_changed_while_the_server_was_down_is_followed(made
     assert second.repository.labels("half") == ({"stable": 2, "canary": 1}, {})
 
 
-OLD_LINE = (
-    '{{"id": {id}, "at": "2026-01-02T03:04:05.000006Z", "by": {{"name": "alice", "address": "127.0.0.1"}}, "model": "half", '
-    '"kind": "label", "name": "{name}", "from": null, "to": {to}, "undoes": {undoes}}}'
-)
-
-
-def old_line(number: int, name: str, to: int, undoes: str = "null") -> str:
-    return OLD_LINE.format(id=number, name=name, to=to, undoes=undoes)
-
-
-def test_a_log_in_the_old_form_is_taken_over_and_kept(made_half, tmp_path, caplog):
-    file = tmp_path / "switches.jsonl"
-    cut = old_line(4, "lost", 1)[:-20] + old_line(5, "found", 2)  # a full disk left a part of a line
-    lines = [old_line(1, "a", 1), old_line(2, "b", 1), old_line(2, "a", 2, "1"), cut, old_line(6, "cut off", 1)[:-20]]
-    old = "\n".join(lines)
-    file.write_text(old)
-    scenario = started(made_half, tmp_path / "models", file, 1, 2)
-    assert scenario.repository.labels("half") == ({"a": 2, "b": 1, "found": 2}, {})
-    kept = [(each.id, each.subject.name, each.undoes) for each in reversed(scenario.repository.switches.switches())]
-    assert kept == [(1, "a", None), (2, "b", None), (3, "a", 1), (5, "found", None)]
-    assert (tmp_path / "switches.jsonl.old").read_text() == old
-    assert caplog.text.count("is not a switch and is skipped") == 1
-    assert caplog.text.count("begins with a switch that was cut off") == 1
-    assert Label("half", "c").switch(scenario.repository, 1, ALICE).id == 6
-    again = started(made_half, tmp_path / "models", file, 1, 2)
-    assert again.repository.labels("half")[0] == {"a": 2, "b": 1, "found": 2, "c": 1}
-
-
 def test_two_processes_with_the_same_file_never_give_a_number_twice(tmp_path):
     one, other = SwitchLog(tmp_path / "switches"), SwitchLog(tmp_path / "switches")
     numbers = [log.add(ALICE, [(Label("half", "stable"), 1, 2)]).id for log in (one, other, other, one)]

@@ -1,6 +1,6 @@
 """The status of all models: versions, labels, splits, shadows, and each version's requests, errors and latencies."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,21 +20,20 @@ SHOWN_DIFFERENCES = 10
 class Figures:
     """Counts and times of one version. `buckets`: upper bound in seconds -> requests at most that long."""
 
-    requests: int = 0
-    refused: int = 0
-    failed: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     buckets: dict[float, float] = field(default_factory=lambda: defaultdict(float))
 
     def to_json(self) -> dict[str, Any]:
         """`refused`: wrong requests; `failed`: failures of the server; times in milliseconds, null without requests."""
+        requests, failed = self.outcomes.total(), sum(self.outcomes[each] for each in FAULTS)
         p50, p95 = (quantile_of(sorted(self.buckets.items()), each) for each in (0.5, 0.95))
         return {
-            "requests": self.requests,
-            "refused": self.refused,
-            "failed": self.failed,
-            "error_rate": self.failed / self.requests if self.requests else None,
-            "mean_ms": 1000 * self.seconds / self.requests if self.requests else None,
+            "requests": requests,
+            "refused": requests - failed - self.outcomes["OK"],
+            "failed": failed,
+            "error_rate": failed / requests if requests else None,
+            "mean_ms": 1000 * self.seconds / requests if requests else None,
             "p50_ms": p50 and 1000 * p50,
             "p95_ms": p95 and 1000 * p95,
         }
@@ -61,10 +60,7 @@ def figures(metrics: Metrics) -> dict[ServableId, Figures]:
             continue
         version = found[ServableId(labels["model"], int(labels["version"]))]
         if sample.name == "dogsnap_requests_total":
-            count = int(sample.value)
-            version.requests += count
-            version.failed += count if labels["outcome"] in FAULTS else 0
-            version.refused += count if labels["outcome"] not in {*FAULTS, "OK"} else 0
+            version.outcomes[labels["outcome"]] += int(sample.value)
         elif sample.name == "dogsnap_request_seconds_sum":
             version.seconds += sample.value
         elif sample.name == "dogsnap_request_seconds_bucket":
@@ -74,9 +70,8 @@ def figures(metrics: Metrics) -> dict[ServableId, Figures]:
 
 def agreement(metrics: Metrics) -> dict[ServableId, dict[str, int]]:
     """By shadow version: the number of photos with each result (agree, differ, dropped, failed)."""
-    found: dict[ServableId, dict[str, int]] = defaultdict(
-        lambda: dict.fromkeys(("agree", "differ", "dropped", "failed"), 0)
-    )
+    results = ("agree", "differ", "dropped", "failed")
+    found: dict[ServableId, dict[str, int]] = defaultdict(lambda: dict.fromkeys(results, 0))
     for sample in _samples(metrics, "dogsnap_shadowed_photos"):
         if sample.name == "dogsnap_shadowed_photos_total":
             shadow = ServableId(sample.labels["model"], int(sample.labels["shadow"]))
@@ -89,7 +84,6 @@ def _samples(metrics: Metrics, *families: str) -> Iterable[Any]:
 
 
 def overview(predictor: Predictor, names: Iterable[str]) -> list[dict[str, Any]]:
-    """The named models as JSON. Raises NotFound."""
     counted, agreed = figures(predictor.metrics), agreement(predictor.metrics)
     described = []
     for name in names:

@@ -6,10 +6,7 @@ from backend.serving.repository.switches import Switch, Who
 
 
 def undo(repository: ModelRepository, by: Who, number: int | None = None, model: str = "") -> Switch:
-    """Undo the switch with this id, or the last one in force (of a model, if it is named).
-
-    Raises Aborted for one that was superseded or cannot be undone.
-    """
+    """Undo the switch with this id, or the last one in force (of a model). Raises Aborted for one that cannot be undone."""
     if number is None:
         newest = (each for each in repository.switches.switches(model) if is_undoable(repository, each))
         switch = next(newest, None)
@@ -21,14 +18,10 @@ def undo(repository: ModelRepository, by: Who, number: int | None = None, model:
             raise NotFound(f"there is no switch {number} in the log")
         if switch.part_of is not None:
             raise Aborted(f"switch {number} ({switch}) is a part of switch {switch.part_of}; undo that one")
-    undone = switch.subject.undo(repository, switch, by)
-    if undone is None:
-        raise Aborted(f"switch {switch.id} ({switch}) was taken back meanwhile; see the log of switches")
-    return undone
+    return switch.subject.undo(repository, switch, by)
 
 
 def is_undoable(repository: ModelRepository, switch: Switch) -> bool:
-    """Whether a switch is neither an undo nor a part of another switch, is in force and was not undone."""
     if switch.undoes is not None or switch.part_of is not None or repository.switches.is_undone(switch.id):
         return False
     return switch.subject.is_in_force(repository, switch)

@@ -16,22 +16,15 @@ class Split:
     share: float
 
     def takes(self, model: str, key: str) -> bool:
-        """Whether a client with this sticky key is in the share; a client in it stays in it while the share grows.
-
-        The version is part of the hash, so that not always the same clients get new versions first.
-        """
+        """Whether a client with this sticky key is in the share: not always the same clients, and still when the share grows."""
         digest = hashlib.blake2b(f"{model}/{self.version}/{key}".encode(), digest_size=4).digest()
         return int.from_bytes(digest) < self.share * BUCKETS
 
 
 class Choices(dict[tuple[str, str], Any]):
-    """What was chosen for a model, on top of its configuration, as the log of switches has it; guarded by the repository's lock.
-
-    By kind and name, which is "" for a kind of which there is one; nothing chosen is left out.
-    """
+    """What was chosen for a model, as the log of switches has it, by kind and name ("" for a kind of which there is one)."""
 
     def of(self, kind: str) -> dict[str, Any]:
-        """The choices of one kind, by name."""
         return {name: value for (each, name), value in self.items() if each == kind}
 
     @property
@@ -43,11 +36,11 @@ class Choices(dict[tuple[str, str], Any]):
         return self.get(("shadow", ""))
 
     def split(self, label: str) -> Split | None:
-        """The split of a label, or of the default with ""."""
-        value = self.get(("split", label))
+        value = self.get(("split", label))  # for each request
         return value and Split(**value)
 
     def splits(self) -> dict[str, Split]:
+        """By label; with "" that of the default."""
         return {label: Split(**value) for label, value in sorted(self.of("split").items())}
 
     def load(self, number: int) -> bool | None:
@@ -55,10 +48,7 @@ class Choices(dict[tuple[str, str], Any]):
         return self.get(("load", str(number)))
 
     def aspired(self, by_policy: Iterable[int], existing: Iterable[int]) -> set[int]:
-        """The versions to keep loaded: those of the version policy and those in use by a default, split or shadow.
-
-        Explicit loads and unloads take precedence.
-        """
+        """The versions to keep loaded: told to be, or not told and selected by the policy or used by default, split, shadow."""
         used = {*by_policy, self.default, self.shadow, *(split.version for split in self.splits().values())}
         told = {number: self.load(number) for number in existing}
         return {number for number, load in told.items() if (number in used if load is None else load)}

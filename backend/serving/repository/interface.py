@@ -1,20 +1,17 @@
 """What the local repository and the gateway's have in common: the methods, and the thread that looks for versions."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Protocol
 
 from backend.serving.repository.model import Model, ModelSpec, VersionStatus
 from backend.serving.repository.switch_log import SwitchLog
-from backend.serving.repository.switches import Switch, Who
 from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions.model_configs import ModelConfig
 from backend.serving.versions.servable import BaseServable
 
 # Seconds between two scans until the server is ready and while versions are loaded, for which two scans are needed.
 LOADING_POLL_SECONDS = 1.0
-JOIN_SECONDS = 5.0
 
 
 class ModelRepository(Protocol):
@@ -38,11 +35,7 @@ class ModelRepository(Protocol):
     def default_version(self, name: str) -> int | None: ...
     def splits(self) -> list[tuple[str, str, int, float]]: ...
     def shadow_of(self, answered: ServableId) -> int | None: ...
-    def list_versions(self, name: str) -> None: ...
-    def changing(self) -> AbstractContextManager[None]: ...
     def switching(self, name: str) -> AbstractContextManager[Model]: ...
-    def sent_configuration(self) -> list[dict[str, Any]] | None: ...
-    def follow(self, configs: Sequence[ModelConfig] | None, by: Who, undoes: int | None = None) -> Switch | None: ...
     def not_ready(self) -> str: ...
     def _scan_safely(self) -> None: ...
 
@@ -51,14 +44,10 @@ class ModelRepository(Protocol):
         return self._started
 
     def _is_loading(self) -> bool:
-        """Whether another scan is needed soon."""
         return False
 
     def start(self, poll_seconds: float, on_ready: Callable[[], None] = lambda: None) -> None:
-        """Start the thread that scans every `poll_seconds`; 0: until everything is loaded, and then only on `scan_soon`.
-
-        `on_ready` is called once.
-        """
+        """Scan every `poll_seconds` in a thread; 0: until all is loaded, then only on `scan_soon`. `on_ready` is called once."""
         self._thread = threading.Thread(target=self._watch, args=(poll_seconds, on_ready), name="watch", daemon=True)
         self._thread.start()
 
@@ -80,8 +69,8 @@ class ModelRepository(Protocol):
         self._wake.set()
 
     def close(self) -> None:
-        """Stop scanning, and wait a few seconds for the end of the last scan. Loaded versions are kept."""
+        """Stop scanning, and wait up to 5 seconds for the end of the last scan. Loaded versions are kept."""
         self._closed = True
         self._wake.set()
         if self._thread is not None:
-            self._thread.join(timeout=JOIN_SECONDS)
+            self._thread.join(timeout=5)

@@ -1,7 +1,4 @@
-"""One model: its versions and their states, its labels, and its chosen default, splits and shadow.
-
-It is not thread-safe: the repository holds the lock.
-"""
+"""One model: versions, labels, and chosen default, splits and shadow. Not thread-safe: the repository holds the lock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,10 +27,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """The model that a request asks for: by version, by label, or the default version.
-
-    `sticky_key` identifies the client in splits: the same key is always on the same side.
-    """
+    """The model that a request asks for: by version, label or default. `sticky_key` identifies the client in splits."""
 
     name: str
     version: int | None = None
@@ -55,10 +49,7 @@ class ModelSpec:
 
 @dataclass
 class Version:
-    """A version folder and its state; guarded by the repository's lock.
-
-    `path`: from which it is to be loaded; `fingerprint`: of that when it was last seen.
-    """
+    """A version folder and its state. `path`: from which it is to be loaded; `fingerprint`: of that when it was last seen."""
 
     id: ServableId
     path: Path
@@ -77,10 +68,7 @@ class Version:
 
 @dataclass(frozen=True)
 class VersionStatus:
-    """The status of a version; `error` is empty unless a load failed, `runtime` None unless it is loaded.
-
-    `description`: an empty one if it is not loaded, None if unknown.
-    """
+    """`error`: why it failed to load; `runtime`: None unless loaded; `description`: empty if not loaded, None if unknown."""
 
     version: int
     state: State
@@ -155,9 +143,6 @@ class Model:
         """Whether this version must not be loaded: it was unloaded, or the model is no longer configured."""
         return self.removed or self.choices.load(number) is False
 
-    def is_leaving(self, number: int) -> bool:
-        return number in self.versions and self.versions[number].state == State.UNLOADING
-
     def end_idle(self) -> list[Version]:
         """Unload the leaving versions that have no running request, and return them."""
         idle = [each for each in self.versions.values() if each.state == State.UNLOADING and each.in_use == 0]
@@ -170,17 +155,13 @@ class Model:
         gone = [n for n, v in self.versions.items() if v.state in (State.START, State.END) and not v.path.is_dir()]
         return [self.versions.pop(number) for number in gone]
 
-    def error(self, number: int) -> str:
-        """Why a version is not available, or not from its configured path; "" without an error."""
-        version = self.versions[number]
-        if version.error and version.state == State.AVAILABLE:
-            return f"it answers from its old base path, since loading it from the new one failed: {version.error}"
-        return version.error
-
     def status(self, number: int) -> VersionStatus:
         version, servable = self.versions[number], self.versions[number].servable
         runtime, description = (servable.runtime, servable.description) if servable else (None, Description())
-        return VersionStatus(number, version.state, self.error(number), version.load_seconds, runtime, description)
+        error = version.error
+        if error and version.state == State.AVAILABLE:
+            error = f"it answers from its old base path, since loading it from the new one failed: {error}"
+        return VersionStatus(number, version.state, error, version.load_seconds, runtime, description)
 
     @property
     def pending_labels(self) -> dict[str, int]:

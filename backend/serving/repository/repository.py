@@ -45,10 +45,7 @@ class Repository(ModelRepository):
         switches: SwitchLog | None = None,
         prepare: Callable[[Servable], None] = lambda _: None,
     ):
-        """`configs` is called at every scan, so that a folder or a file behind it may change while the server runs.
-
-        `prepare` is called with each version that was loaded, before it is warmed up.
-        """
+        """`configs` is called at every scan, `prepare` with each version that was loaded, before it is warmed up."""
         super().__init__()
         self._configs = self._configs_at_start = configs
         self._sent: list[dict[str, Any]] | None = None
@@ -64,14 +61,9 @@ class Repository(ModelRepository):
         self._replaced: weakref.WeakSet[Servable] = weakref.WeakSet()
         self._trouble = self._unready = ""
 
-    # -- requests ------------------------------------------------------------------------------------------------------
-
     @contextmanager
     def acquire(self, spec: ModelSpec) -> Iterator[Servable]:
-        """The servable for `spec`, which stays loaded until the block ends.
-
-        Raises NotFound or InvalidArgument (no such model, version, label) and Unavailable while it is still loading.
-        """
+        """The servable for `spec`, loaded until the block ends. Raises as `resolve`, and NotFound for no such model."""
         with self._lock:
             version = resolve(self._model(spec.name), spec, self._started)
             version.in_use += 1
@@ -87,10 +79,7 @@ class Repository(ModelRepository):
     def _model(self, name: str) -> Model:
         return find_model(self._models, name, self._started)
 
-    # -- status --------------------------------------------------------------------------------------------------------
-
     def models(self) -> list[str]:
-        """The names of the configured models."""
         with self._lock:
             return sorted(name for name, model in self._models.items() if not model.removed)
 
@@ -111,16 +100,14 @@ class Repository(ModelRepository):
             return dict(model.labels), model.pending_labels
 
     def default_version(self, name: str) -> int | None:
-        """The default version."""
         with self._lock:
             return self._model(name).default()
 
     def splits(self) -> list[tuple[str, str, int, float]]:
         """Every model's splits: model, label ("" for the default), version, share in (0, 1]."""
         with self._lock:
-            models = [self._models[name] for name in self.models()]
-            splits = [(model.name, *each) for model in models for each in model.choices.splits().items()]
-            return [(name, label, split.version, split.share) for name, label, split in splits]
+            splits = {name: self._models[name].choices.splits() for name in self.models()}
+        return [(name, label, it.version, it.share) for name, each in splits.items() for label, it in each.items()]
 
     def shadow_of(self, answered: ServableId) -> int | None:
         """The shadow for photos that `answered` has answered; None if there is none, or the model was removed."""
@@ -131,10 +118,7 @@ class Repository(ModelRepository):
 
     @contextmanager
     def switching(self, name: str) -> Iterator[Model]:
-        """A model with the lock held, so that requests see all of a switch or nothing of it.
-
-        Raises NotFound.
-        """
+        """A model with the lock held, so that requests see all of a switch or nothing of it. Raises NotFound."""
         with self._lock:
             yield self._model(name)
 
@@ -161,19 +145,13 @@ class Repository(ModelRepository):
             silent = [name for name in self.models() if not self._models[name].available()]
             return f"no version available of: {', '.join(sorted(silent))}" if silent else ""
 
-    # -- configuring ---------------------------------------------------------------------------------------------------
-
     def sent_configuration(self) -> list[dict[str, Any]] | None:
         """The configuration that was sent to the running server; None while it uses that of its start."""
         with self._lock:
             return self._sent
 
     def follow(self, configs: Sequence[ModelConfig] | None, by: Who, undoes: int | None = None) -> Switch | None:
-        """Serve these models until a restart; None: those of the start.
-
-        Available versions of models that stay configured go on answering while new ones are loaded. Returns the switch, or None
-        if nothing changed.
-        """
+        """Serve these models until a restart; None: those of the start. Returns the switch, None if nothing changed."""
         source = self._configs_at_start if configs is None else (lambda: configs)
         listed, sent = list(source()), None if configs is None else to_json(configs)
         with self.changing():
@@ -190,10 +168,8 @@ class Repository(ModelRepository):
     def wait_until_served(
         self, configs: Sequence[ModelConfig], timeout: float, is_awaited: Callable[[], bool] = lambda: True
     ) -> None:
-        """Wait until each of these models is available as configured.
-
-        Raises DeadlineExceeded if one still loads after `timeout` seconds, Cancelled if `is_awaited` becomes false, and an
-        error with the code UNKNOWN, as in TensorFlow Serving, if one fails to load.
+        """Wait until these models are available as configured. Raises DeadlineExceeded, Cancelled if no client `is_awaited`, and
+        an error with the code UNKNOWN, as in TensorFlow Serving, if one fails to load.
         """
         deadline = time.monotonic() + min(timeout, RELOAD_SECONDS)
         with self._scanned:
@@ -201,9 +177,8 @@ class Repository(ModelRepository):
             while waiting := self._not_served(configs):
                 left = deadline - time.monotonic()
                 if left <= 0 or self._closed:
-                    raise DeadlineExceeded(
-                        f"the new models are not available yet: {', '.join(waiting)}; they go on loading"
-                    )
+                    names = ", ".join(waiting)
+                    raise DeadlineExceeded(f"the new models are not available yet: {names}; they go on loading")
                 if not is_awaited():
                     raise Cancelled("the client stopped waiting for the new models; they go on loading")
                 if not self._scanned.wait(min(left, RELOAD_POLL_SECONDS)):
@@ -218,8 +193,6 @@ class Repository(ModelRepository):
             reasons = "; ".join(f"{each.id}: {each.error}" for each in failed)
             raise DogsnapError(f"Some models did not become available: {reasons}")
         return sorted(model.name for model in waiting)
-
-    # -- watching ------------------------------------------------------------------------------------------------------
 
     def _is_loading(self) -> bool:
         with self._lock:
@@ -238,16 +211,12 @@ class Repository(ModelRepository):
         unready = self.not_ready() if self._started else ""
         if unready and unready != self._unready:
             log.warning("not ready: %s", unready)
-        self._unready = unready
         if trouble and trouble != self._trouble:
             log.error("scanning the model folders failed; the loaded versions go on answering: %s", trouble)
-        self._trouble = trouble
+        self._unready, self._trouble = unready, trouble
 
     def scan(self, skip_settling: bool = False) -> None:
-        """Compare folders and configuration with what is loaded, and load and unload what differs.
-
-        `skip_settling`: load a complete folder at once, without waiting for a second scan that finds it unchanged.
-        """
+        """Load and unload what differs from configuration and folders; with `skip_settling` without waiting for a second scan."""
         with self._scanning:
             configs = self._configs
             listed = list(configs())  # reads a folder or a file, hence without the lock
@@ -271,10 +240,7 @@ class Repository(ModelRepository):
                 raise OSError("; ".join(troubles))
 
     def _configure(self, configs: list[ModelConfig], part_of: int | None = None) -> None:
-        """Apply these configurations. Call with the lock held; versions are loaded by the next scan.
-
-        `part_of`: the id of the switch that this is, and that the labels it moves are parts of.
-        """
+        """Apply these configurations, with the lock held. `part_of`: the id of the switch that this is, if it is one."""
         for config in configs:
             model = self._models.get(config.name)
             if model is None:
@@ -343,9 +309,9 @@ class Repository(ModelRepository):
         lacks = missing(version.path)
         now = () if lacks else fingerprint(version.path)
         newest = max((entry[-1] for entry in now), default=0) / 1e9
-        untouched = not lacks and not self._started and time.time() - newest > SETTLED_SECONDS
-        settled = untouched or (not lacks and version.fingerprint == now)
+        untouched = not self._started and time.time() - newest > SETTLED_SECONDS
         with self._lock:
+            settled = not lacks and (untouched or version.fingerprint == now)
             version.fingerprint = now
             version.error = f"{version.path} has no {lacks} yet; it is loaded when that is there" if lacks else ""
         return settled
@@ -403,10 +369,7 @@ class Repository(ModelRepository):
             self.switches.note_answering(model.name, now)
 
     def retire(self, model: Model, numbers: list[int], keep_one: bool = False) -> None:
-        """Give no new request to these versions; with `keep_one` the last available one stays.
-
-        Call it while `switching` the model; the versions are unloaded at the next scan after their last request.
-        """
+        """Give no new request to these versions, while `switching` the model; with `keep_one` the last available one stays."""
         if keep_one and set(numbers) == set(model.available()):
             numbers = numbers[1:]
         with self._default_noted(model):

@@ -45,9 +45,8 @@ def version_of_label(model: Model, label: str) -> int:
         return model.labels[label]
     chosen = model.choices.of("label")
     if label in chosen:
-        raise Unavailable(
-            f"label {label} of {model.name} waits for version {chosen[label]}, which is not available yet; try again"
-        )
+        waits = f"label {label} of {model.name} waits for version {chosen[label]}"
+        raise Unavailable(f"{waits}, which is not available yet; try again")
     known = ", ".join(sorted(chosen)) or "none"
     raise InvalidArgument(f"Unrecognized servable version label: {label}; labels of {model.name}: {known}")
 
@@ -70,6 +69,5 @@ def _exactly(model: Model, number: int) -> Version:
         raise Unavailable(f"{version.id} is still loading; try again")
     available = ", ".join(map(str, model.available())) or "none"
     why = f"; it failed to load: {version.error}" if version and version.error else ""
-    raise NotFound(
-        f"Servable not found for request: Specific({model.name}, {number}){why}; available versions: {available}"
-    )
+    asked = f"Servable not found for request: Specific({model.name}, {number})"
+    raise NotFound(f"{asked}{why}; available versions: {available}")

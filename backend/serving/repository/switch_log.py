@@ -1,7 +1,7 @@
 """The log of switches (author, time, old and new value), an SQLite file or in memory.
 
-A switch is written before it is acknowledged: a transaction for each, on disk when it ends. SQLite numbers them, and gives no
-number twice. Where it cannot be written, on a full disk say, it is refused.
+A switch is on disk before it is acknowledged, in a transaction of its own; one that cannot be written is refused. SQLite
+numbers them, and gives no number twice.
 """
 
 import json
@@ -9,22 +9,19 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from backend.errors import Unavailable
-from backend.files import replacing
 from backend.serving.repository.switches import CONFIGURATION, KINDS, WATCHER, Change, Label, Subject, Switch, Who
 
 log = logging.getLogger("dogsnap.switches")
 
 SHOWN = 1000  # newest switches that `switches` returns
 BUSY_SECONDS = 5.0  # another process may be writing
-HEADER = b"SQLite format 3\0"
 TABLES = (
     """CREATE TABLE IF NOT EXISTS switches (
         id INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, by_name TEXT NOT NULL, by_address TEXT NOT NULL,
@@ -38,6 +35,8 @@ TABLES = (
 )
 COLUMNS = "id, at, by_name, by_address, model, kind, name, before, after, undoes, part_of"
 INSERT = f"INSERT INTO switches ({COLUMNS}) VALUES ({', '.join('?' * 11)})"
+# When, by whom, what (the first change, and its parts), which switch it undoes, which one it is a part of.
+Entry = tuple[str, Who, Sequence[Change], int | None, int | None]
 
 
 class SwitchLog:
@@ -50,45 +49,40 @@ class SwitchLog:
         """Raises sqlite3.Error or OSError for a file that cannot be read. On a full disk the log starts, and refuses switches."""
         self._file = file
         self._lock = threading.Lock()
-        self._unwritten: list[tuple[str, Who, Sequence[Change], int | None]] = []
-        self._answering: dict[str, int] = {}
+        # Threads append to these while another one writes: it removes only what it has written.
+        self._unwritten: list[Entry] = []
+        self._answering: list[tuple[str, int]] = []
         self._trouble = ""
         self._is_reader = False
-        if file is not None:
-            _convert(file)
-        self._connection = _connect(file or ":memory:")
+        path = file or ":memory:"
+        self._connection = sqlite3.connect(path, BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        # FULL, and the folder when the journal is deleted: with the journal, a power failure would bring back the old state.
+        self._connection.execute("PRAGMA synchronous=EXTRA")
         self._read("SELECT count(*) FROM sqlite_master")
-        self._write()
+        self.write()
 
     def add(self, by: Who, changes: Sequence[Change], undoes: int | None = None) -> Switch:
-        """Write a switch and return it: its first change, of which the others are parts. It is on disk then.
+        """Write a switch to disk; its first change is returned, of which the others are parts. Raises Unavailable.
 
-        Call it without a lock that requests need: a disk may hang. Raises Unavailable if it cannot be written, or another
-        process has read the file since.
+        Call it without a lock that requests need: a disk may hang.
         """
-        with self._transaction() as written:
-            self._check_reader()
-            self._insert(written, _now(), by, changes, undoes)
-        return written[-len(changes)]
+        return self._commit((_now(), by, changes, undoes, None))[-len(changes)]
 
     def note(self, by: Who, changes: Sequence[Change], part_of: int | None = None) -> None:
         """Put down an automatic switch, which has happened already; `write` brings it to the file."""
-        self._unwritten.append((_now(), by, changes, part_of))
+        self._unwritten.append((_now(), by, changes, None, part_of))
 
     def note_answering(self, model: str, version: int) -> None:
         """Put down which version answers by default while none is chosen."""
-        self._answering[model] = version
+        self._answering.append((model, version))
 
     def write(self) -> None:
         """Write what was put down. What cannot be written is logged once, and waits for the next time."""
-        if self._unwritten or self._answering:
-            self._write()
-
-    def _write(self) -> None:
+        if self._is_reader and not self._unwritten and not self._answering:
+            return
         trouble = ""
         try:
-            with self._transaction():
-                pass
+            self._commit()
         except Unavailable as error:
             trouble = error.message
         if trouble and trouble != self._trouble:
@@ -100,7 +94,6 @@ class SwitchLog:
         return self._select(f"WHERE ? IN ('', model) ORDER BY id DESC LIMIT {SHOWN}", model)
 
     def switch(self, number: int) -> Switch | None:
-        """The switch with this id."""
         return next(iter(self._select("WHERE id = ?", number)), None)
 
     def parts(self, number: int) -> list[Switch]:
@@ -123,15 +116,10 @@ class SwitchLog:
         """The version that answered by default when none was chosen; None if there was none."""
         return next((row[0] for row in self._read("SELECT version FROM answering WHERE model = ?", model)), None)
 
-    def close(self) -> None:
-        with self._lock:
-            self._connection.close()
-
     def _last(self, model: str, condition: str, by: Who) -> dict[Subject, Any]:
         newest = f"SELECT max(id) FROM switches WHERE model = ? AND {condition} GROUP BY kind, name"
-        return {
-            each.subject: each.after for each in self._select(f"WHERE id IN ({newest}) ORDER BY id", model, by.name)
-        }
+        found = self._select(f"WHERE id IN ({newest}) ORDER BY id", model, by.name)
+        return {each.subject: each.after for each in found}
 
     def _select(self, condition: str, *values: Any) -> list[Switch]:
         switches = []
@@ -150,127 +138,60 @@ class SwitchLog:
                     return []
                 raise
 
-    @contextmanager
-    def _transaction(self) -> Iterator[list[Switch]]:
-        """Write what was put down and the switches that the block inserts, or nothing. Raises Unavailable if it cannot be."""
-        written: list[Switch] = []
+    def _commit(self, *added: Entry) -> list[Switch]:
+        """Write what was put down and `added`, or nothing. Raises Unavailable if it cannot be written."""
         with self._lock:
-            noted, answering = len(self._unwritten), dict(self._answering)
+            noted, answering = self._unwritten[:], self._answering[:]
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 for statement in TABLES:
                     self._connection.execute(statement)
                 if not self._is_reader:
                     self._connection.execute("REPLACE INTO reader VALUES (1, ?)", (os.getpid(),))
-                for at, by, changes, part_of in self._unwritten[:noted]:
-                    self._insert(written, at, by, changes, part_of=part_of)
-                self._connection.executemany("REPLACE INTO answering VALUES (?, ?)", answering.items())
-                yield written
+                if added:
+                    self._check_reader()
+                written = [switch for entry in (*noted, *added) for switch in self._insert(*entry)]
+                self._connection.executemany("REPLACE INTO answering VALUES (?, ?)", answering)
                 self._connection.execute("COMMIT")
             except sqlite3.Error as error:
-                raise Unavailable(
-                    f"{self._file} cannot be written ({error}); the switch was not made, try again when it can", 5
-                ) from error
+                told = f"{self._file} cannot be written ({error}); the switch was not made, try again when it can"
+                raise Unavailable(told, 5) from error
             finally:
                 if self._connection.in_transaction:
                     with suppress(sqlite3.Error):
                         self._connection.execute("ROLLBACK")
             self._is_reader = True
-            del self._unwritten[:noted]
-            self._answering = {name: each for name, each in self._answering.items() if answering.get(name) != each}
+            del self._unwritten[: len(noted)], self._answering[: len(answering)]
         for switch in written:
             log.info("switch %d by %s %s: %s", switch.id, switch.by.name, switch.by.address, switch)
+        return written
 
     def _check_reader(self) -> None:
         ((process,),) = self._connection.execute("SELECT process FROM reader")
         if process != os.getpid() and _is_running(process):
-            raise Unavailable(
-                f"another server (process {process}) is taking this one's place and has read {self._file} already; the switch "
-                "was not made, try again when that server answers",
-                5,
-            )
+            other = f"another server (process {process}) is taking this one's place and has read {self._file} already"
+            raise Unavailable(f"{other}; the switch was not made, try again when that server answers", 5)
 
     def _insert(
-        self,
-        written: list[Switch],
-        at: str,
-        by: Who,
-        changes: Sequence[Change],
-        undoes: int | None = None,
-        part_of: int | None = None,
-    ) -> None:
-        """The first of the changes, and the others as its parts."""
-        first = len(written)
-        for change in changes:
-            switch = Switch(0, at, by, *change, undoes, part_of)
-            number = self._connection.execute(INSERT, (None, *_row(switch))).lastrowid or 0
-            written.append(replace(switch, id=number))
-            undoes, part_of = None, written[first].id
-
-
-def _connect(file: Path | str) -> sqlite3.Connection:
-    connection = sqlite3.connect(file, BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    # FULL, and the folder when the journal is deleted: with the journal, a power failure would bring back the old state.
-    connection.execute("PRAGMA synchronous=EXTRA")
-    return connection
+        self, at: str, by: Who, changes: Sequence[Change], undoes: int | None, part_of: int | None
+    ) -> list[Switch]:
+        written: list[Switch] = []
+        for subject, before, after in changes:
+            values = (json.dumps(each, ensure_ascii=False) for each in (before, after))
+            row = (None, at, by.name, by.address, subject.model, subject.kind, subject.name, *values, undoes, part_of)
+            number = self._connection.execute(INSERT, row).lastrowid or 0
+            written.append(Switch(number, at, by, subject, before, after, undoes, part_of))
+            undoes, part_of = None, written[0].id
+        return written
 
 
 def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another user's
-        pass
+    except OSError as error:
+        return isinstance(error, PermissionError)  # another user's
     return True
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def _row(switch: Switch) -> tuple[Any, ...]:
-    """The columns but the id."""
-    subject, values = switch.subject, (json.dumps(each, ensure_ascii=False) for each in (switch.before, switch.after))
-    who = (switch.by.name, switch.by.address)
-    return (switch.at, *who, subject.model, subject.kind, subject.name, *values, switch.undoes, switch.part_of)
-
-
-# -- the form before SQLite: a JSON object per line --------------------------------------------------------------------
-
-
-def _convert(file: Path) -> None:
-    """Turn a log in the old form into SQLite, in one step; the old one stays beside it as FILE.old."""
-    if not file.is_file() or file.read_bytes()[: len(HEADER)] in (b"", HEADER):
-        return
-    with replacing(file) as temporary, closing(_connect(temporary)) as connection, connection:
-        connection.execute("BEGIN")
-        for statement in TABLES:
-            connection.execute(statement)
-        connection.executemany(INSERT, _old_rows(file))
-        with suppress(FileExistsError):
-            os.link(file, file.with_name(f"{file.name}.old"))
-    log.info("%s is an SQLite file now; the log as it was is in %s.old", file, file)
-
-
-def _old_rows(file: Path) -> Iterator[tuple[Any, ...]]:
-    """A line that was cut off is skipped and reported; on a full disk it could be followed by a whole switch on the same line.
-
-    The old form could give a number twice: the second switch gets the next one that is free.
-    """
-    last, numbers = 0, dict[int | None, int]()
-    for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
-        start = max(line.rfind('{"id": '), 0)
-        if start:
-            log.warning("line %d of %s begins with a switch that was cut off, which is skipped", number, file)
-        try:
-            old = json.loads(line[start:])
-            subject, who = KINDS[old["kind"]](old["model"], old["name"]), Who(**old["by"])
-            switch = Switch(
-                0, old["at"], who, subject, old["from"], old["to"], numbers.get(old["undoes"], old["undoes"])
-            )
-            last = numbers[old["id"]] = max(old["id"], last + 1)
-        except (ValueError, KeyError, TypeError) as error:
-            log.warning("line %d of %s is not a switch and is skipped: %s", number, file, error)
-            continue
-        yield (last, *_row(switch))

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from backend.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
-from backend.serving.repository.model import Model
+from backend.serving.repository.model import Model, State
 from backend.serving.versions.model_configs import ModelConfig, check_configs, check_versions, from_json
 from backend.serving.versions.version_folders import MAX_INT64, aspired_versions, missing
 
@@ -35,24 +35,19 @@ def checked_who(name: str, address: str) -> Who:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a switch changes: the `kind` of setting of `model`, and its `name` if there are several of that kind.
-
-    `Model` arguments are held by `Repository.switching`.
-    """
+    """A setting of a model of some `kind`; `name` if there are several. `Model` arguments are held by `switching`."""
 
     model: str
     name: str = ""
     kind: ClassVar[str]
-    title: ClassVar[str] = ""  # of `describe`, with {model} and {name}
+    title: ClassVar[str] = ""  # of `describe`, e.g. "label {name} of {model}"
     unchosen: ClassVar[str] = "none"  # how None is described
     has_split: ClassVar[bool] = False
 
     def describe(self) -> str:
-        """E.g. "label stable of dogs"."""
         return self.title.format(model=self.model, name=self.name)
 
     def describe_value(self, value: Any) -> str:
-        """A value for a reader."""
         return self.unchosen if value is None else str(value)
 
     def read(self, model: Model) -> Any:
@@ -66,11 +61,10 @@ class Subject:
             model.choices[self.kind, self.name] = value
 
     def apply(self, repository: Any, model: Model, value: Any) -> None:
-        """Set the value for all requests from now on."""
         self.put(model, value)
 
-    def check(self, model: Model, value: Any) -> None:
-        """Raises the types of `backend.errors` for a value that the model cannot be switched to."""
+    def check(self, model: Model, value: Any, undone: "Switch | None" = None) -> None:
+        """Raises the types of `backend.errors` for a value that the model cannot be switched to, or back to by an undo."""
         if value is not None:
             _check_available(model, value)
 
@@ -90,7 +84,6 @@ class Subject:
             return None if before == value else _made(repository, self.model, changes, by)
 
     def is_in_force(self, repository: Any, switch: "Switch") -> bool:
-        """Whether what `switch` brought about is still so."""
         if self.model not in repository.models():
             return False
         try:
@@ -105,17 +98,14 @@ class Subject:
         if self.read(model) != switch.after or switch.after == switch.before:
             raise switch.not_in_force()
 
-    def check_undo(self, model: Model, value: Any, switch: "Switch") -> None:
-        self.check(model, value)
-
-    def undo(self, repository: Any, switch: "Switch", by: Who) -> "Switch | None":
+    def undo(self, repository: Any, switch: "Switch", by: Who) -> "Switch":
         """Set the value from before `switch`. Raises Aborted if it is not in force or cannot be undone."""
         with repository.changing():
             parts = repository.switches.parts(switch.id)
             with repository.switching(self.model) as model:
                 for each in (switch, *parts):
                     each.subject.check_in_force(model, each)
-                    each.subject.check_undo(model, each.before, each)
+                    each.subject.check(model, each.before, each)
                 back = [(each.subject, each.subject.read(model), each.before) for each in (switch, *parts)]
                 back += [each for each in self.ends(model) if each[0] not in {part[0] for part in back}]
             return _made(repository, self.model, back, by, switch.id)
@@ -198,20 +188,17 @@ class Label(Subject):
             model.labels.pop(self.name, None)
         model.move_labels()
 
-    def check(self, model: Model, value: int | None) -> None:
+    def check(self, model: Model, value: int | None, undone: Switch | None = None) -> None:
         if value is not None:
             if not 0 <= value <= MAX_INT64:
                 raise InvalidArgument(f"version is {value}; expected 0 to {MAX_INT64}")
+            if undone and not model.answers(value):
+                raise FailedPrecondition(f"cannot undo {undone}: version {value} is not available")
             _check_staying(model, value)
         elif self.read(model) is None:
             raise NotFound(f"{model.name} has no label {self.name}; its labels: {_labels(model)}")
         elif model.choices.split(self.name):
             raise FailedPrecondition(f"{self.describe()} has a split; end the split first")
-
-    def check_undo(self, model: Model, value: int | None, switch: Switch) -> None:
-        if value is not None and not model.answers(value):
-            raise FailedPrecondition(f"cannot undo {switch}: version {value} is not available")
-        self.check(model, value)
 
 
 class Default(Subject):
@@ -237,10 +224,8 @@ class Default(Subject):
         if now != switch.after or now == switch.before:
             raise switch.not_in_force()
         if switch.by == WATCHER and not model.answers(switch.before):
-            raise Aborted(
-                f"switch {switch.id} ({switch}) cannot be undone: it came about by itself, and the version that answered "
-                "before, if there was one, is not available; choose a default instead"
-            )
+            why = "it came about by itself, and no version that answered before is available"
+            raise Aborted(f"switch {switch.id} ({switch}) cannot be undone: {why}; choose a default instead")
 
 
 class SplitOf(Subject):
@@ -254,7 +239,7 @@ class SplitOf(Subject):
     def describe_value(self, value: dict[str, Any] | None) -> str:
         return self.unchosen if value is None else f"{100 * value['share']:g} % to {value['version']}"
 
-    def check(self, model: Model, value: dict[str, Any] | None) -> None:
+    def check(self, model: Model, value: dict[str, Any] | None, undone: Switch | None = None) -> None:
         if value is None:
             return
         if self.name and Label(self.model, self.name).read(model) is None:
@@ -282,36 +267,29 @@ class Load(Subject):
         return self.unchosen if value is None else "loaded" if value else "unloaded"
 
     def switch(self, repository: Any, value: bool | None, by: Who) -> Switch | None:
-        """A version that failed to load is tried again now.
-
-        Raises FailedPrecondition at once for a folder that is not complete, and would not be loaded."""
+        """A version that failed to load is tried again now. Raises FailedPrecondition for a folder that is not complete."""
         repository.list_versions(self.model)
         with repository.switching(self.model) as model:
             folder = None if model.answers(int(self.name)) else model.folders.get(int(self.name))
         if value and folder and (lacks := missing(folder)):
-            raise FailedPrecondition(
-                f"version {self.name} of {self.model} cannot be loaded: {folder} has no {lacks}; expected all files of a "
-                "SavedModel, copy them there and load it again"
-            )
+            cannot = f"version {self.name} of {self.model} cannot be loaded: {folder} has no {lacks}"
+            raise FailedPrecondition(f"{cannot}; expected all files of a SavedModel, copy them there and load it again")
         switch = super().switch(repository, value, by)
         if switch is None:  # loading a version that is to be loaded already tries again one that failed
             with repository.switching(self.model) as model:
                 self.apply(repository, model, self.read(model))
         return switch
 
-    def undo(self, repository: Any, switch: Switch, by: Who) -> Switch | None:
+    def undo(self, repository: Any, switch: Switch, by: Who) -> Switch:
         repository.list_versions(self.model)
         return super().undo(repository, switch, by)
 
-    def check(self, model: Model, value: bool | None) -> None:
+    def check(self, model: Model, value: bool | None, undone: Switch | None = None) -> None:
         version = int(self.name)
-        if version not in {*model.versions, *model.folders}:
+        if undone is None and version not in {*model.versions, *model.folders}:
             raise NotFound(f"{model.name} has no version {version}; its versions: {_numbers(model.versions)}")
-        self.check_undo(model, value)
-
-    def check_undo(self, model: Model, value: bool | None, switch: Switch | None = None) -> None:
         if self._unloads(model, value):
-            _check_unused(model, int(self.name))
+            _check_unused(model, version)
 
     def apply(self, repository: Any, model: Model, value: bool | None) -> None:
         version = int(self.name)
@@ -324,13 +302,12 @@ class Load(Subject):
 
     def _unloads(self, model: Model, value: bool | None) -> bool:
         """Without a choice the policy decides, which may mean unloading."""
-        if value is not None:
-            return not value
-        return int(self.name) not in aspired_versions(model.config.model_version_policy, model.folders)
+        aspired = aspired_versions(model.config.model_version_policy, model.folders)
+        return int(self.name) not in aspired if value is None else not value
 
 
 class Configuration(Subject):
-    """The configuration of all models that was sent to the running server, with which it ends; None: that of its start."""
+    """The configuration of all models that was sent to the running server, and ends with it; None: that of its start."""
 
     kind = title = "configuration"
     unchosen = "as at the start"
@@ -348,11 +325,12 @@ class Configuration(Subject):
     def is_in_force(self, repository: Any, switch: Switch) -> bool:
         return repository.sent_configuration() == switch.after != switch.before
 
-    def undo(self, repository: Any, switch: Switch, by: Who) -> Switch | None:
-        if not self.is_in_force(repository, switch):
-            raise switch.not_in_force()
+    def undo(self, repository: Any, switch: Switch, by: Who) -> Switch:
         configs = None if switch.before is None else from_json(switch.before)
-        return repository.follow(configs, by, switch.id)
+        undone = repository.follow(configs, by, switch.id) if self.is_in_force(repository, switch) else None
+        if undone is None:  # or another one was sent meanwhile
+            raise switch.not_in_force()
+        return undone
 
 
 KINDS: dict[str, type[Subject]] = {each.kind: each for each in (Label, Default, SplitOf, Shadow, Load, Configuration)}
@@ -369,17 +347,17 @@ def _describe_model(config: dict[str, Any]) -> str:
 
 def _check_staying(model: Model, version: int) -> None:
     """Raises FailedPrecondition for a version that is being unloaded or kept unloaded: a label would wait in vain."""
-    if model.is_leaving(version) or model.is_kept_out(version):
-        state = "is being unloaded" if model.is_leaving(version) else "was unloaded by hand"
+    is_leaving = version in model.versions and model.versions[version].state == State.UNLOADING
+    if is_leaving or model.is_kept_out(version):
+        state = "is being unloaded" if is_leaving else "was unloaded by hand"
         raise FailedPrecondition(f"version {version} of {model.name} {state}; load it again first")
 
 
 def _check_available(model: Model, version: int) -> None:
     _check_staying(model, version)
     if not model.answers(version):
-        raise FailedPrecondition(
-            f"version {version} of {model.name} is not available; available: {_numbers(model.available())}"
-        )
+        there = _numbers(model.available())
+        raise FailedPrecondition(f"version {version} of {model.name} is not available; available: {there}")
 
 
 def _check_unused(model: Model, version: int) -> None:

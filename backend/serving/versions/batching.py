@@ -1,7 +1,6 @@
-"""Runs waiting requests as one batch, with the parameters of TensorFlow Serving's --batching_parameters_file.
+"""Runs waiting requests as one batch, by TensorFlow Serving's --batching_parameters_file.
 
-Off by default: a batch saves computation on an accelerator, but on two CPU cores requests side by side were as fast as requests
-that shared runs.
+Off by default: on two CPU cores, requests side by side were as fast as requests that shared runs.
 """
 
 import logging
@@ -26,15 +25,12 @@ log = logging.getLogger("dogsnap.batching")
 Arrays = Mapping[str, np.ndarray]
 Run = Callable[[Arrays], dict[str, np.ndarray]]
 
+USED = ("max_batch_size", "batch_timeout_micros", "max_enqueued_batches", "num_batch_threads")
 # The fields of TensorFlow Serving's BatchingParameters (session_bundle_config.proto) that are messages around one value.
 WRAPPED = {
-    "max_batch_size": "Int64Value",
-    "batch_timeout_micros": "Int64Value",
-    "max_enqueued_batches": "Int64Value",
-    "num_batch_threads": "Int64Value",
+    **dict.fromkeys((*USED, "max_execution_batch_size"), "Int64Value"),
     "thread_pool_name": "StringValue",
     "enable_large_batch_splitting": "BoolValue",
-    "max_execution_batch_size": "Int64Value",
 }
 
 
@@ -60,48 +56,38 @@ class BatchingParameters:
         try:
             text_format.Parse(file.read_text(encoding="utf-8"), message)
         except (text_format.ParseError, OSError, UnicodeDecodeError) as error:
-            raise InvalidArgument(
-                f"{file}: expected TensorFlow Serving's BatchingParameters as text: {error}"
-            ) from error
+            expected = "expected TensorFlow Serving's BatchingParameters as text"
+            raise InvalidArgument(f"{file}: {expected}: {error}") from error
         if message.pad_variable_length_inputs:
-            raise InvalidArgument(
-                f"{file}: pad_variable_length_inputs is not supported; leave it out: requests of other shapes run by themselves"
-            )
-        names = ("max_batch_size", "batch_timeout_micros", "max_enqueued_batches", "num_batch_threads")
-        given = {name: getattr(message, name).value for name in names if message.HasField(name)}
+            raise InvalidArgument(f"{file}: pad_variable_length_inputs is not supported; leave it out")
+        given = {name: getattr(message, name).value for name in USED if message.HasField(name)}
         if message.HasField("max_execution_batch_size"):
             given["max_batch_size"] = message.max_execution_batch_size.value
-        parameters = cls(**given, allowed_batch_sizes=tuple(message.allowed_batch_sizes))
-        parameters._check(file)
-        return parameters
-
-    def _check(self, file: Path) -> None:
-        sizes = self.allowed_batch_sizes
-        if (
-            min(self.max_batch_size, self.max_enqueued_batches, self.num_batch_threads) < 1
-            or self.batch_timeout_micros < 0
-        ):
+        sizes = list(message.allowed_batch_sizes)
+        parameters = cls(**given, allowed_batch_sizes=tuple(sizes))
+        most, timeout = parameters.max_batch_size, parameters.batch_timeout_micros
+        if min(most, parameters.max_enqueued_batches, parameters.num_batch_threads) < 1 or timeout < 0:
             raise InvalidArgument(f"{file}: expected numbers of at least 1, and a batch_timeout_micros of at least 0")
-        if sizes and (list(sizes) != sorted(set(sizes)) or sizes[0] < 1 or sizes[-1] != self.max_batch_size):
+        if sizes and (sizes != sorted(set(sizes)) or sizes[0] < 1 or sizes[-1] != most):
             raise InvalidArgument(
-                f"{file}: allowed_batch_sizes are {list(sizes)}; expected rising numbers that end with max_batch_size, "
-                f"{self.max_batch_size}"
+                f"{file}: allowed_batch_sizes are {sizes}; expected rising numbers that end with max_batch_size, {most}"
             )
+        return parameters
 
 
 @cache
 def _message_class() -> type[Message]:
     """BatchingParameters by the names of its fields, which is all that text needs; tensorflow-serving-api does not have it."""
-    kinds = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="dogsnap/batching.proto", package="dogsnap", syntax="proto3")
     file.dependency.append(wrappers_pb2.DESCRIPTOR.name)
+    kinds = descriptor_pb2.FieldDescriptorProto
     message = file.message_type.add(name="BatchingParameters")
-    for number, (name, wrapper) in enumerate(WRAPPED.items(), start=1):
-        kind = {"type": kinds.TYPE_MESSAGE, "type_name": f".google.protobuf.{wrapper}"}
-        message.field.add(name=name, number=number, label=kinds.LABEL_OPTIONAL, **kind)
-    sizes, pad = len(WRAPPED) + 1, len(WRAPPED) + 2
-    message.field.add(name="allowed_batch_sizes", number=sizes, label=kinds.LABEL_REPEATED, type=kinds.TYPE_INT64)
-    message.field.add(name="pad_variable_length_inputs", number=pad, label=kinds.LABEL_OPTIONAL, type=kinds.TYPE_BOOL)
+    for name, wrapper in WRAPPED.items():
+        message.field.add(name=name, type=kinds.TYPE_MESSAGE, type_name=f".google.protobuf.{wrapper}")
+    message.field.add(name="allowed_batch_sizes", label=kinds.LABEL_REPEATED, type=kinds.TYPE_INT64)
+    message.field.add(name="pad_variable_length_inputs", type=kinds.TYPE_BOOL)
+    for number, each in enumerate(message.field, start=1):
+        each.number = number
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
     pool.AddSerializedFile(file.SerializeToString())
@@ -122,8 +108,7 @@ class _Task:
 class Batcher:
     """Runs one signature for requests that come at the same time. Thread-safe, and without threads of its own.
 
-    The first waiting request that gets one of `num_batch_threads` places runs for all that have come until then. Where such a
-    run fails, each of its requests runs again by itself, so that a bad one fails alone.
+    The first waiting request that gets a place runs for all; where that fails, each runs again, so that a bad one fails alone.
     """
 
     def __init__(self, run: Run, parameters: BatchingParameters, on_run: Callable[[int], None] = lambda rows: None):
@@ -135,8 +120,7 @@ class Batcher:
         self._waiting: list[_Task] = []
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """The outputs for these inputs, each with a first dimension of rows. Raises what running them raises, Unavailable if
-        too many wait."""
+        """The outputs, each with a first dimension of rows. Raises what running them raises, Unavailable if too many wait."""
         arrays = {alias: np.asarray(value) for alias, value in inputs.items()}
         rows = {array.shape[0] if array.ndim else 0 for array in arrays.values()}
         if len(rows) != 1 or not 0 < max(rows) <= self._parameters.max_batch_size:
@@ -186,7 +170,7 @@ class Batcher:
         return batch
 
     def _share(self, batch: Sequence[_Task]) -> None:
-        """Run once and give each request its rows; where that fails, none gets any. Wakes all of them, whatever happens."""
+        """Run once and give each request its rows, or None where that fails. Wakes all of them, whatever happens."""
         try:
             inputs, size = self._together(batch)
             outputs = self._run(inputs, _rows(batch))

@@ -1,7 +1,4 @@
-"""The checksums of a version's files: written by the export, verified before loading.
-
-They detect damage, not attacks: whoever can write the folder can write them too.
-"""
+"""The checksums of a version's files, written by the export, verified before loading. They detect damage, not attacks."""
 
 import hashlib
 from pathlib import Path
@@ -13,7 +10,6 @@ FILE = Path("assets.extra") / "SHA256SUMS"
 
 
 def write(version: Path) -> None:
-    """Write the SHA-256 of every file of a version."""
     files = sorted(file for file in version.rglob("*") if file.is_file() and file != version / FILE)
     lines = [f"{digest(file)}  {file.relative_to(version).as_posix()}\n" for file in files]
     (version / FILE).parent.mkdir(exist_ok=True)
@@ -28,9 +24,7 @@ def verify(version: Path) -> None:
         expected, _, name = line.partition("  ")
         file = version / name
         if not name or ".." in file.parts or not file.is_relative_to(version):
-            raise FailedPrecondition(
-                f"{version / FILE} is damaged: expected a checksum and a file's name, received {line!r}"
-            )
+            raise FailedPrecondition(f"{version / FILE} is damaged: expected a checksum and a name, received {line!r}")
         received = digest(file) if file.is_file() else "nothing"
         if received != expected:
             raise FailedPrecondition(
@@ -40,6 +34,5 @@ def verify(version: Path) -> None:
 
 
 def digest(file: Path) -> str:
-    """The SHA-256 of a file in hexadecimal digits."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -10,7 +10,7 @@ from google.protobuf import json_format, text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from backend.errors import InvalidArgument
-from backend.serving.versions.version_folders import aspired_versions, is_complete, version_folders
+from backend.serving.versions.version_folders import aspired_versions, missing, version_folders
 from backend.settings import Settings
 
 ModelConfig: TypeAlias = model_server_config_pb2.ModelConfig
@@ -44,7 +44,7 @@ def configs_in_folder(models: Path) -> list[ModelConfig]:
     """Every folder in `models` with at least one numeric folder in it, as a model; or `models` itself if it holds versions."""
     if not models.is_dir():
         return []
-    if any(map(is_complete, version_folders(models).values())):
+    if not all(map(missing, version_folders(models).values())):
         return _one_model(models)
     folders = [child for child in sorted(models.iterdir()) if child.is_dir() and version_folders(child)]
     return [config for folder in folders for config in _one_model(folder)]
@@ -71,10 +71,7 @@ class ModelFolders:
 
 
 def configs_in_file(file: Path) -> list[ModelConfig]:
-    """The models of a configuration file: TensorFlow Serving's text, or Simple TensorFlow Serving's JSON.
-
-    Raises InvalidArgument with the parser's message.
-    """
+    """The models of TensorFlow Serving's text or Simple TensorFlow Serving's JSON. Raises InvalidArgument."""
     try:
         text = file.read_text(encoding="utf-8-sig")
         if text.lstrip().startswith("{"):
@@ -85,9 +82,8 @@ def configs_in_file(file: Path) -> list[ModelConfig]:
     except OSError as error:
         raise InvalidArgument(f"the configuration {file} cannot be read: {error.strerror}") from error
     except (text_format.ParseError, json_format.ParseError, ValueError) as error:
-        raise InvalidArgument(
-            f"{file}: expected a model_config_list in protobuf's text format, or Simple TensorFlow Serving's JSON: {error}"
-        ) from error
+        expected = "expected a model_config_list in protobuf's text format, or Simple TensorFlow Serving's JSON"
+        raise InvalidArgument(f"{file}: {expected}: {error}") from error
     check_configs(configs)
     return configs
 
@@ -126,9 +122,8 @@ def check_versions(config: ModelConfig) -> None:
         )
     if not aspired_versions(config.model_version_policy, folders):
         existing = ", ".join(map(str, sorted(folders)))
-        raise InvalidArgument(
-            f"the model_version_policy of {config.name} selects none of the existing versions: {existing}"
-        )
+        policy = f"the model_version_policy of {config.name}"
+        raise InvalidArgument(f"{policy} selects none of the existing versions: {existing}")
 
 
 def to_json(configs: Sequence[ModelConfig]) -> list[dict[str, Any]]:

@@ -7,9 +7,8 @@ import queue
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -43,10 +42,8 @@ class IncompatibleNetwork(ValueError):
 class NetworkManifest:
     """What an export measured and wrote into runtime.json.
 
-    `precision`: EXACT, BFLOAT16 or INT8. `speedup`: how many times as fast as TensorFlow. `largest_difference`: between their
-    answers, at most `tolerance`. `measured_by`: programs and processor.
-    `outputs`: of the network, in its order. `signatures`: the outputs of each signature. `grey`: the outputs for a grey image.
-    `compared`: the speedup of each precision that was measured, by name.
+    `speedup`: over TensorFlow; `compared`: that of each precision. `largest_difference`: between their answers.
+    `outputs`: of the network, in its order. `signatures`: their outputs. `grey`: the outputs for a grey image.
     """
 
     precision: str
@@ -68,25 +65,18 @@ class NetworkManifest:
             raise IncompatibleNetwork(f"{folder / MANIFEST} cannot be read: {error}") from error
 
     def write(self, folder: Path) -> None:
-        """Write runtime.json."""
         (folder / MANIFEST).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
     def summary(self) -> dict[str, Any]:
-        """The runtime as `/api/models` shows it, with the reason for this precision."""
-        others = [f"{name} {speedup:g}" for name, speedup in self.compared.items() if name != self.precision]
         reason = f"{self.precision} is {self.speedup:g} times as fast as TensorFlow"
-        return {
-            "name": OPENVINO,
-            "precision": self.precision,
-            "speedup": self.speedup,
-            "largest_difference": self.largest_difference,
-            "measured_by": self.measured_by,
-            "reason": f"{reason}; measured too: {', '.join(others)}" if others else reason,
-        }
+        if others := [f"{name} {speedup:g}" for name, speedup in self.compared.items() if name != self.precision]:
+            reason += f"; measured too: {', '.join(others)}"
+        shown = ("precision", "speedup", "largest_difference", "measured_by")
+        return {"name": OPENVINO, **{each: getattr(self, each) for each in shown}, "reason": reason}
 
 
 def load(version: Path, identity: object) -> "tuple[Accelerated | None, dict[str, Any]]":
-    """The version's signatures in OpenVINO, or None if TensorFlow has to run them; and the runtime for `/api/models`."""
+    """The version's signatures in OpenVINO, None if TensorFlow has to run them; and the runtime for `/api/models`."""
     if not (version / FOLDER).is_dir():
         return None, {"name": TENSORFLOW}
     try:
@@ -108,25 +98,19 @@ class Accelerated:
         self.manifest = NetworkManifest.read(folder)
         self._network = shared_network(folder, self.manifest)
         self._around = tf.saved_model.load(str(folder / AROUND))
-        steps = self._around.signatures
+        self._steps = self._around.signatures
         self.signatures: dict[str, Run] = {
-            name: self._run(outputs, steps, steps.get(AFTER + name))
-            for name, outputs in self.manifest.signatures.items()
+            name: partial(self._run, name, outputs) for name, outputs in self.manifest.signatures.items()
         }
 
-    def _run(self, outputs: Sequence[str], steps: Mapping[str, Run], after: Run | None) -> Run:
-        def run(**inputs: tf.Tensor) -> Mapping[str, Any]:
-            (alias,) = inputs
-            before = steps.get(BEFORE + alias)
-            (images,) = (before(**inputs) if before else inputs).values()
-            answers = self._network.run(images.numpy())
-            if AGAIN + alias in steps:
-                answers = self._after_second_pass(inputs, answers, steps[AGAIN + alias], steps[COMBINED])
-            if after:
-                return after(**_given(after, answers))
-            return {name: answers[name] for name in outputs}
-
-        return run
+    def _run(self, name: str, outputs: Sequence[str], /, **inputs: tf.Tensor) -> Mapping[str, Any]:
+        (alias,) = inputs
+        before, after = self._steps.get(BEFORE + alias), self._steps.get(AFTER + name)
+        (images,) = (before(**inputs) if before else inputs).values()
+        answers = self._network.run(images.numpy())
+        if AGAIN + alias in self._steps:
+            answers = self._after_second_pass(inputs, answers, self._steps[AGAIN + alias], self._steps[COMBINED])
+        return after(**_given(after, answers)) if after else {each: answers[each] for each in outputs}
 
     def _after_second_pass(self, inputs: Mapping[str, tf.Tensor], first: Arrays, again: Run, combined: Run) -> Arrays:
         """Run the network on the windows that `again` cuts out of the photos, perhaps none, and combine both answers."""
@@ -140,7 +124,6 @@ class Accelerated:
 
 
 def _given(step: Any, answers: Arrays) -> dict[str, tf.Tensor]:
-    """Those of the answers that a step takes."""
     names = step.structured_input_signature[1]
     return {name: tf.constant(value) for name, value in answers.items() if name in names}
 
@@ -176,33 +159,23 @@ class Network:
         self._running, self._lock = 0, threading.Lock()
 
     def run(self, images: np.ndarray) -> Arrays:
-        """Images float32 (n, height, width, channels) -> each output, (n, ...).
-
-        Images run one at a time, so an image costs the same in a batch of any size.
-        """
+        """Images float32 (n, height, width, channels) -> each output (n, ...). They run one at a time: each costs the same."""
         seen = images if len(images) else np.zeros((1, *self.shape), np.float32)
-        with self._entered() as is_alone:
+        with self._lock:
+            self._running += 1
+            idle = self._alone if self._running == 1 else self._together
+        try:
             if len(seen) == 1:
-                rows = [self._row(self._alone if is_alone else self._together, seen)]
+                rows = [self._row(idle, seen)]
             else:
                 parts = [seen[place : place + 1] for place in range(len(seen))]
                 rows = list(self._threads.map(partial(self._row, self._together), parts))
-        return {name: np.stack([row[place] for row in rows])[: len(images)] for place, name in enumerate(self._outputs)}
-
-    @contextmanager
-    def _entered(self) -> Iterator[bool]:
-        """Count a caller; gives whether it is the only one."""
-        with self._lock:
-            self._running += 1
-            is_alone = self._running == 1
-        try:
-            yield is_alone
         finally:
             with self._lock:
                 self._running -= 1
+        return {name: np.stack([row[place] for row in rows])[: len(images)] for place, name in enumerate(self._outputs)}
 
     def _row(self, idle: queue.SimpleQueue[Any], image: np.ndarray) -> list[np.ndarray]:
-        """The outputs of one image (1, ...), by one of the idle requests."""
         request = idle.get()
         try:
             return [output[0] for output in request.infer([image], share_inputs=True).to_tuple()]
@@ -232,7 +205,6 @@ def _requests(weights: Weights, precision: str, streams: int) -> queue.SimpleQue
 
 
 def cores() -> int:
-    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -242,10 +214,7 @@ _LOADING = threading.Lock()
 
 
 def shared_network(folder: Path, manifest: NetworkManifest) -> Network:
-    """The network of a version, shared with other versions that have the same files.
-
-    Raises IncompatibleNetwork if it fails the self-test.
-    """
+    """The network of a version, shared with others that have the same files. Raises IncompatibleNetwork as the self-test."""
     file = folder / NETWORK
     content = checksums.digest(file) + checksums.digest(file.with_suffix(".bin"))
     with _LOADING:
@@ -265,17 +234,12 @@ def self_test(network: Network, manifest: NetworkManifest) -> None:
     for name, expected in manifest.grey.items():
         difference = float(np.abs(answers[name] - np.asarray(expected)).max())
         if not difference <= manifest.tolerance:
-            raise IncompatibleNetwork(
-                f"the self-test failed: {name} differs from the output recorded at the export by {difference:.2g}, "
-                f"expected at most {manifest.tolerance:g}"
-            )
+            found = f"{name} differs from the output recorded at the export by {difference:.2g}"
+            raise IncompatibleNetwork(f"the self-test failed: {found}, expected at most {manifest.tolerance:g}")
 
 
 def import_openvino() -> Any:
-    """The module openvino, without its model converter, which sends telemetry when imported.
-
-    Raises IncompatibleNetwork if OpenVINO is not installed.
-    """
+    """openvino without its model converter, which sends telemetry when imported. Raises IncompatibleNetwork if not installed."""
     converter = "openvino.tools.ovc"
     left_out = converter not in sys.modules
     if left_out:

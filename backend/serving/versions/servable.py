@@ -19,7 +19,7 @@ from backend.serving.photos.photo_values import Decoding, is_base64_of_photo, is
 from backend.serving.tensors.signatures import BYTES_SUFFIX, DEFAULT_SIGNATURE, ServableId, Signature, UnknownSignature
 from backend.serving.versions import checksums, openvino_runtime, tensorflow1_sessions
 from backend.serving.versions.batching import Batcher, BatchingParameters
-from backend.serving.versions.description import Description
+from backend.serving.versions.description import DESCRIPTION_FILE, Description
 
 log = logging.getLogger("dogsnap.servable")
 
@@ -37,22 +37,17 @@ INPUT_ERRORS = (
 
 
 class BaseServable:
-    """A version, wherever it runs: its signatures, its description, and how it takes photos.
-
-    Subclasses implement `answer`.
-    """
+    """A version, wherever it runs: its signatures, its description, and how it takes photos. Subclasses have `answer`."""
 
     # Whether inputs have to be of their declared shapes; else the graph decides, as in TensorFlow Serving.
     holds_shapes = True
     # Where labels are expected, for error messages.
     label_source = "its assets.extra/dogsnap.json"
+    # By signature: what runs several requests at once.
+    _batchers: Mapping[str, Batcher] = {}
 
     def __init__(
-        self,
-        identity: ServableId,
-        description: Description,
-        signature_defs: Mapping[str, Any],
-        names: Iterable[str],
+        self, identity: ServableId, description: Description, signature_defs: Mapping[str, Any], names: Iterable[str]
     ):
         """`names` are the signatures that can be run. Raises ValueError for labels that do not fit them."""
         self.id = identity
@@ -75,14 +70,10 @@ class BaseServable:
         return self.signatures[name]
 
     def shares_runs(self, signature: Signature) -> bool:
-        """Whether one run of the network may answer several requests."""
-        return False
+        return signature.name in self._batchers
 
     def of_bytes(self, signature: Signature) -> Signature | None:
-        """The counterpart of `signature` with file bytes in place of base64 text; None if there is none.
-
-        Only merged versions have such pairs.
-        """
+        """The counterpart of `signature` with file bytes in place of base64 text, which merged versions have; else None."""
         is_merged = self.description.raw.get("source", {}).get("decode") == "base64"
         other = self.signatures.get("".join(signature.inputs) + BYTES_SUFFIX)
         is_same = other and list(other.inputs) == [other.name] and other.outputs == signature.outputs
@@ -94,9 +85,8 @@ class BaseServable:
         for signature in self.signatures.values():
             classes = signature.outputs["prediction"].shape.as_list() if "prediction" in signature.outputs else []
             if labels and len(classes) == 2 and classes[1] not in (None, labels):
-                raise ValueError(
-                    f"signature {signature.name} has {classes[1]} classes, the version's labels are {labels}"
-                )
+                of_graph = f"signature {signature.name} has {classes[1]} classes"
+                raise ValueError(f"{of_graph}, the version's labels are {labels}")
 
     def photo_signature(self) -> Signature:
         """The signature that names breeds: preferably "scores", the only one that can answer "no dog"."""
@@ -116,11 +106,7 @@ class BaseServable:
     def answer_photos(
         self, signature: Signature, count: int, upright: Callable[["BaseServable"], Sequence[bytes]]
     ) -> tuple[dict[str, np.ndarray], "BaseServable"]:
-        """As `answer`, on `count` photos that `upright` returns for a version.
-
-        Depending on its type, the input gets the file's bytes, base64 text, or the decoded and resized image.
-        Raises FailedPrecondition for any other input.
-        """
+        """As `answer`, on photos from `upright`, as file bytes, base64 text or images. Raises FailedPrecondition otherwise."""
 
         def feed(servable: BaseServable, signature: Signature) -> dict[str, Any]:
             alias, spec = servable.photo_input(signature)
@@ -157,25 +143,19 @@ class BaseServable:
     def photo_input(self, signature: Signature) -> tuple[str, tf.TensorSpec]:
         """The only input of a signature. Raises FailedPrecondition if it has another number of them."""
         if len(signature.inputs) != 1:
-            raise FailedPrecondition(
-                f"signature {signature.name} of {self.id} cannot take a photo: expected one input, "
-                f"it has {', '.join(signature.inputs)}"
-            )
+            cannot = f"signature {signature.name} of {self.id} cannot take a photo"
+            raise FailedPrecondition(f"{cannot}: expected one input, it has {', '.join(signature.inputs)}")
         return next(iter(signature.inputs.items()))
 
     def _feed(self, alias: str, spec: tf.TensorSpec, photos: Sequence[bytes]) -> Any:
         if spec.dtype == tf.string:
             return list(photos) if alias.endswith(BYTES_SUFFIX) else [to_web_safe_base64(photo) for photo in photos]
         if spec.dtype != tf.float32 or spec.shape.rank != 4:
-            raise FailedPrecondition(
-                f'input "{alias}" of {self.id} cannot take a photo: expected strings or float32 images (n, h, w, 3), '
-                f"it takes {spec.dtype.name} {spec.shape}"
-            )
+            cannot = f'input "{alias}" of {self.id} cannot take a photo: it takes {spec.dtype.name} {spec.shape}'
+            raise FailedPrecondition(f"{cannot}, expected strings or float32 images (n, h, w, 3)")
         size = self.description.input_size or tuple(spec.shape[1:3])
         if None in size:
-            raise FailedPrecondition(
-                f"{self.id} does not say which size of image it takes: expected input_size in assets.extra/dogsnap.json"
-            )
+            raise FailedPrecondition(f"{self.id} does not say which size of image it takes: {DESCRIPTION_FILE} has it")
         try:
             return _photos_to_images(size)(tf.constant(list(photos)))
         except tf.errors.OpError as error:
@@ -193,16 +173,11 @@ class Servable(BaseServable):
         self.path = path
         self._loaded = loaded  # what the functions need, a SavedModel or a network of another runtime, lives as long
         self._functions = dict(loaded.signatures)
-        self._batchers: dict[str, Batcher] = {}
         super().__init__(identity, Description.read(path), signature_defs, self._functions)
-        self.runtime = {"name": openvino_runtime.TENSORFLOW}
 
     @classmethod
     def load(cls, identity: ServableId, path: Path) -> "Servable":
-        """Load `path`, with its OpenVINO network if possible.
-
-        Raises FailedPrecondition for a changed file, and TensorFlow's errors for a damaged one.
-        """
+        """Raises FailedPrecondition for a changed file, and TensorFlow's errors for a damaged one."""
         checksums.verify(path)
         graphs = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs
         if not graphs:
@@ -228,25 +203,15 @@ class Servable(BaseServable):
     def enable_batching(
         self, parameters: BatchingParameters, on_run: Callable[[int], None] = lambda rows: None
     ) -> None:
-        """Batch the concurrent requests of each signature whose inputs have a free first dimension.
-
-        `on_run` is called before each of their runs, with its rows.
-        """
+        """Batch requests of signatures with a free first dimension. `on_run` is called before each run with its rows."""
         self._batchers = {
             name: Batcher(partial(self._run, signature), parameters, on_run)
             for name, signature in self.signatures.items()
             if signature.inputs and all(spec.shape.rank and spec.shape[0] is None for spec in signature.inputs.values())
         }
 
-    def shares_runs(self, signature: Signature) -> bool:
-        return signature.name in self._batchers
-
     def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Run a signature on `inputs` (alias -> array of the declared dtype) and return every output.
-
-        Strings are object arrays of bytes on both sides. Raises InvalidArgument with the failing operation's message
-        when the graph cannot take these values.
-        """
+        """Every output for `inputs`, arrays of the declared dtypes; strings are objects of bytes. Raises InvalidArgument."""
         batcher = self._batchers.get(signature.name)
         if batcher is None:
             return self._run(signature, inputs)
@@ -271,23 +236,18 @@ class Servable(BaseServable):
         for alias, spec in signature.inputs.items():
             values = list(_to_array(inputs[alias], spec).flat) if spec.dtype == tf.string else []
             takes_files = alias.endswith(BYTES_SUFFIX)
-            other = self._of_one_text(not takes_files)
             if takes_files and any(map(is_base64_of_photo, values)):
-                return f'; input "{alias}" takes files and received base64 text: send {{"b64": text}}{other}'
-            if not takes_files and any(map(is_photo, values)):
-                return (
-                    f'; input "{alias}" received files: if it takes base64 text, send that as a plain string, '
-                    f'not as {{"b64": text}}{other}'
-                )
-        return ""
-
-    def _of_one_text(self, takes_files: bool) -> str:
-        """For the message: a signature with one input, of files or of base64 text; "" for none."""
-        for each in self.signatures.values():
-            if [(alias.endswith(BYTES_SUFFIX), spec.dtype) for alias, spec in each.inputs.items()] == [
-                (takes_files, tf.string)
-            ]:
-                return f', or use signature "{each.name}"'
+                hint = f'; input "{alias}" takes files and received base64 text: send {{"b64": text}}'
+            elif not takes_files and any(map(is_photo, values)):
+                hint = f'; input "{alias}" received files: if it takes base64 text, send that as a plain string, '
+                hint += 'not as {"b64": text}'
+            else:
+                continue
+            for other in self.signatures.values():
+                takes = [(each.endswith(BYTES_SUFFIX), its.dtype) for each, its in other.inputs.items()]
+                if takes == [(not takes_files, tf.string)]:
+                    return f'{hint}, or use signature "{other.name}"'
+            return hint
         return ""
 
 
@@ -318,7 +278,6 @@ def _to_array(value: Any, spec: tf.TensorSpec) -> np.ndarray:
 
 
 def _to_numpy(tensor: tf.Tensor | np.ndarray) -> np.ndarray:
-    """An output as an array; TensorFlow returns a string scalar as bytes."""
     if isinstance(tensor, np.ndarray):
         return tensor
     return np.asarray(tensor.numpy(), dtype=object if tensor.dtype == tf.string else None)
@@ -326,22 +285,21 @@ def _to_numpy(tensor: tf.Tensor | np.ndarray) -> np.ndarray:
 
 def _unlike_declared(signature: Signature, inputs: Mapping[str, Any]) -> str:
     """Names the inputs whose shape is not the declared one, which the graph's message does not; "" for none."""
-    shapes = {alias: np.shape(value) for alias, value in inputs.items()}
     return "".join(
-        f'; input "{alias}": declared shape {signature.inputs[alias].shape}, received {shape}'
-        for alias, shape in shapes.items()
-        if not signature.inputs[alias].shape.is_compatible_with(shape)
+        f'; input "{alias}": declared shape {signature.inputs[alias].shape}, received {np.shape(value)}'
+        for alias, value in inputs.items()
+        if not signature.inputs[alias].shape.is_compatible_with(np.shape(value))
     )
 
 
 def _translated(error: tf.errors.OpError, note: str = "") -> DogsnapError:
-    if isinstance(error, INPUT_ERRORS):
-        if ONE_ROW in error.message:
-            note += f"; {WITHOUT_ROWS}"
-        return InvalidArgument(kernel_sentence(error.message) + note)
     if isinstance(error, tf.errors.ResourceExhaustedError):
         return Unavailable(NO_MEMORY)
-    return Internal(kernel_sentence(error.message))
+    if not isinstance(error, INPUT_ERRORS):
+        return Internal(kernel_sentence(error.message))
+    if ONE_ROW in error.message:
+        note += f"; {WITHOUT_ROWS}"
+    return InvalidArgument(kernel_sentence(error.message) + note)
 
 
 # What an operation says of a graph for one value that was given a list of one row, and what to do.
@@ -352,6 +310,5 @@ TRACE_LINE = re.compile(r"Graph execution error:|Detected at node |\s*File \"|<s
 
 
 def kernel_sentence(message: str) -> str:
-    """The operation's message without TensorFlow's trace."""
     lines = [line for line in message.splitlines() if not TRACE_LINE.match(line)]
     return re.sub(r"\s+", " ", re.sub(r"\[Op:[^\]]*\]", "", " ".join(lines))).strip()

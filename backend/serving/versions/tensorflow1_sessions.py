@@ -22,10 +22,7 @@ def is_of_tensorflow_1(graphs: Sequence[meta_graph_pb2.MetaGraphDef]) -> bool:
 
 
 class SessionModel:
-    """The signatures of one graph in a session of its own, which ends with this object. Thread-safe.
-
-    `signatures`: name -> function that takes tensors by alias and returns arrays by alias.
-    """
+    """One graph in a session of its own. Thread-safe. `signatures`: functions of tensors by alias that return arrays by alias."""
 
     def __init__(self, path: Path, meta_graph: meta_graph_pb2.MetaGraphDef):
         definitions = {name: each for name, each in meta_graph.signature_def.items() if _can_run(name, each)}
@@ -69,10 +66,7 @@ def _can_run(name: str, definition: meta_graph_pb2.SignatureDef) -> bool:
 def _placeholders(
     graph_def: tf.compat.v1.GraphDef, definitions: Mapping[str, meta_graph_pb2.SignatureDef]
 ) -> dict[str, tf.Tensor]:
-    """For each input of a signature that the graph uses, a placeholder of any shape in its place, by the input's name.
-
-    With the declared shape, Python's session would refuse other feeds, which TensorFlow Serving's (in C++) takes.
-    """
+    """By name, a placeholder of any shape for each input that the graph uses: Python's session insists on declared shapes."""
     used = {_tensor_name(edge) for node in graph_def.node for edge in node.input}
     infos = [info for each in definitions.values() for info in each.inputs.values()]
     return {info.name: tf.compat.v1.placeholder(info.dtype) for info in infos if _tensor_name(info.name) in used}

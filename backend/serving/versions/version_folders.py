@@ -36,11 +36,6 @@ def aspired_versions(policy: VersionPolicy, numbers: Iterable[int]) -> set[int]:
     return set(numbers)
 
 
-def is_complete(path: Path) -> bool:
-    """Whether the graph and every shard of the variables exist."""
-    return not missing(path)
-
-
 def missing(path: Path) -> str:
     """What a version folder lacks, as a SavedModel; "" if it is complete."""
     if not (path / "saved_model.pb").is_file():

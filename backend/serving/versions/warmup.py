@@ -58,9 +58,7 @@ def _run(servable: Servable, record: prediction_log_pb2.PredictionLog) -> None:
             (alias,) = signature.inputs
             servable.run(signature, {alias: np.array(serialized_examples(request.input), dtype=object)})
     else:
-        raise ValueError(
-            f"a warm-up record of {servable.id} is of the kind {kind}; expected predict, classify or regress"
-        )
+        raise ValueError(f"a warm-up record of {servable.id} is a {kind}; expected predict, classify or regress")
 
 
 def serialized_examples(examples: input_pb2.Input) -> list[bytes]:
