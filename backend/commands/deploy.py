@@ -12,7 +12,7 @@ import click
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, option
 from backend.commands.helpers.failures import Group
 from backend.ray.scale import Scale
-from backend.settings import Settings, flag, given, options, variable
+from backend.settings import Settings, click_type, flag, options, variable
 
 SETTINGS = (
     "host", "port", "grpc_port", "run_threads", "queue_size", "deadline_ms", "drain_seconds", "warm_up",
@@ -23,9 +23,7 @@ SETTINGS = (
 def scale_options(command: Callable) -> Callable:
     """Decorate a command with the flags of `Scale`."""
     for row in reversed(fields(Scale)):
-        bounds = click.IntRange if row.type is int else click.FloatRange
-        kind = bounds(min=row.metadata["least"])
-        command = option(flag(row.name), row.metadata["help"], kind, default=row.default)(command)
+        command = option(flag(row.name), row.metadata["help"], click_type(row), default=row.default)(command)
     return command
 
 
@@ -70,7 +68,7 @@ def ray_command(address: str, models: str, model_config_file: Path | None, cache
 def _settings(flags: dict[str, Any]) -> Settings:
     """Only the settings that a replica uses: models are given by --models, and access control is the gateway's."""
     environ = {name: value for name, value in os.environ.items() if name in map(variable, SETTINGS)}
-    return Settings.from_environment(environ, **given(flags))
+    return Settings.from_environment(environ, **flags)
 
 
 def _refuse_without_ray() -> None:

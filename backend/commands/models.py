@@ -11,7 +11,7 @@ from backend.addresses import local_url
 from backend.commands.helpers.admin_client import Remote
 from backend.commands.helpers.arguments import option
 from backend.commands.helpers.verdict_text import lines_of, table
-from backend.settings import Settings, given, options
+from backend.settings import Settings, options
 
 POLL_SECONDS = 0.3
 
@@ -21,7 +21,7 @@ def server_options(command: Callable) -> Callable:
 
     @functools.wraps(command)
     def with_server(url: str, admin_token: str | None, **arguments: Any) -> Any:
-        settings = Settings.from_environment(**given({"admin_token": admin_token}))
+        settings = Settings.from_environment(admin_token=admin_token)
         return command(Remote(url or local_url(settings), settings.admin_token), **arguments)
 
     url = option("--url", "URL of the server; otherwise the one on this machine, at DOGSNAP_PORT", default="")

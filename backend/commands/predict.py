@@ -18,7 +18,7 @@ from backend.commands.helpers.json_instances import Instances, read_instances
 from backend.commands.helpers.picture_files import translate
 from backend.errors import DogsnapError
 from backend.logs import prepare_logging
-from backend.settings import Settings, given, options
+from backend.settings import Settings, options
 
 
 @click.command(cls=Command)
@@ -49,7 +49,7 @@ def predict(
     """Name the breed in PHOTO, predict the instances in a file, or transform a picture with --out."""
     _checked(photo, json_instances, out)
     which = {"model": model, "version": flags.pop("version"), "label": flags.pop("label")}
-    settings = Settings.from_environment(**given(flags))
+    settings = Settings.from_environment(**flags)
     instances = None if json_instances is None else read_instances(json_instances)
     name = model or _default_model(settings)
     if not url:
