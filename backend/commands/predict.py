@@ -2,8 +2,6 @@
 
 import json
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,7 +49,7 @@ def predict(
     which = {"model": model, "version": flags.pop("version"), "label": flags.pop("label")}
     settings = Settings.from_environment(**flags)
     instances = None if json_instances is None else read_instances(json_instances)
-    name = model or _default_model(settings)
+    name = model or local_models.only_model(settings) or settings.default_model
     if not url:
         local_models.refuse_missing_models(settings)
         if photo is not None and out is None:
@@ -63,14 +61,6 @@ def predict(
         click.echo(_shown(_predicted(answering, instances, signature_name)))
     else:
         click.echo(_shown(answering.classify(photo.read_bytes(), top_k)))
-
-
-def _default_model(settings: Settings) -> str:
-    """The model's name where none is given: the only one, if the settings name the folder of one model."""
-    folder = Path(settings.model_base_path) if settings.model_base_path else settings.models
-    if settings.model_config_file or not local_models.holds_one_model(folder):
-        return settings.default_model
-    return (settings.model_base_path and settings.model_name) or folder.resolve().name
 
 
 def _checked(photo: Path | None, json_instances: Path | None, out: Path | None) -> None:
@@ -107,18 +97,6 @@ def _predicted(answering: "Here | Server", instances: Instances, signature_name:
 # -- here --------------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _failed_loads_unlogged() -> Iterator[None]:
-    """A version that cannot be loaded is told by the command itself."""
-    repository = logging.getLogger("dogsnap.repository")
-    level = repository.level
-    repository.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        repository.setLevel(level)
-
-
 class Here:
     """A predictor in this process with only the requested version. Its methods are those of `Server`.
 
@@ -128,14 +106,18 @@ class Here:
     def __init__(self, settings: Settings, which: dict[str, Any]):
         """Load the version; without one, the largest that can be loaded, as the server does."""
         prepare_logging(level=logging.WARNING)  # only the answer and warnings are printed
-        with _failed_loads_unlogged():
-            models = (local_models.in_file if settings.model_config_file else local_models.in_folders)(settings)
-            name = which["model"]
-            numbers = local_models.candidates(models, name, which["version"], which["label"])
-            if not any(self._loads(settings, name, number) for number in numbers):
-                raise click.ClickException(
-                    f"no version of {name} that was asked for can be loaded: {', '.join(map(str, numbers)) or 'none on disk'}"
-                )
+        numbers = local_models.candidates(settings, **which)
+        repository = logging.getLogger("dogsnap.repository")
+        repository.setLevel(logging.CRITICAL)  # a version that cannot be loaded is told by the command itself
+        try:
+            loaded = any(self._loads(settings, which["model"], number) for number in numbers)
+        finally:
+            repository.setLevel(logging.NOTSET)
+        if not loaded:
+            raise click.ClickException(
+                f"no version of {which['model']} that was asked for can be loaded: "
+                f"{', '.join(map(str, numbers)) or 'none on disk'}"
+            )
 
     def _loads(self, settings: Settings, name: str, number: int) -> bool:
         click.echo(f"loading {name} version {number} ...", err=True)
@@ -176,17 +158,17 @@ class Server:
     url: str
     which: dict[str, Any]
     model: str
-    key: str = field(default="", repr=False)
+    key: str = field(repr=False)
 
     def classify(self, contents: bytes, top_k: int | None) -> dict[str, Any]:
         """The answer of `POST /api/classify` for a photo; without a model name, by the server's default model."""
         fields = {**self.which, "top_k": top_k}
         query = {name: value for name, value in fields.items() if value not in (None, "")}
         answer = self._post("/api/classify", "application/octet-stream", contents, params=query)
-        of_request = ("request_id", "feedback_id", "feedback_asked")
-        for dog in answer.get("dogs", []):
-            dog.pop("feedback_id", None)
-        return {name: value for name, value in answer.items() if name not in of_request}
+        for each in (answer, *answer.get("dogs", [])):
+            for of_request in ("request_id", "feedback_id", "feedback_asked"):
+                each.pop(of_request, None)
+        return answer
 
     def predict(self, body: dict[str, Any]) -> dict[str, Any]:
         """The answer of TensorFlow Serving's REST API for instances."""
