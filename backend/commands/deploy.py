@@ -56,22 +56,15 @@ def ray_command(address: str, models: str, model_config_file: Path | None, cache
     when its replacement answers. It needs Ray on every node: make setup EXTRAS=ray. The proxies listen on every interface of
     their nodes without API keys: put the gateway, `dogsnap serve --engine`, in front of them.
     """
-    _refuse_without_ray()
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if importlib.util.find_spec("ray") is None:
+        raise click.ClickException("Ray is not installed: make setup EXTRAS=ray")
     from backend.ray import rollout
     from backend.serving.versions.model_configs import configs_in_file
 
     scale = Scale(**{row.name: flags.pop(row.name) for row in fields(Scale)})
     configs = configs_in_file(model_config_file) if model_config_file else []
-    rollout.Rollout(_settings(flags), scale, models, cache, configs).run(address, click.echo)
-
-
-def _settings(flags: dict[str, Any]) -> Settings:
-    """Only the settings that a replica uses: models are given by --models, and access control is the gateway's."""
+    # Only the settings that a replica uses: models are given by --models, and access control is the gateway's.
     environ = {name: value for name, value in os.environ.items() if name in map(variable, SETTINGS)}
-    return Settings.from_environment(environ, **flags)
-
-
-def _refuse_without_ray() -> None:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if importlib.util.find_spec("ray") is None:
-        raise click.ClickException("Ray is not installed: make setup EXTRAS=ray")
+    settings = Settings.from_environment(environ, **flags)
+    rollout.Rollout(settings, scale, models, cache, configs).run(address, click.echo)

@@ -1,15 +1,6 @@
-"""A gRPC call on its way from the router to a replica, with messages as bytes."""
+"""The answer to a gRPC call on its way from a replica to the router, with the message as bytes, and the call's context."""
 
 from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call: method name, serialized request, and the timeout in seconds."""
-
-    method: str
-    request: bytes
-    seconds: float = 30.0
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tensorflow_serving.apis import get_model_status_pb2
 from backend.errors import DeadlineExceeded, DogsnapError, Full, NotFound, Unavailable, Unimplemented
 from backend.protocols import grpc_messages as translate
 from backend.protocols.grpc_health import HEALTH_NAMES
-from backend.ray.call import Answer, Call
+from backend.ray.call import Answer
 from backend.ray.routes import Routes
 
 REPLICA = "Replica"  # the only deployment of each version's application
@@ -51,8 +51,7 @@ def _forwarding(name: str) -> Callable[..., Awaitable[Answer]]:
 
     async def forward(self: "Router", request: Any) -> Answer:
         spec = translate.tasks_of(request)[0] if name == "MultiInference" else translate.spec_of(request)
-        call = Call(name, request.SerializeToString(), self._seconds)
-        return await self._ask(self._routes.application(spec), call)
+        return await self._ask(self._routes.application(spec), name, request.SerializeToString())
 
     return _method(forward)
 
@@ -131,23 +130,25 @@ class Router:
         requests.
         """
         with suppress(Exception):  # the controller is unreachable for a moment
-            self._running = running_applications(await asyncio.to_thread(serve.status))
+            status = await asyncio.to_thread(serve.status)
+            self._running = {
+                name
+                for name, application in status.applications.items()
+                if any(each.replica_states.get("RUNNING") for each in application.deployments.values())
+            }
         return self._running
 
     # -- replicas ------------------------------------------------------------------------------------------------------
 
-    def _handle(self, application: str) -> Any:
-        if self._handles.get(application) is None:
-            self._handles[application] = serve.get_deployment_handle(REPLICA, app_name=application)
-        return self._handles[application]
-
-    async def _ask(self, application: str, call: Call) -> Answer:
+    async def _ask(self, application: str, method: str, request: bytes) -> Answer:
         """Raises Full, or Unavailable or DeadlineExceeded if no replica answered in time."""
         end = time.monotonic() + self._seconds
         while True:
             try:
-                left = max(0.0, end - time.monotonic())
-                return await asyncio.wait_for(self._handle(application).answer.remote(call), left)
+                if self._handles.get(application) is None:
+                    self._handles[application] = serve.get_deployment_handle(REPLICA, app_name=application)
+                answer = self._handles[application].answer.remote(method, request, self._seconds)
+                return await asyncio.wait_for(answer, max(0.0, end - time.monotonic()))
             except BackPressureError as error:
                 raise Full(
                     "the server is full: all replicas are busy and their queues are full; try again later"
@@ -162,15 +163,6 @@ class Router:
                         "the replica died with this call, and no other took it in time; try again"
                     ) from error
                 await asyncio.sleep(ASK_AGAIN_SECONDS)
-
-
-def running_applications(status: Any) -> set[str]:
-    """The names of those that have a running replica, of what serve.status() tells."""
-    return {
-        name
-        for name, application in status.applications.items()
-        if any(each.replica_states.get("RUNNING") for each in application.deployments.values())
-    }
 
 
 def _health(status: int) -> Answer:
