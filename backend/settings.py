@@ -13,7 +13,7 @@ PREFIX = "DOGSNAP_"
 # Read by tests and client commands; listed so that `dogsnap serve` does not refuse them as unknown.
 OTHER_VARIABLES = {
     "DOGSNAP_TEST_DATA": "folder with stanford_dogs/ full_frame_dogs/ not_dogs/, for the tests",
-    "DOGSNAP_KEY": "API key that `dogsnap predict` and `dogsnap bench` send to the server at --url",
+    "DOGSNAP_KEY": "API key that `dogsnap predict` sends to the server at --url",
 }
 # What Kubernetes sets in every pod for a service whose name begins with dogsnap, and Docker for a link: no settings.
 SERVICE_LINK = re.compile(

@@ -8,15 +8,22 @@ from typing import Any
 from urllib.parse import quote
 
 import click
+import orjson
 
 from backend.commands.helpers import local_models
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, key_headers, key_option, option
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, option
 from backend.commands.helpers.failures import Command
-from backend.commands.helpers.json_instances import Instances, read_instances
+from backend.commands.helpers.json_instances import read_instances
 from backend.commands.helpers.picture_files import translate
 from backend.errors import DogsnapError
 from backend.logs import prepare_logging
-from backend.settings import Settings, options
+from backend.settings import Settings, options, variable
+
+
+def _checked_key(context: click.Context, option: click.Parameter, key: str) -> str:
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise click.BadParameter("expected a key as `dogsnap keys add` prints it: ASCII characters without spaces")
+    return key
 
 
 @click.command(cls=Command)
@@ -29,7 +36,13 @@ from backend.settings import Settings, options
 @option("--top-k", "number of breeds to name; otherwise 5", int)
 @option("--signature-name", "signature for --json-instances and --out; otherwise serving_default", default="")
 @option("--url", "send it to this server, e.g. http://localhost:8501, in place of loading the model here")
-@key_option
+@option(
+    "--key",
+    f"an API key for the server at --url, if it wants one  [{variable('key')}]",
+    default="",
+    envvar=variable("key"),
+    callback=_checked_key,
+)
 @options(
     "models", "model_config_file", "model_base_path", "model_name", "default_model", "max_photo_pixels", "max_photos"
 )
@@ -56,11 +69,15 @@ def predict(
             _refuse_no_photo(photo)
     answering = Server(url, which, name, key) if url else Here(settings, {**which, "model": name})
     if out is not None:
-        translate(photo, out, signature_name, answering.predict)
-    elif instances is not None:
-        click.echo(_shown(_predicted(answering, instances, signature_name)))
+        return translate(photo, out, signature_name, answering.predict)
+    if instances is None:
+        answer = answering.classify(photo.read_bytes(), top_k)
     else:
-        click.echo(_shown(answering.classify(photo.read_bytes(), top_k)))
+        try:
+            answer = answering.predict({"instances": instances.values, "signature_name": signature_name})
+        except (click.ClickException, DogsnapError) as error:
+            raise click.ClickException(instances.named(error.message)) from error
+    click.echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY))
 
 
 def _checked(photo: Path | None, json_instances: Path | None, out: Path | None) -> None:
@@ -84,14 +101,6 @@ def _refuse_no_photo(file: Path) -> None:
         raise click.ClickException(f"{file} is no photo: expected JPEG, PNG, GIF, BMP, WebP, HEIC or AVIF") from None
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return
-
-
-def _predicted(answering: "Here | Server", instances: Instances, signature_name: str) -> dict[str, Any]:
-    """Raises click.ClickException, naming the line of a wrong instance."""
-    try:
-        return answering.predict({"instances": instances.values, "signature_name": signature_name})
-    except (click.ClickException, DogsnapError) as error:
-        raise click.ClickException(instances.named(error.message)) from error
 
 
 # -- here --------------------------------------------------------------------------------------------------------------
@@ -181,11 +190,5 @@ class Server:
     def _post(self, path: str, kind: str, data: bytes | str, **sent: Any) -> dict[str, Any]:
         from backend.http_client import ask, json_object
 
-        headers = {"Content-Type": kind, **key_headers(self.key)}
+        headers = {"Content-Type": kind, **({"X-Api-Key": self.key} if self.key else {})}
         return json_object(ask("POST", self.url.rstrip("/") + path, data=data, headers=headers, **sent))
-
-
-def _shown(answer: dict[str, Any]) -> str:
-    import orjson
-
-    return orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY).decode()
