@@ -88,9 +88,8 @@ def merge(
     from backend.building.acceleration import NotFaster
     from backend.building.merging import merge as merging
 
-    logging.getLogger("tensorflow").setLevel(
-        logging.ERROR
-    )  # its advice on TensorFlow 1 is not for who has such a model
+    # Its advice on TensorFlow 1 is not for who has such a model.
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
     options = merging.Options(
         size=size,
         mean=_numbers(mean),

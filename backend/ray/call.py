@@ -16,15 +16,15 @@ class Answer:
         return self.response
 
 
+@dataclass
 class CallContext:
     """The part of grpc.ServicerContext that PredictionService uses, for a call that arrived at another node."""
 
-    def __init__(self, seconds: float):
-        self._seconds = seconds
-        self.is_gone = False  # the client has disconnected
+    seconds: float
+    is_gone: bool = False  # the client has disconnected
 
     def time_remaining(self) -> float:
-        return self._seconds
+        return self.seconds
 
     def is_active(self) -> bool:
         return not self.is_gone

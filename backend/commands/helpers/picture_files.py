@@ -24,9 +24,8 @@ def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
     """
     if not source.is_dir():
         if out.is_dir():
-            raise click.ClickException(
-                f"--out {out} is a folder; expected the name of a file, such as {out / 'result.png'}"
-            )
+            example = out / "result.png"
+            raise click.ClickException(f"--out {out} is a folder; expected the name of a file, such as {example}")
         _write(_translated(source, signature_name, ask), out)
         click.echo(f"wrote {out}")
         return
@@ -71,9 +70,8 @@ def _translated(picture: Path, signature_name: str, ask: Ask) -> bytes:
         return picture_of(ask({"instances": [row], "signature_name": signature_name}))
     except (click.ClickException, DogsnapError) as error:
         if WANTS_NUMBERS in error.message:
-            raise click.ClickException(
-                f"this version takes numbers, not files of pictures; ask one that {MADE_BY}"
-            ) from None
+            message = f"this version takes numbers, not files of pictures; ask one that {MADE_BY}"
+            raise click.ClickException(message) from None
         raise
 
 
@@ -87,19 +85,13 @@ def picture_of(answer: Mapping[str, Any]) -> bytes:
                 raise click.ClickException(f"the picture in the answer is no base64 text: {error}") from None
         case {"predictions": [row]}:
             raise click.ClickException(
-                f'expected a picture, {{"b64": ...}} or an output output_bytes, received {_short(row)}; is this a version '
+                f'expected a picture, {{"b64": ...}} or an output output_bytes, received {row!s:.120}; is this a version '
                 f"that {MADE_BY}?"
             )
-    raise click.ClickException(f"expected an answer with one row of predictions, received {_short(answer)}")
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 120 else f"{text[:120]}..."
+    raise click.ClickException(f"expected an answer with one row of predictions, received {answer!s:.120}")
 
 
 def _write(contents: bytes, file: Path) -> None:
-    """Write the whole file or leave what was there."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file) as temporary:
