@@ -69,8 +69,7 @@ def load(server: Remote, version: int, wait: float) -> None:
 
     This also works for a version that was unloaded, that failed to load, or that the version policy excludes.
     """
-    server.switch("versions", version, "load")
-    reached = _wait_for_state(server, version, ("AVAILABLE",), wait)
+    reached = _reach(server, version, "load", ("AVAILABLE",), wait)
     click.echo(f"version {version} of {server.model} is {'available' if reached else 'still loading'}")
 
 
@@ -83,8 +82,7 @@ def unload(server: Remote, version: int, wait: float) -> None:
 
     It is unloaded after its last request. A version in use by a label, split, shadow or default is not unloaded.
     """
-    server.switch("versions", version, "unload")
-    reached = _wait_for_state(server, version, ("END", None), wait)
+    reached = _reach(server, version, "unload", ("END", None), wait)
     ended = "is unloaded" if reached else "takes no new requests and still answers the last ones"
     click.echo(f"version {version} of {server.model} {ended}")
 
@@ -262,8 +260,9 @@ def _number_or(word: str, text: str) -> int | None:
         raise click.UsageError(f'version is "{text}"; expected a number, or "{word}"') from None
 
 
-def _wait_for_state(server: Remote, version: int, states: tuple[str | None, ...], seconds: float) -> bool:
-    """Wait until the version has one of these states; False after `seconds`. Raises ClickException for a failed load."""
+def _reach(server: Remote, version: int, step: str, states: tuple[str | None, ...], seconds: float) -> bool:
+    """Load or unload, and wait for one of these states; False after `seconds`. Raises ClickException for a failed load."""
+    server.switch("versions", version, step)
     end = time.monotonic() + seconds
     while True:
         versions = server.described()["versions"]

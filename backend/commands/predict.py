@@ -103,9 +103,6 @@ def _refuse_no_photo(file: Path) -> None:
         return
 
 
-# -- here --------------------------------------------------------------------------------------------------------------
-
-
 class Here:
     """A predictor in this process with only the requested version. Its methods are those of `Server`.
 
@@ -151,9 +148,6 @@ class Here:
         work = Values(lambda signature: json_values.from_body(body, signature), body["signature_name"])
         (prediction,) = self._predictor.answer(self._spec, [work], "command")
         return {"predictions": json_values.to_rows(prediction.outputs)}
-
-
-# -- by a server -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
