@@ -6,11 +6,10 @@ from pathlib import Path
 import click
 
 from backend.commands.helpers.arguments import AT_LEAST_ONE, FOLDER, PATH, json_option, list_option, option
-from backend.commands.helpers.failures import Command
 from backend.files import write_json
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("first", type=int)
 @click.argument("second", type=int)
 @option("--data", "folder with photos; subfolders <id>-<Name> give the true breeds", FOLDER, required=True)

@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, option
-from backend.commands.helpers.failures import Group
 from backend.ray.scale import Scale
 from backend.settings import Settings, click_type, flag, options, variable
 
@@ -27,7 +26,7 @@ def scale_options(command: Callable) -> Callable:
     return command
 
 
-@click.group(cls=Group)
+@click.group()
 def deploy() -> None:
     """Serve the versions on a cluster."""
 

@@ -6,13 +6,12 @@ import click
 from click.core import ParameterSource
 
 from backend.commands.helpers.arguments import AT_LEAST_ONE, EXISTING_FILE, PATH, json_option, list_option, option
-from backend.commands.helpers.failures import Command
 from backend.files import replacing, write_json
 
 MEASURED = "measured.json"
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("version", default=Path("models/inception_v3/2"), type=PATH)
 @option("--data", "folder with images/<wnid>-<Name>/ and, optionally, the list", PATH, required=True)
 @list_option

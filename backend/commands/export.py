@@ -7,14 +7,13 @@ import click
 
 from backend.commands.helpers import renewal
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_labels, option
-from backend.commands.helpers.failures import Command
 from backend.commands.helpers.own_process import beside
 from backend.settings import MODELS
 
 VIT = "vit"
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("model")
 @option(
     "--from",

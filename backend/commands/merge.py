@@ -7,10 +7,9 @@ from typing import Any
 import click
 
 from backend.commands.helpers.arguments import AT_LEAST_ONE, EXISTING_FILE, PATH, class_labels, option
-from backend.commands.helpers.failures import Command
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("source", metavar="SOURCE_VERSION_DIR", type=PATH)
 @option(
     "--decode", "input: base64 text, or the bytes of image files", click.Choice(["base64", "bytes"]), default="base64"

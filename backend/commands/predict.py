@@ -12,7 +12,6 @@ import orjson
 
 from backend.commands.helpers import local_models
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, option
-from backend.commands.helpers.failures import Command
 from backend.commands.helpers.json_instances import read_instances
 from backend.commands.helpers.picture_files import translate
 from backend.errors import DogsnapError
@@ -26,7 +25,7 @@ def _checked_key(context: click.Context, option: click.Parameter, key: str) -> s
     return key
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("photo", type=click.Path(exists=True, path_type=Path), required=False)
 @option("--out", "file for the output picture of an image-to-image model; a folder if PHOTO is one", PATH)
 @option("--json-instances", "in place of PHOTO: a file with one JSON instance per line", EXISTING_FILE)

@@ -5,10 +5,9 @@ from pathlib import Path
 import click
 
 from backend.commands.helpers.arguments import PATH, option
-from backend.commands.helpers.failures import Command
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("model_dir", type=PATH, required=False)
 @option("--version", "a version of the model in MODEL_DIR  [default: the largest]", int)
 @option("--nodes", "also the nodes of the graph, and where decoding would be merged in", is_flag=True)

@@ -8,11 +8,10 @@ from typing import Any
 import click
 
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, option, refuse_unwritable
-from backend.commands.helpers.failures import Command
 from backend.commands.helpers.own_process import in_own_process
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("source", metavar="VERSION_DIR", type=PATH)
 @click.argument("photos", nargs=-1, required=True, type=PATH)
 @option(
