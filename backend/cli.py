@@ -26,7 +26,7 @@ COMMANDS = {
     "keys": "add, list and remove API keys",
     "show": "print the signatures of a SavedModel, and its nodes",
 }
-# Commands that check what they are given by themselves: other errors are faults of the server, and keep their traceback.
+# Commands that check what they are given by themselves: errors of Python are faults of the server, and keep their traceback.
 WITH_TRACEBACK = ("serve", "model-server", "bench")
 
 
@@ -40,7 +40,7 @@ class LazyGroup(click.Group):
         except BrokenPipeError:  # what reads the output has seen enough: click ends without a word
             raise
         except (DogsnapError, OSError, ValueError) as error:
-            if ctx.invoked_subcommand in WITH_TRACEBACK:
+            if ctx.invoked_subcommand in WITH_TRACEBACK and not isinstance(error, DogsnapError):
                 raise
             raise click.ClickException(str(error).partition("\n")[0]) from error
 

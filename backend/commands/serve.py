@@ -20,7 +20,6 @@ from limits.storage import storage_from_string
 
 from backend import api_keys, tracing
 from backend.commands.helpers.local_models import refuse_missing_models
-from backend.errors import DogsnapError
 from backend.gateway.target import Target
 from backend.http_server.server import Server, replaced_process
 from backend.logs import prepare_logging, survive_full_disk
@@ -56,7 +55,7 @@ def serve(**flags: Any) -> None:
 
 
 def run_server(**flags: Any) -> None:
-    """Check the settings, serve until stopped. Raises click.ClickException for settings that cannot work."""
+    """Check the settings, serve until stopped. Raises click.ClickException and DogsnapError for settings that cannot work."""
     settings = checked_settings(**flags)
     advice = "in a container with a read-only root mount one: --tmpfs /tmp"
     with refusing(f"no temporary folder can be written to; {advice}", OSError):
@@ -75,16 +74,15 @@ def run_server(**flags: Any) -> None:
 
 
 def checked_settings(**flags: Any) -> Settings:
-    """The settings from flags, environment and settings file, checked. Raises click.ClickException."""
+    """The settings from flags, environment and settings file, checked. Raises click.ClickException and DogsnapError."""
     settings = Settings.from_environment(**flags)
     check_combinations(settings)
     check_secrets(settings)
     check_files(settings)
     check_access(settings)
     check_certificate(settings)
-    with refusing("{error}", DogsnapError):
-        if settings.engine:  # it need not be running yet
-            Target.parse(settings.engine).address()
+    if settings.engine:  # it need not be running yet
+        Target.parse(settings.engine).address()
     refuse_missing_models(settings)
     return settings
 
@@ -129,7 +127,7 @@ def check_combinations(settings: Settings) -> None:
 def check_access(settings: Settings) -> None:
     """Refuse a file without keys, and limits that cannot be counted."""
     keys = settings.api_keys
-    with refusing("{error}", DogsnapError), refusing(f"--api-keys {keys} cannot be read: {{error}}", OSError):
+    with refusing(f"--api-keys {keys} cannot be read: {{error}}", OSError):
         none = keys and not api_keys.read(Path(keys))
     refuse(none, f"--api-keys {keys} holds no key; make one with `dogsnap keys add NAME`")
     for name in ("rate_limit_key", "rate_limit_address", "open_app"):

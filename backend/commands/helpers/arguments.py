@@ -60,10 +60,9 @@ def class_labels(file: Path | None, of_breeds: bool = True) -> list[dict[str, st
     for number, label in enumerate(labels, start=1):
         if not label["name"]:
             raise click.ClickException(f"{file}: class {number} has no name; expected one a line, or id:name")
-        if of_breeds and ids.count(label["id"]) > 1:
-            raise click.ClickException(
-                f"{file}: {label['id']} is there {ids.count(label['id'])} times; expected it once"
-            )
+        times = ids.count(label["id"])
+        if of_breeds and times > 1:
+            raise click.ClickException(f"{file}: {label['id']} is there {times} times; expected it once")
     return labels
 
 

@@ -20,7 +20,8 @@ WANTS_NUMBERS = "Type: Object is not of expected type"
 def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
     """Send each picture of `source`, a file or a folder, and write what comes back to `out`, a file or a folder.
 
-    A picture that fails does not keep the others from being done. Raises click.ClickException that names those that failed.
+    A picture that fails does not keep the others from being done. Raises click.ClickException that names those that failed, and
+    for a single one DogsnapError and OSError, too.
     """
     if not source.is_dir():
         if out.is_dir():
@@ -35,8 +36,8 @@ def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
         for picture, target in pairs:
             try:
                 _write(_translated(picture, signature_name, ask), target)
-            except (click.ClickException, DogsnapError) as error:
-                failed.setdefault(error.message, []).append(picture.name)
+            except (click.ClickException, DogsnapError, OSError) as error:
+                failed.setdefault(str(error), []).append(picture.name)
     click.echo(f"wrote {len(wanted) - sum(map(len, failed.values()))} of {len(wanted)} pictures to {out}")
     if failed:
         raise click.ClickException("; ".join(f"{', '.join(names)}: {message}" for message, names in failed.items()))
@@ -61,11 +62,7 @@ def _targets(folder: Path, out: Path) -> dict[Path, Path]:
 
 
 def _translated(picture: Path, signature_name: str, ask: Ask) -> bytes:
-    try:
-        contents = picture.read_bytes()
-    except OSError as error:
-        raise click.ClickException(f"{picture} cannot be read: {error.strerror}") from None
-    row = {"b64": base64.b64encode(contents).decode("ascii")}
+    row = {"b64": base64.b64encode(picture.read_bytes()).decode("ascii")}
     try:
         return picture_of(ask({"instances": [row], "signature_name": signature_name}))
     except (click.ClickException, DogsnapError) as error:
@@ -92,9 +89,6 @@ def picture_of(answer: Mapping[str, Any]) -> bytes:
 
 
 def _write(contents: bytes, file: Path) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(file) as temporary:
-            temporary.write_bytes(contents)
-    except OSError as error:
-        raise click.ClickException(f"{file} cannot be written: {error.strerror}") from None
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(file) as temporary:
+        temporary.write_bytes(contents)
