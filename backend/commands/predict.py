@@ -103,10 +103,7 @@ def _refuse_no_photo(file: Path) -> None:
 
 
 class Here:
-    """A predictor in this process with only the requested version. Its methods are those of `Server`.
-
-    They raise DogsnapError.
-    """
+    """A predictor in this process with only the requested version. Its methods, those of `Server`, raise DogsnapError."""
 
     def __init__(self, settings: Settings, which: dict[str, Any]):
         """Load the version; without one, the largest that can be loaded, as the server does."""

@@ -77,7 +77,16 @@ class Rollout:
             raise InvalidArgument(
                 f"no Ray cluster was found at {address}: {error}; `ray start --head` starts one here"
             ) from error
-        self._open()
+        # Starts Ray's proxies; ports and services stay as the first rollout set them.
+        serve.start(
+            proxy_location="EveryNode",
+            http_options={"host": self.settings.host, "port": self.settings.port},
+            grpc_options={
+                "port": self.settings.grpc_port,
+                "grpc_servicer_functions": SERVICERS,
+                "request_timeout_s": self.settings.deadline_ms / 1000 + SPARE_SECONDS,
+            },
+        )
         running = _ours()
         new = {name: each for name, each in versions.items() if running.get(name) != "RUNNING"}
         if new:
@@ -90,18 +99,6 @@ class Rollout:
         for name in sorted(set(_ours()) - set(routes.all_applications())):
             serve.delete(name)
             tell(f"{name}: removed")
-
-    def _open(self) -> None:
-        """Start Ray's proxies; ports and services stay as the first rollout set them."""
-        serve.start(
-            proxy_location="EveryNode",
-            http_options={"host": self.settings.host, "port": self.settings.port},
-            grpc_options={
-                "port": self.settings.grpc_port,
-                "grpc_servicer_functions": SERVICERS,
-                "request_timeout_s": self.settings.deadline_ms / 1000 + SPARE_SECONDS,
-            },
-        )
 
     def _serve(self, new: Mapping[str, tuple[str, VersionFiles]]) -> None:
         """Start the applications concurrently; remove those that do not load and raise DogsnapError for them."""

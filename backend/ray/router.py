@@ -126,9 +126,7 @@ class Router:
         return HEALTH.SERVING if models and all(running & each for each in models) else HEALTH.NOT_SERVING
 
     async def _running_now(self) -> set[str]:
-        """The applications with a running replica, from Ray Serve's status: calls to the replicas would queue behind all
-        requests.
-        """
+        """The applications with a running replica, by Ray Serve's status: calls to replicas would queue behind requests."""
         with suppress(Exception):  # the controller is unreachable for a moment
             status = await asyncio.to_thread(serve.status)
             self._running = {
@@ -150,18 +148,15 @@ class Router:
                 answer = self._handles[application].answer.remote(method, request, self._seconds)
                 return await asyncio.wait_for(answer, max(0.0, end - time.monotonic()))
             except BackPressureError as error:
-                raise Full(
-                    "the server is full: all replicas are busy and their queues are full; try again later"
-                ) from error
+                message = "the server is full: all replicas are busy and their queues are full; try again later"
+                raise Full(message) from error
             except TimeoutError:
-                raise DeadlineExceeded(
-                    "the answer was not ready before the request's deadline; try again later"
-                ) from None
+                message = "the answer was not ready before the request's deadline; try again later"
+                raise DeadlineExceeded(message) from None
             except (RayActorError, DeploymentUnavailableError) as error:
                 if time.monotonic() + ASK_AGAIN_SECONDS >= end:
-                    raise Unavailable(
-                        "the replica died with this call, and no other took it in time; try again"
-                    ) from error
+                    message = "the replica died with this call, and no other took it in time; try again"
+                    raise Unavailable(message) from error
                 await asyncio.sleep(ASK_AGAIN_SECONDS)
 
 

@@ -20,8 +20,7 @@ WANTS_NUMBERS = "Type: Object is not of expected type"
 def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
     """Send each picture of `source`, a file or a folder, and write what comes back to `out`, a file or a folder.
 
-    A picture that fails does not keep the others from being done. Raises click.ClickException that names those that failed, and
-    for a single one DogsnapError and OSError, too.
+    A picture that fails does not keep the others of a folder from being done. Raises click.ClickException, DogsnapError, OSError.
     """
     if not source.is_dir():
         if out.is_dir():
