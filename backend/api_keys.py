@@ -95,16 +95,13 @@ class KeyFile:
 
     def name_of(self, key: str) -> str:
         """The name of a key; "" for one that is not in the file."""
-        # How long a look-up takes may tell something of the digest, but of the key behind it nothing.
-        return self._current().get(digest(key), "")
-
-    def _current(self) -> dict[str, str]:
         with self._lock:
             trouble = self._read_changes()
             if trouble and trouble != self._trouble:
                 log.error("%s", trouble)
             self._trouble = trouble
-            return self._keys
+            # How long a look-up takes may tell something of the digest, but of the key behind it nothing.
+            return self._keys.get(digest(key), "")
 
     def _read_changes(self) -> str:
         """What is wrong with the file; "" for nothing."""

@@ -1,8 +1,11 @@
 """The command `dogsnap`: imports a subcommand's module from `commands/` when it is called."""
 
 import importlib
+from typing import Any
 
 import click
+
+from backend.errors import DogsnapError
 
 # Command -> its line in `dogsnap --help`. Module, function and command have the same name.
 COMMANDS = {
@@ -23,10 +26,23 @@ COMMANDS = {
     "keys": "add, list and remove API keys",
     "show": "print the signatures of a SavedModel, and its nodes",
 }
+# Commands that check what they are given by themselves: errors of Python are faults of the server, and keep their traceback.
+WITH_TRACEBACK = ("serve", "model-server", "bench")
 
 
 class LazyGroup(click.Group):
     """Imports a command's module only when it runs: `dogsnap serve` never loads the training code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command. Raises click.ClickException for what cannot be done; other errors are ours and keep their traceback."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # what reads the output has seen enough: click ends without a word
+            raise
+        except (DogsnapError, OSError, ValueError) as error:
+            if ctx.invoked_subcommand in WITH_TRACEBACK and not isinstance(error, DogsnapError):
+                raise
+            raise click.ClickException(str(error).partition("\n")[0]) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

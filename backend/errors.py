@@ -5,125 +5,86 @@ class DogsnapError(Exception):
     """An error whose message is for the client: what was expected, what was received, what to do.
 
     `code` is the canonical status code of gRPC and TensorFlow Serving; `http_status` is that of TensorFlow Serving's HTTP
-    server for this code, unless HTTP has a more specific one (413, 415).
+    server for this code, unless HTTP has a more specific one (413, 415). A subclass names those that differ from its base's.
     """
 
     code = "UNKNOWN"
     http_status = 500
+
+    def __init_subclass__(cls, code: str = "", http_status: int = 0) -> None:
+        cls.code = code or cls.code
+        cls.http_status = http_status or cls.http_status
 
     def __init__(self, message: str):
         super().__init__(message)
         self.message = message
 
 
-class InvalidArgument(DogsnapError):
+class InvalidArgument(DogsnapError, code="INVALID_ARGUMENT", http_status=400):
     """The request is wrong, whatever the state of the server."""
 
-    code = "INVALID_ARGUMENT"
-    http_status = 400
 
-
-class FailedPrecondition(DogsnapError):
+class FailedPrecondition(DogsnapError, code="FAILED_PRECONDITION", http_status=400):
     """The request is valid, but cannot be carried out in the server's current state."""
 
-    code = "FAILED_PRECONDITION"
-    http_status = 400
 
-
-class TooLarge(InvalidArgument):
+class TooLarge(InvalidArgument, http_status=413):
     """The request exceeds a limit; the message names the limit and its setting."""
 
-    http_status = 413
 
-
-class TooSlow(InvalidArgument):
+class TooSlow(InvalidArgument, http_status=408):
     """The request did not arrive in time."""
 
-    http_status = 408
 
-
-class UnsupportedPhoto(InvalidArgument):
+class UnsupportedPhoto(InvalidArgument, http_status=415):
     """The bytes are not a readable photo."""
 
-    http_status = 415
 
-
-class PhotoRefused(InvalidArgument):
+class PhotoRefused(InvalidArgument, http_status=422):
     """The photo did not pass the content check."""
 
-    http_status = 422
 
-
-class UnsupportedMediaType(InvalidArgument):
+class UnsupportedMediaType(InvalidArgument, http_status=415):
     """The body has a media type that this route does not accept."""
 
-    http_status = 415
 
-
-class NotFound(DogsnapError):
+class NotFound(DogsnapError, code="NOT_FOUND", http_status=404):
     """The named model, version, label or path does not exist."""
 
-    code = "NOT_FOUND"
-    http_status = 404
 
-
-class Aborted(DogsnapError):
+class Aborted(DogsnapError, code="ABORTED", http_status=409):
     """A concurrent change conflicts with the request."""
 
-    code = "ABORTED"
-    http_status = 409
 
-
-class AlreadyExists(DogsnapError):
+class AlreadyExists(DogsnapError, code="ALREADY_EXISTS", http_status=409):
     """What the request would make is there already."""
 
-    code = "ALREADY_EXISTS"
-    http_status = 409
 
-
-class Unauthenticated(DogsnapError):
+class Unauthenticated(DogsnapError, code="UNAUTHENTICATED", http_status=401):
     """The request needs valid credentials."""
 
-    code = "UNAUTHENTICATED"
-    http_status = 401
 
-
-class PermissionDenied(DogsnapError):
+class PermissionDenied(DogsnapError, code="PERMISSION_DENIED", http_status=403):
     """The client may not make this request."""
 
-    code = "PERMISSION_DENIED"
-    http_status = 403
 
-
-class Unimplemented(DogsnapError):
+class Unimplemented(DogsnapError, code="UNIMPLEMENTED", http_status=501):
     """The server does not support what is requested, e.g. a number type that JSON cannot represent.
 
     The only 5xx that a request can cause by itself, for compatibility with TensorFlow Serving's clients.
     """
 
-    code = "UNIMPLEMENTED"
-    http_status = 501
 
-
-class Cancelled(DogsnapError):
+class Cancelled(DogsnapError, code="CANCELLED", http_status=499):
     """The client disconnected before the answer was ready."""
 
-    code = "CANCELLED"
-    http_status = 499
 
-
-class DeadlineExceeded(DogsnapError):
+class DeadlineExceeded(DogsnapError, code="DEADLINE_EXCEEDED", http_status=504):
     """The answer was not ready in time."""
 
-    code = "DEADLINE_EXCEEDED"
-    http_status = 504
 
-
-class Unavailable(DogsnapError):
+class Unavailable(DogsnapError, code="UNAVAILABLE", http_status=503):
     """The server cannot answer now, but the same request may succeed after `retry_after` seconds."""
-
-    code = "UNAVAILABLE"
-    http_status = 503
 
     def __init__(self, message: str, retry_after: int = 1):
         super().__init__(message)
@@ -134,21 +95,13 @@ class Full(Unavailable):
     """The server is full: the request was refused before any work was done."""
 
 
-class TooManyRequests(Unavailable):
+class TooManyRequests(Unavailable, code="RESOURCE_EXHAUSTED", http_status=429):
     """The client exceeded a rate limit."""
 
-    code = "RESOURCE_EXHAUSTED"
-    http_status = 429
 
-
-class Internal(DogsnapError):
+class Internal(DogsnapError, code="INTERNAL", http_status=500):
     """A fault of the server; the details are only in its log."""
 
-    code = "INTERNAL"
-    http_status = 500
 
-
-class EngineFailed(Internal):
+class EngineFailed(Internal, http_status=502):
     """A fault of the engine behind the gateway; the details are only in the gateway's log."""
-
-    http_status = 502

@@ -12,7 +12,6 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 
 TEXT = "%(asctime)s %(name)s: %(message)s"
-FORMATS = ("text", "json")
 # Fields of an event beside its message, set by `extra=` of a logging call.
 FIELDS = ("method", "path", "status", "seconds")
 REQUEST_ID = ContextVar("request_id", default="")  # of the HTTP request or gRPC call that this thread answers
@@ -45,10 +44,9 @@ class JsonFormatter(logging.Formatter):
     """{"time", "level", "logger", "message"}, and if present request_id, exception and FIELDS."""
 
     def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         event = {
-            "time": datetime.fromtimestamp(record.created, UTC)
-            .isoformat(timespec="milliseconds")
-            .replace("+00:00", "Z"),
+            "time": time.replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -68,7 +66,7 @@ def survive_full_disk() -> None:
 
 
 def prepare_logging(log_format: str = "text", level: int = logging.INFO) -> None:
-    """Log events from `level` up to standard error in this format, one of FORMATS; TensorFlow's only from warnings up."""
+    """Log events from `level` up to standard error in this format, text or json; TensorFlow's only from warnings up."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter(TEXT, "%H:%M:%S"))
     logging.basicConfig(level=level, handlers=[handler], force=True)

@@ -15,7 +15,7 @@ def share_arenas() -> None:
     various sizes increased the process by 44 to 54 MiB; with two arenas it was 42 MiB smaller than before them (x86-64,
     glibc 2.36). Does nothing with other C libraries.
     """
-    _mallopt(M_ARENA_MAX, ARENAS)
+    _call("mallopt", M_ARENA_MAX, ARENAS)
 
 
 def give_back_large() -> None:
@@ -25,15 +25,14 @@ def give_back_large() -> None:
     of the photos in flight and kept it afterwards; with a fixed threshold it is twice, and nothing afterwards. In a process
     that runs networks, intermediate results would be mapped and cleared for each photo.
     """
-    _mallopt(M_MMAP_THRESHOLD, LARGE)
+    _call("mallopt", M_MMAP_THRESHOLD, LARGE)
 
 
 def give_back_free() -> None:
     """Return free memory of the heap to the system. Does nothing without glibc."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
+    _call("malloc_trim", 0)
 
 
-def _mallopt(option: int, value: int) -> None:
+def _call(name: str, *arguments: int) -> None:
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(option, value)
+        getattr(ctypes.CDLL(None), name)(*arguments)

@@ -19,21 +19,17 @@ INTRODUCED = {
 }
 
 
-def rows(head: Iterable[str], body: Iterable[Iterable[str]]) -> Iterator[str]:
+def rows(*head: str, body: Iterable[Iterable[str]]) -> Iterator[str]:
     """The lines of a table."""
-    head = tuple(head)
-    yield _row(head)
+    yield f"| {' | '.join(head)} |"
     yield "|" + "---|" * len(head)
-    yield from map(_row, body)
-
-
-def _row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+    for cells in body:
+        yield "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
 def settings() -> Iterator[str]:
     body = ((f"`{flag(row.name)}`", f"`{row.default}`", row.metadata["help"]) for row in table())
-    yield from rows(("flag", "default", "what it does"), body)
+    yield from rows("flag", "default", "what it does", body=body)
 
 
 def routes() -> Iterator[str]:
@@ -49,7 +45,7 @@ def routes() -> Iterator[str]:
         for method, operation in operations.items()
         if isinstance(operation, dict)
     )
-    yield from rows(("route", "what it does"), body)
+    yield from rows("route", "what it does", body=body)
 
 
 def metrics() -> Iterator[str]:
@@ -67,31 +63,26 @@ def metrics() -> Iterator[str]:
         (f"`{name}{'_total' * (each.type == 'counter')}`", each.type, ", ".join(labels), each.documentation)
         for name, (each, labels) in found.items()
     )
-    yield from rows(("metric", "type", "labels", "meaning"), body)
+    yield from rows("metric", "type", "labels", "meaning", body=body)
 
 
 def commands() -> Iterator[str]:
-    from backend.cli import COMMANDS as NAMES
-    from backend.cli import main
+    from backend.cli import COMMANDS, main
 
     context = click.Context(main, info_name="dogsnap")
-    yield from rows(("command", "what it does"), ((f"`dogsnap {name}`", line) for name, line in NAMES.items()))
-    for name in NAMES:
-        command = main.get_command(context, name)
-        assert command is not None
-        yield from _described(command, f"dogsnap {name}", with_options=name != "serve")
+    yield from rows("command", "what it does", body=((f"`dogsnap {name}`", line) for name, line in COMMANDS.items()))
+    for name in COMMANDS:
+        yield from _described(main.get_command(context, name), f"dogsnap {name}")
 
 
-def _described(command: click.Command, name: str, with_options: bool = True) -> Iterator[str]:
-    arguments = " ".join(
-        each.make_metavar(click.Context(command)) for each in command.params if isinstance(each, click.Argument)
-    )
-    yield f"\n### `{' '.join([name, arguments]).strip()}`\n\n{' '.join((command.help or '').split())}\n"
+def _described(command: click.Command, name: str) -> Iterator[str]:
+    arguments = [each for each in command.params if isinstance(each, click.Argument)]
+    title = " ".join([name, *(each.make_metavar(click.Context(command)) for each in arguments)])
+    yield f"\n### `{title}`\n\n{' '.join((command.help or '').split())}\n"
     options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
-    if options and with_options:
-        yield from rows(
-            ("option", "what it does"), ((f"`{', '.join(each.opts)}`", each.help or "") for each in options)
-        )
+    if options and name != "dogsnap serve":  # whose options are the settings
+        body = ((f"`{', '.join(each.opts)}`", each.help or "") for each in options)
+        yield from rows("option", "what it does", body=body)
     if isinstance(command, click.Group):
         for each in command.commands.values():
             yield from _described(each, f"{name} {each.name}")

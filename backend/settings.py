@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ PREFIX = "DOGSNAP_"
 # Read by tests and client commands; listed so that `dogsnap serve` does not refuse them as unknown.
 OTHER_VARIABLES = {
     "DOGSNAP_TEST_DATA": "folder with stanford_dogs/ full_frame_dogs/ not_dogs/, for the tests",
-    "DOGSNAP_KEY": "API key that `dogsnap predict` and `dogsnap bench` send to the server at --url",
+    "DOGSNAP_KEY": "API key that `dogsnap predict` sends to the server at --url",
 }
 # What Kubernetes sets in every pod for a service whose name begins with dogsnap, and Docker for a link: no settings.
 SERVICE_LINK = re.compile(
@@ -24,12 +24,14 @@ MEBIBYTE = 2**20
 MODELS = Path("models")
 
 
-def setting(default: Any, text: str, least: float = 0, secret: bool = False) -> Any:
+def setting(default: Any, text: str, least: float = 0, secret: bool = False, choices: Sequence[str] = ()) -> Any:
     """A row of the table; name and type are those of the field. Numbers must be at least `least`.
 
     Secrets are left out of the settings' repr, so that they are not logged.
     """
-    return dataclasses.field(default=default, repr=not secret, metadata={"help": text, "least": least})
+    return dataclasses.field(
+        default=default, repr=not secret, metadata={"help": text, "least": least, "choices": choices}
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,7 +53,9 @@ class Settings:
     )
     model_name: str = setting("", "name of the model at --model-base-path; without it, the folder's name")
     version_policy: str = setting(
-        "all", "versions served of a model whose configuration has no model_version_policy: `all` or `latest`"
+        "all",
+        "versions served of a model whose configuration has no model_version_policy: `all` or `latest`",
+        choices=("all", "latest"),
     )
     engine: str = setting(
         "",
@@ -133,31 +137,35 @@ class Settings:
     )
     tls_cert: str = setting("", "file with the certificate chain (PEM) for HTTPS and gRPC; needs --tls-key")
     tls_key: str = setting("", "file with the private key (PEM) of --tls-cert")
-    log_format: str = setting("text", "`text`: one line per event; `json`: one JSON object per event")
+    log_format: str = setting(
+        "text", "`text`: one line per event; `json`: one JSON object per event", choices=("text", "json")
+    )
     otlp_endpoint: str = setting(
         "", "where OpenTelemetry traces go, e.g. `http://localhost:4318/v1/traces`; needs the extra `otel`"
     )
 
-    def __post_init__(self) -> None:
-        for row in table():
-            value, least = getattr(self, row.name), row.metadata["least"]
-            if row.type in (int, float) and value < least:
-                raise click.UsageError(f"{flag(row.name)} ({variable(row.name)}) is {value}; expected at least {least}")
-
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ, **flags: Any) -> "Settings":
-        """Flags take precedence over the environment, and it over the settings file. Raises click.UsageError on an unknown
-        name.
+        """Flags take precedence over the environment, and it over the settings file; a flag that is None was not given.
+
+        Raises click.UsageError on an unknown DOGSNAP_ variable, which may be misspelt, and on a value that cannot be.
         """
         environ = {name: value for name, value in environ.items() if not SERVICE_LINK.fullmatch(f"{name}={value}")}
-        refuse_unknown_variables(environ)
         file = flags.get("settings_file") or environ.get(variable("settings_file"))
-        environ = {**(read_settings_file(Path(file)) if file else {}), **environ}
-        values = {row.name: environ[variable(row.name)] for row in table() if variable(row.name) in environ}
-        return cls(**{name: parse(name, value) for name, value in {**values, **flags}.items()})
+        environ = {**(_read_settings_file(Path(file)) if file else {}), **environ}
+        rows = {row.name: row for row in table()}
+        known = {variable(name) for name in rows} | set(OTHER_VARIABLES)
+        unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
+        if unknown:
+            raise click.UsageError(
+                f"unknown setting in the environment: {', '.join(unknown)}; known: {', '.join(sorted(known))}"
+            )
+        values = {name: environ[variable(name)] for name in rows if variable(name) in environ}
+        values |= {name: value for name, value in flags.items() if value is not None}
+        return cls(**{name: _parse(rows[name], value) for name, value in values.items()})
 
 
-def read_settings_file(file: Path) -> dict[str, str]:
+def _read_settings_file(file: Path) -> dict[str, str]:
     """The lines NAME=value of a file, without empty lines and comments (#). Raises click.UsageError."""
     try:
         lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
@@ -167,9 +175,7 @@ def read_settings_file(file: Path) -> dict[str, str]:
     for name, equals, _ in rows:
         if not equals or not name.strip().startswith(PREFIX):
             raise click.UsageError(f"{file}: expected lines of the form {PREFIX}NAME=value, received {name!r}")
-    values = {name.strip(): value.strip() for name, _, value in rows}
-    refuse_unknown_variables(values)
-    return values
+    return {name.strip(): value.strip() for name, _, value in rows}
 
 
 def table() -> tuple[dataclasses.Field, ...]:
@@ -187,49 +193,39 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def parse(name: str, value: Any) -> Any:
+def _parse(row: dataclasses.Field, value: Any) -> Any:
     """Convert a text to the setting's type; a value of that type passes. Raises click.BadParameter naming the setting."""
-    kind = next(row.type for row in table() if row.name == name)
     try:
-        return click.types.convert_type(_click_type(kind)).convert(value, param=None, ctx=None)
+        return click_type(row).convert(value, param=None, ctx=None)
     except click.BadParameter as error:
-        error.param_hint = f"{flag(name)} ({variable(name)})"
+        error.param_hint = f"{flag(row.name)} ({variable(row.name)})"
         raise
 
 
-def refuse_unknown_variables(environ: Mapping[str, str]) -> None:
-    """Raises click.UsageError for an unknown DOGSNAP_ variable, which may be misspelt."""
-    known = {variable(row.name) for row in table()} | set(OTHER_VARIABLES)
-    unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
-    if unknown:
-        raise click.UsageError(
-            f"unknown setting in the environment: {', '.join(unknown)}; known: {', '.join(sorted(known))}"
-        )
+def click_type(row: dataclasses.Field) -> click.ParamType:
+    """What click converts and checks a row's value with."""
+    ranges = {int: click.IntRange, float: click.FloatRange}
+    if row.type in ranges:
+        return ranges[row.type](min=row.metadata["least"])
+    if row.metadata["choices"]:
+        return click.Choice(row.metadata["choices"])
+    return click.Path(path_type=Path) if row.type is Path else click.types.convert_type(row.type)
 
 
 def options(*names: str) -> Callable[[Callable], Callable]:
     """Decorate a click command with the flags of these settings (of all, without names).
 
-    The command receives only the flags that were given; `Settings.from_environment(**flags)` fills in the rest.
+    The command receives None for flags that were not given; `Settings.from_environment(**flags)` fills them in.
     """
     rows = [row for row in table() if not names or row.name in names]
 
     def decorate(command: Callable) -> Callable:
         for row in reversed(rows):
-            name, kind = flag(row.name), _click_type(row.type)
+            name = flag(row.name)
             if row.type is bool:
-                name, kind = f"{name}/--no-{name.removeprefix('--')}", None
+                name = f"{name}/--no-{name.removeprefix('--')}"
             shown = f"{row.metadata['help']}  [{variable(row.name)}; default: {row.default}]"
-            command = click.option(name, type=kind, default=None, help=shown)(command)
+            command = click.option(name, type=click_type(row), default=None, help=shown)(command)
         return command
 
     return decorate
-
-
-def given(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags that were given, of those that a command with `options` received."""
-    return {name: value for name, value in flags.items() if value is not None}
-
-
-def _click_type(kind: type) -> Any:
-    return click.Path(path_type=Path) if kind is Path else kind

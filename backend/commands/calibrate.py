@@ -5,11 +5,10 @@ from pathlib import Path
 import click
 
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, option, refuse_unwritable
-from backend.commands.helpers.failures import Command
 from backend.commands.train import POPULARITY, WORK, work_option
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("folder", default=Path("models/inception_v3"), type=PATH)
 @option("--data", "the photos that the weights were trained on, see `dogsnap train`", PATH, required=True)
 @option("--frames", "whole pictures that they were cut from, see `dogsnap train`", PATH)

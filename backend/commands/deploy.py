@@ -10,9 +10,8 @@ from typing import Any
 import click
 
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, option
-from backend.commands.helpers.failures import Group
 from backend.ray.scale import Scale
-from backend.settings import Settings, flag, given, options, variable
+from backend.settings import Settings, click_type, flag, options, variable
 
 SETTINGS = (
     "host", "port", "grpc_port", "run_threads", "queue_size", "deadline_ms", "drain_seconds", "warm_up",
@@ -23,13 +22,11 @@ SETTINGS = (
 def scale_options(command: Callable) -> Callable:
     """Decorate a command with the flags of `Scale`."""
     for row in reversed(fields(Scale)):
-        bounds = click.IntRange if row.type is int else click.FloatRange
-        kind = bounds(min=row.metadata["least"])
-        command = option(flag(row.name), row.metadata["help"], kind, default=row.default)(command)
+        command = option(flag(row.name), row.metadata["help"], click_type(row), default=row.default)(command)
     return command
 
 
-@click.group(cls=Group)
+@click.group()
 def deploy() -> None:
     """Serve the versions on a cluster."""
 
@@ -58,22 +55,15 @@ def ray_command(address: str, models: str, model_config_file: Path | None, cache
     when its replacement answers. It needs Ray on every node: make setup EXTRAS=ray. The proxies listen on every interface of
     their nodes without API keys: put the gateway, `dogsnap serve --engine`, in front of them.
     """
-    _refuse_without_ray()
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if importlib.util.find_spec("ray") is None:
+        raise click.ClickException("Ray is not installed: make setup EXTRAS=ray")
     from backend.ray import rollout
     from backend.serving.versions.model_configs import configs_in_file
 
     scale = Scale(**{row.name: flags.pop(row.name) for row in fields(Scale)})
     configs = configs_in_file(model_config_file) if model_config_file else []
-    rollout.Rollout(_settings(flags), scale, models, cache, configs).run(address, click.echo)
-
-
-def _settings(flags: dict[str, Any]) -> Settings:
-    """Only the settings that a replica uses: models are given by --models, and access control is the gateway's."""
+    # Only the settings that a replica uses: models are given by --models, and access control is the gateway's.
     environ = {name: value for name, value in os.environ.items() if name in map(variable, SETTINGS)}
-    return Settings.from_environment(environ, **given(flags))
-
-
-def _refuse_without_ray() -> None:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if importlib.util.find_spec("ray") is None:
-        raise click.ClickException("Ray is not installed: make setup EXTRAS=ray")
+    settings = Settings.from_environment(environ, **flags)
+    rollout.Rollout(settings, scale, models, cache, configs).run(address, click.echo)

@@ -1,19 +1,17 @@
 """`dogsnap evaluate`: measures an exported version on photos it was not trained on."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from backend.commands.helpers.arguments import AT_LEAST_ONE, EXISTING_FILE, PATH, json_option, list_option, option
-from backend.commands.helpers.failures import Command
 from backend.files import replacing, write_json
 
 MEASURED = "measured.json"
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("version", default=Path("models/inception_v3/2"), type=PATH)
 @option("--data", "folder with images/<wnid>-<Name>/ and, optionally, the list", PATH, required=True)
 @list_option
@@ -31,35 +29,37 @@ MEASURED = "measured.json"
     EXISTING_FILE,
 )
 @json_option
-def evaluate(card: Path | None, **options: Any) -> None:
-    """Report the scores of VERSION (a version folder such as models/inception_v3/2) on the photos in DATA."""
-    if card:
-        _renew(card, options["version"].parent, options["data"])
-    else:
-        _evaluate(**options)
-
-
-def _evaluate(
+def evaluate(
     version: Path,
     data: Path,
     list_name: str,
     not_dogs: Path | None,
     other_dogs: Path | None,
     limit: int | None,
+    card: Path | None,
     json_file: Path | None,
 ) -> None:
-    from backend.evaluation import card, exported_version
+    """Report the scores of VERSION (a version folder such as models/inception_v3/2) on the photos in DATA."""
+    if card:
+        return _renew(card, version.parent, data)
+    from backend.evaluation import card as measuring
+    from backend.evaluation import exported_version
     from backend.fitting import scoring, thresholds
 
     exported = exported_version.ExportedVersion.load(version)
-    examples = _examples(data, list_name, exported.description["labels"], limit)
-    scores, _ = card.scored(exported, examples)
+    # A list that is named must exist; without the default one, all photos of the folder are used.
+    named = click.get_current_context().get_parameter_source("list_name") is ParameterSource.COMMANDLINE
+    listed = list_name if named or (data / f"{list_name}.txt").is_file() else None
+    examples = measuring.examples_of(data, listed, exported.description["labels"], click.echo)
+    if limit:
+        examples = examples[:: max(1, -(-len(examples) // limit))]
+    scores, _ = measuring.scored(exported, examples)
     click.echo(f"{version} on {len(examples)} photos of {data}\n{scoring.as_text(scores)}")
     click.echo(f"called a dog                {scores['dogs']['called_dog']:.2%}")
     if "levels" in scores:
         click.echo(thresholds.as_text(scores["levels"]))
     if other_dogs:
-        scores["other_dogs"] = card.other_dogs(exported, other_dogs, click.echo)
+        scores["other_dogs"] = measuring.other_dogs(exported, other_dogs, click.echo)
         click.echo(f"{other_dogs}\n{thresholds.unknown_as_text(scores['other_dogs'])}")
     if "boxes" in scores:
         click.echo(
@@ -67,7 +67,7 @@ def _evaluate(
             f"{scores['boxes']['over_half']:.2%} of {scores['boxes']['photos']}"
         )
     if not_dogs:
-        scores["not_dogs"] = card.without_dogs(exported, not_dogs, click.echo)
+        scores["not_dogs"] = measuring.without_dogs(exported, not_dogs, click.echo)
         click.echo(
             f"called no dog               {scores['not_dogs']['called_no_dog']:.2%} of {scores['not_dogs']['photos']} "
             "photos without one"
@@ -86,13 +86,3 @@ def _renew(card_file: Path, model: Path, data: Path) -> None:
     with replacing(card_file) as temporary:
         temporary.write_text(card.renewed(card_file.read_text(encoding="utf-8"), measured), encoding="utf-8")
     click.echo(f"wrote {card_file} and {MEASURED}")
-
-
-def _examples(data: Path, list_name: str, labels: list[dict], limit: int | None) -> list:
-    from backend.evaluation import card
-
-    # A list that is named must exist; without the default one, all photos of the folder are used.
-    named = click.get_current_context().get_parameter_source("list_name") is ParameterSource.COMMANDLINE
-    listed = named or (data / f"{list_name}.txt").is_file()
-    examples = card.examples_of(data, list_name if listed else None, labels, click.echo)
-    return examples[:: max(1, -(-len(examples) // limit)) if limit else 1]

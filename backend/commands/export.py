@@ -7,14 +7,13 @@ import click
 
 from backend.commands.helpers import renewal
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, class_labels, option
-from backend.commands.helpers.failures import Command
 from backend.commands.helpers.own_process import beside
 from backend.settings import MODELS
 
 VIT = "vit"
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("model")
 @option(
     "--from",
@@ -31,11 +30,7 @@ VIT = "vit"
     default=MODELS,
 )
 @option("--labels", "vit: names of the classes, one a line, if the checkpoint has none", EXISTING_FILE)
-@option(
-    "--merged",
-    "build the versions of `dogsnap merge` and `dogsnap merge --fast` beside it",
-    is_flag=True,
-)
+@option("--merged", "build the versions of `dogsnap merge` and `dogsnap merge --fast` beside it", is_flag=True)
 @option(
     "--renew",
     "in place of the next version, replace those that this command built before, and only if weights, code or "
@@ -46,7 +41,9 @@ def export(model: str, source: str | None, models: Path, labels: Path | None, me
     """Build the next version of MODEL: from the weights that training stored, or of vit, from any ViT of KerasHub."""
     if model != VIT and labels:
         raise click.UsageError("--labels is for `dogsnap export vit` alone")
-    artefacts = Path(source) if source else _stored(model, models)
+    # Training stores the weights in OUT, or else in models/.
+    trained = models / model if (models / model / "recipe.json").is_file() else MODELS / model
+    artefacts = Path(source) if source else trained
     if not renew:
         for folder in _export(model, source, artefacts, models, labels, merged):
             click.echo(f"wrote {folder}")
@@ -72,7 +69,15 @@ def _export(
         if merged and model != VIT and (artefacts / TAUGHT).is_file():
             written = _export_and_answering(model, artefacts, folder)
         else:
-            written = _export_one(model, source, artefacts, folder, labels, merged)
+            from backend.building.export import export_stored
+            from backend.building.freezing import Source
+            from backend.building.merging.merge import merge_all
+
+            if model == VIT:
+                exported = Source(_export_vit(source, labels, folder))
+            else:
+                exported = export_stored(model, artefacts, folder.parent, click.echo)
+            written = [exported.folder, *(merge_all(exported, click.echo) if merged else ())]
     return [models / model / each.name for each in written]
 
 
@@ -84,6 +89,7 @@ def _export_and_answering(model: str, artefacts: Path, folder: Path) -> list[Pat
         TemporaryDirectory(prefix=WRITING, dir=folder) as apart,
         beside(_export_answering, model, artefacts, Path(apart)) as answering,
     ):
+        # Imported while the other process starts, which imports them as well.
         from backend.building.export import export_stored
         from backend.building.merging.merge import Options, merge_source
 
@@ -98,25 +104,6 @@ def _export_answering(model: str, artefacts: Path, models: Path) -> Path:
     taught = export_taught(model, artefacts, models)
     (answering,) = merge_answering(taught, click.echo, required=True)
     return answering
-
-
-def _export_one(
-    model: str, source: str | None, artefacts: Path, folder: Path, labels: Path | None, merged: bool
-) -> list[Path]:
-    from backend.building.export import export_stored
-    from backend.building.freezing import Source
-    from backend.building.merging.merge import merge_all
-
-    if model == VIT:
-        exported = Source(_export_vit(source, labels, folder))
-    else:
-        exported = export_stored(model, artefacts, folder.parent, click.echo)
-    return [exported.folder, *(merge_all(exported, click.echo) if merged else ())]
-
-
-def _stored(model: str, models: Path) -> Path:
-    """The folder with the model's weights: that of training, in OUT or else in models/."""
-    return models / model if (models / model / "recipe.json").is_file() else MODELS / model
 
 
 def _export_vit(source: str | None, labels: Path | None, model_folder: Path) -> Path:

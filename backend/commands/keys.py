@@ -6,7 +6,6 @@ import click
 
 from backend import api_keys as key_file
 from backend.commands.helpers.arguments import option
-from backend.commands.helpers.failures import Group
 from backend.settings import variable
 
 FILE = option(
@@ -18,7 +17,7 @@ FILE = option(
 )
 
 
-@click.group(cls=Group)
+@click.group()
 def keys() -> None:
     """Add, list and remove the API keys of `dogsnap serve --api-keys FILE`."""
 

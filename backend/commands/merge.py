@@ -7,10 +7,9 @@ from typing import Any
 import click
 
 from backend.commands.helpers.arguments import AT_LEAST_ONE, EXISTING_FILE, PATH, class_labels, option
-from backend.commands.helpers.failures import Command
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("source", metavar="SOURCE_VERSION_DIR", type=PATH)
 @option(
     "--decode", "input: base64 text, or the bytes of image files", click.Choice(["base64", "bytes"]), default="base64"
@@ -88,9 +87,8 @@ def merge(
     from backend.building.acceleration import NotFaster
     from backend.building.merging import merge as merging
 
-    logging.getLogger("tensorflow").setLevel(
-        logging.ERROR
-    )  # its advice on TensorFlow 1 is not for who has such a model
+    # Its advice on TensorFlow 1 is not for who has such a model.
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
     options = merging.Options(
         size=size,
         mean=_numbers(mean),

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from backend.commands.serve import run_server
-from backend.settings import variable
+from backend.settings import table, variable
 
 # Flag -> setting with the same meaning.
 SAME = {
@@ -30,11 +30,6 @@ THREADS = {
     "tensorflow_intra_op_parallelism": ("TF_NUM_INTRAOP_THREADS",),
     "tensorflow_inter_op_parallelism": ("TF_NUM_INTEROP_THREADS",),
     "tensorflow_session_parallelism": ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"),
-}
-TYPES = {
-    **dict.fromkeys(("port", "rest_api_port", "rest_api_timeout_in_ms", *THREADS), int),
-    "file_system_poll_wait_seconds": float,
-    **dict.fromkeys(("rest_api_enable_cors_support", "enable_model_warmup", "enable_batching"), bool),
 }
 THREAD_SETTINGS = "DOGSNAP_RUN_THREADS and DOGSNAP_QUEUE_SIZE, from which the threads follow"
 TLS_SETTINGS = "DOGSNAP_TLS_CERT and DOGSNAP_TLS_KEY, each with a file of its own; HTTP then is HTTPS as well"
@@ -88,17 +83,19 @@ def _flags(command: Callable) -> Callable:
             f"--{name}", is_flag=False, flag_value="true", expose_value=False, hidden=True, callback=_refuse
         )
         command = option(command)
-    for name in reversed([*SAME, *THREADS]):
-        kind = TYPES.get(name, str)
-        switch = {"is_flag": False, "flag_value": "true"} if kind is bool else {}
-        target = f"setting {variable(SAME[name])}" if name in SAME else f"environment {', '.join(THREADS[name])}"
-        command = click.option(f"--{name}", type=kind, default=None, help=target, **switch)(command)
+    for name, variables in reversed(THREADS.items()):
+        command = click.option(f"--{name}", type=int, help=f"environment {', '.join(variables)}")(command)
+    kinds = {row.name: row.type for row in table()}
+    for name, setting in reversed(SAME.items()):
+        switch = {"is_flag": False, "flag_value": "true"} if kinds[setting] is bool else {}
+        option = click.option(f"--{name}", type=kinds[setting], help=f"setting {variable(setting)}", **switch)
+        command = option(command)
     return command
 
 
 @click.command(name="model-server")
 @_flags
-@click.option("--load_retry_interval_micros", type=int, default=None, help=f"setting {variable('retry_seconds')}")
+@click.option("--load_retry_interval_micros", type=int, help=f"setting {variable('retry_seconds')}")
 @click.option("--version", is_flag=True, help="print the versions of dogsnap and TensorFlow, and exit")
 def model_server(version: bool, load_retry_interval_micros: int | None, **flags: Any) -> None:
     """Serve models by the flags of tensorflow_model_server, with their meanings.

@@ -2,26 +2,30 @@
 
 import json
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import click
+import orjson
 
 from backend.commands.helpers import local_models
-from backend.commands.helpers.arguments import EXISTING_FILE, PATH, key_headers, key_option, option
-from backend.commands.helpers.failures import Command
-from backend.commands.helpers.json_instances import Instances, read_instances
+from backend.commands.helpers.arguments import EXISTING_FILE, PATH, option
+from backend.commands.helpers.json_instances import read_instances
 from backend.commands.helpers.picture_files import translate
 from backend.errors import DogsnapError
 from backend.logs import prepare_logging
-from backend.settings import Settings, given, options
+from backend.settings import Settings, options, variable
 
 
-@click.command(cls=Command)
+def _checked_key(context: click.Context, option: click.Parameter, key: str) -> str:
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise click.BadParameter("expected a key as `dogsnap keys add` prints it: ASCII characters without spaces")
+    return key
+
+
+@click.command()
 @click.argument("photo", type=click.Path(exists=True, path_type=Path), required=False)
 @option("--out", "file for the output picture of an image-to-image model; a folder if PHOTO is one", PATH)
 @option("--json-instances", "in place of PHOTO: a file with one JSON instance per line", EXISTING_FILE)
@@ -31,7 +35,13 @@ from backend.settings import Settings, given, options
 @option("--top-k", "number of breeds to name; otherwise 5", int)
 @option("--signature-name", "signature for --json-instances and --out; otherwise serving_default", default="")
 @option("--url", "send it to this server, e.g. http://localhost:8501, in place of loading the model here")
-@key_option
+@option(
+    "--key",
+    f"an API key for the server at --url, if it wants one  [{variable('key')}]",
+    default="",
+    envvar=variable("key"),
+    callback=_checked_key,
+)
 @options(
     "models", "model_config_file", "model_base_path", "model_name", "default_model", "max_photo_pixels", "max_photos"
 )
@@ -49,28 +59,24 @@ def predict(
     """Name the breed in PHOTO, predict the instances in a file, or transform a picture with --out."""
     _checked(photo, json_instances, out)
     which = {"model": model, "version": flags.pop("version"), "label": flags.pop("label")}
-    settings = Settings.from_environment(**given(flags))
+    settings = Settings.from_environment(**flags)
     instances = None if json_instances is None else read_instances(json_instances)
-    name = model or _default_model(settings)
+    name = model or local_models.only_model(settings) or settings.default_model
     if not url:
         local_models.refuse_missing_models(settings)
         if photo is not None and out is None:
             _refuse_no_photo(photo)
     answering = Server(url, which, name, key) if url else Here(settings, {**which, "model": name})
     if out is not None:
-        translate(photo, out, signature_name, answering.predict)
-    elif instances is not None:
-        click.echo(_shown(_predicted(answering, instances, signature_name)))
+        return translate(photo, out, signature_name, answering.predict)
+    if instances is None:
+        answer = answering.classify(photo.read_bytes(), top_k)
     else:
-        click.echo(_shown(answering.classify(photo.read_bytes(), top_k)))
-
-
-def _default_model(settings: Settings) -> str:
-    """The model's name where none is given: the only one, if the settings name the folder of one model."""
-    folder = Path(settings.model_base_path) if settings.model_base_path else settings.models
-    if settings.model_config_file or not local_models.holds_one_model(folder):
-        return settings.default_model
-    return (settings.model_base_path and settings.model_name) or folder.resolve().name
+        try:
+            answer = answering.predict({"instances": instances.values, "signature_name": signature_name})
+        except (click.ClickException, DogsnapError) as error:
+            raise click.ClickException(instances.named(error.message)) from error
+    click.echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY))
 
 
 def _checked(photo: Path | None, json_instances: Path | None, out: Path | None) -> None:
@@ -96,46 +102,24 @@ def _refuse_no_photo(file: Path) -> None:
         return
 
 
-def _predicted(answering: "Here | Server", instances: Instances, signature_name: str) -> dict[str, Any]:
-    """Raises click.ClickException, naming the line of a wrong instance."""
-    try:
-        return answering.predict({"instances": instances.values, "signature_name": signature_name})
-    except (click.ClickException, DogsnapError) as error:
-        raise click.ClickException(instances.named(error.message)) from error
-
-
-# -- here --------------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _failed_loads_unlogged() -> Iterator[None]:
-    """A version that cannot be loaded is told by the command itself."""
-    repository = logging.getLogger("dogsnap.repository")
-    level = repository.level
-    repository.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        repository.setLevel(level)
-
-
 class Here:
-    """A predictor in this process with only the requested version. Its methods are those of `Server`.
-
-    They raise DogsnapError.
-    """
+    """A predictor in this process with only the requested version. Its methods, those of `Server`, raise DogsnapError."""
 
     def __init__(self, settings: Settings, which: dict[str, Any]):
         """Load the version; without one, the largest that can be loaded, as the server does."""
         prepare_logging(level=logging.WARNING)  # only the answer and warnings are printed
-        with _failed_loads_unlogged():
-            models = (local_models.in_file if settings.model_config_file else local_models.in_folders)(settings)
-            name = which["model"]
-            numbers = local_models.candidates(models, name, which["version"], which["label"])
-            if not any(self._loads(settings, name, number) for number in numbers):
-                raise click.ClickException(
-                    f"no version of {name} that was asked for can be loaded: {', '.join(map(str, numbers)) or 'none on disk'}"
-                )
+        numbers = local_models.candidates(settings, **which)
+        repository = logging.getLogger("dogsnap.repository")
+        repository.setLevel(logging.CRITICAL)  # a version that cannot be loaded is told by the command itself
+        try:
+            loaded = any(self._loads(settings, which["model"], number) for number in numbers)
+        finally:
+            repository.setLevel(logging.NOTSET)
+        if not loaded:
+            raise click.ClickException(
+                f"no version of {which['model']} that was asked for can be loaded: "
+                f"{', '.join(map(str, numbers)) or 'none on disk'}"
+            )
 
     def _loads(self, settings: Settings, name: str, number: int) -> bool:
         click.echo(f"loading {name} version {number} ...", err=True)
@@ -162,9 +146,6 @@ class Here:
         return {"predictions": json_values.to_rows(prediction.outputs)}
 
 
-# -- by a server -------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Server:
     """A client of a server that predicts in place of a model loaded here; `key` is an API key or "".
@@ -176,17 +157,17 @@ class Server:
     url: str
     which: dict[str, Any]
     model: str
-    key: str = field(default="", repr=False)
+    key: str = field(repr=False)
 
     def classify(self, contents: bytes, top_k: int | None) -> dict[str, Any]:
         """The answer of `POST /api/classify` for a photo; without a model name, by the server's default model."""
         fields = {**self.which, "top_k": top_k}
         query = {name: value for name, value in fields.items() if value not in (None, "")}
         answer = self._post("/api/classify", "application/octet-stream", contents, params=query)
-        of_request = ("request_id", "feedback_id", "feedback_asked")
-        for dog in answer.get("dogs", []):
-            dog.pop("feedback_id", None)
-        return {name: value for name, value in answer.items() if name not in of_request}
+        for each in (answer, *answer.get("dogs", [])):
+            for of_request in ("request_id", "feedback_id", "feedback_asked"):
+                each.pop(of_request, None)
+        return answer
 
     def predict(self, body: dict[str, Any]) -> dict[str, Any]:
         """The answer of TensorFlow Serving's REST API for instances."""
@@ -199,11 +180,5 @@ class Server:
     def _post(self, path: str, kind: str, data: bytes | str, **sent: Any) -> dict[str, Any]:
         from backend.http_client import ask, json_object
 
-        headers = {"Content-Type": kind, **key_headers(self.key)}
+        headers = {"Content-Type": kind, **({"X-Api-Key": self.key} if self.key else {})}
         return json_object(ask("POST", self.url.rstrip("/") + path, data=data, headers=headers, **sent))
-
-
-def _shown(answer: dict[str, Any]) -> str:
-    import orjson
-
-    return orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY).decode()

@@ -5,10 +5,9 @@ from pathlib import Path
 import click
 
 from backend.commands.helpers.arguments import AT_LEAST_ONE, PATH, option
-from backend.commands.helpers.failures import Command
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("version", default=Path("models/inception_v3/1"), type=PATH)
 @option(
     "--data",

@@ -20,16 +20,14 @@ from limits.storage import storage_from_string
 
 from backend import api_keys, tracing
 from backend.commands.helpers.local_models import refuse_missing_models
-from backend.errors import DogsnapError
 from backend.gateway.target import Target
 from backend.http_server.server import Server, replaced_process
-from backend.logs import FORMATS, prepare_logging, survive_full_disk
+from backend.logs import prepare_logging, survive_full_disk
 from backend.memory import share_arenas
-from backend.settings import Settings, flag, given, options
+from backend.settings import Settings, flag, options
 
 log = logging.getLogger("dogsnap")
 
-VERSION_POLICIES = ("all", "latest")
 LEAST_TOKEN = 16  # characters: 64 bits if they are random hexadecimal digits
 
 
@@ -53,31 +51,38 @@ class ServeCommand(click.Command):
 @options()
 def serve(**flags: Any) -> None:
     """Serve the models over HTTP and gRPC, and the app at /."""
-    run_server(**given(flags))
+    run_server(**flags)
 
 
 def run_server(**flags: Any) -> None:
-    """Check the settings, serve until stopped. Raises click.ClickException for settings that cannot work."""
+    """Check the settings, serve until stopped. Raises click.ClickException and DogsnapError for settings that cannot work."""
     settings = checked_settings(**flags)
-    refuse_missing_temporary_folder()
+    advice = "in a container with a read-only root mount one: --tmpfs /tmp"
+    with refusing(f"no temporary folder can be written to; {advice}", OSError):
+        tempfile.TemporaryFile().close()  # TensorFlow's import and gunicorn's worker write into it
     share_arenas()
     survive_full_disk()
     prepare_logging(settings.log_format)
     if not replaced_process():
         refuse_taken_ports(settings)
-    log.info("starting; %s", where_models_run(settings))
+    if settings.engine:
+        log.info("starting; the models run at %s", Target.parse(settings.engine))
+    else:
+        models = settings.model_config_file or settings.model_base_path or settings.models
+        log.info("starting; loading models from %s", models)
     Server(settings).run()
 
 
 def checked_settings(**flags: Any) -> Settings:
-    """The settings from flags, environment and settings file, checked. Raises click.ClickException."""
+    """The settings from flags, environment and settings file, checked. Raises click.ClickException and DogsnapError."""
     settings = Settings.from_environment(**flags)
-    check_choices(settings)
+    check_combinations(settings)
     check_secrets(settings)
     check_files(settings)
     check_access(settings)
     check_certificate(settings)
-    check_engine(settings)
+    if settings.engine:  # it need not be running yet
+        Target.parse(settings.engine).address()
     refuse_missing_models(settings)
     return settings
 
@@ -94,52 +99,35 @@ def refusing(sentence: str, *errors: type[Exception]) -> Iterator[None]:
     try:
         yield
     except errors as error:
-        raise click.ClickException(sentence.replace("{error}", _reason(error))) from error
+        # Of the system, without the address, which Python adds on some systems; or what the error says.
+        reason = (getattr(error, "strerror", None) or str(error)).partition(" (while")[0]
+        raise click.ClickException(sentence.replace("{error}", reason)) from error
 
 
-def refuse_missing_temporary_folder() -> None:
-    """TensorFlow's import and gunicorn's worker write into it. Raises click.ClickException."""
-    advice = "in a container with a read-only root mount one: --tmpfs /tmp"
-    with refusing(f"no temporary folder can be written to; {advice}", OSError):
-        tempfile.TemporaryFile().close()
-
-
-def where_models_run(settings: Settings) -> str:
-    """For the log: the models to load, or the engine that runs them."""
-    if settings.engine:
-        return f"the models run at {Target.parse(settings.engine)}"
-    return f"loading models from {settings.model_config_file or settings.model_base_path or settings.models}"
-
-
-def check_choices(settings: Settings) -> None:
-    for name, known in (("log_format", FORMATS), ("version_policy", VERSION_POLICIES)):
-        value = getattr(settings, name)
-        refuse(value not in known, f"{flag(name)} is {value!r}; expected {' or '.join(known)}")
+def check_combinations(settings: Settings) -> None:
+    """Refuse a setting without what it needs."""
     refuse(
         settings.otlp_endpoint and not tracing.is_installed(),
         "--otlp-endpoint needs OpenTelemetry: install it with `make setup EXTRAS=otel`",
     )
-    batching = settings.enable_batching
+    batching, keys = settings.enable_batching, settings.api_keys
     refuse(settings.batching_parameters_file and not batching, "--batching-parameters-file needs --enable-batching")
     refuse(
         settings.engine and batching,
         "--enable-batching is for the server that runs the models: start the engine with it",
     )
-
-
-def check_engine(settings: Settings) -> None:
-    """It need not be running yet. Raises click.ClickException for an invalid address."""
-    with refusing("{error}", DogsnapError):
-        if settings.engine:
-            Target.parse(settings.engine).address()
+    refuse(settings.rate_limit_key and not keys, "--rate-limit-key counts requests by their key; it needs --api-keys")
+    refuse(settings.open_app and not keys, "--open-app excepts the app from --api-keys, which is not given")
+    refuse(
+        bool(settings.tls_cert) != bool(settings.tls_key),
+        "--tls-cert and --tls-key need each other: a certificate is used with its private key",
+    )
 
 
 def check_access(settings: Settings) -> None:
-    """Raises click.ClickException for keys that are missing, and for limits that cannot be counted."""
+    """Refuse a file without keys, and limits that cannot be counted."""
     keys = settings.api_keys
-    refuse(settings.rate_limit_key and not keys, "--rate-limit-key counts requests by their key; it needs --api-keys")
-    refuse(settings.open_app and not keys, "--open-app excepts the app from --api-keys, which is not given")
-    with refusing("{error}", DogsnapError), refusing(f"--api-keys {keys} cannot be read: {{error}}", OSError):
+    with refusing(f"--api-keys {keys} cannot be read: {{error}}", OSError):
         none = keys and not api_keys.read(Path(keys))
     refuse(none, f"--api-keys {keys} holds no key; make one with `dogsnap keys add NAME`")
     for name in ("rate_limit_key", "rate_limit_address", "open_app"):
@@ -152,37 +140,29 @@ def check_access(settings: Settings) -> None:
 
 
 def check_certificate(settings: Settings) -> None:
-    """Raises click.ClickException for a certificate or key that cannot be used, or for one without the other."""
-    refuse(
-        bool(settings.tls_cert) != bool(settings.tls_key),
-        "--tls-cert and --tls-key need each other: a certificate is used with its private key",
-    )
+    files = f"{settings.tls_cert} and {settings.tls_key}"
     expected = "expected a certificate chain and its private key without a password, both as PEM"
-    with refusing(
-        f"{settings.tls_cert} and {settings.tls_key} cannot be used: {{error}}; {expected}", OSError, ValueError
-    ):
+    with refusing(f"{files} cannot be used: {{error}}; {expected}", OSError, ValueError):
         if settings.tls_cert:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key, password="")
 
 
 def refuse_taken_ports(settings: Settings) -> None:
-    """Check early: gRPC would share a port with another gRPC server, and gunicorn retries for 5 s. Raises
-    click.ClickException.
-    """
-    _refuse_taken_port(settings.host, settings.port, "HTTP", "choose another --port (DOGSNAP_PORT)")
+    """Check early: gRPC would share a port with another gRPC server, and gunicorn retries for 5 s."""
+    ports = [("HTTP", settings.port, "choose another --port (DOGSNAP_PORT)")]
     if settings.grpc_port:
         hint = "choose another --grpc-port (DOGSNAP_GRPC_PORT), or 0 for no gRPC"
-        _refuse_taken_port(settings.host, settings.grpc_port, "gRPC", hint)
-
-
-def _refuse_taken_port(host: str, port: int, protocol: str, hint: str) -> None:
-    refuse(port > 65535, f"cannot listen for {protocol} on {host} port {port}: expected a port from 1 to 65535; {hint}")
-    with refusing(f"cannot listen for {protocol} on {host} port {port}: {{error}}; {hint}", OSError):
-        socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+        ports.append(("gRPC", settings.grpc_port, hint))
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    for protocol, port, hint in ports:
+        wrong = f"cannot listen for {protocol} on {settings.host} port {port}"
+        refuse(port > 65535, f"{wrong}: expected a port from 1 to 65535; {hint}")
+        with refusing(f"{wrong}: {{error}}; {hint}", OSError):
+            socket.create_server((settings.host, port), family=family).close()
 
 
 def check_secrets(settings: Settings) -> None:
-    """Raises click.ClickException for a short token or secret, since attempts to guess it are not limited."""
+    """Refuse a short token or secret, since attempts to guess it are not limited."""
     for name in ("admin_token", "feedback_secret"):
         length = len(getattr(settings, name))
         refuse(
@@ -193,7 +173,7 @@ def check_secrets(settings: Settings) -> None:
 
 
 def check_files(settings: Settings) -> None:
-    """A log that is found missing after a restart is found too late. Raises click.ClickException."""
+    """A log that is found missing after a restart is found too late."""
     file = settings.switch_log
     with refusing(f"the log of switches cannot be written to {file}: {{error}}; choose another --switch-log", OSError):
         if file:
@@ -203,8 +183,3 @@ def check_files(settings: Settings) -> None:
         if file:
             with closing(sqlite3.connect(file)) as connection:
                 connection.execute("PRAGMA journal_mode=WAL")
-
-
-def _reason(error: Exception) -> str:
-    """Of the system, without the address, which Python adds on some systems; or what the error says."""
-    return (getattr(error, "strerror", None) or str(error)).partition(" (while")[0]

@@ -5,10 +5,9 @@ from pathlib import Path
 import click
 
 from backend.commands.helpers.arguments import PATH, option
-from backend.commands.helpers.failures import Command
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("model_dir", type=PATH, required=False)
 @option("--version", "a version of the model in MODEL_DIR  [default: the largest]", int)
 @option("--nodes", "also the nodes of the graph, and where decoding would be merged in", is_flag=True)
@@ -27,6 +26,8 @@ def show(
 ) -> None:
     """Print the signatures in MODEL_DIR (a version, like models/inception_v3/2, or a model) as saved_model_cli does."""
     from backend.building import inspection
+    from backend.building.merging.image_input import find_image_input
+    from backend.building.merging.options import MergeError
 
     if (model_dir is None) == (directory is None):
         raise click.UsageError("expected the folder of a version or of a model, as MODEL_DIR or by --dir")
@@ -40,16 +41,8 @@ def show(
     else:
         click.echo(inspection.signatures_text(folder))
     if nodes:
-        click.echo(_nodes(folder))
-
-
-def _nodes(folder: Path) -> str:
-    from backend.building import inspection
-    from backend.building.merging.image_input import find_image_input
-    from backend.building.merging.options import MergeError
-
-    try:
-        merging = f"Decoding would be merged in front of {find_image_input(inspection.input_specs(folder))}."
-    except MergeError as error:
-        merging = f"No decoding can be merged in as it is: {error}."
-    return f"{inspection.nodes_text(folder)}\n\n{merging}"
+        click.echo(f"{inspection.nodes_text(folder)}\n")
+        try:
+            click.echo(f"Decoding would be merged in front of {find_image_input(inspection.input_specs(folder))}.")
+        except MergeError as error:
+            click.echo(f"No decoding can be merged in as it is: {error}.")

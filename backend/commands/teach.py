@@ -8,11 +8,10 @@ from typing import Any
 import click
 
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, option, refuse_unwritable
-from backend.commands.helpers.failures import Command
 from backend.commands.helpers.own_process import in_own_process
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("source", metavar="VERSION_DIR", type=PATH)
 @click.argument("photos", nargs=-1, required=True, type=PATH)
 @option(
@@ -44,14 +43,13 @@ from backend.commands.helpers.own_process import in_own_process
     is_flag=True,
 )
 @option("--dry-run", "only say what to expect", is_flag=True)
-def teach(**arguments: Any) -> None:
+def teach(source: Path, dry_run: bool, keep: bool, **arguments: Any) -> None:
     """Write the next versions of a model, which know one breed more or several, from PHOTOS (at least eight; twenty are good).
 
     PHOTOS are photo files or folders of them. VERSION_DIR, like models/inception_v3/2, stays as it is.
     """
-    source: Path = arguments["source"]
     model_folder = source.resolve().parent
-    if not arguments["dry_run"]:
+    if not dry_run:
         refuse_unwritable(model_folder)
         click.echo(
             f"The new versions get the next numbers of {model_folder.name}. A running server answers as before until one of "
@@ -59,7 +57,10 @@ def teach(**arguments: Any) -> None:
         )
     try:
         with TemporaryDirectory(prefix=".writing-", dir=model_folder) as temporary:
-            names = _write(Path(temporary), model_folder, **arguments)
+            place = None if dry_run or keep else Path(temporary)
+            keeps = keep and not dry_run
+            first = in_own_process(_write_first, temporary=place, source=source, keep=keeps, **arguments)
+            names = _publish_all_kinds(first, model_folder) if first else []
     except (OSError, ValueError) as error:
         raise click.ClickException(f"{error}; nothing is written") from error
     for name in names:
@@ -72,14 +73,8 @@ def teach(**arguments: Any) -> None:
         )
 
 
-def _write(temporary: Path, model_folder: Path, dry_run: bool, keep: bool, **arguments: Any) -> list[str]:
-    """Write all kinds of the taught version, publish them together and return their numbers; none for a dry run or to keep."""
-    nothing = dry_run or keep
-    first = in_own_process(
-        _write_first, temporary=None if nothing else temporary, keep=keep and not dry_run, **arguments
-    )
-    if first is None:
-        return []
+def _publish_all_kinds(first: Path, model_folder: Path) -> list[str]:
+    """Write the other kinds of the version `first` beside it, publish them together and return their numbers."""
     from backend.building.freezing import Source
     from backend.building.merging.merge import merge_all
     from backend.building.publication import publish_together

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from backend.commands.helpers.arguments import AT_LEAST_ONE, EXISTING_FILE, PATH, option, precision_option
-from backend.commands.helpers.failures import Group
 
 WORK = Path(".dogsnap")
 POPULARITY = Path("models/popularity.json")
@@ -21,7 +20,7 @@ def work_option(name: str) -> Callable:
     return option("--work", f"checkpoints, to resume from  [default: {WORK}/{name}]", PATH)
 
 
-@click.group(cls=Group, invoke_without_command=True)
+@click.group(invoke_without_command=True)
 @option("--data", "Stanford Dogs layout: images/<wnid>-<Name>/, train_list.txt", PATH)
 @option(
     "--frames",

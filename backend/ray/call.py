@@ -1,15 +1,6 @@
-"""A gRPC call on its way from the router to a replica, with messages as bytes."""
+"""The answer to a gRPC call on its way from a replica to the router, with the message as bytes, and the call's context."""
 
 from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call: method name, serialized request, and the timeout in seconds."""
-
-    method: str
-    request: bytes
-    seconds: float = 30.0
 
 
 @dataclass(frozen=True)
@@ -25,15 +16,15 @@ class Answer:
         return self.response
 
 
+@dataclass
 class CallContext:
     """The part of grpc.ServicerContext that PredictionService uses, for a call that arrived at another node."""
 
-    def __init__(self, seconds: float):
-        self._seconds = seconds
-        self.is_gone = False  # the client has disconnected
+    seconds: float
+    is_gone: bool = False  # the client has disconnected
 
     def time_remaining(self) -> float:
-        return self._seconds
+        return self.seconds
 
     def is_active(self) -> bool:
         return not self.is_gone

@@ -5,8 +5,6 @@ URLs are those of fsspec: file:///models, s3://bucket/models, gs://bucket/models
 
 import hashlib
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,9 +36,13 @@ class VersionFiles:
             return Path(self.source) / self.model
         cache = cache.expanduser()
         models = cache / f"{self.model}-{self.number}-{self.digest}"
-        with _alone(cache):
-            if not models.exists():
-                self._copy(models)
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            with locked(cache / "copies"):  # one process of this node copies at a time; the others use its copy
+                if not models.exists():
+                    self._copy(models)
+        except PermissionError as error:
+            raise FailedPrecondition(f"models cannot be copied to {cache}: {error}; choose another --cache") from error
         return models / self.model
 
     def _copy(self, models: Path) -> None:
@@ -94,14 +96,3 @@ def _digest(filesystem: Any, folder: str) -> str:
         sizes = filesystem.find(folder, detail=True)
         told = repr(sorted((name.removeprefix(folder), entry["size"]) for name, entry in sizes.items())).encode()
     return hashlib.sha256(told).hexdigest()[:12]
-
-
-@contextmanager
-def _alone(cache: Path) -> Iterator[None]:
-    """Let one process of this node copy at a time; the others use its copy. Raises FailedPrecondition."""
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        with locked(cache / "copies"):
-            yield
-    except PermissionError as error:
-        raise FailedPrecondition(f"models cannot be copied to {cache}: {error}; choose another --cache") from error

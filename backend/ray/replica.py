@@ -13,7 +13,7 @@ from tensorflow_serving.apis import prediction_service_pb2
 from backend.errors import DogsnapError, FailedPrecondition, Internal
 from backend.protocols import grpc_messages as translate
 from backend.protocols.tf_serving_grpc import PredictionService
-from backend.ray.call import Answer, Call, CallContext
+from backend.ray.call import Answer, CallContext
 from backend.ray.model_files import VersionFiles
 from backend.serving.assembly import create_predictor
 from backend.serving.repository.model import ModelSpec
@@ -49,24 +49,24 @@ class Replica:
             failed = [each.error for each in repository.status(ModelSpec(self._spec.name)) if each.error]
             raise FailedPrecondition("; ".join([reason, *failed]))
 
-    async def answer(self, call: Call) -> Answer:
-        """Run a call with the gRPC servicer of our own server."""
-        context = CallContext(call.seconds)
+    async def answer(self, method: str, request: bytes, seconds: float) -> Answer:
+        """Run a call with the gRPC servicer of our own server, in at most so many seconds."""
+        context, loop = CallContext(seconds), asyncio.get_running_loop()
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, call, context)
+            return await loop.run_in_executor(self._threads, self._answer, method, request, context)
         except asyncio.CancelledError:
             context.is_gone = True
             raise
 
-    def _answer(self, call: Call, context: CallContext) -> Answer:
-        request = REQUESTS[call.method].FromString(call.request)
+    def _answer(self, method: str, body: bytes, context: CallContext) -> Answer:
+        request = REQUESTS[method].FromString(body)
         for message in getattr(request, "tasks", [request]):  # the router has resolved its label or default
             message.model_spec.version.value = self._spec.version
         try:
-            return Answer(response=getattr(self._servicer, call.method)(request, context).SerializeToString())
+            return Answer(response=getattr(self._servicer, method)(request, context).SerializeToString())
         except Exception as error:
             if not isinstance(error, DogsnapError):
-                log.exception("a call of %s failed", call.method)
+                log.exception("a call of %s failed", method)
                 error = Internal("the server failed on this call; the log of its replica has the reason")
             code, message = translate.status(error)
             return Answer(code.name, message)

@@ -55,10 +55,10 @@ class Rollout:
             return [(each.model, each) for each in found]
         return [(config.name, each) for config in self.configs for each in _aspired(config, found)]
 
-    def routes(self, versions: Sequence[tuple[str, VersionFiles]]) -> Routes:
+    def routes(self, versions: Mapping[str, tuple[str, VersionFiles]]) -> Routes:
         applications: dict[str, dict[int, str]] = {}
-        for model, files in versions:
-            applications.setdefault(model, {})[files.version] = self.name(model, files)
+        for name, (model, files) in versions.items():
+            applications.setdefault(model, {})[files.version] = name
         return Routes(applications, {config.name: dict(config.version_labels) for config in self.configs})
 
     def name(self, model: str, files: VersionFiles) -> str:
@@ -69,24 +69,15 @@ class Rollout:
 
     def run(self, address: str, tell: Callable[[str], None]) -> None:
         """Deploy, and return when every version is available. Raises DogsnapError if one does not load."""
-        versions = self.versions()
+        versions = {self.name(*each): each for each in self.versions()}
         routes = self.routes(versions)
-        connect(address)
-        self._open()
-        new = {self.name(*each): each for each in versions if _ours().get(self.name(*each)) != "RUNNING"}
-        if new:
-            self._serve(new)
-        for each in versions:
-            tell(f"{self.name(*each)}: {'answers' if self.name(*each) in new else 'is there already'}")
-        if self._table() != routes.to_json():
-            serve.run(self._router(routes), name=ROUTER, route_prefix="/")
-            tell(f"{ROUTER}: turned to them")
-        for name in sorted(set(_ours()) - set(routes.all_applications())):
-            serve.delete(name)
-            tell(f"{name}: removed")
-
-    def _open(self) -> None:
-        """Start Ray's proxies; ports and services stay as the first rollout set them."""
+        try:
+            ray.init(address=address, namespace="dogsnap", log_to_driver=False)
+        except ConnectionError as error:
+            raise InvalidArgument(
+                f"no Ray cluster was found at {address}: {error}; `ray start --head` starts one here"
+            ) from error
+        # Starts Ray's proxies; ports and services stay as the first rollout set them.
         serve.start(
             proxy_location="EveryNode",
             http_options={"host": self.settings.host, "port": self.settings.port},
@@ -96,6 +87,18 @@ class Rollout:
                 "request_timeout_s": self.settings.deadline_ms / 1000 + SPARE_SECONDS,
             },
         )
+        running = _ours()
+        new = {name: each for name, each in versions.items() if running.get(name) != "RUNNING"}
+        if new:
+            self._serve(new)
+        for name in versions:
+            tell(f"{name}: {'answers' if name in new else 'is there already'}")
+        if _table() != routes.to_json():
+            serve.run(self._router(routes), name=ROUTER, route_prefix="/")
+            tell(f"{ROUTER}: turned to them")
+        for name in sorted(set(_ours()) - set(routes.all_applications())):
+            serve.delete(name)
+            tell(f"{name}: removed")
 
     def _serve(self, new: Mapping[str, tuple[str, VersionFiles]]) -> None:
         """Start the applications concurrently; remove those that do not load and raise DogsnapError for them."""
@@ -143,22 +146,13 @@ class Rollout:
         )
         return deployment.bind(self.settings.deadline_ms / 1000)
 
-    def _table(self) -> Any:
-        """The current routes of the router; None if it is not running yet."""
-        status = serve.status().applications.get(ROUTER)
-        if status is None or status.status != "RUNNING":
-            return None
-        return serve.get_app_handle(ROUTER).table.remote().result(timeout_s=60)
 
-
-def connect(address: str) -> None:
-    """Raises InvalidArgument if there is no cluster."""
-    try:
-        ray.init(address=address, namespace="dogsnap", log_to_driver=False)
-    except ConnectionError as error:
-        raise InvalidArgument(
-            f"no Ray cluster was found at {address}: {error}; `ray start --head` starts one here"
-        ) from error
+def _table() -> Any:
+    """The current routes of the router; None if it is not running yet."""
+    status = serve.status().applications.get(ROUTER)
+    if status is None or status.status != "RUNNING":
+        return None
+    return serve.get_app_handle(ROUTER).table.remote().result(timeout_s=60)
 
 
 def _aspired(config: ModelConfig, available: Sequence[VersionFiles]) -> list[VersionFiles]:

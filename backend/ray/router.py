@@ -19,7 +19,7 @@ from tensorflow_serving.apis import get_model_status_pb2
 from backend.errors import DeadlineExceeded, DogsnapError, Full, NotFound, Unavailable, Unimplemented
 from backend.protocols import grpc_messages as translate
 from backend.protocols.grpc_health import HEALTH_NAMES
-from backend.ray.call import Answer, Call
+from backend.ray.call import Answer
 from backend.ray.routes import Routes
 
 REPLICA = "Replica"  # the only deployment of each version's application
@@ -51,8 +51,7 @@ def _forwarding(name: str) -> Callable[..., Awaitable[Answer]]:
 
     async def forward(self: "Router", request: Any) -> Answer:
         spec = translate.tasks_of(request)[0] if name == "MultiInference" else translate.spec_of(request)
-        call = Call(name, request.SerializeToString(), self._seconds)
-        return await self._ask(self._routes.application(spec), call)
+        return await self._ask(self._routes.application(spec), name, request.SerializeToString())
 
     return _method(forward)
 
@@ -127,50 +126,38 @@ class Router:
         return HEALTH.SERVING if models and all(running & each for each in models) else HEALTH.NOT_SERVING
 
     async def _running_now(self) -> set[str]:
-        """The applications with a running replica, from Ray Serve's status: calls to the replicas would queue behind all
-        requests.
-        """
+        """The applications with a running replica, by Ray Serve's status: calls to replicas would queue behind requests."""
         with suppress(Exception):  # the controller is unreachable for a moment
-            self._running = running_applications(await asyncio.to_thread(serve.status))
+            status = await asyncio.to_thread(serve.status)
+            self._running = {
+                name
+                for name, application in status.applications.items()
+                if any(each.replica_states.get("RUNNING") for each in application.deployments.values())
+            }
         return self._running
 
     # -- replicas ------------------------------------------------------------------------------------------------------
 
-    def _handle(self, application: str) -> Any:
-        if self._handles.get(application) is None:
-            self._handles[application] = serve.get_deployment_handle(REPLICA, app_name=application)
-        return self._handles[application]
-
-    async def _ask(self, application: str, call: Call) -> Answer:
+    async def _ask(self, application: str, method: str, request: bytes) -> Answer:
         """Raises Full, or Unavailable or DeadlineExceeded if no replica answered in time."""
         end = time.monotonic() + self._seconds
         while True:
             try:
-                left = max(0.0, end - time.monotonic())
-                return await asyncio.wait_for(self._handle(application).answer.remote(call), left)
+                if self._handles.get(application) is None:
+                    self._handles[application] = serve.get_deployment_handle(REPLICA, app_name=application)
+                answer = self._handles[application].answer.remote(method, request, self._seconds)
+                return await asyncio.wait_for(answer, max(0.0, end - time.monotonic()))
             except BackPressureError as error:
-                raise Full(
-                    "the server is full: all replicas are busy and their queues are full; try again later"
-                ) from error
+                message = "the server is full: all replicas are busy and their queues are full; try again later"
+                raise Full(message) from error
             except TimeoutError:
-                raise DeadlineExceeded(
-                    "the answer was not ready before the request's deadline; try again later"
-                ) from None
+                message = "the answer was not ready before the request's deadline; try again later"
+                raise DeadlineExceeded(message) from None
             except (RayActorError, DeploymentUnavailableError) as error:
                 if time.monotonic() + ASK_AGAIN_SECONDS >= end:
-                    raise Unavailable(
-                        "the replica died with this call, and no other took it in time; try again"
-                    ) from error
+                    message = "the replica died with this call, and no other took it in time; try again"
+                    raise Unavailable(message) from error
                 await asyncio.sleep(ASK_AGAIN_SECONDS)
-
-
-def running_applications(status: Any) -> set[str]:
-    """The names of those that have a running replica, of what serve.status() tells."""
-    return {
-        name
-        for name, application in status.applications.items()
-        if any(each.replica_states.get("RUNNING") for each in application.deployments.values())
-    }
 
 
 def _health(status: int) -> Answer:

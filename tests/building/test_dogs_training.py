@@ -17,7 +17,7 @@ from tiny_network import tiny_with_box
 
 from backend.building.dogs_training import MOST_DOGS, Judged, shares
 from backend.building.export import ExportError, read_stored
-from backend.commands.train import train
+from backend.cli import main
 from backend.files import write_json
 from backend.fitting import dataset
 from backend.fitting.dataset import Example
@@ -80,7 +80,7 @@ def run(stored: Path, sources: dict[str, Path], *more: str) -> Result:
     named = [str(each) for name, path in sources.items() for each in (f"--{name}", path)]
     amounts = ["--pictures", "40", "--epochs", "2", "--precision", "float32"]
     places = ["--out", str(stored), "--work", str(stored.parent / "work")]
-    return CliRunner().invoke(train, ["dogs", *named, *amounts, *places, *more])
+    return CliRunner().invoke(main, ["train", "dogs", *named, *amounts, *places, *more])
 
 
 def test_the_head_is_stored_with_its_digest_and_parameters_and_read_again(trained) -> None:

@@ -24,6 +24,7 @@ from tiny_network import tiny
 from backend.building.merging import merge as merging
 from backend.building.merging.options import MergeError
 from backend.building.teaching import TeachingError, breeds_in
+from backend.cli import main
 from backend.commands.export import export
 from backend.commands.merge import merge
 from backend.commands.teach import _write_first, in_own_process, teach
@@ -71,7 +72,7 @@ def _tiny_recipe() -> Iterator[None]:
 
 
 def called(command, *arguments: object) -> Result:
-    return CliRunner().invoke(command, [str(argument) for argument in arguments])
+    return CliRunner().invoke(main, [command.name, *map(str, arguments)])
 
 
 def dogs(folder: Path, colour: tuple[int, int, int], count: int, seed: int = 0) -> Path:

@@ -16,7 +16,7 @@ from small_disk import fill, small_disk
 from tiny_network import tiny
 
 from backend.building.quantization import RANGES
-from backend.commands.train import train
+from backend.cli import main
 from backend.fitting import recipes
 from backend.fitting.class_statistics import STATISTICS_FILE
 from backend.fitting.recipes import RECIPES, Stage
@@ -57,7 +57,7 @@ def _weights(folder: Path) -> str:
 def _train(data: Path, *more: str) -> Result:
     folder = data.parent
     arguments = ["--data", data, "--recipe", "tiny", "--out", folder / "out", "--work", folder / "work", *more]
-    result = CliRunner().invoke(train, [str(argument) for argument in arguments])
+    result = CliRunner().invoke(main, ["train", *map(str, arguments)])
     keras.config.set_dtype_policy("float32")
     return result
 

@@ -11,8 +11,8 @@ import tiny_models
 from click.testing import CliRunner
 from colour_photos import GREEN, encode, plain
 
+from backend.cli import main
 from backend.commands.helpers.json_instances import Instances, read_instances
-from backend.commands.predict import predict
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def server(start_server, models):
 
 def outcome(file: Path, *arguments: str) -> tuple[int, str]:
     """Exit code, and what it says but for the line about loading."""
-    result = CliRunner().invoke(predict, ["--json-instances", str(file), *map(str, arguments)])
+    result = CliRunner().invoke(main, ["predict", "--json-instances", str(file), *map(str, arguments)])
     return result.exit_code, re.sub(r"\Aloading .*\n", "", result.output)
 
 

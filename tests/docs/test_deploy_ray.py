@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from ray_cluster import RayCluster
 
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
-from backend.ray.call import Answer, Call
+from backend.ray.call import Answer
 from backend.ray.model_files import VersionFiles, versions_below
 from backend.ray.replica import REQUESTS as CLASSES
 from backend.ray.replica import Replica
@@ -121,7 +121,7 @@ def replica(tmp_path_factory) -> Replica:
 
 def answer(replica: Replica, request: Message) -> Answer:
     """In a thread of its own: this one may have an event loop already, of the browser that other tests share."""
-    call = replica.answer(Call(METHODS[type(request)], request.SerializeToString()))
+    call = replica.answer(METHODS[type(request)], request.SerializeToString(), 30.0)
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, call).result()
 

@@ -357,7 +357,7 @@ def test_the_secret_is_made_once_beside_the_file_for_its_owner_alone(start_serve
         (("--feedback", "/no/such/folder/feedback.db"), "unable to open database file"),
         (("--feedback", __file__), "not a database"),
         (("--feedback-secret", "short"), "can be guessed"),
-        (("--feedback-days", "0"), "at least 1"),
+        (("--feedback-days", "0"), "0 is not in the range x>=1"),
     ],
 )
 def test_a_server_that_could_not_keep_feedback_does_not_start(flags, reason):

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
-import click
 import colour_photos
 import grpc
 import numpy as np
@@ -36,7 +35,7 @@ from tensorflow_serving.apis import get_model_metadata_pb2, predict_pb2
 from waiting import wait_until
 
 from backend.commands.serve import checked_settings
-from backend.errors import InvalidArgument
+from backend.errors import InvalidArgument, Unavailable
 from backend.gateway.target import Target
 from backend.serving.repository.model import ModelSpec
 
@@ -466,10 +465,10 @@ def test_what_is_no_engine_is_refused(text):
 
 
 def test_the_command_line_refuses_what_is_no_engine_without_showing_what_goes_along():
-    with pytest.raises(click.ClickException, match="expected grpc://host:port") as refused:
+    with pytest.raises(InvalidArgument, match="expected grpc://host:port") as refused:
         checked_settings(engine="http://host:8500?x-api-key=secret")
     assert "secret" not in refused.value.message
-    with pytest.raises(click.ClickException, match="has no address"):
+    with pytest.raises(Unavailable, match="has no address"):
         checked_settings(engine="grpc://no.such.host.invalid:1,127.0.0.1:2")
 
 

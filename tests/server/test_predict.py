@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from colour_photos import BLUE, GREEN, encode, huge_png, plain
 
 from backend import api_keys
-from backend.commands.predict import predict
+from backend.cli import main
 
 DOGSNAP = Path(sys.executable).with_name("dogsnap")
 
@@ -41,7 +41,7 @@ def photo(tmp_path) -> Path:
 
 
 def run(*arguments, **environ: str) -> Result:
-    return CliRunner().invoke(predict, [str(each) for each in arguments], env=environ)
+    return CliRunner().invoke(main, ["predict", *map(str, arguments)], env=environ)
 
 
 def answer(*arguments) -> dict:

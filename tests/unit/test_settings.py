@@ -59,8 +59,8 @@ def test_a_folder_is_a_path():
         ("DOGSNAP_PROT", "1", "unknown setting in the environment: DOGSNAP_PROT"),
         ("DOGSNAP_PORT", "http", "'http' is not a valid integer"),
         ("DOGSNAP_ENABLE_CORS", "maybe", "'maybe' is not a valid boolean"),
-        ("DOGSNAP_RUN_THREADS", "0", "--run-threads (DOGSNAP_RUN_THREADS) is 0; expected at least 1"),
-        ("DOGSNAP_QUEUE_SIZE", "-1", "expected at least 0"),
+        ("DOGSNAP_RUN_THREADS", "0", "--run-threads (DOGSNAP_RUN_THREADS): 0 is not in the range x>=1"),
+        ("DOGSNAP_QUEUE_SIZE", "-1", "-1 is not in the range x>=0"),
     ],
 )
 def test_what_is_misspelt_or_out_of_range_is_refused_by_name(name, value, sentence):

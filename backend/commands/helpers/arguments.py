@@ -9,8 +9,6 @@ from typing import Any
 
 import click
 
-from backend.settings import variable
-
 PATH = click.Path(path_type=Path)
 AT_LEAST_ONE = click.IntRange(min=1)
 WORDNET_LABEL = re.compile(r"(?P<id>n\d{8})[\s:-]+(?P<name>.+)")
@@ -47,26 +45,6 @@ def _writable(context: click.Context, option: click.Parameter, file: Path | None
 json_option = option("--json", "write every figure to this file, too", PATH, name="json_file", callback=_writable)
 
 
-def _checked_key(context: click.Context, option: click.Parameter, key: str) -> str:
-    if not (key.isascii() and key.isprintable()) or " " in key:
-        raise click.BadParameter("expected a key as `dogsnap keys add` prints it: ASCII characters without spaces")
-    return key
-
-
-key_option = option(
-    "--key",
-    f"an API key for the server at --url, if it wants one  [{variable('key')}]",
-    default="",
-    envvar=variable("key"),
-    callback=_checked_key,
-)
-
-
-def key_headers(key: str) -> dict[str, str]:
-    """How a request carries an API key; "" for none."""
-    return {"X-Api-Key": key} if key else {}
-
-
 def class_labels(file: Path | None, of_breeds: bool = True) -> list[dict[str, str]]:
     """The classes in a file, each {"id", "name"} and what else labels.json says; none without a file.
 
@@ -82,10 +60,9 @@ def class_labels(file: Path | None, of_breeds: bool = True) -> list[dict[str, st
     for number, label in enumerate(labels, start=1):
         if not label["name"]:
             raise click.ClickException(f"{file}: class {number} has no name; expected one a line, or id:name")
-        if of_breeds and ids.count(label["id"]) > 1:
-            raise click.ClickException(
-                f"{file}: {label['id']} is there {ids.count(label['id'])} times; expected it once"
-            )
+        times = ids.count(label["id"])
+        if of_breeds and times > 1:
+            raise click.ClickException(f"{file}: {label['id']} is there {times} times; expected it once")
     return labels
 
 

@@ -1,20 +1,11 @@
 """The models on this machine: what a command is asked for is checked against them before TensorFlow is loaded."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
 
 from backend.settings import Settings, flag
-
-
-@dataclass(frozen=True)
-class Found:
-    """A model's version numbers, largest first, and its labels, which only a configuration file gives."""
-
-    versions: list[int]
-    labels: Mapping[str, int] = field(default_factory=dict)
 
 
 def refuse_missing_models(settings: Settings) -> None:
@@ -37,31 +28,45 @@ def refuse_missing_models(settings: Settings) -> None:
         )
 
 
-def in_folders(settings: Settings) -> dict[str, Found]:
-    """The models of --models or --model-base-path by name."""
-    folder = Path(settings.model_base_path or settings.models)
-    if settings.model_base_path or holds_one_model(folder):
-        return {settings.model_name or folder.resolve().name: Found(_numbers(folder))}
-    numbers = {child.name: _numbers(child) for child in sorted(folder.iterdir()) if child.is_dir()}
-    return {name: Found(found) for name, found in numbers.items() if found}
+def only_model(settings: Settings) -> str:
+    """The model's name where the settings name the folder of one model, otherwise ""."""
+    if settings.model_config_file:
+        return ""
+    if settings.model_base_path:
+        return settings.model_name or Path(settings.model_base_path).resolve().name
+    return settings.models.resolve().name if any(settings.models.glob("[0-9]*/saved_model.pb")) else ""
 
 
-def in_file(settings: Settings) -> dict[str, Found]:
-    """The models of --model-config-file by name. It loads TensorFlow. Raises InvalidArgument."""
-    from backend.serving.versions.model_configs import model_source
-    from backend.serving.versions.version_folders import aspired_versions, version_folders
-
-    return {
-        each.name: Found(
-            sorted(aspired_versions(each.model_version_policy, version_folders(Path(each.base_path))), reverse=True),
-            dict(each.version_labels),
+def candidates(settings: Settings, model: str, version: int | None, label: str | None) -> list[int]:
+    """The versions that may answer, the first that can be loaded does. Raises click.ClickException, naming what there is."""
+    if version is not None and label is not None:
+        raise click.UsageError(f"expected a version or a label, received both: {version} and {label}")
+    models, all_labels = _in_file(settings) if settings.model_config_file else (_in_folders(settings), {})
+    if model not in models:
+        there = ", ".join(sorted(models)) or "none"
+        raise click.ClickException(f"Servable not found for request: Latest({model}); models on disk: {there}")
+    versions, labels = models[model], all_labels.get(model, {})
+    numbers = ", ".join(map(str, sorted(versions))) or "none"
+    if label is not None and label not in labels:
+        known = ", ".join(sorted(labels)) or "none here (they are a server's: ask it with --url, or name a version)"
+        raise click.ClickException(
+            f"Unrecognized servable version label: {label}; versions of {model} on disk: {numbers}; labels: {known}"
         )
-        for each in model_source(settings)()
-    }
+    wanted = version if label is None else labels[label]
+    if wanted is not None and wanted not in versions:
+        raise click.ClickException(
+            f"Servable not found for request: Specific({model}, {wanted}); versions on disk: {numbers}"
+        )
+    return versions if wanted is None else [wanted]
 
 
-def holds_one_model(folder: Path) -> bool:
-    return any(folder.glob("[0-9]*/saved_model.pb"))
+def _in_folders(settings: Settings) -> dict[str, list[int]]:
+    """The versions of each model of --models or --model-base-path, largest first."""
+    folder = Path(settings.model_base_path or settings.models)
+    if name := only_model(settings):
+        return {name: _numbers(folder)}
+    found = {child.name: _numbers(child) for child in sorted(folder.iterdir()) if child.is_dir()}
+    return {name: numbers for name, numbers in found.items() if numbers}
 
 
 def _numbers(folder: Path) -> list[int]:
@@ -69,25 +74,13 @@ def _numbers(folder: Path) -> list[int]:
     return sorted((int(name) for name in names if name.isascii() and name.isdigit()), reverse=True)
 
 
-def candidates(models: Mapping[str, Found], name: str, version: int | None, label: str | None) -> list[int]:
-    """The versions that may answer, the first that can be loaded does. Raises click.ClickException, naming what there is."""
-    if version is not None and label is not None:
-        raise click.UsageError(f"expected a version or a label, received both: {version} and {label}")
-    if name not in models:
-        there = ", ".join(sorted(models)) or "none"
-        raise click.ClickException(f"Servable not found for request: Latest({name}); models on disk: {there}")
-    found = models[name]
-    numbers = ", ".join(map(str, sorted(found.versions))) or "none"
-    if label is not None and label not in found.labels:
-        known = (
-            ", ".join(sorted(found.labels)) or "none here (they are a server's: ask it with --url, or name a version)"
-        )
-        raise click.ClickException(
-            f"Unrecognized servable version label: {label}; versions of {name} on disk: {numbers}; labels: {known}"
-        )
-    wanted = version if label is None else found.labels[label]
-    if wanted is not None and wanted not in found.versions:
-        raise click.ClickException(
-            f"Servable not found for request: Specific({name}, {wanted}); versions on disk: {numbers}"
-        )
-    return found.versions if wanted is None else [wanted]
+def _in_file(settings: Settings) -> tuple[dict[str, list[int]], dict[str, Mapping[str, int]]]:
+    """The versions of each model of --model-config-file, and its labels. It loads TensorFlow. Raises InvalidArgument."""
+    from backend.serving.versions.model_configs import model_source
+    from backend.serving.versions.version_folders import aspired_versions, version_folders
+
+    versions, labels = {}, {}
+    for each in model_source(settings)():
+        found = aspired_versions(each.model_version_policy, version_folders(Path(each.base_path)))
+        versions[each.name], labels[each.name] = sorted(found, reverse=True), each.version_labels
+    return versions, labels

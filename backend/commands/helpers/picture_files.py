@@ -20,13 +20,12 @@ WANTS_NUMBERS = "Type: Object is not of expected type"
 def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
     """Send each picture of `source`, a file or a folder, and write what comes back to `out`, a file or a folder.
 
-    A picture that fails does not keep the others from being done. Raises click.ClickException that names those that failed.
+    A picture that fails does not keep the others of a folder from being done. Raises click.ClickException, DogsnapError, OSError.
     """
     if not source.is_dir():
         if out.is_dir():
-            raise click.ClickException(
-                f"--out {out} is a folder; expected the name of a file, such as {out / 'result.png'}"
-            )
+            example = out / "result.png"
+            raise click.ClickException(f"--out {out} is a folder; expected the name of a file, such as {example}")
         _write(_translated(source, signature_name, ask), out)
         click.echo(f"wrote {out}")
         return
@@ -36,8 +35,8 @@ def translate(source: Path, out: Path, signature_name: str, ask: Ask) -> None:
         for picture, target in pairs:
             try:
                 _write(_translated(picture, signature_name, ask), target)
-            except (click.ClickException, DogsnapError) as error:
-                failed.setdefault(error.message, []).append(picture.name)
+            except (click.ClickException, DogsnapError, OSError) as error:
+                failed.setdefault(str(error), []).append(picture.name)
     click.echo(f"wrote {len(wanted) - sum(map(len, failed.values()))} of {len(wanted)} pictures to {out}")
     if failed:
         raise click.ClickException("; ".join(f"{', '.join(names)}: {message}" for message, names in failed.items()))
@@ -62,18 +61,13 @@ def _targets(folder: Path, out: Path) -> dict[Path, Path]:
 
 
 def _translated(picture: Path, signature_name: str, ask: Ask) -> bytes:
-    try:
-        contents = picture.read_bytes()
-    except OSError as error:
-        raise click.ClickException(f"{picture} cannot be read: {error.strerror}") from None
-    row = {"b64": base64.b64encode(contents).decode("ascii")}
+    row = {"b64": base64.b64encode(picture.read_bytes()).decode("ascii")}
     try:
         return picture_of(ask({"instances": [row], "signature_name": signature_name}))
     except (click.ClickException, DogsnapError) as error:
         if WANTS_NUMBERS in error.message:
-            raise click.ClickException(
-                f"this version takes numbers, not files of pictures; ask one that {MADE_BY}"
-            ) from None
+            message = f"this version takes numbers, not files of pictures; ask one that {MADE_BY}"
+            raise click.ClickException(message) from None
         raise
 
 
@@ -87,22 +81,13 @@ def picture_of(answer: Mapping[str, Any]) -> bytes:
                 raise click.ClickException(f"the picture in the answer is no base64 text: {error}") from None
         case {"predictions": [row]}:
             raise click.ClickException(
-                f'expected a picture, {{"b64": ...}} or an output output_bytes, received {_short(row)}; is this a version '
+                f'expected a picture, {{"b64": ...}} or an output output_bytes, received {row!s:.120}; is this a version '
                 f"that {MADE_BY}?"
             )
-    raise click.ClickException(f"expected an answer with one row of predictions, received {_short(answer)}")
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 120 else f"{text[:120]}..."
+    raise click.ClickException(f"expected an answer with one row of predictions, received {answer!s:.120}")
 
 
 def _write(contents: bytes, file: Path) -> None:
-    """Write the whole file or leave what was there."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(file) as temporary:
-            temporary.write_bytes(contents)
-    except OSError as error:
-        raise click.ClickException(f"{file} cannot be written: {error.strerror}") from None
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(file) as temporary:
+        temporary.write_bytes(contents)

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import backend
 
-SUMS = (
-    Path("assets.extra") / "SHA256SUMS"
-)  # what serving.versions.checksums, which loads TensorFlow, writes into a version
+SUMS = "assets.extra/SHA256SUMS"  # what serving.versions.checksums, which loads TensorFlow, writes into a version
 # Beside the versions: the checksums of each version as it was built, by its number, and the digest of what all were made from.
 NOTES, MADE_FROM = ".built", "made_from"
 # The code that decides what a version holds.
@@ -50,14 +48,9 @@ def _digest(artefacts: Path) -> str:
     root = Path(backend.__file__).parent
     files = [path for path in (*artefacts.iterdir(), artefacts.parent / "groups.json") if path.is_file()]
     files += [path for part in CODE for path in (root / part).rglob("*.py")]
-    lines = [f"{path.name} {_sha256(path)}" for path in sorted(files)]
+    lines = [f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in sorted(files)]
     lines += [f"{name} {metadata.version(name)}" for name in PACKAGES]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _noted(notes: Path) -> list[str]:

@@ -1,7 +1,4 @@
-"""Formats the answer of /api/admin/verdict as the text that `dogsnap models verdict` prints.
-
-It computes nothing.
-"""
+"""Formats the answer of /api/admin/verdict as the text that `dogsnap models verdict` prints."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -26,11 +23,10 @@ def lines_of(verdict: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _versions(versions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    rows = [("version", "first breed right", "of", "share", "95 % interval (Wilson)")]
-    for each in versions:
-        rows.append((str(each["version"]), str(each["right"]), str(each["counted"]), *_share(each["share"])))
-    if versions:
-        yield from table(rows)
+    head = ("version", "first breed right", "of", "share", "95 % interval (Wilson)")
+    rows = [(each["version"], each["right"], each["counted"], *_share(each["share"])) for each in versions]
+    if rows:
+        yield from table([head, *rows])
     for each in versions:
         yield from _levels(each)
         if each["corrections"]:
@@ -43,7 +39,7 @@ def _levels(version: Mapping[str, Any]) -> Iterator[str]:
     yield f"  what the levels of version {version['version']} were worth:"
     rows = [("level", "answers", "first breed right", "claim holds", "breeds named")]
     for level, each in version["levels"].items():
-        counts = (str(each[name]) for name in ("answers", "right", "holds"))
+        counts = (each[name] for name in ("answers", "right", "holds"))
         rows.append((level.replace("_", " "), *counts, f"{each['breeds']:.1f}"))
     yield from table(rows)
 
@@ -54,13 +50,11 @@ def _comparison(comparison: Mapping[str, Any]) -> Iterator[str]:
         f"split of {comparison['label'] or 'the default'} between versions {comparison['versions'][0]} and "
         f"{comparison['versions'][1]}, from {comparison['started']}{until}, one vote for each phone"
     )
-    columns = ("version", "asked", "answered", "rate", "first breed right", "of", "share", "95 % interval (Wilson)")
-    rows: list[Sequence[str]] = [columns]
-    for side, version in enumerate(comparison["versions"]):
-        counts = [str(comparison[name][side]) for name in ("asked", "answered", "right", "counted")]
-        rate = comparison["rates"][side]
+    rows = [("version", "asked", "answered", "rate", "first breed right", "of", "share", "95 % interval (Wilson)")]
+    columns = ("versions", "asked", "answered", "rates", "right", "counted", "shares")
+    for version, asked, answered, rate, right, of, share in zip(*map(comparison.get, columns), strict=True):
         shown = "-" if rate is None else percent(rate)
-        rows.append((str(version), *counts[:2], shown, *counts[2:], *_share(comparison["shares"][side])))
+        rows.append((version, asked, answered, shown, right, of, *_share(share)))
     yield from table(rows)
     yield f"  {comparison['sentence']}"
 
@@ -79,10 +73,11 @@ def _share(interval: Mapping[str, float] | None) -> tuple[str, str]:
     return percent(interval["value"]), f"{100 * interval['low']:.1f} to {percent(interval['high'])}"
 
 
-def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def table(rows: Sequence[Sequence[object]]) -> Iterator[str]:
     """Lines of columns as wide as their longest cell, indented by two spaces."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
