@@ -90,7 +90,7 @@ class AccessControl:
         """Raises Unauthenticated if keys are required and the request has neither a key nor the admin token."""
         if self._keys is None or self.key_of(headers) or self._is_administrator(headers):
             return
-        self._metrics.refused(protocol, "key")
+        self._metrics.refused.labels(protocol, "key").inc()
         received = "one that is not" if sent_key(headers) else "none"
         raise Unauthenticated(
             f"expected a key of this server in the header {KEY_HEADER} (or Authorization: Bearer <key>), received {received}"
@@ -108,7 +108,7 @@ class AccessControl:
             for limit in limits if names.get(kind) else ():
                 seconds = self._limiter.hit(limit, kind, names[kind])
                 if seconds:
-                    self._metrics.refused(protocol, "rate")
+                    self._metrics.refused.labels(protocol, "rate").inc()
                     sentence = f"too many requests: at most {limit} are answered for one {kind}; try again later"
                     raise TooManyRequests(sentence, round(seconds))
 

@@ -17,7 +17,7 @@ from tensorflow_serving.apis import (
 from backend.errors import DogsnapError, InvalidArgument, Unimplemented
 from backend.serving.inference.work import Prediction, Task
 from backend.serving.repository.model import ModelSpec, VersionStatus
-from backend.serving.tensors.examples import METHODS, ClassifyResult, RegressResult
+from backend.serving.tensors.examples import METHODS
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, UnknownSignature
 from backend.serving.tensors.tensor_protos import to_proto
 from backend.serving.versions.model_configs import ModelConfig
@@ -128,15 +128,15 @@ def predict_response(prediction: Prediction) -> predict_pb2.PredictResponse:
     )
 
 
-def inference_result(task: Task, result: ClassifyResult | RegressResult) -> inference_pb2.InferenceResult:
-    message = inference_pb2.InferenceResult(model_spec=answered_by(result.servable, task.signature_name))
-    if isinstance(result, ClassifyResult):
-        for row in result.rows():
+def inference_result(task: Task, servable: ServableId, rows: list[Any]) -> inference_pb2.InferenceResult:
+    message = inference_pb2.InferenceResult(model_spec=answered_by(servable, task.signature_name))
+    if task.method == "classify":
+        for row in rows:
             added = message.classification_result.classifications.add()
             for label, score in row:
                 added.classes.add(label=label, score=score)
     else:
-        for value in result.rows():
+        for value in rows:
             message.regression_result.regressions.add(value=value)
     return message
 

@@ -167,7 +167,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             results = self._answer(spec, [Examples(task, serialized) for task in tasks], context)
         except UnknownSignature as error:  # a different code than for Predict, as in TensorFlow Serving
             raise InvalidArgument(f"No signature was found with the name: {error.name}. {error.message}") from error
-        return [translate.inference_result(task, result) for task, result in zip(tasks, results, strict=True)]
+        return [translate.inference_result(task, *result) for task, result in zip(tasks, results, strict=True)]
 
     def _answer(self, spec: ModelSpec, works: list[Work], context: grpc.ServicerContext) -> list[Any]:
         spec = dataclasses.replace(spec, sticky_key=STICKY_KEY.get())

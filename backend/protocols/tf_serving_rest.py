@@ -130,8 +130,8 @@ def _examples(settings: Settings, predictor: Predictor, spec: ModelSpec, method:
         name, examples = signature_name(fields), examples_from_body(fields, method)
         fields.clear()
     works = [Examples(Task(method, name), examples)]
-    (result,) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
-    return json_response({"results": result.rows()}, headers=version_header(result.servable))
+    ((servable, rows),) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
+    return json_response({"results": rows}, headers=version_header(servable))
 
 
 # -- status, metadata --------------------------------------------------------------------------------------------------

@@ -74,7 +74,8 @@ class Feedback:
         row |= {"request_id": number, "answered_at": at.strftime(TIME), "text": _in_one_line(text) or None}
         row |= {"verdict": said or BREED, "breed": breed or None, "is_right": is_right, "holds": holds}
         why_not = self.store.add(row)
-        self._metrics.feedback(answered, {True: "right", False: "wrong", None: "unclear"}[is_right])
+        outcome = {True: "right", False: "wrong", None: "unclear"}[is_right]
+        self._metrics.feedback.labels(answered.name, answered.version, outcome).inc()
         return why_not
 
     def forget(self, request_ids: Sequence[str]) -> int:

@@ -70,7 +70,7 @@ class Predictor:
                 work.check(self.photo_limits, self.metrics)
             with within(deadline), self.repository.acquire(spec) as chosen:
                 servable: BaseServable = chosen
-                record.answered_by(servable.id)
+                record.servable = servable.id
                 for work in works:
                     try:
                         signature = work.prepare(servable, self.photo_limits)
@@ -79,7 +79,7 @@ class Predictor:
                     run = partial(self._run, servable, signature, work, time.perf_counter())
                     # The engine may have switched versions.
                     outputs, servable = self._executor.run(run, deadline, is_gone)
-                    record.answered_by(servable.id)
+                    record.servable = servable.id
                     self.shadow.offer(servable, outputs, work.repeat)
                     answers.append(work.answer(servable, outputs, self.metrics))
         return answers
@@ -119,7 +119,8 @@ class Predictor:
         """Name the breed in a photo (the bytes of its file)."""
         result: Classification
         (result,) = self.answer(spec, [Breeds(contents, top_k)], protocol, is_gone=is_gone)
-        self.metrics.answered(result.servable, result.level.value)
+        version = result.servable
+        self.metrics.answered.labels(version.name, version.version, result.level.value).inc()
         return result
 
     def upright_copy(self, contents: bytes, is_gone: IsGone | None = None) -> bytes:

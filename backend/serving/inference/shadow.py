@@ -66,7 +66,7 @@ class Shadow:
                 self._metrics.request(SHADOW_PROTOCOL) as request,
                 self._repository.acquire(ModelSpec(answered.name, shadow)) as servable,
             ):
-                request.answered_by(servable.id)
+                request.servable = servable.id
                 outputs = run(servable)
                 theirs = None if outputs is None else first_classes(servable, outputs) or []
         except Exception as error:  # failures of a shadow must not affect answers

@@ -15,13 +15,7 @@ from backend.serving.answers.classification import Classification, checked_top_k
 from backend.serving.metrics import Metrics
 from backend.serving.photos import photo, photo_values, preprocessing
 from backend.serving.photos.photo import PhotoLimits
-from backend.serving.tensors.examples import (
-    ClassifyResult,
-    RegressResult,
-    check_signature,
-    classify_result,
-    regress_result,
-)
+from backend.serving.tensors.examples import check_signature, classify_rows, regress_rows
 from backend.serving.tensors.json_values import OtherInputs
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature
 from backend.serving.versions.servable import BaseServable
@@ -109,9 +103,10 @@ class Examples(Values):
         super().__init__(inputs, task.signature_name)
         self._method, self._count = task.method, len(examples)
 
-    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> ClassifyResult | RegressResult:
-        shape = classify_result if self._method == "classify" else regress_result
-        return shape(servable.id, outputs, self._count)
+    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> tuple[ServableId, list[Any]]:
+        """The version that answered, and the rows that `examples` gives for the method."""
+        rows = classify_rows if self._method == "classify" else regress_rows
+        return servable.id, rows(outputs, self._count)
 
 
 class Photos:
