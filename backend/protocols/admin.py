@@ -17,14 +17,14 @@ from backend.serving.repository.switches import ANY, Default, Label, Load, Shado
 from backend.settings import Settings
 
 SHOWN_SWITCHES = 50
-# The request bodies of the routes that switch, by the name of their view function.
+# The request bodies of the routes that switch, by endpoint.
 BODIES = {
-    "label": Body({"version": VERSION}, {"from": VERSION, "by": TEXT}),
-    "default": Body({"version": VERSION}, {"by": TEXT}),
-    "load": Body({}, {"by": TEXT}),
-    "split": Body({"version": VERSION, "percent": PERCENT}, {"label": TEXT, "by": TEXT}),
-    "shadow": Body({"version": VERSION}, {"by": TEXT}),
-    "undo": Body({}, {"id": VERSION, "model": TEXT, "by": TEXT}),
+    "admin.label": Body({"version": VERSION}, {"from": VERSION, "by": TEXT}),
+    "admin.default": Body({"version": VERSION}, {"by": TEXT}),
+    "admin.load": Body({}, {"by": TEXT}),
+    "admin.split": Body({"version": VERSION, "percent": PERCENT}, {"label": TEXT, "by": TEXT}),
+    "admin.shadow": Body({"version": VERSION}, {"by": TEXT}),
+    "admin.undo": Body({}, {"id": VERSION, "model": TEXT, "by": TEXT}),
 }
 
 
@@ -146,5 +146,5 @@ def _fields() -> tuple[dict[str, Any], Who]:
     """The fields of the body by BODIES, and the author. Raises InvalidArgument for a missing or unknown field."""
     if request.mimetype != "application/json":
         raise UnsupportedMediaType(f"expected Content-Type: application/json, received {request.mimetype or 'none'}")
-    fields = BODIES[request.endpoint.rpartition(".")[2]].received()
+    fields = BODIES[request.endpoint].received()
     return fields, checked_who(fields.get("by", ""), request.remote_addr or "")

@@ -27,10 +27,10 @@ BREEDS_FILE = "breeds.json"
 POPULARITY_FILE = "popularity.json"
 # The fields beside the photo, in the JSON object, the form or the query.
 FIELDS = {"top_k": WHOLE, "model": TEXT, "version": WHOLE, "label": TEXT}
-# What the paths about feedback take, by the name of their function.
+# What the paths about feedback take, by endpoint.
 BODIES = {
-    "give_feedback": Body({"request_id": TEXT}, {"breed": TEXT, "verdict": TEXT, "text": TEXT}),
-    "forget_feedback": Body({"request_ids": TEXTS}),
+    "api.give_feedback": Body({"request_id": TEXT}, {"breed": TEXT, "verdict": TEXT, "text": TEXT}),
+    "api.forget_feedback": Body({"request_ids": TEXTS}),
 }
 
 
@@ -61,14 +61,14 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.post("/feedback")
     def give_feedback() -> Response:
-        fields = BODIES["give_feedback"].received()
+        fields = BODIES[request.endpoint].received()
         said = (fields.get(name, "") for name in ("verdict", "breed", "text"))
         note = _taken(feedback).give(fields["request_id"], *said)
         return json_response({"kept": True, **({"note": note} if note else {}), "request_id": g.request_id})
 
     @routes.post("/feedback/forget")
     def forget_feedback() -> Response:
-        fields = BODIES["forget_feedback"].received()
+        fields = BODIES[request.endpoint].received()
         return json_response({"forgotten": _taken(feedback).forget(fields["request_ids"]), "request_id": g.request_id})
 
     @routes.get("/breeds")
