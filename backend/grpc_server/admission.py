@@ -46,8 +46,6 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
             for context in [each for each, since in self._waiting.items() if since < end]:
                 self._evict(context)
 
-    # -- methods -------------------------------------------------------------------------------------------------------
-
     def intercept_service(
         self, continuation: Callable[[grpc.HandlerCallDetails], Any], details: grpc.HandlerCallDetails
     ) -> grpc.RpcMethodHandler | None:
@@ -83,8 +81,6 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
 
         return grpc.stream_stream_rpc_method_handler(answer, handler.request_deserializer, handler.response_serializer)
 
-    # -- places --------------------------------------------------------------------------------------------------------
-
     @contextmanager
     def _admitted(self, context: Context, is_probe: bool = False) -> Iterator[None]:
         if not self._admit(context, is_probe):
@@ -117,8 +113,6 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
         self._active.discard(context)
         del self._waiting[context]
         context.cancel()  # wakes its thread
-
-    # -- messages ------------------------------------------------------------------------------------------------------
 
     @contextmanager
     def _message(self, messages: Iterator[bytes], context: Context, handler: grpc.RpcMethodHandler) -> Iterator[Any]:

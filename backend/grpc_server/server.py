@@ -1,7 +1,4 @@
-"""The gRPC server of TensorFlow Serving's services, health checks and reflection.
-
-Import it only after the fork: it loads TensorFlow.
-"""
+"""The gRPC server: TensorFlow Serving's services, health checks, reflection. Import it after the fork: it loads TensorFlow."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

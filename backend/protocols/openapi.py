@@ -1,7 +1,6 @@
-"""The OpenAPI 3.1 document at /openapi.json, and the page /docs to try it. gRPC is not described.
+"""The OpenAPI 3.1 document at /openapi.json, and the page /docs to try it.
 
-Paths come from the application's routes, fields from the tables that requests are checked with, limits from the settings; only
-the sentences and the answers' schemas are written here.
+Paths come from the routes, fields from the tables that requests are checked with, limits from the settings.
 """
 
 import re
@@ -248,18 +247,18 @@ def describe(app: Flask, settings: Settings) -> dict[str, Any]:
                 described = _operation(operation_id, known[rule.endpoint], parameters, BODIES.get(rule.endpoint))
                 paths.setdefault(path_of(rule), {})[method.lower()] = described
     model = {"name": {"type": "string", "pattern": "^[^/:]+$"}}
-    for which, parameter in {
-        "": {},
-        "/versions/{version}": {"version": NUMBER},
-        "/labels/{label}": {"label": NAME},
-    }.items():
+    ways = {"": {}, "/versions/{version}": {"version": NUMBER}, "/labels/{label}": {"label": NAME}}
+    for which, parameter in ways.items():
         for (method, end), operation in rest_operations().items():
             operation_id = "-".join(["rest", end.strip("/:") or "status", *parameter])
             described = _operation(operation_id, operation, {**model, **parameter})
             paths.setdefault(f"/v1/models/{{name}}{which}{end}", {})[method] = described
+    rows = {row.name: row.metadata["help"] for row in table()}
+    limits = [f"- {rows[name]}: {getattr(settings, name)} (`{variable(name)}`)" for name in LIMITS]
+    description = "\n".join(["Limits of this server, each with its setting:", *limits])
     return {
         "openapi": "3.1.0",
-        "info": {"title": "dogsnap", "version": "1", "description": _limits(settings)},
+        "info": {"title": "dogsnap", "version": "1", "description": description},
         "paths": {path: paths[path] for path in sorted(paths, key=_by_use)},
         "components": {
             "schemas": {"Error": ERROR},
@@ -274,12 +273,6 @@ def describe(app: Flask, settings: Settings) -> dict[str, Any]:
 
 def _by_use(path: str) -> tuple[int, str]:
     return next(place for place, start in enumerate(ORDER) if path.startswith(start)), path
-
-
-def _limits(settings: Settings) -> str:
-    rows = {row.name: row.metadata["help"] for row in table()}
-    lines = [f"- {rows[name]}: {getattr(settings, name)} (`{variable(name)}`)" for name in LIMITS]
-    return "Limits of this server, each with its setting:\n" + "\n".join(lines)
 
 
 def path_of(rule: Rule) -> str:
@@ -309,7 +302,6 @@ def _operation(
 
 
 def _responses(operation: Operation) -> dict[str, Any]:
-    """200, the endpoint's own errors, and the error body for errors of any endpoint: 401, 429, 503 and others."""
     error = {JSON: {"schema": {"$ref": "#/components/schemas/Error"}}}
     sentence = "the request is refused: what was expected, what was received, what to do"
     refusals = {str(status): {"description": sentence, "content": error} for status in operation.refusals}

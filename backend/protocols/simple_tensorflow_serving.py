@@ -5,10 +5,12 @@ version. `preprocess`, `postprocess` and `run_profile` are ignored: they made th
 files.
 """
 
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from flask import Blueprint, Response, request
 
 from backend.errors import DogsnapError, InvalidArgument, NotFound
@@ -34,10 +36,8 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @routes.post("/")
     def infer() -> Response:
-        if request.mimetype == "multipart/form-data":
-            prediction = _from_form(settings, predictor)
-        else:
-            prediction = _from_json(settings, predictor)
+        is_form = request.mimetype == "multipart/form-data"
+        prediction = _from_form(settings, predictor) if is_form else _from_json(settings, predictor)
         outputs = {alias: json_values.to_json(alias, value) for alias, value in prediction.outputs.items()}
         return json_response(outputs, headers=version_header(prediction.servable))
 
@@ -132,14 +132,10 @@ def _details(predictor: Predictor) -> list[dict[str, Any]]:
     details = []
     for name in predictor.repository.models():
         with suppress(NotFound):  # removed from the configuration meanwhile
-            detail = {
-                "model_name": name,
-                "model_base_path": name,
-                "model_version_list": [str(each) for each in reversed(predictor.repository.available(name))],
-                "model_signature": _default_signature(predictor, name),
-                "platform": "TensorFlow",
-            }
-            details.append(detail)
+            versions = [str(each) for each in reversed(predictor.repository.available(name))]
+            signature = _default_signature(predictor, name)
+            detail = {"model_name": name, "model_base_path": name, "model_version_list": versions}
+            details.append({**detail, "model_signature": signature, "platform": "TensorFlow"})
     return details
 
 
@@ -154,15 +150,12 @@ def _default_signature(predictor: Predictor, name: str) -> dict[str, list[dict[s
             signature = servable.signature(next((each for each in names if each in servable.signatures), ""))
     except DogsnapError:
         return {"inputs": [], "outputs": []}
-    return {
-        side: [
-            # -1 is any size.
-            {
-                "name": alias,
-                "dtype": spec.dtype.as_datatype_enum,
-                "shape": [dim.size for dim in spec.shape.as_proto().dim],
-            }
-            for alias, spec in specs.items()
-        ]
-        for side, specs in (("inputs", signature.inputs), ("outputs", signature.outputs))
-    }
+    return {"inputs": _tensors(signature.inputs), "outputs": _tensors(signature.outputs)}
+
+
+def _tensors(specs: Mapping[str, tf.TensorSpec]) -> list[dict[str, Any]]:
+    return [
+        # -1 is any size.
+        {"name": alias, "dtype": spec.dtype.as_datatype_enum, "shape": [dim.size for dim in spec.shape.as_proto().dim]}
+        for alias, spec in specs.items()
+    ]

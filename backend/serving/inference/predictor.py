@@ -144,13 +144,9 @@ class Predictor:
         except (FailedPrecondition, NotFound):
             return False
 
-    def is_full(self) -> bool:
-        """Whether a new request would be refused."""
-        return self._executor.is_full()
-
     def refuse_if_full(self, protocol: str) -> None:
         """Raises Full, and counts the refusal, if the server is full."""
-        if self.is_full():
+        if self._executor.is_full():
             with self.metrics.request(protocol):
                 raise self._executor.full()
 

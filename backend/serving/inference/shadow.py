@@ -1,4 +1,4 @@
-"""Runs photos that were answered on a shadow version too, counts how often both name the same breed, and where they differ.
+"""Runs photos that were answered on a shadow version, too, and counts where both name another breed.
 
 It runs after the answer, one photo at a time, and drops photos while the server is busy.
 """
@@ -30,8 +30,6 @@ MOST_DIFFERENCES = 20_000  # pairs of classes that are counted: all of 120 breed
 
 
 class Shadow:
-    """Runs the shadows of all models in one thread."""
-
     def __init__(self, repository: ModelRepository, metrics: Metrics, is_busy: Callable[[], bool]):
         self._repository = repository
         self._metrics = metrics

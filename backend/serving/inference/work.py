@@ -1,7 +1,4 @@
-"""The kinds of work that a request asks for: run a signature on arrays, on tf.Examples or on photos, or name a photo's breed.
-
-Each is one run of one signature; its methods are called in their order and raise the types of `backend.errors`.
-"""
+"""The kinds of work that a request asks for. Each is one run of one signature; its methods are called in their order."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +52,7 @@ class Values:
         self.size = 1  # rows in the run
 
     def check(self, limits: PhotoLimits, metrics: Metrics) -> None:
-        """Check what can be checked before a version is chosen: nothing, since the signature is not known."""
+        """Check what can be checked before a version is chosen and the signature is known: nothing."""
 
     def prepare(self, servable: BaseServable, limits: PhotoLimits) -> Signature:
         """Check the values for this version, and return the signature to run."""
@@ -135,12 +132,11 @@ class Photos:
         return self._ready[least]
 
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
-        """The photos are the only values, so an error of the graph means a damaged photo."""
         try:
             return servable.answer_photos(signature, self.size, self._upright)
         except UnsupportedPhoto:
             raise
-        except InvalidArgument as error:
+        except InvalidArgument as error:  # of the graph, to which photos are the only values
             sentence = f"the photo is damaged or cut off: {photo.EXPECTED}; decoding says: {error}"
             raise UnsupportedPhoto(sentence) from error
 
@@ -189,7 +185,12 @@ def _checked_photos(
 
 def check_inputs(signature: Signature, inputs: Arrays, shapes: bool = True) -> None:
     """Raises InvalidArgument, naming the alias, unless all inputs have the declared dtype and, with `shapes`, shape."""
-    _check_names(signature, inputs)
+    expected, sent = set(signature.inputs), set(inputs)
+    if expected != sent:
+        raise InvalidArgument(
+            f"input size does not match signature: {len(sent)}!={len(expected)} len({_names(sent)}) != len({_names(expected)}). "
+            f"Sent extra: {_names(sent - expected)}. Missing but required: {_names(expected - sent)}."
+        )
     for alias, spec in signature.inputs.items():
         received = np.asarray(inputs[alias])
         dtype = tf.string if received.dtype.kind in "OSU" else tf.as_dtype(received.dtype)
@@ -197,16 +198,6 @@ def check_inputs(signature: Signature, inputs: Arrays, shapes: bool = True) -> N
             raise InvalidArgument(f'input "{alias}": expected {spec.dtype.name} values, received {dtype.name}')
         if shapes and not spec.shape.is_compatible_with(received.shape):
             raise InvalidArgument(f'input "{alias}": expected shape {spec.shape}, received {received.shape}')
-
-
-def _check_names(signature: Signature, inputs: Arrays) -> None:
-    expected, received = set(signature.inputs), set(inputs)
-    if expected != received:
-        raise InvalidArgument(
-            f"input size does not match signature: {len(received)}!={len(expected)} "
-            f"len({_names(received)}) != len({_names(expected)}). "
-            f"Sent extra: {_names(received - expected)}. Missing but required: {_names(expected - received)}."
-        )
 
 
 def check_output_filter(signature: Signature, output_filter: Sequence[str]) -> None:
@@ -217,8 +208,7 @@ def check_output_filter(signature: Signature, output_filter: Sequence[str]) -> N
                 f"output tensor alias not found in signature: {alias} "
                 f"Outputs expected to be in the set {_names(signature.outputs)}."
             )
-    repeated = {alias for alias in output_filter if list(output_filter).count(alias) > 1}
-    if repeated:
+    if repeated := {alias for alias in output_filter if output_filter.count(alias) > 1}:
         raise InvalidArgument(f"duplicate output tensor alias: {min(repeated)}")
 
 
