@@ -24,10 +24,7 @@ CHECK_SECONDS = 1.0  # interval of the check for overdue calls, and of refreshin
 
 
 class GrpcServer:
-    """The gRPC server: its port is bound at construction, and calls are answered from `start` on.
-
-    `drain` refuses new calls, `close` waits for the running ones.
-    """
+    """Its port is bound at construction, and calls are answered from `start` on."""
 
     def __init__(
         self, settings: Settings, predictor: Predictor, access_control: AccessControl, tracing: Tracing | None = None

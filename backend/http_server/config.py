@@ -1,7 +1,4 @@
-"""gunicorn's settings from ours: one worker, a thread for each connection, TensorFlow loaded after the fork.
-
-Only what gunicorn documents is used: its settings, its hooks, a custom application and a logger class.
-"""
+"""gunicorn's settings from ours: one worker, a thread for each connection, TensorFlow loaded after the fork."""
 
 import resource
 import sys

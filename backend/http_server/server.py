@@ -1,7 +1,4 @@
-"""The worker's application: Flask and the gRPC server beside it, and how one process takes another's place.
-
-It does not import TensorFlow before the fork.
-"""
+"""The worker's application, and how one process takes another's place. TensorFlow is imported after the fork."""
 
 import gc
 import logging
@@ -108,10 +105,7 @@ class Server(BaseApplication):
             self._replaced = None
 
     def _serve(self, _worker: Any) -> None:
-        """Start the gRPC server; gunicorn serves HTTP from now on.
-
-        A worker that takes another's place first loads its models: clients wait for it, or the old server answers them.
-        """
+        """A worker that takes another's place first loads its models: clients wait for it, or the old server answers them."""
         self._drain_at_sigterm()
         if self._replaced or self._starts > 1:
             self._wait()

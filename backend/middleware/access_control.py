@@ -1,7 +1,4 @@
-"""Who may ask, and how often: API keys, and rate limits per key and per address, for HTTP and gRPC.
-
-Administration has a token of its own (`admin_auth.py`), which is accepted wherever a key is.
-"""
+"""Who may ask, and how often: API keys, and rate limits per key and per address, for HTTP and gRPC."""
 
 import logging
 import time

@@ -115,10 +115,7 @@ def _shown(switch: Switch) -> dict[str, Any]:
 
 
 def verdict_on(model: str, settings: Settings, predictor: Predictor, feedback: Feedback | None) -> dict[str, Any]:
-    """The report on users' feedback on a model (null without one), and where its shadow differs, which needs no feedback.
-
-    Raises NotFound, and Unavailable where feedback cannot be read.
-    """
+    """Users' feedback on a model (null without), and where its shadow differs. Raises NotFound, Unavailable."""
     if model not in predictor.repository.models():
         raise NotFound(f"there is no model {model!r}; there are: {', '.join(predictor.repository.models()) or 'none'}")
     return {

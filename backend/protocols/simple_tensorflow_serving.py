@@ -1,8 +1,7 @@
 """Simple TensorFlow Serving's API: POST / with JSON or photos in a form, the list of models, and generated clients.
 
-A request without a version is answered by the largest one that takes its data, since clients of that server knew only one
-version. `preprocess`, `postprocess` and `run_profile` are ignored: they made that server run code out of the model, or write
-files.
+Its clients know only one version: without one, the largest that takes their data answers. `preprocess`, `postprocess` and
+`run_profile` are ignored: they ran code out of the model, or wrote files.
 """
 
 from collections.abc import Mapping
@@ -125,10 +124,7 @@ def _asked(predictor: Predictor, name: str) -> tuple[ServableId, Signature]:
 
 
 def _details(predictor: Predictor) -> list[dict[str, Any]]:
-    """The models in that server's format: versions as texts, and the default signature of the default version.
-
-    The base path is only the name: the server's folders are not disclosed.
-    """
+    """The models in that server's format. The base path is only the name: the server's folders are not disclosed."""
     details = []
     for name in predictor.repository.models():
         with suppress(NotFound):  # removed from the configuration meanwhile
@@ -140,10 +136,7 @@ def _details(predictor: Predictor) -> list[dict[str, Any]]:
 
 
 def _default_signature(predictor: Predictor, name: str) -> dict[str, list[dict[str, Any]]]:
-    """The signature serving_default, or the first there is.
-
-    Empty without any, and for a model that is not available now, so that the others are listed all the same.
-    """
+    """serving_default or the first there is; empty without any, and for a model that is not available now."""
     try:
         with predictor.repository.acquire(ModelSpec(name)) as servable:
             names = [DEFAULT_SIGNATURE, *servable.signatures]

@@ -107,10 +107,7 @@ class CallInterceptor(grpc.ServerInterceptor):
                 access.info("%s %s %s %.3f s", REQUEST_ID.get(), *fields.values(), extra=fields)
 
     def _address(self, context: ServicerContext, headers: Mapping[str, str]) -> str:
-        """The address that the outermost of our proxies saw, or without any the peer's.
-
-        Whatever stands further left in X-Forwarded-For was sent by the client, and may say anything.
-        """
+        """What the outermost of our proxies saw, or the peer's. What stands further left in X-Forwarded-For may be invented."""
         forwarded = [each.strip() for each in headers.get("X-Forwarded-For", "").split(",") if each.strip()]
         is_through_proxies = 0 < self._trusted_proxies <= len(forwarded)
         return forwarded[-self._trusted_proxies] if is_through_proxies else peer_address(context.peer())
@@ -196,10 +193,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
     def HandleReloadConfigRequest(
         self, request: model_management_pb2.ReloadConfigRequest, context: ServicerContext
     ) -> Any:
-        """Replace the configuration. It can make this machine read and run any folder, so it needs administration rights.
-
-        The call's metadata "by" names the author.
-        """
+        """Needs administration rights: it can make this machine read and run any folder. The metadata "by" names the author."""
         address, headers = peer_address(context.peer()), headers_of(context.invocation_metadata())
         check_access(self.settings, address, headers)
         configs = with_default_policy(translate.configs_of(request.config), self.settings)

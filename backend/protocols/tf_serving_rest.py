@@ -61,10 +61,7 @@ def _raw_path() -> str:
 
 
 def parse_path(method: str, raw_path: str) -> tuple[ModelSpec, str]:
-    """What a path names, and predict, classify, regress, metadata or status; names are percent-decoded after matching.
-
-    Raises InvalidArgument for a path that is not part of this API.
-    """
+    """What a path names, and predict, classify, regress, metadata or status. Raises InvalidArgument for any other path."""
     match = {"POST": POST_PATH, "GET": GET_PATH}[method].fullmatch(raw_path) if method in ("POST", "GET") else None
     if match is None:
         raise InvalidArgument(f"Malformed request: {method} {raw_path}")

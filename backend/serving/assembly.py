@@ -31,10 +31,7 @@ def check_configuration(settings: Settings) -> None:
 
 
 def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predictor:
-    """A predictor for the configured models, which load when its repository is started.
-
-    With `only`, it has nothing but the versions for that spec, and they are loaded now.
-    """
+    """For the configured models, which load when its repository starts; with `only`, that spec's versions are loaded now."""
     metrics = Metrics()
     configs = model_source(settings)
     _check_default_model(settings, [config.name for config in configs()])
@@ -91,10 +88,7 @@ def predictor_over(repository: ModelRepository, executor: Executor, metrics: Met
 
 
 def create_feedback(settings: Settings, predictor: Predictor) -> Feedback | None:
-    """What takes feedback on the answers of `predictor`; None if none is to be taken.
-
-    Raises OSError, sqlite3.Error and the types of `backend.errors` for a file that cannot be used.
-    """
+    """None if no feedback is to be taken. Raises OSError, sqlite3.Error, DogsnapError for a file that cannot be used."""
     if not settings.feedback:
         return None
     file = Path(settings.feedback)

@@ -72,10 +72,7 @@ class Classification:
 
 
 def checked_top_k(servable: BaseServable, top_k: int | None) -> int:
-    """The number of breeds to name: `top_k`, or DEFAULT_TOP_K, at most all of the version.
-
-    Raises FailedPrecondition if the version has no labels, InvalidArgument if it has fewer than `top_k`.
-    """
+    """`top_k`, or DEFAULT_TOP_K. Raises FailedPrecondition without labels, InvalidArgument if there are fewer."""
     labels = _labels(servable)
     if top_k is None:
         return min(DEFAULT_TOP_K, len(labels))

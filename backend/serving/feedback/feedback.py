@@ -62,9 +62,8 @@ class Feedback:
     def give(self, request_id: str, said: str, breed: str, text: str = "") -> str:
         """Store a user's feedback on an answer: what `check_said` takes.
 
-        Returns why it does not count as a vote in the split that the answer was part of, or "". Raises InvalidArgument (no such
-        verdict or breed, an unfit text, no signed id), NotFound (an id that this server did not sign, or of a version that is
-        gone), FailedPrecondition (too late), AlreadyExists, Unavailable.
+        Returns why it does not count as a vote in the split that the answer was part of, or "". Raises InvalidArgument, NotFound
+        (no id of this server, or its version is gone), FailedPrecondition (too late), AlreadyExists, Unavailable.
         """
         number, facts, at = self._signer.opened(request_id)
         answered = ServableId(facts["model"], facts["version"])
@@ -79,10 +78,7 @@ class Feedback:
         return why_not
 
     def forget(self, request_ids: Sequence[str]) -> int:
-        """Delete the feedback on these answers, however old; returns how many rows were deleted.
-
-        Ids that this server did not sign are ignored. Raises Unavailable.
-        """
+        """Delete the feedback on these answers, however old; unknown ids are ignored. Returns how many rows were deleted."""
         numbers = []
         for each in request_ids:
             with suppress(InvalidArgument, NotFound):

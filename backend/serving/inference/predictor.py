@@ -1,7 +1,4 @@
-"""The path of a request: choose the version, check the values, run the network, name the result.
-
-Requests come as arrays or photo bytes: protocols are parsed in `protocols/`.
-"""
+"""The path of a request: choose the version, check the values, run the network, name the result."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -130,10 +127,7 @@ class Predictor:
         return self._executor.run(partial(photo.small_jpeg, COPY_SIDE, COPY_QUALITY), deadline, is_gone)
 
     def taking(self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]) -> ModelSpec:
-        """`spec`, or the largest version whose signature `takes` what the version that `spec` means does not take.
-
-        For protocols whose clients name no version because their server knew only one.
-        """
+        """`spec`, or the largest version whose signature `takes` what the version that `spec` means does not take."""
         others = [ModelSpec(spec.name, number) for number in self.repository.available(spec.name)]
         return next((each for each in [spec, *others] if self._takes(each, signature_name, takes)), spec)
 

@@ -40,9 +40,7 @@ class Shadow:
         self._differences: dict[str, tuple[int, Pairs]] = {}  # by model: its shadow, and where that differs
 
     def offer(self, answered: BaseServable, outputs: Outputs, run: Run) -> None:
-        """Queue `run` for the shadow of this model, if it has one, to compare with `outputs`. Returns at once, raises
-        nothing. `run` gives None if the shadow cannot run it.
-        """
+        """Queue `run`, which gives None where it cannot run, for the shadow of this model. Returns at once, raises nothing."""
         shadow = self._repository.shadow_of(answered.id)
         first = first_classes(answered, outputs) if shadow is not None else None
         if shadow is None or first is None:

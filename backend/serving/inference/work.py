@@ -169,10 +169,7 @@ Work = Values | Photos
 def _checked_photos(
     servable: BaseServable, signature: Signature, arrays: Arrays, limits: PhotoLimits
 ) -> tuple[Signature, Arrays]:
-    """Apply the limits for photos to photos that come as tensors to a graph that decodes them.
-
-    Returns what to run: base64 text is decoded for the check, so the graph need not decode it again.
-    """
+    """Check photos in tensors that a graph decodes. Returns what to run: text decoded for the check is not decoded again."""
     if not servable.decoding.pictures:
         return signature, arrays
     if of_bytes := servable.of_bytes(signature):

@@ -1,7 +1,6 @@
-"""The content check: asks another service whether a photo may be classified, in the form of WeChat's `img_sec_check`.
+"""Asks another service whether a photo may be classified, in the form of WeChat's `img_sec_check`.
 
-Off unless `--content-check URL` is set. A small upright JPEG of the photo, without EXIF, is sent to that URL and nothing else:
-no address, no key, no request id.
+It gets a small upright JPEG of the photo, without EXIF, and nothing else: no address, no key, no request id.
 """
 
 import logging

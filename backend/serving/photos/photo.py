@@ -1,7 +1,4 @@
-"""Checks a photo by its header before it is decoded, and turns it upright.
-
-No photo is stored or logged, and its EXIF data is dropped.
-"""
+"""Checks a photo by its header before it is decoded, and turns it upright. No photo is stored, and EXIF data is dropped."""
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
@@ -59,9 +56,8 @@ class Photo:
     opened: Image.Image | None  # until its pixels are decoded
 
     def upright(self, least: int = REDUCED_SIDE) -> bytes:
-        """The photo's bytes for the graph: unchanged if possible, else decoded, turned upright and encoded as BMP.
+        """The bytes for the graph: unchanged, or turned upright, scaled down to sides of at least `least`, and encoded as BMP.
 
-        It is scaled down as long as both sides stay at `least` pixels or more.
         BMP because encoding and decoding it costs only a memory copy. Raises UnsupportedPhoto for damaged pixels.
         """
         image = self.opened or _open(self.contents)
@@ -75,10 +71,7 @@ class Photo:
             return _encoded(_upright(image, least), "BMP")
 
     def small_jpeg(self, longest: int, quality: int) -> bytes:
-        """A JPEG of the upright photo without EXIF and comments, longest side at most `longest` pixels.
-
-        `quality`: 1 to 95. Raises UnsupportedPhoto for damaged pixels.
-        """
+        """An upright JPEG without EXIF, longest side at most `longest` pixels, `quality` 1 to 95. Raises UnsupportedPhoto."""
         image = _open(self.contents)
         with _damage_refused():
             small = _upright(image, longest)
@@ -88,10 +81,7 @@ class Photo:
 
 
 def check(contents: bytes, limits: PhotoLimits) -> Photo:
-    """Read the header of a photo.
-
-    Raises InvalidArgument (no bytes), UnsupportedPhoto (unknown format) or TooLarge (too many pixels).
-    """
+    """Read the header. Raises InvalidArgument (no bytes), UnsupportedPhoto (unknown format) or TooLarge (too many pixels)."""
     if not contents:
         raise InvalidArgument(f"the photo is empty: {EXPECTED}, received 0 bytes")
     check_structure(contents)
