@@ -40,7 +40,6 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
         self._handlers: dict[str, grpc.RpcMethodHandler] = {}
 
     def cancel_overdue(self) -> None:
-        """Cancel the calls whose message has not arrived in time."""
         with self._lock:
             end = time.monotonic() - self._seconds
             for context in [each for each, since in self._waiting.items() if since < end]:

@@ -52,7 +52,6 @@ def threads_and_connections(least: int) -> tuple[int, int]:
 
 
 def gunicorn_options(settings: Settings) -> dict[str, Any]:
-    """Settings by gunicorn's names."""
     threads, connections = threads_and_connections(addresses.threads(settings))
     return {
         "bind": addresses.address(settings.host, settings.port),

@@ -93,7 +93,7 @@ class AccessControl:
             f"expected a key of this server in the header {KEY_HEADER} (or Authorization: Bearer <key>), received {received}"
         )
 
-    def check_call(self, address: str, headers: Headers, protocol: str, needs_key: bool = True) -> None:
+    def check_call(self, address: str, headers: Headers, protocol: str, needs_key: bool) -> None:
         """Check a gRPC call. Raises TooManyRequests or Unauthenticated."""
         self._check_rates(protocol, {"address": address, "key": self.key_of(headers)})
         if needs_key:
@@ -103,8 +103,7 @@ class AccessControl:
         """Count a request under each kind of limit for which it has a name. Raises TooManyRequests."""
         for kind, limits in self._limits.items():
             for limit in limits if names.get(kind) else ():
-                seconds = self._limiter.hit(limit, kind, names[kind])
-                if seconds:
+                if seconds := self._limiter.hit(limit, kind, names[kind]):
                     self._metrics.refused.labels(protocol, "rate").inc()
                     sentence = f"too many requests: at most {limit} are answered for one {kind}; try again later"
                     raise TooManyRequests(sentence, round(seconds))

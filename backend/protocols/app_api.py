@@ -87,19 +87,13 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.get("/models")
     def models() -> Response:
-        repository = predictor.repository
-        return json_response(
-            {
-                "models": [describe(repository, name) for name in repository.models()],
-                "feedback_days": settings.feedback_days if feedback else None,
-            }
-        )
+        described = [describe(predictor.repository, name) for name in predictor.repository.models()]
+        return json_response({"models": described, "feedback_days": settings.feedback_days if feedback else None})
 
     return routes
 
 
 def describe(repository: Repository, name: str) -> dict[str, Any]:
-    """A model's versions with their states, its labels, and its default version."""
     labels, pending = repository.labels(name)
     return {
         "name": name,
@@ -136,7 +130,6 @@ def taken(feedback: Feedback | None) -> Feedback:
 
 
 def _taught(repository: Repository) -> list[dict[str, Any]]:
-    """The breeds that the versions were taught."""
     versions = [status for name in repository.models() for status in repository.status(ModelSpec(name))]
     descriptions = [version.description for version in versions if version.description]
     return list({breed["id"]: breed for each in descriptions for breed in each.taught()}.values())

@@ -82,16 +82,11 @@ def texts(name: str, value: Any) -> list[str]:
 
 
 TEXT = Kind(text_field, {"type": ["string", "null"]})
-WHOLE = Kind(
-    whole_number,
-    {
-        "anyOf": [
-            {"type": "integer", "minimum": 0, "maximum": MAX_INT64},
-            {"type": "string", "pattern": "^[0-9]{0,18}$"},
-            {"type": "null"},
-        ]
-    },
+INTEGER, DIGITS = (
+    {"type": "integer", "minimum": 0, "maximum": MAX_INT64},
+    {"type": "string", "pattern": "^[0-9]{0,18}$"},
 )
+WHOLE = Kind(whole_number, {"anyOf": [INTEGER, DIGITS, {"type": "null"}]})
 TEXTS = Kind(texts, {"type": "array", "items": {"type": "string"}, "maxItems": MOST_TEXTS})
 # A version, or the id of a switch.
 VERSION = Kind(of_type("a whole number, or null for none", int, type(None)), {"type": ["integer", "null"]})

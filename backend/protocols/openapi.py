@@ -234,7 +234,6 @@ def rest_operations() -> dict[tuple[str, str], Operation]:
 
 
 def describe(app: Flask, settings: Settings) -> dict[str, Any]:
-    """The whole document, for the routes of `app`."""
     known = operations(settings)
     paths: dict[str, dict[str, Any]] = {}
     named: set[str] = set()
@@ -291,7 +290,15 @@ def _operation(
 ) -> dict[str, Any]:
     parameters = [{"name": name, "in": "path", "required": True, "schema": schema} for name, schema in path.items()]
     parameters += [{"name": name, "in": "query", "schema": dict(kind.schema)} for name, kind in operation.query.items()]
-    described = {"operationId": operation_id, "summary": operation.summary, "responses": _responses(operation)}
+    error = {JSON: {"schema": {"$ref": "#/components/schemas/Error"}}}
+    sentence = "the request is refused: what was expected, what was received, what to do"
+    answer = {operation.kind: {} if operation.answer is None else {"schema": operation.answer}}
+    responses = {
+        "200": {"description": operation.summary, "content": answer},
+        **{str(status): {"description": sentence, "content": error} for status in operation.refusals},
+        "default": {"description": "any other error, such as 401, 429 or 503", "content": error},
+    }
+    described = {"operationId": operation_id, "summary": operation.summary, "responses": responses}
     if parameters:
         described["parameters"] = parameters
     bodies = {JSON: checked.schema()} if checked else operation.bodies
@@ -299,15 +306,6 @@ def _operation(
         content = {kind: {"schema": schema} for kind, schema in bodies.items()}
         described["requestBody"] = {"required": True, "content": content}
     return described
-
-
-def _responses(operation: Operation) -> dict[str, Any]:
-    error = {JSON: {"schema": {"$ref": "#/components/schemas/Error"}}}
-    sentence = "the request is refused: what was expected, what was received, what to do"
-    refusals = {str(status): {"description": sentence, "content": error} for status in operation.refusals}
-    answer = {operation.kind: {} if operation.answer is None else {"schema": operation.answer}}
-    any_other = {"description": "any other error, such as 401, 429 or 503", "content": error}
-    return {"200": {"description": operation.summary, "content": answer}, **refusals, "default": any_other}
 
 
 def blueprint(settings: Settings) -> Blueprint:

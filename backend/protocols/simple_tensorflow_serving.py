@@ -118,7 +118,6 @@ def _spec(predictor: Predictor, name: str, version: Any) -> ModelSpec:
 
 
 def _asked(predictor: Predictor, name: str) -> tuple[ServableId, Signature]:
-    """The version and the signature that the query names."""
     with predictor.repository.acquire(_spec(predictor, name, request.args.get("version"))) as servable:
         return servable.id, servable.signature(request.args.get("signature_name", ""))
 

@@ -61,7 +61,6 @@ def _check_default_model(settings: Settings, names: Sequence[str]) -> None:
 
 
 def _batching(settings: Settings, metrics: Metrics) -> Callable[[Servable], None]:
-    """Turns on batching for a loaded version, if the settings ask for it."""
     if not settings.enable_batching:
         return lambda _: None
     file = settings.batching_parameters_file
@@ -70,21 +69,14 @@ def _batching(settings: Settings, metrics: Metrics) -> Callable[[Servable], None
 
 
 def predictor_over(repository: ModelRepository, executor: Executor, metrics: Metrics, settings: Settings) -> Predictor:
-    """A predictor for any repository, with its metrics."""
     metrics.watch("dogsnap_places_held", "requests that run or wait", lambda: executor.held)
     metrics.watch("dogsnap_queue_length", "requests that wait for a run thread", executor.waiting)
     metrics.watch("dogsnap_places", "most requests that may run or wait", lambda: executor.capacity)
     metrics.watch_splits(repository.splits)
     text = "1 while every configured model has an available version, as /readyz"
     metrics.watch("dogsnap_ready", text, lambda: not repository.not_ready())
-    return Predictor(
-        repository=repository,
-        executor=executor,
-        metrics=metrics,
-        photo_limits=PhotoLimits(settings.max_photo_pixels, settings.max_photos, settings.max_request_pixels),
-        deadline_seconds=settings.deadline_ms / 1000,
-        default_model=settings.default_model,
-    )
+    limits = PhotoLimits(settings.max_photo_pixels, settings.max_photos, settings.max_request_pixels)
+    return Predictor(repository, executor, metrics, limits, settings.deadline_ms / 1000, settings.default_model)
 
 
 def create_feedback(settings: Settings, predictor: Predictor) -> Feedback | None:

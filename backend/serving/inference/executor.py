@@ -73,7 +73,6 @@ class Executor:
         return Full(f"the server is full: {self.held} requests are running or waiting; try again later")
 
     def waiting(self) -> int:
-        """How many requests wait for a thread."""
         return max(0, self.held - self._threads)
 
     def close(self) -> None:

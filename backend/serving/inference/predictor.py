@@ -30,9 +30,9 @@ class Predictor:
         repository: ModelRepository,
         executor: Executor,
         metrics: Metrics,
-        photo_limits: PhotoLimits = PhotoLimits(),  # noqa: B008 (frozen)
-        deadline_seconds: float = 30.0,
-        default_model: str = "",
+        photo_limits: PhotoLimits,
+        deadline_seconds: float,
+        default_model: str,
     ):
         self.repository = repository
         self.metrics = metrics
@@ -106,12 +106,7 @@ class Predictor:
         return error
 
     def classify(
-        self,
-        contents: bytes,
-        spec: ModelSpec,
-        top_k: int | None = None,
-        protocol: str = "",
-        is_gone: IsGone | None = None,
+        self, contents: bytes, spec: ModelSpec, top_k: int | None, protocol: str, is_gone: IsGone | None = None
     ) -> Classification:
         """Name the breed in a photo (the bytes of its file)."""
         result: Classification
@@ -120,7 +115,7 @@ class Predictor:
         self.metrics.answered.labels(version.name, version.version, result.level.value).inc()
         return result
 
-    def upright_copy(self, contents: bytes, is_gone: IsGone | None = None) -> bytes:
+    def upright_copy(self, contents: bytes, is_gone: IsGone | None) -> bytes:
         """A JPEG of a photo as `Photo.small_jpeg` makes it, at most COPY_SIDE pixels long; it takes a place as a photo does."""
         photo = check(contents, self.photo_limits)
         deadline = time.monotonic() + self.deadline_seconds
@@ -145,7 +140,6 @@ class Predictor:
                 raise self._executor.full()
 
     def close(self) -> None:
-        """Finish running requests and close the repository."""
         self._executor.close()
         self.shadow.close()
         self.repository.close()

@@ -14,6 +14,7 @@ from itertools import zip_longest
 
 import numpy as np
 
+from backend.serving.inference.work import Outputs
 from backend.serving.metrics import SHADOW_PROTOCOL, Metrics
 from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec
@@ -22,7 +23,6 @@ from backend.serving.versions.servable import BaseServable
 
 log = logging.getLogger("dogsnap.shadow")
 
-Outputs = dict[str, np.ndarray]
 Run = Callable[[BaseServable], Outputs | None]
 Pairs = Counter[tuple[str, str]]
 PLACES = 2  # photos that wait: enough to keep the thread busy, and little memory for them
@@ -89,7 +89,6 @@ class Shadow:
         return self._differences[model][1]
 
     def close(self) -> None:
-        """Finish the running photo and discard the queued ones."""
         self._thread.shutdown(cancel_futures=True)
 
 

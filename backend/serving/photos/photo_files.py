@@ -113,7 +113,6 @@ def _gif_parts(contents: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def _colours(flags: int) -> int:
-    """Bytes of the colour table that follows a byte of flags."""
     return 3 << (1 + flags % 8) if flags & 0x80 else 0
 
 

@@ -11,7 +11,6 @@ from backend.serving.tensors.json_values import is_base64, show, to_bytes, type_
 from backend.serving.tensors.signatures import Signature
 
 METHODS = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
-KIND_NAMES = {"bytes_list": "bytes", "float_list": "float", "int64_list": "int64"}
 INT64 = range(-(2**63), 2**63)
 
 
@@ -44,18 +43,15 @@ def _example(value: Any) -> tf.train.Example:
         raise InvalidArgument(f"Example must be JSON object but got JSON {type_name(value)}")
     example = tf.train.Example()
     for name, content in value.items():
-        _fill(example.features.feature[name], name, content if isinstance(content, list) else [content])
+        feature = example.features.feature[name]
+        for each in content if isinstance(content, list) else [content]:
+            kind, converted = _feature_value(name, each)
+            was = feature.WhichOneof("kind") or kind
+            if was != kind:
+                expected = was.removesuffix("_list")
+                raise InvalidArgument(f"Unexpected element type in feature: {name} expecting type: {expected}")
+            getattr(feature, kind).value.append(converted)
     return example
-
-
-def _fill(feature: tf.train.Feature, name: str, values: list[Any]) -> None:
-    for value in values:
-        kind, converted = _feature_value(name, value)
-        if feature.WhichOneof("kind") not in (None, kind):
-            raise InvalidArgument(
-                f"Unexpected element type in feature: {name} expecting type: {KIND_NAMES[feature.WhichOneof('kind')]}"
-            )
-        getattr(feature, kind).value.append(converted)
 
 
 def _feature_value(name: str, value: Any) -> tuple[str, Any]:

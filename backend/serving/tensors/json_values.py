@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -270,7 +271,13 @@ def _aliases(signature: Signature) -> str:
 
 def to_rows(outputs: Mapping[str, np.ndarray]) -> list[Any] | np.ndarray:
     """The outputs row by row: bare values for one output, else objects. Raises InvalidArgument without a common batch."""
-    _check_batch(outputs)
+    batch = None
+    for alias, value in outputs.items():
+        if value.ndim == 0:
+            raise InvalidArgument(f"Tensor name: {alias} has no shape information ")
+        batch = len(value) if batch is None else batch
+        if len(value) != batch:
+            raise InvalidArgument(f"Tensor name: {alias} has inconsistent batch size: {len(value)} expecting: {batch}")
     columns = {alias: to_json(alias, value) for alias, value in outputs.items()}
     if len(columns) == 1:
         return next(iter(columns.values()))
@@ -281,18 +288,6 @@ def to_columns(outputs: Mapping[str, np.ndarray]) -> Any:
     """The outputs as they are: the bare value for one output, else an object by alias."""
     columns = {alias: to_json(alias, value) for alias, value in outputs.items()}
     return next(iter(columns.values())) if len(columns) == 1 else columns
-
-
-def _check_batch(outputs: Mapping[str, np.ndarray]) -> None:
-    batch = None
-    for alias, value in outputs.items():
-        if value.ndim == 0:
-            raise InvalidArgument(f"Tensor name: {alias} has no shape information ")
-        batch = value.shape[0] if batch is None else batch
-        if value.shape[0] != batch:
-            raise InvalidArgument(
-                f"Tensor name: {alias} has inconsistent batch size: {value.shape[0]} expecting: {batch}"
-            )
 
 
 def to_json(alias: str, value: np.ndarray) -> Any:
@@ -310,9 +305,7 @@ def to_json(alias: str, value: np.ndarray) -> Any:
 
 
 def _string(value: bytes, as_bytes: bool) -> str | dict[str, str]:
-    if not as_bytes:
-        try:
+    with suppress(UnicodeDecodeError):
+        if not as_bytes:
             return value.decode("utf-8")
-        except UnicodeDecodeError:
-            pass
     return {"b64": base64.b64encode(value).decode("ascii")}
