@@ -40,13 +40,10 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
         self._handlers: dict[str, grpc.RpcMethodHandler] = {}
 
     def cancel_overdue(self) -> None:
-        """Cancel the calls whose message has not arrived in time."""
         with self._lock:
             end = time.monotonic() - self._seconds
             for context in [each for each, since in self._waiting.items() if since < end]:
                 self._evict(context)
-
-    # -- methods -------------------------------------------------------------------------------------------------------
 
     def intercept_service(
         self, continuation: Callable[[grpc.HandlerCallDetails], Any], details: grpc.HandlerCallDetails
@@ -83,8 +80,6 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
 
         return grpc.stream_stream_rpc_method_handler(answer, handler.request_deserializer, handler.response_serializer)
 
-    # -- places --------------------------------------------------------------------------------------------------------
-
     @contextmanager
     def _admitted(self, context: Context, is_probe: bool = False) -> Iterator[None]:
         if not self._admit(context, is_probe):
@@ -117,8 +112,6 @@ class AdmissionInterceptor(grpc.ServerInterceptor):
         self._active.discard(context)
         del self._waiting[context]
         context.cancel()  # wakes its thread
-
-    # -- messages ------------------------------------------------------------------------------------------------------
 
     @contextmanager
     def _message(self, messages: Iterator[bytes], context: Context, handler: grpc.RpcMethodHandler) -> Iterator[Any]:

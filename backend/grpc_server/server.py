@@ -1,7 +1,4 @@
-"""The gRPC server of TensorFlow Serving's services, health checks and reflection.
-
-Import it only after the fork: it loads TensorFlow.
-"""
+"""The gRPC server: TensorFlow Serving's services, health checks, reflection. Import it after the fork: it loads TensorFlow."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -27,10 +24,7 @@ CHECK_SECONDS = 1.0  # interval of the check for overdue calls, and of refreshin
 
 
 class GrpcServer:
-    """The gRPC server: its port is bound at construction, and calls are answered from `start` on.
-
-    `drain` refuses new calls, `close` waits for the running ones.
-    """
+    """Its port is bound at construction, and calls are answered from `start` on."""
 
     def __init__(
         self, settings: Settings, predictor: Predictor, access_control: AccessControl, tracing: Tracing | None = None
@@ -45,7 +39,15 @@ class GrpcServer:
         self._server = grpc.server(
             ThreadPoolExecutor(self._arrivals.threads, thread_name_prefix="grpc"),
             interceptors=[self._arrivals, self._calls],
-            options=_options(settings),
+            options=[
+                ("grpc.max_receive_message_length", min(settings.max_tensor_body_mb, settings.max_held_mb) * MEBIBYTE),
+                # Identity alone: grpcio inflates a message before anyone can count it against `max_held_mb`.
+                ("grpc.compression_enabled_algorithms_bitset", 1),
+                ("grpc.max_send_message_length", -1),  # responses are not limited
+                ("grpc.so_reuseport", 1),  # the server that takes this one's place listens beside it for a moment
+                ("grpc.max_allowed_incoming_connections", addresses.grpc_connections(getrlimit(RLIMIT_NOFILE)[0])),
+                ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
+            ],
             # Without it, further calls would wait in an unbounded queue; grpcio answers them RESOURCE_EXHAUSTED.
             maximum_concurrent_rpcs=self._arrivals.threads,
         )
@@ -84,15 +86,3 @@ class GrpcServer:
             self._calls.wait_until_none(self._grace)
         self._server.stop(None)
         self._stopped.set()
-
-
-def _options(settings: Settings) -> list[tuple[str, int]]:
-    return [
-        ("grpc.max_receive_message_length", min(settings.max_tensor_body_mb, settings.max_held_mb) * MEBIBYTE),
-        # Identity alone: grpcio inflates a message before anyone can count it against `max_held_mb`.
-        ("grpc.compression_enabled_algorithms_bitset", 1),
-        ("grpc.max_send_message_length", -1),  # responses are not limited
-        ("grpc.so_reuseport", 1),  # the server that takes this one's place listens beside it for a moment
-        ("grpc.max_allowed_incoming_connections", addresses.grpc_connections(getrlimit(RLIMIT_NOFILE)[0])),
-        ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
-    ]

@@ -1,7 +1,4 @@
-"""gunicorn's settings from ours: one worker, a thread for each connection, TensorFlow loaded after the fork.
-
-Only what gunicorn documents is used: its settings, its hooks, a custom application and a logger class.
-"""
+"""gunicorn's settings from ours: one worker, a thread for each connection, TensorFlow loaded after the fork."""
 
 import resource
 import sys
@@ -55,7 +52,6 @@ def threads_and_connections(least: int) -> tuple[int, int]:
 
 
 def gunicorn_options(settings: Settings) -> dict[str, Any]:
-    """Settings by gunicorn's names."""
     threads, connections = threads_and_connections(addresses.threads(settings))
     return {
         "bind": addresses.address(settings.host, settings.port),

@@ -1,7 +1,4 @@
-"""The worker's application: Flask and the gRPC server beside it, and how one process takes another's place.
-
-It does not import TensorFlow before the fork.
-"""
+"""The worker's application, and how one process takes another's place. TensorFlow is imported after the fork."""
 
 import gc
 import logging
@@ -82,25 +79,17 @@ class Server(BaseApplication):
         if self._replaced and self._starts > 1:  # it would end like the first one, or be killed again after ten minutes
             raise FailedPrecondition("its worker ended before the models were loaded")
         check_configuration(self.settings)
-        self.predictor = self._create_predictor()
+        if self.settings.engine:
+            os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when gRPC is imported; our log reports failures
+            from backend.gateway.assembly import create_gateway as create_predictor
+        else:
+            from backend.serving.assembly import create_predictor
+        self.predictor = create_predictor(self.settings)
         if self.settings.otlp_endpoint:
             self.tracing = Tracing(self.settings.otlp_endpoint)
         app = create_app(self.settings, self.predictor, self.tracing)
         self.feedback, self._access_control = app.extensions[FEEDBACK], app.extensions[ACCESS_CONTROL]
         return app
-
-    def _create_predictor(self) -> Any:
-        """A predictor that runs the models, or the gateway's."""
-        if self.settings.engine:
-            os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when gRPC is imported; our log reports failures
-            from backend.gateway.assembly import create_gateway
-
-            return create_gateway(self.settings)
-        from backend.serving.assembly import create_predictor
-
-        return create_predictor(self.settings)
-
-    # -- gunicorn's hooks ----------------------------------------------------------------------------------------------
 
     def _count_start(self, _server: Any, _worker: Any) -> None:
         self._starts += 1
@@ -108,10 +97,7 @@ class Server(BaseApplication):
             self._replaced = None
 
     def _serve(self, _worker: Any) -> None:
-        """Start the gRPC server; gunicorn serves HTTP from now on.
-
-        A worker that takes another's place first loads its models: clients wait for it, or the old server answers them.
-        """
+        """A worker that takes another's place first loads its models: clients wait for it, or the old server answers them."""
         self._drain_at_sigterm()
         if self._replaced or self._starts > 1:
             self._wait()

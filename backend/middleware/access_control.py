@@ -1,7 +1,4 @@
-"""Who may ask, and how often: API keys, and rate limits per key and per address, for HTTP and gRPC.
-
-Administration has a token of its own (`admin_auth.py`), which is accepted wherever a key is.
-"""
+"""Who may ask, and how often: API keys, and rate limits per key and per address, for HTTP and gRPC."""
 
 import logging
 import time
@@ -90,13 +87,13 @@ class AccessControl:
         """Raises Unauthenticated if keys are required and the request has neither a key nor the admin token."""
         if self._keys is None or self.key_of(headers) or self._is_administrator(headers):
             return
-        self._metrics.refused(protocol, "key")
+        self._metrics.refused.labels(protocol, "key").inc()
         received = "one that is not" if sent_key(headers) else "none"
         raise Unauthenticated(
             f"expected a key of this server in the header {KEY_HEADER} (or Authorization: Bearer <key>), received {received}"
         )
 
-    def check_call(self, address: str, headers: Headers, protocol: str, needs_key: bool = True) -> None:
+    def check_call(self, address: str, headers: Headers, protocol: str, needs_key: bool) -> None:
         """Check a gRPC call. Raises TooManyRequests or Unauthenticated."""
         self._check_rates(protocol, {"address": address, "key": self.key_of(headers)})
         if needs_key:
@@ -106,9 +103,8 @@ class AccessControl:
         """Count a request under each kind of limit for which it has a name. Raises TooManyRequests."""
         for kind, limits in self._limits.items():
             for limit in limits if names.get(kind) else ():
-                seconds = self._limiter.hit(limit, kind, names[kind])
-                if seconds:
-                    self._metrics.refused(protocol, "rate")
+                if seconds := self._limiter.hit(limit, kind, names[kind]):
+                    self._metrics.refused.labels(protocol, "rate").inc()
                     sentence = f"too many requests: at most {limit} are answered for one {kind}; try again later"
                     raise TooManyRequests(sentence, round(seconds))
 

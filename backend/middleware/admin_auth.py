@@ -17,8 +17,7 @@ FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via")
 def check_access(settings: Settings, address: str, headers: Mapping[str, str]) -> None:
     """Raises Unauthenticated or PermissionDenied unless a request with `headers` from `address` may administer.
 
-    If a token is set, it alone decides: no page of another site knows it. Without one, the server must listen on a loopback
-    address, and the request must come from this machine and not from a page of another site in its browser.
+    A token alone decides, if one is set: no page of another site knows it. Without one, only this machine may.
     """
     if settings.admin_token:
         _check_token(settings, headers)

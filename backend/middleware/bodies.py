@@ -57,10 +57,7 @@ class ReceivedBody:
         self._held = 0
 
     def read(self, size: int) -> bytes:
-        """At most `size` bytes and at most 1 MiB, which gunicorn, too, reads ahead; none at the end.
-
-        Raises Unavailable, TooSlow, and InvalidArgument for a broken body.
-        """
+        """At most `size` bytes and 1 MiB, as gunicorn reads; none at the end. Raises Unavailable, TooSlow, InvalidArgument."""
         size = min(size, MEBIBYTE)
         piece, failure = b"", None
         self._take(size)
@@ -141,10 +138,7 @@ def init_app(app: Flask, settings: Settings) -> None:
 
 
 def read_body(max_mebibytes: int, variable: str) -> bytes:
-    """The request's body, inflated if it came gzipped. Raises TooLarge naming the limit and its setting.
-
-    A body that does not inflate counts as empty, as in TensorFlow Serving.
-    """
+    """The body, inflated if it came gzipped; a damaged one is empty, as in TensorFlow Serving. Raises TooLarge."""
     limit, length = max_mebibytes * MEBIBYTE, request.content_length or 0
     if length > limit:
         raise too_large(f"{length / MEBIBYTE:.1f} MiB", max_mebibytes, variable)

@@ -8,12 +8,12 @@ from flask import Response, current_app
 
 from backend.errors import InvalidArgument
 from backend.middleware.bodies import read_body
-from backend.serving.tensors.json_parsing import DEPTH_LIMIT, JsonLimits, check_values, is_deeper, reading
+from backend.serving.tensors.json_parsing import DEPTH_LIMIT, check_values, is_deeper, reading
 from backend.serving.tensors.signatures import ServableId
 from backend.settings import Settings
 
 JSON_DEPTH = "JSON_DEPTH"  # the setting max_json_depth, in the application's configuration
-FLAT_VALUES = 100_000  # of an object of a few fields, counted as JsonLimits does
+FLAT_VALUES = 100_000  # of an object of a few fields, counted as `check_values` does
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -29,8 +29,8 @@ def version_header(servable: ServableId) -> dict[str, str]:
 
 def tensor_fields(settings: Settings) -> AbstractContextManager[dict[str, Any]]:
     """The JSON object of a request with tensors, as `json_parsing.reading` gives it; nothing else of the body is kept."""
-    limits = JsonLimits(settings.max_json_depth, settings.max_json_values)
-    return reading(read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB"), limits)
+    body = read_body(settings.max_tensor_body_mb, "DOGSNAP_MAX_TENSOR_BODY_MB")
+    return reading(body, settings.max_json_depth, settings.max_json_values)
 
 
 def parse_json(body: bytes) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from flask import Blueprint, Response, request
 from backend.errors import InvalidArgument, NotFound, UnsupportedMediaType
 from backend.middleware.admin_auth import check_access
 from backend.middleware.json_bodies import json_response
+from backend.protocols.app_api import taken
 from backend.protocols.fields import PERCENT, TEXT, VERSION, Body
 from backend.serving.administration.overview import overview, shadow_report
 from backend.serving.administration.undo import is_undoable, undo
@@ -17,14 +18,14 @@ from backend.serving.repository.switches import ANY, Default, Label, Load, Shado
 from backend.settings import Settings
 
 SHOWN_SWITCHES = 50
-# The request bodies of the routes that switch, by the name of their view function.
+# The request bodies of the routes that switch, by endpoint.
 BODIES = {
-    "label": Body({"version": VERSION}, {"from": VERSION, "by": TEXT}),
-    "default": Body({"version": VERSION}, {"by": TEXT}),
-    "load": Body({}, {"by": TEXT}),
-    "split": Body({"version": VERSION, "percent": PERCENT}, {"label": TEXT, "by": TEXT}),
-    "shadow": Body({"version": VERSION}, {"by": TEXT}),
-    "undo": Body({}, {"id": VERSION, "model": TEXT, "by": TEXT}),
+    "admin.label": Body({"version": VERSION}, {"from": VERSION, "by": TEXT}),
+    "admin.default": Body({"version": VERSION}, {"by": TEXT}),
+    "admin.load": Body({}, {"by": TEXT}),
+    "admin.split": Body({"version": VERSION, "percent": PERCENT}, {"label": TEXT, "by": TEXT}),
+    "admin.shadow": Body({"version": VERSION}, {"by": TEXT}),
+    "admin.undo": Body({}, {"id": VERSION, "model": TEXT, "by": TEXT}),
 }
 
 
@@ -40,9 +41,8 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.get("/models")
     def models() -> Response:
-        return json_response(
-            {"default_model": predictor.default_model(), "models": overview(predictor, predictor.repository.models())}
-        )
+        described = overview(predictor, repository.models())
+        return json_response({"default_model": predictor.default_model(), "models": described})
 
     # Model names in a configuration may contain slashes, hence "path".
     @routes.get("/models/<path:model>")
@@ -81,15 +81,12 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.get("/verdict")
     def verdict() -> Response:
-        return json_response(
-            verdict_on(request.args.get("model") or predictor.default_model(), settings, predictor, feedback)
-        )
+        model = request.args.get("model") or predictor.default_model()
+        return json_response(verdict_on(model, settings, predictor, feedback))
 
     @routes.get("/feedback.csv")
     def feedback_csv() -> Response:
-        if feedback is None:
-            raise NotFound("this server accepts no feedback; start it with --feedback FILE")
-        return Response(feedback.store.csv(), mimetype="text/csv")
+        return Response(taken(feedback).store.csv(), mimetype="text/csv")
 
     @routes.get("/switches")
     def switches() -> Response:
@@ -106,23 +103,19 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
 def log_of(repository: ModelRepository, model: str) -> list[dict[str, Any]]:
     """The last switches, newest first, each as text, and whether it was or can be undone."""
-    newest = repository.switches.switches(model)[:SHOWN_SWITCHES]
+    log = repository.switches
     return [
-        {
-            **each.to_json(),
-            "text": str(each),
-            "undone": repository.switches.is_undone(each.id),
-            "undoable": is_undoable(repository, each),
-        }
-        for each in newest
+        {**_shown(each), "undone": log.is_undone(each.id), "undoable": is_undoable(repository, each)}
+        for each in log.switches(model)[:SHOWN_SWITCHES]
     ]
 
 
-def verdict_on(model: str, settings: Settings, predictor: Predictor, feedback: Feedback | None) -> dict[str, Any]:
-    """The report on users' feedback on a model (null without one), and where its shadow differs, which needs no feedback.
+def _shown(switch: Switch) -> dict[str, Any]:
+    return {**switch.to_json(), "text": str(switch)}
 
-    Raises NotFound, and Unavailable where feedback cannot be read.
-    """
+
+def verdict_on(model: str, settings: Settings, predictor: Predictor, feedback: Feedback | None) -> dict[str, Any]:
+    """Users' feedback on a model (null without), and where its shadow differs. Raises NotFound, Unavailable."""
     if model not in predictor.repository.models():
         raise NotFound(f"there is no model {model!r}; there are: {', '.join(predictor.repository.models()) or 'none'}")
     return {
@@ -135,7 +128,7 @@ def verdict_on(model: str, settings: Settings, predictor: Predictor, feedback: F
 
 def _done(predictor: Predictor, model: str, switch: Switch | None) -> Response:
     """The switch (null if nothing changed) and the status of its model (null if it was about all models)."""
-    return json_response({"switch": switch and {**switch.to_json(), "text": str(switch)}, **_state(predictor, model)})
+    return json_response({"switch": switch and _shown(switch), **_state(predictor, model)})
 
 
 def _state(predictor: Predictor, model: str) -> dict[str, Any]:
@@ -146,5 +139,5 @@ def _fields() -> tuple[dict[str, Any], Who]:
     """The fields of the body by BODIES, and the author. Raises InvalidArgument for a missing or unknown field."""
     if request.mimetype != "application/json":
         raise UnsupportedMediaType(f"expected Content-Type: application/json, received {request.mimetype or 'none'}")
-    fields = BODIES[request.endpoint.rpartition(".")[2]].received()
+    fields = BODIES[request.endpoint].received()
     return fields, checked_who(fields.get("by", ""), request.remote_addr or "")

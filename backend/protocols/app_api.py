@@ -13,6 +13,7 @@ from backend.middleware.connections import client_is_gone
 from backend.middleware.json_bodies import json_response, parse_json
 from backend.middleware.request_ids import new_id, own_sticky_key
 from backend.protocols.fields import TEXT, TEXTS, WHOLE, Body
+from backend.serving.answers.classification import Classification
 from backend.serving.feedback.feedback import Feedback
 from backend.serving.inference.predictor import Predictor
 from backend.serving.photos.base64_text import decode_base64
@@ -27,10 +28,10 @@ BREEDS_FILE = "breeds.json"
 POPULARITY_FILE = "popularity.json"
 # The fields beside the photo, in the JSON object, the form or the query.
 FIELDS = {"top_k": WHOLE, "model": TEXT, "version": WHOLE, "label": TEXT}
-# What the paths about feedback take, by the name of their function.
+# What the paths about feedback take, by endpoint.
 BODIES = {
-    "give_feedback": Body({"request_id": TEXT}, {"breed": TEXT, "verdict": TEXT, "text": TEXT}),
-    "forget_feedback": Body({"request_ids": TEXTS}),
+    "api.give_feedback": Body({"request_id": TEXT}, {"breed": TEXT, "verdict": TEXT, "text": TEXT}),
+    "api.forget_feedback": Body({"request_ids": TEXTS}),
 }
 
 
@@ -46,11 +47,8 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
             content_check.require_passed(check(photo, predictor.photo_limits))
         name = fields["model"] or predictor.default_model()
         spec = ModelSpec(name, fields["version"], fields["label"] or None, own_sticky_key())
-        if feedback is None:
-            result = predictor.classify(photo, spec, fields["top_k"], PROTOCOL, client_is_gone())
-            answer = result.to_json()
-        else:
-            answer = _with_feedback_id(feedback, predictor, photo, spec, fields["top_k"])
+        result = predictor.classify(photo, spec, fields["top_k"], PROTOCOL, client_is_gone())
+        answer = _with_feedback_ids(feedback, result, spec) if feedback else result.to_json()
         return json_response({**answer, "request_id": g.request_id})
 
     @routes.post("/upright")
@@ -61,15 +59,15 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.post("/feedback")
     def give_feedback() -> Response:
-        fields = BODIES["give_feedback"].received()
+        fields = BODIES[request.endpoint].received()
         said = (fields.get(name, "") for name in ("verdict", "breed", "text"))
-        note = _taken(feedback).give(fields["request_id"], *said)
+        note = taken(feedback).give(fields["request_id"], *said)
         return json_response({"kept": True, **({"note": note} if note else {}), "request_id": g.request_id})
 
     @routes.post("/feedback/forget")
     def forget_feedback() -> Response:
-        fields = BODIES["forget_feedback"].received()
-        return json_response({"forgotten": _taken(feedback).forget(fields["request_ids"]), "request_id": g.request_id})
+        fields = BODIES[request.endpoint].received()
+        return json_response({"forgotten": taken(feedback).forget(fields["request_ids"]), "request_id": g.request_id})
 
     @routes.get("/breeds")
     def breeds() -> Response:
@@ -89,19 +87,13 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
 
     @routes.get("/models")
     def models() -> Response:
-        repository = predictor.repository
-        return json_response(
-            {
-                "models": [describe(repository, name) for name in repository.models()],
-                "feedback_days": settings.feedback_days if feedback else None,
-            }
-        )
+        described = [describe(predictor.repository, name) for name in predictor.repository.models()]
+        return json_response({"models": described, "feedback_days": settings.feedback_days if feedback else None})
 
     return routes
 
 
 def describe(repository: Repository, name: str) -> dict[str, Any]:
-    """A model's versions with their states, its labels, and its default version."""
     labels, pending = repository.labels(name)
     return {
         "name": name,
@@ -112,18 +104,14 @@ def describe(repository: Repository, name: str) -> dict[str, Any]:
     }
 
 
-def _with_feedback_id(
-    feedback: Feedback, predictor: Predictor, photo: bytes, spec: ModelSpec, top_k: int | None
-) -> dict[str, Any]:
+def _with_feedback_ids(feedback: Feedback, result: Classification, spec: ModelSpec) -> dict[str, Any]:
     """The answer as JSON, with the id that takes feedback on it, and whether the app is to ask for it; each dog has an id, too.
 
     That id begins with the request's own, and takes its place in the answer's header and in the access log. A client's
     own X-Request-Id stays what it is: it may come again with another request.
     """
     is_clients = g.request_id == request.headers.get("X-Request-Id")
-    number = new_id() if is_clients else g.request_id
-    result = predictor.classify(photo, spec, top_k, PROTOCOL, client_is_gone())
-    signed, asked = feedback.signed(number, result, spec)
+    signed, asked = feedback.signed(new_id() if is_clients else g.request_id, result, spec)
     if not is_clients:
         g.request_id = signed
     answer = result.to_json()
@@ -134,7 +122,7 @@ def _with_feedback_id(
     return {**answer, "feedback_id": signed, "feedback_asked": asked}
 
 
-def _taken(feedback: Feedback | None) -> Feedback:
+def taken(feedback: Feedback | None) -> Feedback:
     """Raises NotFound where none is taken."""
     if feedback is None:
         raise NotFound("this server accepts no feedback; start it with --feedback FILE")
@@ -142,7 +130,6 @@ def _taken(feedback: Feedback | None) -> Feedback:
 
 
 def _taught(repository: Repository) -> list[dict[str, Any]]:
-    """The breeds that the versions were taught."""
     versions = [status for name in repository.models() for status in repository.status(ModelSpec(name))]
     descriptions = [version.description for version in versions if version.description]
     return list({breed["id"]: breed for each in descriptions for breed in each.taught()}.values())
@@ -151,16 +138,20 @@ def _taught(repository: Repository) -> list[dict[str, Any]]:
 def _photo_and_fields(settings: Settings) -> tuple[bytes, dict[str, Any]]:
     """The photo's bytes and the other fields, from JSON, a raw image, or a multipart form with the field `image`."""
     kind = request.mimetype
-    if kind.startswith("image/") or kind == "application/octet-stream":
-        return _body(settings), request.args.to_dict()
     if kind == "multipart/form-data":
         return _from_form(settings), {**request.args.to_dict(), **request.form.to_dict()}
-    fields = parse_json(_body(settings))
-    return _from_text(fields), fields
-
-
-def _body(settings: Settings) -> bytes:
-    return read_body(settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
+    body = read_body(settings.max_body_mb, "DOGSNAP_MAX_BODY_MB")
+    if kind.startswith("image/") or kind == "application/octet-stream":
+        return body, request.args.to_dict()
+    fields = parse_json(body)
+    del body  # as long as the photo, like its text, of which the decoded photo is a second copy
+    text = fields.pop("image", None)
+    if not isinstance(text, str):
+        received = "nothing" if text is None else f"a {type(text).__name__}"
+        raise InvalidArgument(
+            f'expected "image": the photo as base64 text, received {received}; fields are image, {", ".join(FIELDS)}'
+        )
+    return decode_base64(text), fields
 
 
 def _from_form(settings: Settings) -> bytes:
@@ -171,13 +162,3 @@ def _from_form(settings: Settings) -> bytes:
     if len(files) != 1:
         raise InvalidArgument(f"expected one file in the form's field image, received {len(files)}")
     return files[0].stream.getvalue()
-
-
-def _from_text(fields: dict[str, Any]) -> bytes:
-    text = fields.pop("image", None)  # removed, since the decoded photo is a second copy
-    if not isinstance(text, str):
-        received = "nothing" if text is None else f"a {type(text).__name__}"
-        raise InvalidArgument(
-            f'expected "image": the photo as base64 text, received {received}; fields are image, {", ".join(FIELDS)}'
-        )
-    return decode_base64(text)

@@ -45,8 +45,9 @@ class Body:
     required: Mapping[str, Kind] = field(default_factory=dict)
     optional: Mapping[str, Kind] = field(default_factory=dict)
 
-    def checked(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of the received fields. Raises InvalidArgument for a missing, unknown or wrong one."""
+    def received(self) -> dict[str, Any]:
+        """The fields of this request's body. Raises TooLarge, and InvalidArgument for a missing, unknown or wrong one."""
+        fields = parse_json(read_body(1, "a fixed limit"))
         kinds = {**self.required, **self.optional}
         missing, unknown = sorted(set(self.required) - set(fields)), sorted(set(fields) - set(kinds))
         if missing or unknown:
@@ -56,28 +57,21 @@ class Body:
             )
         return {name: kinds[name].check(name, value) for name, value in fields.items()}
 
-    def received(self) -> dict[str, Any]:
-        """The checked fields of this request's body. Raises InvalidArgument, TooLarge."""
-        return self.checked(parse_json(read_body(1, "a fixed limit")))
-
     def schema(self) -> dict[str, Any]:
         properties = {name: dict(kind.schema) for name, kind in {**self.required, **self.optional}.items()}
         required = {"required": sorted(self.required)} if self.required else {}
         return {"type": "object", "properties": properties, "additionalProperties": False, **required}
 
 
-def version_or_null(name: str, value: Any) -> int | None:
-    """A version, or the id of a switch, from JSON; None for null. Raises InvalidArgument."""
-    if isinstance(value, bool) or not isinstance(value, int | None):
-        raise InvalidArgument(f"{name} is {value!r}; expected a whole number, or null for none")
-    return value
+def of_type(expected: str, *types: type) -> Callable[[str, Any], Any]:
+    """A check that a value from JSON has one of the `types`; unlike in Python, a bool is not a number."""
 
+    def check(name: str, value: Any) -> Any:
+        if type(value) not in types:
+            raise InvalidArgument(f"{name} is {value!r}; expected {expected}")
+        return value
 
-def percent(name: str, value: Any) -> float:
-    """A share of all requests. Raises InvalidArgument."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidArgument(f"{name} is {value!r}; expected a number from 0, which ends a split, to 100")
-    return value
+    return check
 
 
 def texts(name: str, value: Any) -> list[str]:
@@ -88,16 +82,13 @@ def texts(name: str, value: Any) -> list[str]:
 
 
 TEXT = Kind(text_field, {"type": ["string", "null"]})
-WHOLE = Kind(
-    whole_number,
-    {
-        "anyOf": [
-            {"type": "integer", "minimum": 0, "maximum": MAX_INT64},
-            {"type": "string", "pattern": "^[0-9]{0,18}$"},
-            {"type": "null"},
-        ]
-    },
+INTEGER, DIGITS = (
+    {"type": "integer", "minimum": 0, "maximum": MAX_INT64},
+    {"type": "string", "pattern": "^[0-9]{0,18}$"},
 )
+WHOLE = Kind(whole_number, {"anyOf": [INTEGER, DIGITS, {"type": "null"}]})
 TEXTS = Kind(texts, {"type": "array", "items": {"type": "string"}, "maxItems": MOST_TEXTS})
-VERSION = Kind(version_or_null, {"type": ["integer", "null"]})
-PERCENT = Kind(percent, {"type": "number", "minimum": 0, "maximum": 100})
+# A version, or the id of a switch.
+VERSION = Kind(of_type("a whole number, or null for none", int, type(None)), {"type": ["integer", "null"]})
+PERCENTAGE = of_type("a number from 0, which ends a split, to 100", int, float)
+PERCENT = Kind(PERCENTAGE, {"type": "number", "minimum": 0, "maximum": 100})

@@ -136,10 +136,7 @@ LANGUAGES = {
 
 
 def client(name: str, endpoint: str, asked: dict[str, Any], signature: Signature) -> str:
-    """The source of a client in language `name` that asks `endpoint` for `asked` (model_name, ...) with example data.
-
-    Raises InvalidArgument for another language.
-    """
+    """The source of a client in language `name` for example data. Raises InvalidArgument for another language."""
     if name not in LANGUAGES:
         raise InvalidArgument(f"language is {name!r}; expected one of {', '.join(LANGUAGES)}")
     language = LANGUAGES[name]

@@ -11,15 +11,13 @@ from tensorflow_serving.apis import (
     inference_pb2,
     input_pb2,
     model_pb2,
-    predict_pb2,
 )
 
 from backend.errors import DogsnapError, InvalidArgument, Unimplemented
-from backend.serving.inference.work import Prediction, Task
+from backend.serving.inference.work import Task
 from backend.serving.repository.model import ModelSpec, VersionStatus
-from backend.serving.tensors.examples import METHODS, ClassifyResult, RegressResult
+from backend.serving.tensors.examples import METHODS
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, UnknownSignature
-from backend.serving.tensors.tensor_protos import to_proto
 from backend.serving.versions.model_configs import ModelConfig
 from backend.serving.versions.servable import Servable
 from backend.serving.versions.warmup import serialized_examples
@@ -37,9 +35,6 @@ def status(error: DogsnapError) -> tuple[grpc.StatusCode, str]:
     if len(text) > MAX_MESSAGE_BYTES:
         message = text[:MAX_MESSAGE_BYTES].decode("utf-8", "ignore") + "...TRUNCATED"
     return grpc.StatusCode[error.code], message
-
-
-# -- in ----------------------------------------------------------------------------------------------------------------
 
 
 def spec_of(request: Any) -> ModelSpec:
@@ -102,16 +97,13 @@ def check_metadata_fields(fields: Sequence[str]) -> None:
 
 
 def configs_of(config: Any) -> list[ModelConfig]:
-    """The models of a ModelServerConfig. Raises InvalidArgument for any other kind of configuration."""
+    """Raises InvalidArgument for another configuration than a list of models."""
     if config.WhichOneof("config") != "model_config_list":
         raise InvalidArgument(
             "ServerModelConfig type not supported by HandleReloadConfigRequest. "
             "Only ModelConfigList is currently supported"
         )
     return list(config.model_config_list.config)
-
-
-# -- out ---------------------------------------------------------------------------------------------------------------
 
 
 def answered_by(servable: ServableId, name: str = "") -> model_pb2.ModelSpec:
@@ -121,22 +113,15 @@ def answered_by(servable: ServableId, name: str = "") -> model_pb2.ModelSpec:
     return spec
 
 
-def predict_response(prediction: Prediction) -> predict_pb2.PredictResponse:
-    return predict_pb2.PredictResponse(
-        model_spec=answered_by(prediction.servable, prediction.signature.name),
-        outputs={alias: to_proto(array) for alias, array in prediction.outputs.items()},
-    )
-
-
-def inference_result(task: Task, result: ClassifyResult | RegressResult) -> inference_pb2.InferenceResult:
-    message = inference_pb2.InferenceResult(model_spec=answered_by(result.servable, task.signature_name))
-    if isinstance(result, ClassifyResult):
-        for row in result.rows():
+def inference_result(task: Task, servable: ServableId, rows: list[Any]) -> inference_pb2.InferenceResult:
+    message = inference_pb2.InferenceResult(model_spec=answered_by(servable, task.signature_name))
+    if task.method == "classify":
+        for row in rows:
             added = message.classification_result.classifications.add()
             for label, score in row:
                 added.classes.add(label=label, score=score)
     else:
-        for value in result.rows():
+        for value in rows:
             message.regression_result.regressions.add(value=value)
     return message
 

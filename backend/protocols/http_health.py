@@ -19,8 +19,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @routes.get("/readyz")
     def readyz() -> Response:
-        reason = predictor.repository.not_ready()
-        if reason:
+        if reason := predictor.repository.not_ready():
             raise Unavailable(f"not ready: {reason}")
         return json_response({"status": "ready"})
 

@@ -1,7 +1,6 @@
-"""The OpenAPI 3.1 document at /openapi.json, and the page /docs to try it. gRPC is not described.
+"""The OpenAPI 3.1 document at /openapi.json, and the page /docs to try it.
 
-Paths come from the application's routes, fields from the tables that requests are checked with, limits from the settings; only
-the sentences and the answers' schemas are written here.
+Paths come from the routes, fields from the tables that requests are checked with, limits from the settings.
 """
 
 import re
@@ -16,7 +15,7 @@ from werkzeug.routing import Rule
 from backend.middleware.access_control import KEY_HEADER
 from backend.middleware.json_bodies import json_response
 from backend.protocols import admin, app_api, generated_clients
-from backend.protocols.fields import TEXT, WHOLE, Kind
+from backend.protocols.fields import TEXT, WHOLE, Body, Kind
 from backend.protocols.web_app import HEADERS
 from backend.serving.answers.levels import Level
 from backend.settings import MEBIBYTE, Settings, table, variable
@@ -99,6 +98,16 @@ VERSION = object_with(version=NUMBER, state=NAME, classes=CLASSES)
 MODEL = object_with(name=NAME, versions=list_of(VERSION), labels=OBJECT)
 EITHER = {"type": ["object", "null"]}
 STATUS = object_with(model_version_status=list_of(object_with(version=NAME, state=NAME, status=OBJECT)))
+ALIVE, SWITCHED = object_with(status=NAME), object_with(switch=EITHER, model=EITHER)
+BODIES = {**admin.BODIES, **app_api.BODIES}
+SUMMARIES = {
+    "label": "point a label to a version, or remove it (null)",
+    "default": "choose the default version; null: the largest",
+    "load": "load or unload a version",
+    "split": "send a share of the requests to another version",
+    "shadow": "send copies of the photos to a version, which does not answer",
+    "undo": "undo the last switch, or one by its id",
+}
 # A tensor as JSON: a value, {"b64": bytes} or lists of them.
 VALUE = {"description": 'a value, {"b64": "<base64>"} for bytes, or lists of equal sizes of them'}
 
@@ -113,9 +122,6 @@ class Operation:
     kind: str = JSON
     bodies: Mapping[str, Schema] = field(default_factory=dict)
     query: Mapping[str, Kind] = field(default_factory=dict)
-
-
-# -- request bodies -----------------------------------------------------------------------------------------------------
 
 
 def photo_bodies(settings: Settings, kinds: Mapping[str, Kind] = app_api.FIELDS) -> dict[str, Schema]:
@@ -137,28 +143,10 @@ def operations(settings: Settings) -> dict[str, Operation]:
     simple = object_with({"model_name": TEXT.schema, "model_version": WHOLE.schema}, data=OBJECT)
     signature = {"version": WHOLE, "signature_name": TEXT}
     language = Kind(TEXT.check, {"enum": list(generated_clients.LANGUAGES)})
-    switches = {
-        "label": "point a label to a version, or remove it (null)",
-        "default": "choose the default version; null: the largest",
-        "load": "load or unload a version",
-        "split": "send a share of the requests to another version",
-        "shadow": "send copies of the photos to a version, which does not answer",
-        "undo": "undo the last switch, or one by its id",
-    }
     return {
-        **{
-            f"admin.{name}": Operation(
-                text,
-                object_with(switch=EITHER, model=EITHER),
-                (400, 403, 404, 415),
-                bodies={JSON: admin.BODIES[name].schema()},
-            )
-            for name, text in switches.items()
-        },
-        "health.healthz": Operation("liveness", object_with(status=NAME)),
-        "health.readyz": Operation(
-            "readiness: whether every configured model has an available version", object_with(status=NAME)
-        ),
+        **{f"admin.{name}": Operation(text, SWITCHED, (400, 403, 404, 415)) for name, text in SUMMARIES.items()},
+        "health.healthz": Operation("liveness", ALIVE),
+        "health.readyz": Operation("readiness: whether every configured model has an available version", ALIVE),
         "health.prometheus": Operation("metrics for Prometheus", kind=TEXT_TYPE),
         "admin.models": Operation("status of all models", object_with(models=list_of({})), (403,)),
         "admin.one_model": Operation("status of one model", object_with(model=OBJECT), (403, 404)),
@@ -193,13 +181,9 @@ def operations(settings: Settings) -> dict[str, Operation]:
             "that is not known, with the verdict `other`",
             object_with(kept=FLAG, request_id=NAME) | {"description": NOTE},
             (400, 404, 409),
-            bodies={JSON: app_api.BODIES["give_feedback"].schema()},
         ),
         "api.forget_feedback": Operation(
-            "remove the feedback on answers",
-            object_with(forgotten=NUMBER, request_id=NAME),
-            (400,),
-            bodies={JSON: app_api.BODIES["forget_feedback"].schema()},
+            "remove the feedback on answers", object_with(forgotten=NUMBER, request_id=NAME), (400,)
         ),
         "api.breeds": Operation("the breeds with their descriptions", object_with(breeds=list_of({}))),
         "api.models": Operation("models with versions, states and labels", object_with(models=list_of(MODEL))),
@@ -249,11 +233,7 @@ def rest_operations() -> dict[tuple[str, str], Operation]:
     }
 
 
-# -- the document ------------------------------------------------------------------------------------------------------
-
-
 def describe(app: Flask, settings: Settings) -> dict[str, Any]:
-    """The whole document, for the routes of `app`."""
     known = operations(settings)
     paths: dict[str, dict[str, Any]] = {}
     named: set[str] = set()
@@ -263,21 +243,21 @@ def describe(app: Flask, settings: Settings) -> dict[str, Any]:
             operation_id = rule.endpoint + (f"-{rule.rule}" if rule.endpoint in named else "")
             named.add(rule.endpoint)
             for method in sorted({"GET", "POST"} & set(rule.methods or ())):
-                described = _operation(operation_id, known[rule.endpoint], parameters)
+                described = _operation(operation_id, known[rule.endpoint], parameters, BODIES.get(rule.endpoint))
                 paths.setdefault(path_of(rule), {})[method.lower()] = described
     model = {"name": {"type": "string", "pattern": "^[^/:]+$"}}
-    for which, parameter in {
-        "": {},
-        "/versions/{version}": {"version": NUMBER},
-        "/labels/{label}": {"label": NAME},
-    }.items():
+    ways = {"": {}, "/versions/{version}": {"version": NUMBER}, "/labels/{label}": {"label": NAME}}
+    for which, parameter in ways.items():
         for (method, end), operation in rest_operations().items():
             operation_id = "-".join(["rest", end.strip("/:") or "status", *parameter])
             described = _operation(operation_id, operation, {**model, **parameter})
             paths.setdefault(f"/v1/models/{{name}}{which}{end}", {})[method] = described
+    rows = {row.name: row.metadata["help"] for row in table()}
+    limits = [f"- {rows[name]}: {getattr(settings, name)} (`{variable(name)}`)" for name in LIMITS]
+    description = "\n".join(["Limits of this server, each with its setting:", *limits])
     return {
         "openapi": "3.1.0",
-        "info": {"title": "dogsnap", "version": "1", "description": _limits(settings)},
+        "info": {"title": "dogsnap", "version": "1", "description": description},
         "paths": {path: paths[path] for path in sorted(paths, key=_by_use)},
         "components": {
             "schemas": {"Error": ERROR},
@@ -294,47 +274,38 @@ def _by_use(path: str) -> tuple[int, str]:
     return next(place for place, start in enumerate(ORDER) if path.startswith(start)), path
 
 
-def _limits(settings: Settings) -> str:
-    rows = {row.name: row.metadata["help"] for row in table()}
-    lines = [f"- {rows[name]}: {getattr(settings, name)} (`{variable(name)}`)" for name in LIMITS]
-    return "Limits of this server, each with its setting:\n" + "\n".join(lines)
-
-
 def path_of(rule: Rule) -> str:
     """A route in the form of OpenAPI: /a/<int:b> -> /a/{b}."""
     return PARAMETER.sub(r"{\3}", rule.rule)
 
 
 def _schema(converter: str, choices: str) -> Schema:
-    """Of a path's parameter."""
     if converter == "any":
         return {"enum": [choice.strip(" '\"") for choice in choices.split(",")]}
     return {"type": "integer", "minimum": 0} if converter == "int" else NOT_EMPTY
 
 
-def _operation(operation_id: str, operation: Operation, path: Mapping[str, Schema]) -> dict[str, Any]:
+def _operation(
+    operation_id: str, operation: Operation, path: Mapping[str, Schema], checked: Body | None = None
+) -> dict[str, Any]:
     parameters = [{"name": name, "in": "path", "required": True, "schema": schema} for name, schema in path.items()]
     parameters += [{"name": name, "in": "query", "schema": dict(kind.schema)} for name, kind in operation.query.items()]
-    described = {"operationId": operation_id, "summary": operation.summary, "responses": _responses(operation)}
-    if parameters:
-        described["parameters"] = parameters
-    if operation.bodies:
-        content = {kind: {"schema": schema} for kind, schema in operation.bodies.items()}
-        described["requestBody"] = {"required": True, "content": content}
-    return described
-
-
-def _responses(operation: Operation) -> dict[str, Any]:
-    """200, the endpoint's own errors, and the error body for errors of any endpoint: 401, 429, 503 and others."""
     error = {JSON: {"schema": {"$ref": "#/components/schemas/Error"}}}
     sentence = "the request is refused: what was expected, what was received, what to do"
-    refusals = {str(status): {"description": sentence, "content": error} for status in operation.refusals}
     answer = {operation.kind: {} if operation.answer is None else {"schema": operation.answer}}
-    any_other = {"description": "any other error, such as 401, 429 or 503", "content": error}
-    return {"200": {"description": operation.summary, "content": answer}, **refusals, "default": any_other}
-
-
-# -- routes ------------------------------------------------------------------------------------------------------------
+    responses = {
+        "200": {"description": operation.summary, "content": answer},
+        **{str(status): {"description": sentence, "content": error} for status in operation.refusals},
+        "default": {"description": "any other error, such as 401, 429 or 503", "content": error},
+    }
+    described = {"operationId": operation_id, "summary": operation.summary, "responses": responses}
+    if parameters:
+        described["parameters"] = parameters
+    bodies = {JSON: checked.schema()} if checked else operation.bodies
+    if bodies:
+        content = {kind: {"schema": schema} for kind, schema in bodies.items()}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
 
 
 def blueprint(settings: Settings) -> Blueprint:

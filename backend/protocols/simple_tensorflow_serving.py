@@ -1,14 +1,15 @@
 """Simple TensorFlow Serving's API: POST / with JSON or photos in a form, the list of models, and generated clients.
 
-A request without a version is answered by the largest one that takes its data, since clients of that server knew only one
-version. `preprocess`, `postprocess` and `run_profile` are ignored: they made that server run code out of the model, or write
-files.
+Its clients know only one version: without one, the largest that takes their data answers. `preprocess`, `postprocess` and
+`run_profile` are ignored: they ran code out of the model, or wrote files.
 """
 
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from flask import Blueprint, Response, request
 
 from backend.errors import DogsnapError, InvalidArgument, NotFound
@@ -34,10 +35,8 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
 
     @routes.post("/")
     def infer() -> Response:
-        if request.mimetype == "multipart/form-data":
-            prediction = _from_form(settings, predictor)
-        else:
-            prediction = _from_json(settings, predictor)
+        is_form = request.mimetype == "multipart/form-data"
+        prediction = _from_form(settings, predictor) if is_form else _from_json(settings, predictor)
         outputs = {alias: json_values.to_json(alias, value) for alias, value in prediction.outputs.items()}
         return json_response(outputs, headers=version_header(prediction.servable))
 
@@ -119,50 +118,36 @@ def _spec(predictor: Predictor, name: str, version: Any) -> ModelSpec:
 
 
 def _asked(predictor: Predictor, name: str) -> tuple[ServableId, Signature]:
-    """The version and the signature that the query names."""
     with predictor.repository.acquire(_spec(predictor, name, request.args.get("version"))) as servable:
         return servable.id, servable.signature(request.args.get("signature_name", ""))
 
 
 def _details(predictor: Predictor) -> list[dict[str, Any]]:
-    """The models in that server's format: versions as texts, and the default signature of the default version.
-
-    The base path is only the name: the server's folders are not disclosed.
-    """
+    """The models in that server's format. The base path is only the name: the server's folders are not disclosed."""
     details = []
     for name in predictor.repository.models():
         with suppress(NotFound):  # removed from the configuration meanwhile
-            detail = {
-                "model_name": name,
-                "model_base_path": name,
-                "model_version_list": [str(each) for each in reversed(predictor.repository.available(name))],
-                "model_signature": _default_signature(predictor, name),
-                "platform": "TensorFlow",
-            }
-            details.append(detail)
+            versions = [str(each) for each in reversed(predictor.repository.available(name))]
+            signature = _default_signature(predictor, name)
+            detail = {"model_name": name, "model_base_path": name, "model_version_list": versions}
+            details.append({**detail, "model_signature": signature, "platform": "TensorFlow"})
     return details
 
 
 def _default_signature(predictor: Predictor, name: str) -> dict[str, list[dict[str, Any]]]:
-    """The signature serving_default, or the first there is.
-
-    Empty without any, and for a model that is not available now, so that the others are listed all the same.
-    """
+    """serving_default or the first there is; empty without any, and for a model that is not available now."""
     try:
         with predictor.repository.acquire(ModelSpec(name)) as servable:
             names = [DEFAULT_SIGNATURE, *servable.signatures]
             signature = servable.signature(next((each for each in names if each in servable.signatures), ""))
     except DogsnapError:
         return {"inputs": [], "outputs": []}
-    return {
-        side: [
-            # -1 is any size.
-            {
-                "name": alias,
-                "dtype": spec.dtype.as_datatype_enum,
-                "shape": [dim.size for dim in spec.shape.as_proto().dim],
-            }
-            for alias, spec in specs.items()
-        ]
-        for side, specs in (("inputs", signature.inputs), ("outputs", signature.outputs))
-    }
+    return {"inputs": _tensors(signature.inputs), "outputs": _tensors(signature.outputs)}
+
+
+def _tensors(specs: Mapping[str, tf.TensorSpec]) -> list[dict[str, Any]]:
+    return [
+        # -1 is any size.
+        {"name": alias, "dtype": spec.dtype.as_datatype_enum, "shape": [dim.size for dim in spec.shape.as_proto().dim]}
+        for alias, spec in specs.items()
+    ]

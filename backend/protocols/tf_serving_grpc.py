@@ -1,7 +1,4 @@
-"""TensorFlow Serving's gRPC services: predictions, models, and what every call of theirs needs.
-
-Import it only after the fork: it loads TensorFlow.
-"""
+"""TensorFlow Serving's gRPC services, and what every call of theirs needs. Import it after the fork: it loads TensorFlow."""
 
 import dataclasses
 import logging
@@ -14,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import grpc
+from grpc import ServicerContext
 from tensorflow_serving.apis import (
     classification_pb2,
     get_model_metadata_pb2,
@@ -39,7 +37,7 @@ from backend.serving.inference.work import Examples, Task, Values, Work
 from backend.serving.repository.model import ModelSpec
 from backend.serving.repository.switches import CONFIGURED, checked_who
 from backend.serving.tensors.signatures import UnknownSignature
-from backend.serving.tensors.tensor_protos import to_arrays
+from backend.serving.tensors.tensor_protos import to_arrays, to_proto
 from backend.serving.versions.model_configs import with_default_policy
 from backend.settings import Settings
 from backend.tracing import Tracing
@@ -80,7 +78,7 @@ class CallInterceptor(grpc.ServerInterceptor):
             handler.response_serializer,
         )
 
-    def _answer(self, method: Callable[..., Any], request: Any, context: grpc.ServicerContext, name: str) -> Any:
+    def _answer(self, method: Callable[..., Any], request: Any, context: ServicerContext, name: str) -> Any:
         started = time.perf_counter()
         headers = headers_of(context.invocation_metadata())
         address = self._address(context, headers)
@@ -108,11 +106,8 @@ class CallInterceptor(grpc.ServerInterceptor):
                 fields = {"method": name, "status": code.name, "seconds": round(time.perf_counter() - started, 3)}
                 access.info("%s %s %s %.3f s", REQUEST_ID.get(), *fields.values(), extra=fields)
 
-    def _address(self, context: grpc.ServicerContext, headers: Mapping[str, str]) -> str:
-        """The address that the outermost of our proxies saw, or without any the peer's.
-
-        Whatever stands further left in X-Forwarded-For was sent by the client, and may say anything.
-        """
+    def _address(self, context: ServicerContext, headers: Mapping[str, str]) -> str:
+        """What the outermost of our proxies saw, or the peer's. What stands further left in X-Forwarded-For may be invented."""
         forwarded = [each.strip() for each in headers.get("X-Forwarded-For", "").split(",") if each.strip()]
         is_through_proxies = 0 < self._trusted_proxies <= len(forwarded)
         return forwarded[-self._trusted_proxies] if is_through_proxies else peer_address(context.peer())
@@ -134,47 +129,50 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         self.predictor = predictor
         self.max_bytes = max_bytes
 
-    def Predict(self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext) -> Any:
+    def Predict(self, request: predict_pb2.PredictRequest, context: ServicerContext) -> Any:
         work = Values(
             lambda _: to_arrays(request.inputs, self.max_bytes),
             translate.signature_name(request.model_spec),
             list(request.output_filter),
         )
         (prediction,) = self._answer(translate.spec_of(request), [work], context)
-        return translate.predict_response(prediction)
+        return predict_pb2.PredictResponse(
+            model_spec=translate.answered_by(prediction.servable, prediction.signature.name),
+            outputs={alias: to_proto(array) for alias, array in prediction.outputs.items()},
+        )
 
-    def Classify(self, request: classification_pb2.ClassificationRequest, context: grpc.ServicerContext) -> Any:
+    def Classify(self, request: classification_pb2.ClassificationRequest, context: ServicerContext) -> Any:
         one = self._one(request, "classify", context)
         return classification_pb2.ClassificationResponse(model_spec=one.model_spec, result=one.classification_result)
 
-    def Regress(self, request: regression_pb2.RegressionRequest, context: grpc.ServicerContext) -> Any:
+    def Regress(self, request: regression_pb2.RegressionRequest, context: ServicerContext) -> Any:
         one = self._one(request, "regress", context)
         return regression_pb2.RegressionResponse(model_spec=one.model_spec, result=one.regression_result)
 
-    def _one(self, request: Any, method: str, context: grpc.ServicerContext) -> inference_pb2.InferenceResult:
+    def _one(self, request: Any, method: str, context: ServicerContext) -> inference_pb2.InferenceResult:
         task = Task(method, translate.signature_name(request.model_spec))
         return self._infer(translate.spec_of(request), [task], request.input, context)[0]
 
-    def MultiInference(self, request: inference_pb2.MultiInferenceRequest, context: grpc.ServicerContext) -> Any:
+    def MultiInference(self, request: inference_pb2.MultiInferenceRequest, context: ServicerContext) -> Any:
         spec, tasks = translate.tasks_of(request)
         return inference_pb2.MultiInferenceResponse(results=self._infer(spec, tasks, request.input, context))
 
     def _infer(
-        self, spec: Any, tasks: list[Task], examples: Any, context: grpc.ServicerContext
+        self, spec: Any, tasks: list[Task], examples: Any, context: ServicerContext
     ) -> list[inference_pb2.InferenceResult]:
         serialized = translate.examples_of(examples)
         try:
             results = self._answer(spec, [Examples(task, serialized) for task in tasks], context)
         except UnknownSignature as error:  # a different code than for Predict, as in TensorFlow Serving
             raise InvalidArgument(f"No signature was found with the name: {error.name}. {error.message}") from error
-        return [translate.inference_result(task, result) for task, result in zip(tasks, results, strict=True)]
+        return [translate.inference_result(task, *result) for task, result in zip(tasks, results, strict=True)]
 
-    def _answer(self, spec: ModelSpec, works: list[Work], context: grpc.ServicerContext) -> list[Any]:
+    def _answer(self, spec: ModelSpec, works: list[Work], context: ServicerContext) -> list[Any]:
         spec = dataclasses.replace(spec, sticky_key=STICKY_KEY.get())
         return self.predictor.answer(spec, works, PROTOCOL, context.time_remaining(), lambda: not context.is_active())
 
     def GetModelMetadata(
-        self, request: get_model_metadata_pb2.GetModelMetadataRequest, context: grpc.ServicerContext
+        self, request: get_model_metadata_pb2.GetModelMetadataRequest, context: ServicerContext
     ) -> Any:
         spec = dataclasses.replace(translate.spec_of(request), sticky_key=STICKY_KEY.get())
         translate.check_metadata_fields(request.metadata_field)
@@ -189,16 +187,13 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         self.settings = settings
         self.predictor = predictor
 
-    def GetModelStatus(self, request: get_model_status_pb2.GetModelStatusRequest, context: grpc.ServicerContext) -> Any:
+    def GetModelStatus(self, request: get_model_status_pb2.GetModelStatusRequest, context: ServicerContext) -> Any:
         return translate.status_response(self.predictor.repository.status(translate.spec_of(request)))
 
     def HandleReloadConfigRequest(
-        self, request: model_management_pb2.ReloadConfigRequest, context: grpc.ServicerContext
+        self, request: model_management_pb2.ReloadConfigRequest, context: ServicerContext
     ) -> Any:
-        """Replace the configuration. It can make this machine read and run any folder, so it needs administration rights.
-
-        The call's metadata "by" names the author.
-        """
+        """Needs administration rights: it can make this machine read and run any folder. The metadata "by" names the author."""
         address, headers = peer_address(context.peer()), headers_of(context.invocation_metadata())
         check_access(self.settings, address, headers)
         configs = with_default_policy(translate.configs_of(request.config), self.settings)

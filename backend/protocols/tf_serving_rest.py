@@ -1,8 +1,4 @@
-"""TensorFlow Serving's REST API under /v1/models: predict, classify, regress, metadata and status.
-
-Added to the original: the answering version in the response header X-Dogsnap-Model-Version, strict JSON, status by label, and
-errors that list the expected names.
-"""
+"""TensorFlow Serving's REST API under /v1/models: predict, classify, regress, metadata and status."""
 
 import re
 from contextlib import ExitStack
@@ -43,17 +39,18 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     @routes.route("/<any(v1, V1):prefix>/", defaults={"rest": ""}, **options)
     @routes.route("/<any(v1, V1):prefix>/<path:rest>", **options)
     def handle(prefix: str, rest: str) -> Response:
-        if request.method == "OPTIONS" and settings.enable_cors:
-            return _preflight()
+        if request.method == "OPTIONS" and settings.enable_cors:  # a preflight; CORS adds its headers to every response
+            asked = re.match(r"https?://", request.headers.get("Origin", ""))
+            return Response(status=200 if asked else 400, mimetype="application/json")
         spec, method = parse_path(request.method, _raw_path())
         spec = replace(spec, sticky_key=own_sticky_key())
         if method == "status":
-            return _status(predictor, spec)
+            return json_response(_to_json(grpc_messages.status_response(predictor.repository.status(spec))))
         if method == "metadata":
             return _metadata(predictor, spec)
-        return (
-            _predict(settings, predictor, spec) if method == "predict" else _examples(settings, predictor, spec, method)
-        )
+        if method == "predict":
+            return _predict(settings, predictor, spec)
+        return _examples(settings, predictor, spec, method)
 
     return routes
 
@@ -63,17 +60,8 @@ def _raw_path() -> str:
     return ORIGIN.sub("", request.environ.get("RAW_URI", request.full_path)).partition("?")[0]
 
 
-def _preflight() -> Response:
-    """Answers a CORS preflight request; its headers are added to every response."""
-    asked = re.match(r"https?://", request.headers.get("Origin", ""))
-    return Response(status=200 if asked else 400, mimetype="application/json")
-
-
 def parse_path(method: str, raw_path: str) -> tuple[ModelSpec, str]:
-    """What a path names, and predict, classify, regress, metadata or status; names are percent-decoded after matching.
-
-    Raises InvalidArgument for a path that is not part of this API.
-    """
+    """What a path names, and predict, classify, regress, metadata or status. Raises InvalidArgument for any other path."""
     match = {"POST": POST_PATH, "GET": GET_PATH}[method].fullmatch(raw_path) if method in ("POST", "GET") else None
     if match is None:
         raise InvalidArgument(f"Malformed request: {method} {raw_path}")
@@ -90,9 +78,6 @@ def _version(digits: str | None) -> int | None:
     if len(significant) > 19 or int(significant) > MAX_INT64:
         raise InvalidArgument(f"Failed to convert version: {digits} to numeric.")
     return int(significant)
-
-
-# -- predict -----------------------------------------------------------------------------------------------------------
 
 
 def _predict(settings: Settings, predictor: Predictor, spec: ModelSpec) -> Response:
@@ -122,23 +107,13 @@ def signature_name(fields: dict[str, Any]) -> str:
     return name
 
 
-# -- classify, regress -------------------------------------------------------------------------------------------------
-
-
 def _examples(settings: Settings, predictor: Predictor, spec: ModelSpec, method: str) -> Response:
     with tensor_fields(settings) as fields:
         name, examples = signature_name(fields), examples_from_body(fields, method)
         fields.clear()
     works = [Examples(Task(method, name), examples)]
-    (result,) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
-    return json_response({"results": result.rows()}, headers=version_header(result.servable))
-
-
-# -- status, metadata --------------------------------------------------------------------------------------------------
-
-
-def _status(predictor: Predictor, spec: ModelSpec) -> Response:
-    return json_response(_to_json(grpc_messages.status_response(predictor.repository.status(spec))))
+    ((servable, rows),) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
+    return json_response({"results": rows}, headers=version_header(servable))
 
 
 def _metadata(predictor: Predictor, spec: ModelSpec) -> Response:

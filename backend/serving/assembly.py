@@ -31,10 +31,7 @@ def check_configuration(settings: Settings) -> None:
 
 
 def create_predictor(settings: Settings, only: ModelSpec | None = None) -> Predictor:
-    """A predictor for the configured models, which load when its repository is started.
-
-    With `only`, it has nothing but the versions for that spec, and they are loaded now.
-    """
+    """For the configured models, which load when its repository starts; with `only`, that spec's versions are loaded now."""
     metrics = Metrics()
     configs = model_source(settings)
     _check_default_model(settings, [config.name for config in configs()])
@@ -64,7 +61,6 @@ def _check_default_model(settings: Settings, names: Sequence[str]) -> None:
 
 
 def _batching(settings: Settings, metrics: Metrics) -> Callable[[Servable], None]:
-    """Turns on batching for a loaded version, if the settings ask for it."""
     if not settings.enable_batching:
         return lambda _: None
     file = settings.batching_parameters_file
@@ -73,28 +69,18 @@ def _batching(settings: Settings, metrics: Metrics) -> Callable[[Servable], None
 
 
 def predictor_over(repository: ModelRepository, executor: Executor, metrics: Metrics, settings: Settings) -> Predictor:
-    """A predictor for any repository, with its metrics."""
     metrics.watch("dogsnap_places_held", "requests that run or wait", lambda: executor.held)
     metrics.watch("dogsnap_queue_length", "requests that wait for a run thread", executor.waiting)
     metrics.watch("dogsnap_places", "most requests that may run or wait", lambda: executor.capacity)
     metrics.watch_splits(repository.splits)
     text = "1 while every configured model has an available version, as /readyz"
     metrics.watch("dogsnap_ready", text, lambda: not repository.not_ready())
-    return Predictor(
-        repository=repository,
-        executor=executor,
-        metrics=metrics,
-        photo_limits=PhotoLimits(settings.max_photo_pixels, settings.max_photos, settings.max_request_pixels),
-        deadline_seconds=settings.deadline_ms / 1000,
-        default_model=settings.default_model,
-    )
+    limits = PhotoLimits(settings.max_photo_pixels, settings.max_photos, settings.max_request_pixels)
+    return Predictor(repository, executor, metrics, limits, settings.deadline_ms / 1000, settings.default_model)
 
 
 def create_feedback(settings: Settings, predictor: Predictor) -> Feedback | None:
-    """What takes feedback on the answers of `predictor`; None if none is to be taken.
-
-    Raises OSError, sqlite3.Error and the types of `backend.errors` for a file that cannot be used.
-    """
+    """None if no feedback is to be taken. Raises OSError, sqlite3.Error, DogsnapError for a file that cannot be used."""
     if not settings.feedback:
         return None
     file = Path(settings.feedback)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,53 +21,29 @@ SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
 LOAD_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 VERSION = ("model", "version")
 WHICH = (*VERSION, "door")
+SPLIT_SHARE, SPLIT = "dogsnap_split_share", ("model", "label", "version")
 SHADOW_PROTOCOL = "shadow"  # the protocol label of runs on shadows
 
 
+@dataclass
 class RequestRecord:
-    """Records during a request which version answers it."""
+    """Which version answers a request; None while it has reached none: the number of names in requests is unbounded."""
 
-    def __init__(self) -> None:
-        # A request that reached no version is counted without one: the number of names in requests is unbounded.
-        self.model, self.version = "", ""
-
-    def answered_by(self, servable: ServableId) -> None:
-        self.model, self.version = servable.name, str(servable.version)
+    servable: ServableId | None = None
 
 
-class _Splits(Collector):
-    """Collects the current splits, so that ended ones leave the metrics."""
-
-    LABELS = ("model", "label", "version")
-
-    def __init__(self, splits: Callable[[], Iterable[tuple[str, str, int, float]]]):
-        self._splits = splits
-
-    def collect(self) -> Iterable[Metric]:
-        family = GaugeMetricFamily(
-            "dogsnap_split_share",
-            "share of a label's requests that the split sends to the version, 0 to 1",
-            labels=self.LABELS,
-        )
-        for model, label, version, share in self._splits():
-            family.add_metric((model, label, str(version)), share)
-        return [family]
-
-
-class Metrics:
+class Metrics(Collector):
     """One registry per server, so that tests can run several in a process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._labels: dict[str, tuple[str, ...]] = {"dogsnap_split_share": _Splits.LABELS}
+        self.labels: dict[str, tuple[str, ...]] = {SPLIT_SHARE: SPLIT}  # names of the labels, by metric
         self._of_versions: list[Any] = []  # the metrics that grow with every version
         # Called after each step; for traces.
         self.on_step: Callable[[str, float, ServableId | None], None] = lambda step, seconds, servable: None
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        counter = partial(self.add, Counter)
-        gauge = partial(self.add, Gauge)
-        histogram = partial(self.add, Histogram)
+        counter, gauge, histogram = (partial(self.add, kind) for kind in (Counter, Gauge, Histogram))
         self._requests = counter(
             "dogsnap_requests",
             "requests by outcome: OK or a canonical error code (the label door is the protocol)",
@@ -92,7 +69,7 @@ class Metrics:
         self._sizes = histogram(
             "dogsnap_batch_size", "photos or rows in one run of the network", VERSION, buckets=SIZE_BUCKETS
         )
-        self._refused = counter(
+        self.refused = counter(
             "dogsnap_refused_requests",
             "requests refused before any work: full (no place in the queue), key (none or a wrong one), rate (over a limit)",
             ("door", "reason"),
@@ -102,12 +79,12 @@ class Metrics:
             "requests without a version number, by label ('' for the default) and the version that answered",
             ("model", "label", "version"),
         )
-        self._answered = counter(
+        self.answered = counter(
             "dogsnap_answers",
             "answers of /api/classify by level: breed, group, set, unsure, unknown or no_dog",
             (*VERSION, "level"),
         )
-        self._feedback = counter(
+        self.feedback = counter(
             "dogsnap_feedback",
             "answers that got feedback: right, wrong, or unclear (e.g. a mix)",
             (*VERSION, "verdict"),
@@ -120,15 +97,11 @@ class Metrics:
 
     def add(self, kind: type[Any], name: str, text: str, labels: tuple[str, ...] = (), **options: Any) -> Any:
         """A new metric of this kind (Counter, Gauge or Histogram) in the registry."""
-        self._labels[name] = labels
+        self.labels[name] = labels
         metric = kind(name, text, labels, registry=self.registry, **options)
         if set(VERSION) <= set(labels):
             self._of_versions.append(metric)
         return metric
-
-    def labels_of(self, name: str) -> tuple[str, ...]:
-        """The names of a metric's labels."""
-        return self._labels.get(name, ())
 
     @contextmanager
     def request(self, protocol: str, label: str | None = None) -> Iterator[RequestRecord]:
@@ -140,14 +113,14 @@ class Metrics:
         except DogsnapError as error:
             outcome = error.code
             if isinstance(error, Full):
-                self.refused(protocol, "full")
+                self.refused.labels(protocol, "full").inc()
             raise
         finally:
-            labels = (record.model, record.version, protocol)
-            self._requests.labels(*labels, outcome).inc()
-            self._seconds.labels(*labels).observe(time.perf_counter() - started)
-            if label is not None and record.model:
-                self._routed.labels(record.model, label, record.version).inc()
+            model, version = _labels(record.servable)
+            self._requests.labels(model, version, protocol, outcome).inc()
+            self._seconds.labels(model, version, protocol).observe(time.perf_counter() - started)
+            if label is not None and model:
+                self._routed.labels(model, label, version).inc()
 
     @contextmanager
     def step(self, step: str, servable: ServableId | None = None) -> Iterator[None]:
@@ -159,37 +132,33 @@ class Metrics:
             self.took(step, time.perf_counter() - started, servable)
 
     def took(self, step: str, seconds: float, servable: ServableId | None = None) -> None:
-        model, version = (servable.name, servable.version) if servable else ("", "")
-        self._step_seconds.labels(model, version, step).observe(seconds)
+        self._step_seconds.labels(*_labels(servable), step).observe(seconds)
         self.on_step(step, seconds, servable)
 
     def ran(self, servable: ServableId, size: int) -> None:
         """Record a batch size."""
         self._sizes.labels(servable.name, servable.version).observe(size)
 
-    def refused(self, protocol: str, reason: str) -> None:
-        """Count a request that was refused before any work."""
-        self._refused.labels(protocol, reason).inc()
-
     def shadowed(self, answered: ServableId, shadow: int, result: str, photos: int) -> None:
         """Count photos of a shadow by result: agree, differ, dropped or failed."""
         self._shadowed.labels(answered.name, answered.version, shadow, result).inc(photos)
-
-    def answered(self, servable: ServableId, level: str) -> None:
-        """A version has said something of this level about a photo."""
-        self._answered.labels(servable.name, servable.version, level).inc()
-
-    def feedback(self, servable: ServableId, verdict: str) -> None:
-        """A person has said of an answer that it is right, wrong or unclear."""
-        self._feedback.labels(servable.name, servable.version, verdict).inc()
 
     def watch(self, name: str, text: str, value: Callable[[], float]) -> None:
         """Add a gauge that is evaluated at each scrape."""
         Gauge(name, text, registry=self.registry).set_function(value)
 
     def watch_splits(self, splits: Callable[[], Iterable[tuple[str, str, int, float]]]) -> None:
-        """Add the gauge of splits, evaluated at each scrape."""
-        self.registry.register(_Splits(splits))
+        """Add the gauge of splits (model, label, version, share), so that ended ones leave the metrics."""
+        self._splits = splits
+        self.registry.register(self)
+
+    def collect(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily(
+            SPLIT_SHARE, "share of a label's requests that the split sends to the version, 0 to 1", labels=SPLIT
+        )
+        for *names, version, share in self._splits():
+            family.add_metric((*names, str(version)), share)
+        return [family]
 
     def loaded(self, servable: ServableId, seconds: float) -> None:
         self._available.labels(servable.name, servable.version).set(1)
@@ -207,3 +176,7 @@ class Metrics:
         for metric in self._of_versions:
             metric.remove_by_labels({"model": servable.name, "version": str(servable.version)})
         self._shadowed.remove_by_labels({"model": servable.name, "shadow": str(servable.version)})
+
+
+def _labels(servable: ServableId | None) -> tuple[str, str]:
+    return (servable.name, str(servable.version)) if servable else ("", "")

@@ -6,11 +6,11 @@ import pytest
 
 from backend.errors import InvalidArgument, TooLarge, Unavailable
 from backend.serving.tensors import json_parsing
-from backend.serving.tensors.json_parsing import JsonLimits, is_deeper, reading
+from backend.serving.tensors.json_parsing import is_deeper, reading
 
 
 def read(body: bytes, **limits: int) -> dict:
-    with reading(body, JsonLimits(**limits)) as document:
+    with reading(body, **limits) as document:
         return document
 
 
@@ -51,7 +51,7 @@ def test_more_values_than_allowed_are_refused_before_they_are_parsed() -> None:
 def test_one_large_document_is_read_at_a_time_and_no_garbage_is_looked_for_meanwhile(monkeypatch) -> None:
     monkeypatch.setattr(json_parsing, "WAIT_SECONDS", 0.01)
     large = b'{"instances": [' + b"0," * json_parsing.LARGE + b"0]}"
-    with reading(large, JsonLimits()):
+    with reading(large):
         assert not gc.isenabled()
         read(b'{"instances": ["' + b"A" * 10_000_000 + b'"]}')
         with pytest.raises(Unavailable, match="reading other large JSON documents"):

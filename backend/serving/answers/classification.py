@@ -72,10 +72,7 @@ class Classification:
 
 
 def checked_top_k(servable: BaseServable, top_k: int | None) -> int:
-    """The number of breeds to name: `top_k`, or DEFAULT_TOP_K, at most all of the version.
-
-    Raises FailedPrecondition if the version has no labels, InvalidArgument if it has fewer than `top_k`.
-    """
+    """`top_k`, or DEFAULT_TOP_K. Raises FailedPrecondition without labels, InvalidArgument if there are fewer."""
     labels = _labels(servable)
     if top_k is None:
         return min(DEFAULT_TOP_K, len(labels))
@@ -116,6 +113,10 @@ def name_breeds(servable: BaseServable, outputs: Mapping[str, np.ndarray], row: 
     return replace(dogs[0], dogs=tuple(dogs), more_dogs=more)
 
 
+def _breed(label: Mapping[str, str], probability: float) -> Breed:
+    return Breed(label["id"], label["name"], label.get("name_zh", ""), float(probability))
+
+
 def _named(
     servable: BaseServable, probabilities: np.ndarray, box: np.ndarray | None, top_k: int, dog: bool = True
 ) -> Classification:
@@ -128,15 +129,7 @@ def _named(
         dog=dog,
         confident=confident,
         level=(Level.BREED if confident else Level.UNSURE) if dog else Level.NO_DOG,
-        breeds=tuple(
-            Breed(
-                labels[index]["id"],
-                labels[index]["name"],
-                labels[index].get("name_zh", ""),
-                float(probabilities[index]),
-            )
-            for index in best
-        ),
+        breeds=tuple(_breed(labels[index], probabilities[index]) for index in best),
         box=None if box is None else tuple(float(side) for side in box),
         note=WITHOUT_THRESHOLDS if threshold is None else "",
     )

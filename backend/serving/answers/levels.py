@@ -1,7 +1,4 @@
-"""Levels of an answer: one breed, a group of look-alikes, a set of breeds, unsure, unknown breed or no dog.
-
-Thresholds and groups travel with the version; `fitting/thresholds.py` finds them.
-"""
+"""What an answer claims, by the thresholds and groups of the version; `fitting/thresholds.py` finds them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,10 +26,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Group:
-    """Breeds that the network confuses with each other. `members`: their ids.
-
-    `difference`, `difference_zh`: how a person tells them apart; empty if unknown.
-    """
+    """Breeds (ids) that the network confuses with each other. `difference`: how a person tells them apart, or ""."""
 
     id: str
     name: str
@@ -110,11 +104,9 @@ def top_z_score(probabilities: np.ndarray) -> np.ndarray:
     """How many standard deviations the largest log probability lies above the mean of all: (..., classes) -> (...).
 
     A probability compares the breeds with each other only; this is low as well where no breed fits. Temperature and the constant
-    of the softmax drop out, so it is that of the logits, too.
-
-    Lab note: of the scores that logits give, it tells 2,186 validation photos from 521 photos of 149 breeds that the network
-    does not know best (AUROC 0.78 to 0.83; largest logit 0.77, energy 0.73, largest probability 0.80), and distances in the
-    features (Mahalanobis, relative Mahalanobis, nearest neighbours) do no better.
+    of the softmax drop out, so it is that of the logits, too. Lab note: it tells 2,186 validation photos from 521 photos of 149
+    breeds that the network does not know (AUROC 0.78 to 0.83; largest logit 0.77, energy 0.73, largest probability 0.80), and
+    distances in the features do no better.
     """
     logarithms = np.log(np.maximum(probabilities, LEAST_PROBABILITY))
     return (logarithms.max(-1) - logarithms.mean(-1)) / np.maximum(logarithms.std(-1), LEAST_PROBABILITY)

@@ -62,9 +62,8 @@ class Feedback:
     def give(self, request_id: str, said: str, breed: str, text: str = "") -> str:
         """Store a user's feedback on an answer: what `check_said` takes.
 
-        Returns why it does not count as a vote in the split that the answer was part of, or "". Raises InvalidArgument (no such
-        verdict or breed, an unfit text, no signed id), NotFound (an id that this server did not sign, or of a version that is
-        gone), FailedPrecondition (too late), AlreadyExists, Unavailable.
+        Returns why it does not count as a vote in the split that the answer was part of, or "". Raises InvalidArgument, NotFound
+        (no id of this server, or its version is gone), FailedPrecondition (too late), AlreadyExists, Unavailable.
         """
         number, facts, at = self._signer.opened(request_id)
         answered = ServableId(facts["model"], facts["version"])
@@ -74,14 +73,12 @@ class Feedback:
         row |= {"request_id": number, "answered_at": at.strftime(TIME), "text": _in_one_line(text) or None}
         row |= {"verdict": said or BREED, "breed": breed or None, "is_right": is_right, "holds": holds}
         why_not = self.store.add(row)
-        self._metrics.feedback(answered, {True: "right", False: "wrong", None: "unclear"}[is_right])
+        outcome = {True: "right", False: "wrong", None: "unclear"}[is_right]
+        self._metrics.feedback.labels(answered.name, answered.version, outcome).inc()
         return why_not
 
     def forget(self, request_ids: Sequence[str]) -> int:
-        """Delete the feedback on these answers, however old; returns how many rows were deleted.
-
-        Ids that this server did not sign are ignored. Raises Unavailable.
-        """
+        """Delete the feedback on these answers, however old; unknown ids are ignored. Returns how many rows were deleted."""
         numbers = []
         for each in request_ids:
             with suppress(InvalidArgument, NotFound):

@@ -1,8 +1,4 @@
-"""Signed ids that contain which version answered and what it named, so that nothing is stored until feedback arrives.
-
-An id is `<16 hexadecimal digits>.<what itsdangerous signed>`. What comes before the dot is the id that the request had from
-its beginning.
-"""
+"""Signed ids that contain version and claim of an answer, so that nothing is stored until feedback arrives."""
 
 import hashlib
 import re
@@ -24,10 +20,7 @@ MAX_AGE_SECONDS = 24 * 3600
 
 
 class Signer:
-    """Signs and verifies request ids. Thread-safe.
-
-    `facts`: the columns of the table of feedback that are known with the answer, and the hash of the `phone`.
-    """
+    """Signs and verifies ids with `facts`: columns of the table of feedback, and the hash of the `phone`. Thread-safe."""
 
     def __init__(self, secret: bytes, clock: type[TimestampSigner] = TimestampSigner):
         options = {"digest_method": hashlib.sha256, "key_derivation": "hmac"}
@@ -37,11 +30,7 @@ class Signer:
         return f"{number}.{self._serializer.dumps(facts, salt=number)}"
 
     def opened(self, request_id: str, max_age: int | None = MAX_AGE_SECONDS) -> tuple[str, dict[str, Any], datetime]:
-        """The number, the facts and the time of the answer.
-
-        Raises InvalidArgument for anything else than such an id, NotFound for another signature, FailedPrecondition for one
-        older than `max_age` seconds.
-        """
+        """Number, facts and time of the answer. Raises InvalidArgument, NotFound (not ours), FailedPrecondition (too old)."""
         found = FORM.fullmatch(request_id)
         if found is None:
             raise InvalidArgument(

@@ -1,7 +1,6 @@
 """The SQLite file of feedback: a row for each answer with feedback, sums of them, and the votes of splits; never a photo.
 
-Each write is one transaction: complete or absent. What was written outlives the process, however it ends; at a loss of power
-the last seconds may be missing, since a commit does not wait for the disk (`synchronous=NORMAL`, sqlite.org/wal.html).
+A loss of power may cost the last seconds, since a commit does not wait for the disk (`synchronous=NORMAL`).
 """
 
 import csv

@@ -67,15 +67,12 @@ class Executor:
         return self.held > self._threads / 2
 
     def is_full(self) -> bool:
-        """Whether all places are taken."""
         return self.held >= self.capacity
 
     def full(self) -> Full:
-        """The error for a request without a place."""
         return Full(f"the server is full: {self.held} requests are running or waiting; try again later")
 
     def waiting(self) -> int:
-        """How many requests wait for a thread."""
         return max(0, self.held - self._threads)
 
     def close(self) -> None:

@@ -1,7 +1,4 @@
-"""The path of a request: choose the version, check the values, run the network, name the result.
-
-Requests come as arrays or photo bytes: protocols are parsed in `protocols/`.
-"""
+"""The path of a request: choose the version, check the values, run the network, name the result."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -33,9 +30,9 @@ class Predictor:
         repository: ModelRepository,
         executor: Executor,
         metrics: Metrics,
-        photo_limits: PhotoLimits = PhotoLimits(),  # noqa: B008 (frozen)
-        deadline_seconds: float = 30.0,
-        default_model: str = "",
+        photo_limits: PhotoLimits,
+        deadline_seconds: float,
+        default_model: str,
     ):
         self.repository = repository
         self.metrics = metrics
@@ -70,7 +67,7 @@ class Predictor:
                 work.check(self.photo_limits, self.metrics)
             with within(deadline), self.repository.acquire(spec) as chosen:
                 servable: BaseServable = chosen
-                record.answered_by(servable.id)
+                record.servable = servable.id
                 for work in works:
                     try:
                         signature = work.prepare(servable, self.photo_limits)
@@ -79,7 +76,7 @@ class Predictor:
                     run = partial(self._run, servable, signature, work, time.perf_counter())
                     # The engine may have switched versions.
                     outputs, servable = self._executor.run(run, deadline, is_gone)
-                    record.answered_by(servable.id)
+                    record.servable = servable.id
                     self.shadow.offer(servable, outputs, work.repeat)
                     answers.append(work.answer(servable, outputs, self.metrics))
         return answers
@@ -109,30 +106,23 @@ class Predictor:
         return error
 
     def classify(
-        self,
-        contents: bytes,
-        spec: ModelSpec,
-        top_k: int | None = None,
-        protocol: str = "",
-        is_gone: IsGone | None = None,
+        self, contents: bytes, spec: ModelSpec, top_k: int | None, protocol: str, is_gone: IsGone | None = None
     ) -> Classification:
         """Name the breed in a photo (the bytes of its file)."""
         result: Classification
         (result,) = self.answer(spec, [Breeds(contents, top_k)], protocol, is_gone=is_gone)
-        self.metrics.answered(result.servable, result.level.value)
+        version = result.servable
+        self.metrics.answered.labels(version.name, version.version, result.level.value).inc()
         return result
 
-    def upright_copy(self, contents: bytes, is_gone: IsGone | None = None) -> bytes:
+    def upright_copy(self, contents: bytes, is_gone: IsGone | None) -> bytes:
         """A JPEG of a photo as `Photo.small_jpeg` makes it, at most COPY_SIDE pixels long; it takes a place as a photo does."""
         photo = check(contents, self.photo_limits)
         deadline = time.monotonic() + self.deadline_seconds
         return self._executor.run(partial(photo.small_jpeg, COPY_SIDE, COPY_QUALITY), deadline, is_gone)
 
     def taking(self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]) -> ModelSpec:
-        """`spec`, or the largest version whose signature `takes` what the version that `spec` means does not take.
-
-        For protocols whose clients name no version because their server knew only one.
-        """
+        """`spec`, or the largest version whose signature `takes` what the version that `spec` means does not take."""
         others = [ModelSpec(spec.name, number) for number in self.repository.available(spec.name)]
         return next((each for each in [spec, *others] if self._takes(each, signature_name, takes)), spec)
 
@@ -143,18 +133,13 @@ class Predictor:
         except (FailedPrecondition, NotFound):
             return False
 
-    def is_full(self) -> bool:
-        """Whether a new request would be refused."""
-        return self._executor.is_full()
-
     def refuse_if_full(self, protocol: str) -> None:
         """Raises Full, and counts the refusal, if the server is full."""
-        if self.is_full():
+        if self._executor.is_full():
             with self.metrics.request(protocol):
                 raise self._executor.full()
 
     def close(self) -> None:
-        """Finish running requests and close the repository."""
         self._executor.close()
         self.shadow.close()
         self.repository.close()

@@ -1,4 +1,4 @@
-"""Runs photos that were answered on a shadow version too, counts how often both name the same breed, and where they differ.
+"""Runs photos that were answered on a shadow version, too, and counts where both name another breed.
 
 It runs after the answer, one photo at a time, and drops photos while the server is busy.
 """
@@ -14,6 +14,7 @@ from itertools import zip_longest
 
 import numpy as np
 
+from backend.serving.inference.work import Outputs
 from backend.serving.metrics import SHADOW_PROTOCOL, Metrics
 from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec
@@ -22,7 +23,6 @@ from backend.serving.versions.servable import BaseServable
 
 log = logging.getLogger("dogsnap.shadow")
 
-Outputs = dict[str, np.ndarray]
 Run = Callable[[BaseServable], Outputs | None]
 Pairs = Counter[tuple[str, str]]
 PLACES = 2  # photos that wait: enough to keep the thread busy, and little memory for them
@@ -30,8 +30,6 @@ MOST_DIFFERENCES = 20_000  # pairs of classes that are counted: all of 120 breed
 
 
 class Shadow:
-    """Runs the shadows of all models in one thread."""
-
     def __init__(self, repository: ModelRepository, metrics: Metrics, is_busy: Callable[[], bool]):
         self._repository = repository
         self._metrics = metrics
@@ -42,9 +40,7 @@ class Shadow:
         self._differences: dict[str, tuple[int, Pairs]] = {}  # by model: its shadow, and where that differs
 
     def offer(self, answered: BaseServable, outputs: Outputs, run: Run) -> None:
-        """Queue `run` for the shadow of this model, if it has one, to compare with `outputs`. Returns at once, raises
-        nothing. `run` gives None if the shadow cannot run it.
-        """
+        """Queue `run`, which gives None where it cannot run, for the shadow of this model. Returns at once, raises nothing."""
         shadow = self._repository.shadow_of(answered.id)
         first = first_classes(answered, outputs) if shadow is not None else None
         if shadow is None or first is None:
@@ -66,7 +62,7 @@ class Shadow:
                 self._metrics.request(SHADOW_PROTOCOL) as request,
                 self._repository.acquire(ModelSpec(answered.name, shadow)) as servable,
             ):
-                request.answered_by(servable.id)
+                request.servable = servable.id
                 outputs = run(servable)
                 theirs = None if outputs is None else first_classes(servable, outputs) or []
         except Exception as error:  # failures of a shadow must not affect answers
@@ -93,7 +89,6 @@ class Shadow:
         return self._differences[model][1]
 
     def close(self) -> None:
-        """Finish the running photo and discard the queued ones."""
         self._thread.shutdown(cancel_futures=True)
 
 

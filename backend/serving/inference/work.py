@@ -1,7 +1,4 @@
-"""The kinds of work that a request asks for: run a signature on arrays, on tf.Examples or on photos, or name a photo's breed.
-
-Each is one run of one signature; its methods are called in their order and raise the types of `backend.errors`.
-"""
+"""The kinds of work that a request asks for. Each is one run of one signature; its methods are called in their order."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +12,7 @@ from backend.serving.answers.classification import Classification, checked_top_k
 from backend.serving.metrics import Metrics
 from backend.serving.photos import photo, photo_values, preprocessing
 from backend.serving.photos.photo import PhotoLimits
-from backend.serving.tensors.examples import (
-    ClassifyResult,
-    RegressResult,
-    check_signature,
-    classify_result,
-    regress_result,
-)
+from backend.serving.tensors.examples import check_signature, classify_rows, regress_rows
 from backend.serving.tensors.json_values import OtherInputs
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature
 from backend.serving.versions.servable import BaseServable
@@ -61,7 +52,7 @@ class Values:
         self.size = 1  # rows in the run
 
     def check(self, limits: PhotoLimits, metrics: Metrics) -> None:
-        """Check what can be checked before a version is chosen: nothing, since the signature is not known."""
+        """Check what can be checked before a version is chosen and the signature is known: nothing."""
 
     def prepare(self, servable: BaseServable, limits: PhotoLimits) -> Signature:
         """Check the values for this version, and return the signature to run."""
@@ -109,9 +100,10 @@ class Examples(Values):
         super().__init__(inputs, task.signature_name)
         self._method, self._count = task.method, len(examples)
 
-    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> ClassifyResult | RegressResult:
-        shape = classify_result if self._method == "classify" else regress_result
-        return shape(servable.id, outputs, self._count)
+    def answer(self, servable: BaseServable, outputs: Outputs, metrics: Metrics) -> tuple[ServableId, list[Any]]:
+        """The version that answered, and the rows that `examples` gives for the method."""
+        rows = classify_rows if self._method == "classify" else regress_rows
+        return servable.id, rows(outputs, self._count)
 
 
 class Photos:
@@ -140,12 +132,11 @@ class Photos:
         return self._ready[least]
 
     def run(self, servable: BaseServable, signature: Signature) -> tuple[Outputs, BaseServable]:
-        """The photos are the only values, so an error of the graph means a damaged photo."""
         try:
             return servable.answer_photos(signature, self.size, self._upright)
         except UnsupportedPhoto:
             raise
-        except InvalidArgument as error:
+        except InvalidArgument as error:  # of the graph, to which photos are the only values
             sentence = f"the photo is damaged or cut off: {photo.EXPECTED}; decoding says: {error}"
             raise UnsupportedPhoto(sentence) from error
 
@@ -178,10 +169,7 @@ Work = Values | Photos
 def _checked_photos(
     servable: BaseServable, signature: Signature, arrays: Arrays, limits: PhotoLimits
 ) -> tuple[Signature, Arrays]:
-    """Apply the limits for photos to photos that come as tensors to a graph that decodes them.
-
-    Returns what to run: base64 text is decoded for the check, so the graph need not decode it again.
-    """
+    """Check photos in tensors that a graph decodes. Returns what to run: text decoded for the check is not decoded again."""
     if not servable.decoding.pictures:
         return signature, arrays
     if of_bytes := servable.of_bytes(signature):
@@ -194,7 +182,12 @@ def _checked_photos(
 
 def check_inputs(signature: Signature, inputs: Arrays, shapes: bool = True) -> None:
     """Raises InvalidArgument, naming the alias, unless all inputs have the declared dtype and, with `shapes`, shape."""
-    _check_names(signature, inputs)
+    expected, sent = set(signature.inputs), set(inputs)
+    if expected != sent:
+        raise InvalidArgument(
+            f"input size does not match signature: {len(sent)}!={len(expected)} len({_names(sent)}) != len({_names(expected)}). "
+            f"Sent extra: {_names(sent - expected)}. Missing but required: {_names(expected - sent)}."
+        )
     for alias, spec in signature.inputs.items():
         received = np.asarray(inputs[alias])
         dtype = tf.string if received.dtype.kind in "OSU" else tf.as_dtype(received.dtype)
@@ -202,16 +195,6 @@ def check_inputs(signature: Signature, inputs: Arrays, shapes: bool = True) -> N
             raise InvalidArgument(f'input "{alias}": expected {spec.dtype.name} values, received {dtype.name}')
         if shapes and not spec.shape.is_compatible_with(received.shape):
             raise InvalidArgument(f'input "{alias}": expected shape {spec.shape}, received {received.shape}')
-
-
-def _check_names(signature: Signature, inputs: Arrays) -> None:
-    expected, received = set(signature.inputs), set(inputs)
-    if expected != received:
-        raise InvalidArgument(
-            f"input size does not match signature: {len(received)}!={len(expected)} "
-            f"len({_names(received)}) != len({_names(expected)}). "
-            f"Sent extra: {_names(received - expected)}. Missing but required: {_names(expected - received)}."
-        )
 
 
 def check_output_filter(signature: Signature, output_filter: Sequence[str]) -> None:
@@ -222,8 +205,7 @@ def check_output_filter(signature: Signature, output_filter: Sequence[str]) -> N
                 f"output tensor alias not found in signature: {alias} "
                 f"Outputs expected to be in the set {_names(signature.outputs)}."
             )
-    repeated = {alias for alias in output_filter if list(output_filter).count(alias) > 1}
-    if repeated:
+    if repeated := {alias for alias in output_filter if output_filter.count(alias) > 1}:
         raise InvalidArgument(f"duplicate output tensor alias: {min(repeated)}")
 
 

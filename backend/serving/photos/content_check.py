@@ -1,17 +1,15 @@
-"""The content check: asks another service whether a photo may be classified, in the form of WeChat's `img_sec_check`.
+"""Asks another service whether a photo may be classified, in the form of WeChat's `img_sec_check`.
 
-Off unless `--content-check URL` is set. A small upright JPEG of the photo, without EXIF, is sent to that URL and nothing else:
-no address, no key, no request id.
+It gets a small upright JPEG of the photo, without EXIF, and nothing else: no address, no key, no request id.
 """
 
 import logging
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotDone
+import time
 
 import requests
 
-from backend.errors import Full, PhotoRefused, Unavailable
+from backend.errors import DeadlineExceeded, Full, PhotoRefused, Unavailable
+from backend.serving.inference.executor import Executor
 from backend.serving.photos.photo import Photo
 
 # WeChat takes at most 750 x 1334 pixels and 1 MB: developers.weixin.qq.com, security.imgSecCheck.
@@ -33,19 +31,16 @@ class ContentCheck:
 
     def __init__(self, url: str):
         self._url = url
-        self._places = threading.BoundedSemaphore(CHECKS + WAITING)
-        self._pool = ThreadPoolExecutor(CHECKS, thread_name_prefix="content-check")
+        self._executor = Executor(CHECKS, WAITING)
 
     def require_passed(self, photo: Photo) -> None:
         """Raises PhotoRefused for a photo that did not pass, Unavailable without an answer, UnsupportedPhoto if damaged."""
-        if not self._places.acquire(blocking=False):
-            raise Full(f"the content check has {CHECKS + WAITING} photos to check already; try again later")
-        check = self._pool.submit(lambda: _errcode(photo.small_jpeg(LONGEST_SIDE, QUALITY), self._url))
-        check.add_done_callback(lambda _: self._places.release())
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         try:
-            errcode = check.result(TIMEOUT_SECONDS)
-        except NotDone:
-            check.cancel()
+            errcode = self._executor.run(lambda: _errcode(photo.small_jpeg(LONGEST_SIDE, QUALITY), self._url), deadline)
+        except Full:
+            raise Full(f"the content check has {CHECKS + WAITING} photos to check already; try again later") from None
+        except DeadlineExceeded:
             log.error("the content check gives no answer within %g s", TIMEOUT_SECONDS)
             errcode = None
         if errcode == RISKY:

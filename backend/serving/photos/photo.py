@@ -1,12 +1,9 @@
-"""Checks a photo by its header before it is decoded, and turns it upright.
-
-No photo is stored or logged, and its EXIF data is dropped.
-"""
+"""Checks a photo by its header before it is decoded, and turns it upright. No photo is stored, and EXIF data is dropped."""
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pillow_heif
@@ -52,32 +49,29 @@ class PhotoLimits:
 
 @dataclass
 class Photo:
-    """A photo whose header was checked; `width` and `height` in pixels as stored, `kind` from KINDS or MPO."""
+    """A photo whose header was checked; `pixels`: how many a decoder fills."""
 
     contents: bytes
-    kind: str
-    width: int
-    height: int
-    opened: Image.Image | None = field(default=None, repr=False, compare=False)  # until its pixels are decoded
+    pixels: int
+    opened: Image.Image | None  # until its pixels are decoded
 
     def upright(self, least: int = REDUCED_SIDE) -> bytes:
-        """The photo's bytes for the graph: unchanged if possible, else decoded, turned upright and encoded as BMP.
+        """The bytes for the graph: unchanged, or turned upright, scaled down to sides of at least `least`, and encoded as BMP.
 
-        It is scaled down as long as both sides stay at `least` pixels or more.
         BMP because encoding and decoding it costs only a memory copy. Raises UnsupportedPhoto for damaged pixels.
         """
         image = self.opened or _open(self.contents)
-        if _is_ready(image) and _orientation(image) not in UPRIGHT:
+        is_exact = (
+            image.format in UNTOUCHED_KINDS and image.mode in UNTOUCHED_MODES and "transparency" not in image.info
+        )
+        if is_exact and max(image.size) <= UNTOUCHED_SIDE and _orientation(image) not in UPRIGHT:
             return self.contents
         self.opened = None
         with _damage_refused():
             return _encoded(_upright(image, least), "BMP")
 
     def small_jpeg(self, longest: int, quality: int) -> bytes:
-        """A JPEG of the upright photo without EXIF and comments, longest side at most `longest` pixels.
-
-        `quality`: 1 to 95. Raises UnsupportedPhoto for damaged pixels.
-        """
+        """An upright JPEG without EXIF, longest side at most `longest` pixels, `quality` 1 to 95. Raises UnsupportedPhoto."""
         image = _open(self.contents)
         with _damage_refused():
             small = _upright(image, longest)
@@ -87,10 +81,7 @@ class Photo:
 
 
 def check(contents: bytes, limits: PhotoLimits) -> Photo:
-    """Read the header of a photo: kind, dimensions, pixel count.
-
-    Raises InvalidArgument (no bytes), UnsupportedPhoto (unknown format) or TooLarge (too many pixels).
-    """
+    """Read the header. Raises InvalidArgument (no bytes), UnsupportedPhoto (unknown format) or TooLarge (too many pixels)."""
     if not contents:
         raise InvalidArgument(f"the photo is empty: {EXPECTED}, received 0 bytes")
     check_structure(contents)
@@ -100,9 +91,8 @@ def check(contents: bytes, limits: PhotoLimits) -> Photo:
 def check_header(contents: bytes, limits: PhotoLimits) -> Photo:
     """As `check`, for bytes whose structure has been checked."""
     image = _open(contents)
-    photo = Photo(contents, image.format or "", *image.size, opened=image)
-    check_pixels(photo.width, photo.height, limits)
-    return photo
+    check_pixels(image.width, image.height, limits)
+    return Photo(contents, image.width * image.height, image)
 
 
 def check_pixels(width: int, height: int, limits: PhotoLimits) -> None:
@@ -125,7 +115,7 @@ def check_count(photos: Sequence[object], limits: PhotoLimits) -> None:
 
 def check_together(photos: Iterable[Photo], limits: PhotoLimits) -> None:
     """Raises TooLarge, naming the limit, if the photos of a request have too many pixels together."""
-    pixels = sum(photo.width * photo.height for photo in photos)
+    pixels = sum(photo.pixels for photo in photos)
     if pixels > limits.max_request_pixels:
         raise TooLarge(
             f"the photos have {pixels / 1e6:.1f} megapixels together; at most {limits.max_request_pixels / 1e6:g} are taken "
@@ -170,31 +160,6 @@ def _orientation(image: Image.Image) -> int:
         return 1
 
 
-def _is_ready(image: Image.Image) -> bool:
-    return (
-        image.format in UNTOUCHED_KINDS
-        and image.mode in UNTOUCHED_MODES
-        and "transparency" not in image.info
-        and max(image.size) <= UNTOUCHED_SIDE
-    )
-
-
-def _loaded(image: Image.Image, least: int) -> Image.Image:
-    """Decode: a JPEG scaled down as far as its decoder can, a palette expanded to colours."""
-    image.draft(None, (least, least))
-    image.load()
-    if image.mode in ("P", "PA", "1") or "transparency" in image.info:
-        return image.convert("RGBA" if image.has_transparency_data else "RGB")
-    return image
-
-
-def _reduced(image: Image.Image, least: int) -> Image.Image:
-    """Scale down by whole factors while both sides stay at `least` or more."""
-    factor = min(image.width // least, image.height // least)
-    can_reduce = image.mode in ("RGB", "RGBA", "L", "LA", "CMYK")
-    return image.reduce(factor) if factor > 1 and can_reduce else image
-
-
 def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):  # 16 bits a pixel, of which convert() would clip all but the lowest 255 values
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
@@ -205,9 +170,16 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 
 def _upright(image: Image.Image, least: int) -> Image.Image:
-    """Decoded, scaled down, as RGB and turned."""
+    """Decoded, as RGB and turned; scaled down while both sides stay at `least` or more."""
     orientation = _orientation(image)
-    seen = _to_rgb(_reduced(_loaded(image, least), least))
+    image.draft(None, (least, least))  # a JPEG's decoder scales as far as it can
+    image.load()
+    if image.mode in ("P", "PA", "1") or "transparency" in image.info:  # a palette, expanded to colours
+        image = image.convert("RGBA" if image.has_transparency_data else "RGB")
+    factor = min(image.width // least, image.height // least)
+    if factor > 1 and image.mode in ("RGB", "RGBA", "L", "LA", "CMYK"):
+        image = image.reduce(factor)
+    seen = _to_rgb(image)
     return seen.transpose(UPRIGHT[orientation]) if orientation in UPRIGHT else seen
 
 

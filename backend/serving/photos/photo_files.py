@@ -1,7 +1,4 @@
-"""Checks the structure of JPEG, PNG and GIF files, to refuse those made to keep a decoder busy.
-
-Damaged files are left to the decoders.
-"""
+"""Refuses JPEG, PNG and GIF files made to keep a decoder busy. Damaged files are left to the decoders."""
 
 import re
 import struct
@@ -37,10 +34,7 @@ def check_structure(contents: bytes) -> None:
 
 
 def first_frame(contents: bytes) -> bytes:
-    """A GIF cut after its first frame, since TensorFlow's decoder would read the unused rest.
-
-    Other formats are returned unchanged. Raises UnsupportedPhoto, as `check_structure` does.
-    """
+    """A GIF cut after its first frame, since TensorFlow's decoder would read the unused rest. Raises UnsupportedPhoto."""
     if not contents.startswith(GIF):
         return contents
     try:
@@ -105,10 +99,7 @@ def _first_frame_end(contents: bytes) -> int:
 
 
 def _gif_parts(contents: bytes) -> Iterator[tuple[bytes, int]]:
-    """The first byte and the place of each frame and extension, and at last of what follows them.
-
-    GIF89a specification, sections 18 to 24.
-    """
+    """First byte and place of each frame and extension, and of what follows them (GIF89a, sections 18 to 24)."""
     place, blocks = 13 + _colours(_byte(contents, 10)), 0
     while (kind := contents[place : place + 1]) in (FRAME, EXTENSION):
         yield kind, place
@@ -122,7 +113,6 @@ def _gif_parts(contents: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def _colours(flags: int) -> int:
-    """Bytes of the colour table that follows a byte of flags."""
     return 3 << (1 + flags % 8) if flags & 0x80 else 0
 
 

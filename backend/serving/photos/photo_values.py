@@ -1,7 +1,7 @@
 """Applies the limits for photos to photos inside string tensors, where a model's graph decodes them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
@@ -54,7 +54,11 @@ def checked(arrays: Mapping[str, np.ndarray], decoding: Decoding, limits: PhotoL
     """
     photos: list[Photo] = []
     safe = partial(_safe_picture, decoding=decoding, limits=limits, photos=photos)
-    seen = {alias: _each(values, partial(_safe_value, safe=safe)) for alias, values in arrays.items()}
+    # A value that starts like a tf.Example may also be base64 text after a line break, so both are checked.
+    seen = {
+        alias: _each(values, lambda value: _safe_string(_safe_example(value, safe), safe))
+        for alias, values in arrays.items()
+    }
     photo.check_count(photos, limits)
     photo.check_together(photos, limits)
     return seen
@@ -82,40 +86,31 @@ def _each(values: np.ndarray, change: Callable[[bytes], bytes]) -> np.ndarray:
     return np.fromiter(map(change, values.flat), object, values.size).reshape(values.shape)
 
 
-def _safe_value(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
-    """A value that starts like a tf.Example may also be base64 text after a line break, so both are checked."""
-    return _safe_string(_safe_example(value, safe) if value.startswith(EXAMPLE_STARTS) else value, safe)
-
-
 def _safe_example(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
     """A tf.Example or tf.SequenceExample with checked pictures; any other value unchanged.
 
     It is serialized again: of a feature that occurs twice TensorFlow reads the first, protobuf the last. Raises InvalidArgument
     for one that only TensorFlow can parse.
     """
+    if not value.startswith(EXAMPLE_STARTS):
+        return value
     try:
         example = tf.train.SequenceExample.FromString(value)  # a tf.Example is one without feature_lists
     except DecodeError:
-        _refuse_if_readable(value)
-        return value
+        nothing = {"": tf.io.VarLenFeature(tf.string)}
+        try:  # TensorFlow's parser, unlike protobuf's, accepts feature names that are not UTF-8
+            tf.io.parse_sequence_example([value], nothing, nothing)
+        except tf.errors.OpError:
+            return value
+        raise InvalidArgument(
+            "a tf.Example cannot be read: expected the names of its features in UTF-8; serialize it again"
+        ) from None
     rows = chain.from_iterable(each.feature for each in example.feature_lists.feature_list.values())
     features = [*example.context.feature.values(), *rows]
     for feature in features:
         if feature.HasField("bytes_list"):
             feature.bytes_list.value[:] = [_safe_string(string, safe) for string in feature.bytes_list.value]
     return example.SerializeToString(deterministic=True) if features else value
-
-
-def _refuse_if_readable(value: bytes) -> None:
-    """TensorFlow's parser, unlike protobuf's, accepts feature names that are not UTF-8."""
-    nothing = {"": tf.io.VarLenFeature(tf.string)}
-    try:
-        tf.io.parse_sequence_example([value], nothing, nothing)
-    except tf.errors.OpError:
-        return
-    raise InvalidArgument(
-        "a tf.Example cannot be read: expected the names of its features in UTF-8; serialize it again"
-    )
 
 
 def _safe_string(value: bytes, safe: Callable[[bytes], bytes]) -> bytes:
@@ -148,7 +143,7 @@ def _safe_picture(contents: bytes, decoding: Decoding, limits: PhotoLimits, phot
     except UnsupportedPhoto:  # a BMP needs no cut: TensorFlow refuses incomplete ones
         return contents if contents.startswith(BMP) else contents[:KEPT_OF_NO_PHOTO]
     if decoding.frames and contents.startswith(GIF):
-        found = replace(found, width=gif_pixels(contents, limits.max_pixels), height=1)
-        photo.check_pixels(found.width, found.height, limits)
+        found.pixels = gif_pixels(contents, limits.max_pixels)
+        photo.check_pixels(found.pixels, 1, limits)
     photos.append(found)
     return contents

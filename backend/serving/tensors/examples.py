@@ -1,7 +1,6 @@
 """tf.Example and the results of TensorFlow Serving's classify and regress methods."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,24 +8,14 @@ import tensorflow as tf
 
 from backend.errors import InvalidArgument
 from backend.serving.tensors.json_values import is_base64, show, to_bytes, type_name
-from backend.serving.tensors.signatures import ServableId, Signature
+from backend.serving.tensors.signatures import Signature
 
 METHODS = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
-KIND_NAMES = {"bytes_list": "bytes", "float_list": "float", "int64_list": "int64"}
 INT64 = range(-(2**63), 2**63)
-
-
-# -- JSON values to Examples -------------------------------------------------------------------------------------------
 
 
 def examples_from_body(fields: Mapping[str, Any], method: str) -> list[bytes]:
     """The serialized tf.Examples of a classify or regress body, each with the body's context merged in."""
-    rows = _checked_examples(fields, method)
-    context = _example(fields["context"]) if "context" in fields else tf.train.Example()
-    return [merged(_example(row), context) for row in rows]
-
-
-def _checked_examples(fields: Mapping[str, Any], method: str) -> list[Any]:
     if "examples" not in fields:
         raise InvalidArgument(
             f"JSON Value: {show(fields)} When method is {method}, key 'examples' is expected and was not found"
@@ -36,7 +25,8 @@ def _checked_examples(fields: Mapping[str, Any], method: str) -> list[Any]:
         raise InvalidArgument(f"JSON Value: {show(fields)} Expecting 'examples' value to be an list/array")
     if not rows:
         raise InvalidArgument(f"JSON Value: {show(fields)} 'examples' value is an empty array")
-    return rows
+    context = _example(fields["context"]) if "context" in fields else tf.train.Example()
+    return [merged(_example(row), context) for row in rows]
 
 
 def merged(example: tf.train.Example, context: tf.train.Example) -> bytes:
@@ -53,18 +43,15 @@ def _example(value: Any) -> tf.train.Example:
         raise InvalidArgument(f"Example must be JSON object but got JSON {type_name(value)}")
     example = tf.train.Example()
     for name, content in value.items():
-        _fill(example.features.feature[name], name, content if isinstance(content, list) else [content])
+        feature = example.features.feature[name]
+        for each in content if isinstance(content, list) else [content]:
+            kind, converted = _feature_value(name, each)
+            was = feature.WhichOneof("kind") or kind
+            if was != kind:
+                expected = was.removesuffix("_list")
+                raise InvalidArgument(f"Unexpected element type in feature: {name} expecting type: {expected}")
+            getattr(feature, kind).value.append(converted)
     return example
-
-
-def _fill(feature: tf.train.Feature, name: str, values: list[Any]) -> None:
-    for value in values:
-        kind, converted = _feature_value(name, value)
-        if feature.WhichOneof("kind") not in (None, kind):
-            raise InvalidArgument(
-                f"Unexpected element type in feature: {name} expecting type: {KIND_NAMES[feature.WhichOneof('kind')]}"
-            )
-        getattr(feature, kind).value.append(converted)
 
 
 def _feature_value(name: str, value: Any) -> tuple[str, Any]:
@@ -79,36 +66,6 @@ def _feature_value(name: str, value: Any) -> tuple[str, Any]:
     raise InvalidArgument(f"Feature: {name} has element with unexpected JSON type: {type_name(value)}")
 
 
-# -- outputs to results ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ClassifyResult:
-    """`labels` and `scores` (examples, classes): "" and 0.0 if the signature has no such output."""
-
-    servable: ServableId
-    labels: np.ndarray
-    scores: np.ndarray
-
-    def rows(self) -> list[list[tuple[str, float]]]:
-        """Per example its (label, score) pairs."""
-        return [
-            [(label, float(score)) for label, score in zip(labels, scores, strict=True)]
-            for labels, scores in zip(self.labels, self.scores, strict=True)
-        ]
-
-
-@dataclass(frozen=True)
-class RegressResult:
-    """`values` (examples)."""
-
-    servable: ServableId
-    values: np.ndarray
-
-    def rows(self) -> list[float]:
-        return [float(value) for value in self.values]
-
-
 def check_signature(signature: Signature, method: str) -> str:
     """The alias of the one input that takes Examples. Raises InvalidArgument if the signature has another method."""
     expected, word = METHODS[method], {"classify": "classification", "regress": "regression"}[method]
@@ -121,8 +78,8 @@ def check_signature(signature: Signature, method: str) -> str:
     return next(iter(signature.inputs))
 
 
-def classify_result(servable: ServableId, outputs: Mapping[str, np.ndarray], count: int) -> ClassifyResult:
-    """From the outputs `classes` (strings) and `scores` (floats), of which one may be missing."""
+def classify_rows(outputs: Mapping[str, np.ndarray], count: int) -> list[list[tuple[str, float]]]:
+    """The (label, score) pairs of each example, from the outputs `classes` and `scores`; without one of them "" or 0.0."""
     if not {"classes", "scores"} & set(outputs):
         raise InvalidArgument(f"Expected classification outputs classes and/or scores, found: {sorted(outputs)}")
     for alias in ("classes", "scores"):
@@ -130,16 +87,19 @@ def classify_result(servable: ServableId, outputs: Mapping[str, np.ndarray], cou
             raise InvalidArgument(f"Expected {alias} of shape [{count} num_classes] but got {outputs[alias].shape}")
     shape = outputs["scores" if "scores" in outputs else "classes"].shape
     classes = outputs.get("classes", np.full(shape, b"", dtype=object))
-    labels = np.array([[text.decode("utf-8", "replace") for text in row] for row in classes], dtype=object)
-    return ClassifyResult(servable, labels.reshape(shape), outputs.get("scores", np.zeros(shape, np.float32)))
+    scores = outputs.get("scores", np.zeros(shape, np.float32))
+    return [
+        [(label.decode("utf-8", "replace"), float(score)) for label, score in zip(*row, strict=True)]
+        for row in zip(classes, scores, strict=True)
+    ]
 
 
-def regress_result(servable: ServableId, outputs: Mapping[str, np.ndarray], count: int) -> RegressResult:
-    """From the one output `outputs`, of shape (examples) or (examples, 1)."""
+def regress_rows(outputs: Mapping[str, np.ndarray], count: int) -> list[float]:
+    """The value of each example, from the one output `outputs`, of shape (examples) or (examples, 1)."""
     values = outputs.get("outputs")
     if values is None or values.shape not in ((count,), (count, 1)):
         found = {alias: value.shape for alias, value in outputs.items()}
         raise InvalidArgument(
             f"Expected a regression output of shape [{count}] or [{count} 1] named outputs, found: {found}"
         )
-    return RegressResult(servable, values.reshape(count))
+    return [float(value) for value in values.reshape(count)]

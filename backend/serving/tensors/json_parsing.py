@@ -6,7 +6,6 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -18,25 +17,17 @@ from backend.serving.tensors.json_values import show
 SHORT_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|\bInf\b', re.DOTALL)
 DEPTH_LIMIT = "{} levels (DOGSNAP_MAX_JSON_DEPTH)"
 NO_MARKS = bytes(set(range(256)) - set(b",[{:"))
-LARGE = 250_000  # values, counted as JsonLimits does, of a document that is read alone; a photo's text is one
+LARGE = 250_000  # values, counted as `check_values` does, of a document that is read alone; a photo's text is one
 WAIT_SECONDS = 2.0
 _large = threading.Lock()
 
 
-@dataclass(frozen=True)
-class JsonLimits:
-    """`depth`: levels of lists and objects; a tensor has fewer.
-
-    `values` of one document, in which a list, an object or a member name counts as four: each value takes about 40 bytes of
-    memory, and a fifth of a microsecond with the interpreter locked, however short its text is.
-    """
-
-    depth: int = 100
-    values: int = 12_000_000
-
-
 def check_values(body: bytes, most: int, setting: str = " (DOGSNAP_MAX_JSON_VALUES)") -> int:
-    """Estimate the number of values from the punctuation, before parsing. Raises TooLarge, naming the limit, above `most`."""
+    """Estimate the number of values from the punctuation, before parsing. Raises TooLarge, naming the limit, above `most`.
+
+    A list, an object or a member name counts as four: each value takes about 40 bytes of memory, and a fifth of a microsecond
+    with the interpreter locked, however short its text is.
+    """
     marks = body.translate(None, NO_MARKS)  # counting only in the punctuation is four times as fast
     count = marks.count(b",") + 4 * (len(marks) - marks.count(b","))
     if count > most:
@@ -48,16 +39,16 @@ def check_values(body: bytes, most: int, setting: str = " (DOGSNAP_MAX_JSON_VALU
 
 
 @contextmanager
-def reading(body: bytes, limits: JsonLimits) -> Iterator[dict[str, Any]]:
-    """The JSON object at the start of `body`; leave the block when it is no longer needed.
+def reading(body: bytes, depth: int = 100, values: int = 12_000_000) -> Iterator[dict[str, Any]]:
+    """The JSON object at the start of `body`, with at most `values` in at most `depth` levels of lists and objects.
 
-    Raises InvalidArgument in TensorFlow Serving's words, TooLarge, and Unavailable.
+    Leave the block when it is no longer needed. Raises InvalidArgument in TensorFlow Serving's words, TooLarge, and Unavailable.
     """
-    is_large = check_values(body, limits.values) >= LARGE
+    is_large = check_values(body, values) >= LARGE
     if not body.strip():
         raise InvalidArgument("JSON Parse error: The document is empty")
     with _one_large() if is_large else nullcontext():
-        value = _parse(body, limits.depth)
+        value = _parse(body, depth)
         if not isinstance(value, dict):
             raise InvalidArgument(f"JSON Value: {show(value)} Is not object")
         del body  # freed while the block runs
@@ -68,7 +59,7 @@ def reading(body: bytes, limits: JsonLimits) -> Iterator[dict[str, Any]]:
 def _one_large() -> Iterator[None]:
     """Allow one large document in memory at a time. Raises Unavailable.
 
-    Garbage collection is off meanwhile: it would visit every list of the document repeatedly, with all threads waiting.
+    Garbage collection would visit every list of it repeatedly, with all threads waiting.
     """
     if not _large.acquire(timeout=WAIT_SECONDS):
         raise Unavailable("the server is reading other large JSON documents; try again later")
@@ -85,28 +76,21 @@ def _parse(body: bytes, max_depth: int) -> Any:
         return orjson.loads(body)
     try:
         text = body.decode("utf-8-sig")
+        if "Inf" in text:  # short for Infinity, outside of strings
+            text = SHORT_INFINITY.sub(lambda found: "Infinity" if found[0] == "Inf" else found[0], text)
+        return json.JSONDecoder(strict=False).raw_decode(text, len(text) - len(text.lstrip()))[0]
     except UnicodeDecodeError as error:
         raise InvalidArgument(f"JSON Parse error: Invalid encoding in string. at offset: {error.start}") from None
-    if "Inf" in text:  # short for Infinity, outside of strings
-        text = SHORT_INFINITY.sub(lambda found: "Infinity" if found[0] == "Inf" else found[0], text)
-    try:
-        return _decode(text)
-    except RecursionError:
-        sentence = (
-            f"JSON Parse error: nested deeper than {DEPTH_LIMIT.format(max_depth)}; no tensor has as many dimensions"
-        )
-        raise InvalidArgument(sentence) from None
-
-
-def _decode(text: str) -> Any:
-    start = len(text) - len(text.lstrip())
-    try:
-        return json.JSONDecoder(strict=False).raw_decode(text, start)[0]
     except json.JSONDecodeError as error:
         words = error.msg.replace("Expecting value", "Invalid value.")  # as TensorFlow Serving says it
         raise InvalidArgument(f"JSON Parse error: {words} at offset: {error.pos}") from None
     except ValueError:  # Python refuses to read numbers of thousands of digits
         raise InvalidArgument("JSON Parse error: Number too big to be stored in double. at offset: 0") from None
+    except RecursionError:
+        limit = DEPTH_LIMIT.format(max_depth)
+        raise InvalidArgument(
+            f"JSON Parse error: nested deeper than {limit}; no tensor has as many dimensions"
+        ) from None
 
 
 def is_deeper(value: Any, levels: int) -> bool:

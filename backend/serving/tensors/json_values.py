@@ -1,11 +1,8 @@
-"""Converts between JSON values and arrays by a signature's types: the row and columnar forms of TensorFlow Serving's REST
-API.
-
-Error messages contain the phrases that TensorFlow Serving's own tests look for.
-"""
+"""Converts between JSON and arrays as TensorFlow Serving's REST API does, with the phrases of its error messages."""
 
 import base64
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -39,9 +36,6 @@ class OtherInputs(InvalidArgument):
         self.received = frozenset(received)
 
 
-# -- in ----------------------------------------------------------------------------------------------------------------
-
-
 def from_body(body: Mapping[str, Any], signature: Signature) -> dict[str, np.ndarray]:
     """The inputs of a predict request's body, from "instances" (rows) or "inputs" (columns). Raises InvalidArgument."""
     if "instances" in body and "inputs" in body:
@@ -61,7 +55,6 @@ def from_body(body: Mapping[str, Any], signature: Signature) -> dict[str, np.nda
 
 
 def from_rows(rows: list[Any], signature: Signature) -> dict[str, np.ndarray]:
-    """One array per input, its first dimension the number of rows. Raises InvalidArgument naming the row."""
     as_objects = _is_object(rows[0])
     if not as_objects:
         _check_one_input(signature, "instances is a plain list, but expecting list of objects")
@@ -120,9 +113,9 @@ def from_columns(value: Any, signature: Signature, field: str = "inputs") -> dic
 
 
 def from_data(data: Any, signature: Signature, base64_decode: bool = False) -> dict[str, np.ndarray]:
-    """The columns of Simple TensorFlow Serving: an object by alias, where a value without a batch dimension is a batch of one.
+    """The columns of Simple TensorFlow Serving. Raises InvalidArgument.
 
-    Its clients send a single photo to graphs without a batch dimension; here every input has one. Raises InvalidArgument.
+    Its clients send a single photo to graphs without a batch dimension; here every input has one, so it is a batch of one.
     """
     if not isinstance(data, dict):
         raise InvalidArgument(f"data is a JSON {type_name(data)}; expected an object by input: {_aliases(signature)}")
@@ -157,10 +150,7 @@ def to_array(value: Any, dtype: tf.DType) -> np.ndarray:
     if dtype not in JSON_TYPES:
         raise Unimplemented(f"Conversion of JSON Value: {show(value)} to type: {_name(dtype)}")
     shape = _shape(value)
-    leaves = _leaves(value, shape)
-    if leaves is None or not set(map(type, leaves)) <= JSON_TYPES[dtype]:
-        _explain(value, shape, 0, dtype)
-    assert leaves is not None  # else it has raised
+    leaves = _leaves(value, shape, dtype)
     try:
         with np.errstate(over="ignore"):  # larger values become infinity, as in TensorFlow Serving
             if dtype == tf.string:
@@ -188,13 +178,13 @@ def _first_fault(values: list[Any], dtype: tf.DType) -> tuple[int, str]:
     for number, value in enumerate(values):
         try:
             array = to_array(value, dtype)
+            first = array if first is None else first
+            if array.size != first.size:
+                raise InvalidArgument(f"Expecting tensor size: {first.size} but got: {array.size}")
+            if array.shape != first.shape:
+                raise InvalidArgument(f"Expecting shape {_dims(first.shape)} but got: {_dims(array.shape)}")
         except (InvalidArgument, Unimplemented) as error:
             return number, f"{error.code}: {error.message}"
-        first = array if first is None else first
-        if array.size != first.size:
-            return number, f"INVALID_ARGUMENT: Expecting tensor size: {first.size} but got: {array.size}"
-        if array.shape != first.shape:
-            return number, f"INVALID_ARGUMENT: Expecting shape {_dims(first.shape)} but got: {_dims(array.shape)}"
     return 0, ""
 
 
@@ -211,37 +201,29 @@ def _shape(value: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _leaves(value: Any, shape: tuple[int, ...]) -> list[Any] | None:
-    """The values in row-major order, or None if a list has another size than the first one of its level."""
-    level = [value]
-    for size in shape:
-        if set(map(type, level)) - {list} or set(map(len, level)) - {size}:
-            return None
+def _leaves(value: Any, shape: tuple[int, ...], dtype: tf.DType) -> list[Any]:
+    """The values in row-major order. Raises InvalidArgument for the first one of another level, size or type."""
+    level, rank, types = [value], len(shape), JSON_TYPES[dtype]
+    for depth, size in enumerate(shape):
+        if set(map(type, level)) - {list}:
+            wrong = next(each for each in level if not isinstance(each, list))
+            raise InvalidArgument(
+                f"JSON Value: {show(wrong)} found at incorrect level: {depth + 1} in the JSON DOM. Expected at level: {rank}"
+            )
+        if set(map(len, level)) - {size}:
+            wrong = next(len(each) for each in level if len(each) != size)
+            raise InvalidArgument(
+                f"Encountered list at unexpected size: {wrong} at level: {depth} expected size: {size}"
+            )
         level = list(chain.from_iterable(level))
-    return level
-
-
-def _explain(value: Any, shape: tuple[int, ...], level: int, dtype: tf.DType) -> None:
-    """Raise the error that names the first wrong value."""
-    if not isinstance(value, list):
-        if level != len(shape):
-            raise InvalidArgument(
-                f"JSON Value: {show(value)} found at incorrect level: {level + 1} in the JSON DOM. "
-                f"Expected at level: {len(shape)}"
-            )
-        if type(value) not in JSON_TYPES[dtype]:
-            raise InvalidArgument(
-                f"JSON Value: {show(value)} Type: {type_name(value)} is not of expected type: {_name(dtype)}"
-            )
-        return
-    if level >= len(shape):
-        raise InvalidArgument(f"Encountered list at unexpected level: {level} expected < {len(shape)}")
-    if len(value) != shape[level]:
+    if set(map(type, level)) - types:
+        wrong = next(each for each in level if type(each) not in types)
+        if isinstance(wrong, list):
+            raise InvalidArgument(f"Encountered list at unexpected level: {rank} expected < {rank}")
         raise InvalidArgument(
-            f"Encountered list at unexpected size: {len(value)} at level: {level} expected size: {shape[level]}"
+            f"JSON Value: {show(wrong)} Type: {type_name(wrong)} is not of expected type: {_name(dtype)}"
         )
-    for each in value:
-        _explain(each, shape, level + 1, dtype)
+    return level
 
 
 def to_bytes(value: str | Mapping[str, Any]) -> bytes:
@@ -263,7 +245,6 @@ def _is_object(value: Any) -> bool:
 
 
 def show(value: Any) -> str:
-    """A JSON value for an error message, shortened."""
     try:
         text = orjson.dumps(value)
     except (TypeError, ValueError):  # numbers or nesting that cannot be written as JSON
@@ -288,12 +269,15 @@ def _aliases(signature: Signature) -> str:
     return ",".join(sorted(signature.inputs))
 
 
-# -- out ---------------------------------------------------------------------------------------------------------------
-
-
 def to_rows(outputs: Mapping[str, np.ndarray]) -> list[Any] | np.ndarray:
     """The outputs row by row: bare values for one output, else objects. Raises InvalidArgument without a common batch."""
-    _check_batch(outputs)
+    batch = None
+    for alias, value in outputs.items():
+        if value.ndim == 0:
+            raise InvalidArgument(f"Tensor name: {alias} has no shape information ")
+        batch = len(value) if batch is None else batch
+        if len(value) != batch:
+            raise InvalidArgument(f"Tensor name: {alias} has inconsistent batch size: {len(value)} expecting: {batch}")
     columns = {alias: to_json(alias, value) for alias, value in outputs.items()}
     if len(columns) == 1:
         return next(iter(columns.values()))
@@ -304,18 +288,6 @@ def to_columns(outputs: Mapping[str, np.ndarray]) -> Any:
     """The outputs as they are: the bare value for one output, else an object by alias."""
     columns = {alias: to_json(alias, value) for alias, value in outputs.items()}
     return next(iter(columns.values())) if len(columns) == 1 else columns
-
-
-def _check_batch(outputs: Mapping[str, np.ndarray]) -> None:
-    batch = None
-    for alias, value in outputs.items():
-        if value.ndim == 0:
-            raise InvalidArgument(f"Tensor name: {alias} has no shape information ")
-        batch = value.shape[0] if batch is None else batch
-        if value.shape[0] != batch:
-            raise InvalidArgument(
-                f"Tensor name: {alias} has inconsistent batch size: {value.shape[0]} expecting: {batch}"
-            )
 
 
 def to_json(alias: str, value: np.ndarray) -> Any:
@@ -333,9 +305,7 @@ def to_json(alias: str, value: np.ndarray) -> Any:
 
 
 def _string(value: bytes, as_bytes: bool) -> str | dict[str, str]:
-    if not as_bytes:
-        try:
+    with suppress(UnicodeDecodeError):
+        if not as_bytes:
             return value.decode("utf-8")
-        except UnicodeDecodeError:
-            pass
     return {"b64": base64.b64encode(value).decode("ascii")}
