@@ -1,18 +1,15 @@
-"""Adds an OpenVINO copy of a version's network, if that is measurably faster and gives the same answers.
-
-Why OpenVINO, and why bfloat16 before int8: models/lab_notes.md.
-"""
+"""Adds an OpenVINO copy of a version's network, if that is measurably faster and gives the same answers: models/lab_notes.md."""
 
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
+from time import process_time
+from timeit import timeit
 
 import numpy as np
 import tensorflow as tf
@@ -110,13 +107,14 @@ def accelerate(version: Path, acceleration: Acceleration, report: Report = lambd
     folder = version / FOLDER
     folder.mkdir(parents=True)
     try:
-        manifest = _chosen(acceleration, folder, report)
+        chosen = _chosen(acceleration, folder, report)
     except (IncompatibleNetwork, RuntimeError) as error:  # RuntimeError: an operation that OpenVINO does not have
         shutil.rmtree(folder)
         if acceleration.required:
             raise error if isinstance(error, NotFaster) else IncompatibleNetwork(_reason(error)) from error
         report(f"TensorFlow runs the network: {_reason(error)}")
         return False
+    manifest = replace(chosen, signatures={name: list(each.outputs) for name, each in acceleration.steps.items()})
     manifest.write(folder)
     _save_around(folder / AROUND, acceleration)
     report(
@@ -128,16 +126,14 @@ def accelerate(version: Path, acceleration: Acceleration, report: Report = lambd
 
 def takes_images_of_one_size(graph: FrozenGraph) -> bool:
     """Whether the only input is a batch of float32 images (n, height, width, channels) of one size."""
-    specs = list(graph.specs.values())
-    takes_images = len(specs) == 1 and specs[0].dtype == tf.float32 and specs[0].shape.rank == 4
-    return takes_images and specs[0].shape[0] is None and None not in specs[0].shape[1:]
+    first, *further = graph.specs.values()
+    if further or first.dtype != tf.float32 or first.shape.rank != 4:
+        return False
+    return first.shape[0] is None and first.shape[1:].is_fully_defined()
 
 
 def _chosen(acceleration: Acceleration, folder: Path, report: Report) -> NetworkManifest:
-    """The network in float32 or, if asked for, in the precision that is fastest here; its files are in `folder` then.
-
-    Raises IncompatibleNetwork if TensorFlow is fast enough, NotFaster if no precision gains enough and that is required.
-    """
+    """The network in float32 or, if asked for, in the precision that is fastest here; its files are in `folder` then."""
     known = _linked(acceleration, folder)
     outputs = known.outputs if known else convert(acceleration.graph, folder)
     is_known = known and known.precision == EXACT and known.measured_by == _measured_by()
@@ -147,38 +143,31 @@ def _chosen(acceleration: Acceleration, folder: Path, report: Report) -> Network
             raise IncompatibleNetwork(
                 f"OpenVINO in {EXACT} is {exact.speedup:.2f} times as fast, expected at least {LEAST_SPEEDUP:g}"
             )
-        return replace(exact, signatures=_outputs(acceleration))
+        return exact
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         trials = {EXACT: exact, **_trials(acceleration, folder, Path(temporary), outputs, report)}
         best = max(trials, key=lambda name: trials[name].speedup)
         gain = trials[best].speedup / exact.speedup
         if gain < LEAST_GAIN:
             if acceleration.required:
-                raise NotFaster(_too_little(best, gain))
+                found = f"{best} is {gain:.2g} times as fast as" if best != EXACT else "no precision is faster than"
+                wanted = f", expected at least {LEAST_GAIN:g}" if best != EXACT else ""
+                raise NotFaster(f"{found} {EXACT} on this processor ({processor.name()}){wanted}")
             best = EXACT
         for name in FILES if best == INT8 else ():
             os.replace(Path(temporary) / name, folder / name)
-    compared = {name: trial.speedup for name, trial in trials.items()}
-    return replace(trials[best], compared=compared, signatures=_outputs(acceleration))
-
-
-def _too_little(best: str, gain: float) -> str:
-    if best == EXACT:
-        return f"no precision is faster than {EXACT} on this processor ({processor.name()})"
-    return (
-        f"{best} is {gain:.2g} times as fast as {EXACT} on this processor ({processor.name()}), "
-        f"expected at least {LEAST_GAIN:g}"
-    )
+    return replace(trials[best], compared={name: trial.speedup for name, trial in trials.items()})
 
 
 def _trials(
     acceleration: Acceleration, folder: Path, temporary: Path, outputs: Sequence[str], report: Report
 ) -> dict[str, NetworkManifest]:
-    """Each faster precision that gives the right answers, by name; a quantised network goes to `temporary`."""
-    trials = {}
-    for precision in (BFLOAT16, INT8) if acceleration.ranges else (BFLOAT16,):
+    """Each faster precision that gives the right answers, by name; an int8 network is in `temporary` then."""
+    trials, places = {}, {BFLOAT16: folder} | ({INT8: temporary} if acceleration.ranges else {})
+    for precision, place in places.items():
         try:
-            place = _save_quantised(folder, acceleration.ranges, temporary) if precision == INT8 else folder
+            if precision == INT8:
+                _save_quantised(folder, acceleration.ranges, temporary)
             trials[precision] = _tried(precision, place, outputs, acceleration)
         except (IncompatibleNetwork, RuntimeError) as error:
             report(f"{precision} is not used: {_reason(error)}")
@@ -189,12 +178,10 @@ def _reason(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
 
 
-def _save_quantised(folder: Path, ranges: Ranges, target: Path) -> Path:
-    """Write the int8 network of the float32 one in `folder` to `target`, and return that."""
+def _save_quantised(folder: Path, ranges: Ranges, target: Path) -> None:
     openvino = import_openvino()
     model = openvino.Core().read_model(folder / NETWORK)
     openvino.save_model(quantised(model, ranges, _weight_bits()), target / NETWORK, compress_to_fp16=False)
-    return target
 
 
 def _weight_bits() -> int:
@@ -212,27 +199,15 @@ def _linked(acceleration: Acceleration, folder: Path) -> NetworkManifest | None:
     if manifest.precision == INT8:
         return None
     for name in FILES:
-        _link(same / name, folder / name)
+        try:
+            os.link(same / name, folder / name)
+        except OSError:  # the file system has no links
+            shutil.copyfile(same / name, folder / name)
     return manifest
 
 
-def _link(source: Path, target: Path) -> None:
-    """A hard link, or a copy if the file system does not support links."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
-
-
-def _outputs(acceleration: Acceleration) -> dict[str, Sequence[str]]:
-    return {name: list(steps.outputs) for name, steps in acceleration.steps.items()}
-
-
 def _tried(precision: str, folder: Path, outputs: Sequence[str], acceleration: Acceleration) -> NetworkManifest:
-    """Load a network, compare its answers and measure it. Raises IncompatibleNetwork if they differ by more than is allowed.
-
-    The network is not kept: those of all precisions at once would take 0.5 GB.
-    """
+    # Not kept: the networks of all precisions at once would take 0.5 GB.
     network = Network(Weights(folder / NETWORK), precision, outputs, one_caller=True)
     judge = _difference_of_names if precision == INT8 and NAMING in outputs else _difference
     difference = judge(network, acceleration.reference, TOLERANCES[precision])
@@ -265,16 +240,11 @@ def convert(graph: FrozenGraph, folder: Path) -> list[str]:
     ((spec),) = graph.specs.values()
     model.reshape([1, *spec.shape[1:]])
     openvino.save_model(model, folder / NETWORK, compress_to_fp16=False)
-    return [_alias(output, graph) for output in model.outputs]
-
-
-def _alias(output: Any, graph: FrozenGraph) -> str:
-    found = [alias for alias, name in graph.outputs.items() if name in output.get_names()]
-    if len(found) != 1:
-        raise IncompatibleNetwork(
-            f"OpenVINO's output {sorted(output.get_names())} corresponds to {found or 'none'} of the network's outputs"
-        )
-    return found[0]
+    names = [output.get_names() for output in model.outputs]
+    found = [[alias for alias, name in graph.outputs.items() if name in own] for own in names]
+    if any(len(aliases) != 1 for aliases in found):
+        raise IncompatibleNetwork(f"OpenVINO's outputs {names} correspond to {found} of the network's outputs")
+    return [alias for (alias,) in found]
 
 
 def _difference(network: Network, reference: Function, tolerance: float) -> float:
@@ -318,21 +288,12 @@ def trial_images(shape: tuple[int, ...], count: int = TRIAL_IMAGES) -> np.ndarra
 
 
 def _speedup(network: Network, reference: Function) -> float:
-    """TensorFlow's processor time for one image over that of the network: the median of rounds in turn.
-
-    Processor time, since other programs would distort wall-clock time.
-    """
+    """TensorFlow's processor time for one image over the network's; other programs would distort wall-clock time."""
     image = trial_images(network.shape, 1)
     tensor = tf.constant(image)
-    rounds = [_seconds(lambda: reference(tensor)) / _seconds(partial(network.run, image)) for _ in range(ROUNDS + 1)]
-    return median(rounds[1:])
-
-
-def _seconds(run: Callable[[], object]) -> float:
-    begun = time.process_time()
-    for _ in range(RUNS):
-        run()
-    return time.process_time() - begun
+    runs = (partial(reference, tensor), partial(network.run, image))
+    rounds = [[timeit(run, timer=process_time, number=RUNS) for run in runs] for _ in range(ROUNDS + 1)]
+    return median(ours / others for ours, others in rounds[1:])
 
 
 def _save_around(folder: Path, acceleration: Acceleration) -> None:

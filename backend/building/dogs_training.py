@@ -47,18 +47,17 @@ class Judged:
 
 def read_judged(folder: Path) -> list[Judged]:
     """The photos of `boxes.tsv`, a line `photo dogs boxes difficult` each, below `folder`. Raises DatasetError."""
-    file = folder / "boxes.tsv"
+    file, judged = folder / "boxes.tsv", []
     try:
-        return [_judged(folder, row) for row in dataset.read_table(file)]
+        for row in dataset.read_table(file):
+            boxes = np.array(read_boxes(row["boxes"]), np.float32).reshape(-1, 4)
+            hard = np.array([flag == "1" for flag in row["difficult"].split(";") if flag])
+            judged.append(Judged(folder / row["photo"], boxes, hard))
     except (KeyError, OSError, ValueError) as error:
         raise DatasetError(
             f"{file}: expected lines `photo dogs boxes difficult`, separated by tabs ({error})"
         ) from error
-
-
-def _judged(folder: Path, row: dict[str, str]) -> Judged:
-    boxes = np.array(read_boxes(row["boxes"]), np.float32).reshape(-1, 4)
-    return Judged(folder / row["photo"], boxes, np.array([flag == "1" for flag in row["difficult"].split(";") if flag]))
+    return judged
 
 
 def train(
@@ -72,16 +71,13 @@ def train(
     files = [
         _maps(model, scenes, start, min(pictures, start + CHUNK), folder, report) for start in range(0, pictures, CHUNK)
     ]
-    size = scenes.size
     shapes = [tuple(each.shape[1:]) for each in head.input]
-    kinds = (
-        tuple(tf.TensorSpec((None, *shape), tf.float32) for shape in shapes),
-        tf.TensorSpec((None, MOST_DOGS, 5), tf.float32),
-    )
+    maps = tuple(tf.TensorSpec((None, *shape), tf.float32) for shape in shapes)
+    kinds = (maps, tf.TensorSpec((None, MOST_DOGS, 5), tf.float32))
     steps = max(1, -(-min(pictures, CHUNK) // BATCH) * len(files))
     batches = tf.data.Dataset.from_generator(lambda: _batches(files, scenes.seed), output_signature=kinds).prefetch(2)
     falling = keras.optimizers.schedules.CosineDecay(RATE, steps * epochs, alpha=0.02)
-    places = dogs.centres(shapes[0], size)
+    places = dogs.centres(shapes[0], scenes.size)
     inputs = [keras.Input(shape) for shape in shapes]
     learner = keras.Model(inputs, head([keras.layers.SpatialDropout2D(DROPPED)(each) for each in inputs]))
     learner.compile(
@@ -223,7 +219,7 @@ def run(
     stored = read_stored(out.name, out, with_head=False)
     one = SecondPass.of(stored.description["scores"]["second_pass"])
     policy = keras.config.dtype_policy().name
-    network = in_precision(policy, stored.model, lambda: stored.build(len(stored.description["labels"])))
+    network = in_precision(policy, stored.model, stored.build)
     scenes = Scenes(*_examples(sources, photos, report), network.input_shape[1:3], seed)
     work.mkdir(parents=True, exist_ok=True)
     keras.utils.set_random_seed(seed)
@@ -242,7 +238,6 @@ def run(
 def _examples(
     sources: Sources, judged: Sequence[Judged], report: Callable[[str], None]
 ) -> tuple[list[Example], list[Example]]:
-    """Photos of dogs and of none to train on."""
     names = {each.path.stem.removeprefix("sd_") for each in judged}
     listed = [each for each in dataset.read_list(sources.data, "train_list") if each.path.stem not in names]
     examples = dataset.readable(dataset.with_boxes(listed, sources.data, sources.frames, report), report)

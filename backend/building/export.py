@@ -4,8 +4,7 @@ import base64
 import gc
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -50,13 +49,13 @@ class ExportError(ValueError):
 
 @dataclass(frozen=True)
 class Stored:
-    """What training stored: the classifier in float32, what it is built by, its calibration, and its versions' description.
+    """What training stored: the classifier in float32, what builds one like it, its calibration, and its versions' description.
 
     `dogs`: the head that finds every dog; None without one.
     """
 
     model: keras.Model
-    build: Callable[[int], keras.Model]
+    build: Callable[[], keras.Model]
     calibration: Calibration
     description: Mapping
     dogs: keras.Model | None = None
@@ -75,12 +74,25 @@ def export_stored(name: str, artefacts: Path, models: Path, report: Callable[[st
     return export_classifier(stored.model, stored.calibration, stored.description, models / name, report, stored.dogs)
 
 
-def export_taught(name: str, artefacts: Path, models: Path) -> Source | None:
-    """The same with the breeds of `with_taught`; None where there are none."""
-    if not (artefacts / TAUGHT).is_file():
-        return None
-    stored = with_taught(read_stored(name, artefacts), artefacts)
-    return export_classifier(stored.model, stored.calibration, stored.description, models / name, head=stored.dogs)
+def export_taught(name: str, artefacts: Path, models: Path) -> Source:
+    """The same with the breeds that `dogsnap calibrate` or `teach --keep` stored in `artefacts` behind its own.
+
+    Raises ExportError where they were taught with other weights.
+    """
+    stored, file = read_stored(name, artefacts), artefacts / TAUGHT
+    kept, advice = read_json(file), "run `dogsnap calibrate --taught` or `dogsnap teach --keep`"
+    _check_made_with(kept["weights"], stored.description["scores"].get("weights", ""), file, advice)
+    taught = kept["taught"]
+    labels = [*stored.description["labels"], *({key: each[key] for key in LABEL} for each in taught)]
+    extended = with_classes(stored, labels, *breed_weights(stored.model, taught), prior_of(stored, labels, artefacts))
+    scores, calibration = {**stored.description["scores"], **kept.get("scores", {})}, extended.calibration
+    fitted = scores["calibration"] if "scores" in kept else {"groups": kept["groups"]}
+    description = {**extended.description, "scores": scores, "groups": _groups(fitted, artefacts, labels)}
+    description["taught"] = [{key: value for key, value in each.items() if key not in LABEL[1:]} for each in taught]
+    if "scores" in kept:
+        description["decision"] = _decision(fitted)
+        calibration = Calibration.of(fitted, len(labels))
+    return export_classifier(extended.model, calibration, description, models / name, head=stored.dogs)
 
 
 def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
@@ -99,90 +111,49 @@ def read_stored(name: str, artefacts: Path, with_head: bool = True) -> Stored:
     model = architecture(len(labels), size)
     load_stored_weights(model, artefacts / STORED_WEIGHTS)
     weights = checksums.digest(artefacts / STORED_WEIGHTS)
-    if scores.get("weights", weights) != weights:
-        raise ExportError(
-            f"{artefacts / 'scores.json'} was measured with the weights with the SHA-256 {scores['weights'][:12]}, "
-            f"{STORED_WEIGHTS} has {weights[:12]}; `dogsnap calibrate` writes it anew"
-        )
+    _check_made_with(scores.get("weights", weights), weights, artefacts / "scores.json", "run `dogsnap calibrate`")
     calibration = scores["calibration"]
     description = {
         "model": name,
         "labels": labels,
         "input_size": list(size),
         "decision": _decision(calibration),
-        "groups": _groups(calibration.get("groups", ()), artefacts.parent / GROUPS_FILE, labels),
+        "groups": _groups(calibration, artefacts, labels),
         "recipe": recipe,
         "scores": scores,
         "source": {"weights": STORED_WEIGHTS, "exported_by": "dogsnap export"},
     }
     if (artefacts / RANGES).is_file():
         description[INT8_RANGES] = ranges = read_json(artefacts / RANGES)
-        if ranges.get("weights", "") != scores.get("weights", ""):
-            raise ExportError(
-                f"{artefacts / RANGES} is of other weights than {STORED_WEIGHTS}: expected the SHA-256 {weights[:12]}, received "
-                f"{ranges.get('weights', '')[:12] or 'none'}; run `dogsnap calibrate`, or remove the file: then no int8 network "
-                "is built"
-            )
-    scaling, head = Calibration.of(calibration, len(labels)), None
+        advice = "run `dogsnap calibrate`, or remove the file: then no int8 network is built"
+        _check_made_with(ranges.get("weights", ""), scores.get("weights", ""), artefacts / RANGES, advice)
+    head = None
     if with_head and (artefacts / dogs.DESCRIPTION).is_file():
-        description["dogs"] = read_json(artefacts / dogs.DESCRIPTION)
-        head = _read_head(model, description["dogs"], artefacts)
-    return Stored(model, lambda classes: architecture(classes, size), scaling, description, head)
+        description["dogs"] = stated = read_json(artefacts / dogs.DESCRIPTION)
+        advice = "run `dogsnap train dogs` again, or remove the file"
+        _check_made_with(stated.get("maps", ""), dogs.digest_of(model), artefacts / dogs.DESCRIPTION, advice, "maps")
+        head = dogs.head_for(model, stated["filters"])
+        load_stored_weights(head, artefacts / dogs.WEIGHTS)
+    scaling = Calibration.of(calibration, len(labels))
+    return Stored(model, lambda: architecture(len(labels), size), scaling, description, head)
 
 
-def _read_head(model: keras.Model, stated: Mapping, artefacts: Path) -> keras.Model:
-    """The head that finds every dog. Raises ExportError if it is of another network's maps."""
-    expected, received = dogs.digest_of(model), stated.get("maps", "unknown")
-    if expected != received:
+def _check_made_with(received: str, expected: str, file: Path, advice: str, what: str = "weights") -> None:
+    if received != expected:
         raise ExportError(
-            f"{artefacts / dogs.DESCRIPTION} is of other maps than those of {STORED_WEIGHTS}: expected the SHA-256 "
-            f"{expected[:12]}, received {received[:12]}; run `dogsnap train dogs` again, or remove the file"
+            f"{file} was made with other {what} than {STORED_WEIGHTS}: expected the SHA-256 {expected[:12] or 'none'}, "
+            f"received {received[:12] or 'none'}; {advice}"
         )
-    head = dogs.head_for(model, stated["filters"])
-    load_stored_weights(head, artefacts / dogs.WEIGHTS)
-    return head
 
 
 def _decision(calibration: Mapping) -> dict[str, float]:
     return {name: value for name, value in calibration.items() if name.endswith("_threshold")}
 
 
-def with_taught(stored: Stored, artefacts: Path) -> Stored | None:
-    """The classifier with the breeds that `dogsnap calibrate` or `teach --keep` stored in `artefacts` behind its own; None for
-    none.
-
-    Raises ExportError where they were taught with other weights.
-    """
-    file = artefacts / TAUGHT
-    if not file.is_file():
-        return None
-    kept, weights = read_json(file), stored.description["scores"].get("weights", "")
-    if kept["weights"] != weights:
-        raise ExportError(
-            f"{file} was taught with the weights with the SHA-256 {kept['weights'][:12]}, {STORED_WEIGHTS} has {weights[:12]}; "
-            "`dogsnap calibrate --taught` or `dogsnap teach --keep` writes it anew"
-        )
-    taught = kept["taught"]
-    labels = [*stored.description["labels"], *({key: each[key] for key in LABEL} for each in taught)]
-    kernel, bias = stored.model.get_layer("breeds").get_weights()
-    kernel = np.column_stack([kernel, *(row_of(each, len(kernel)) for each in taught)])
-    prior = prior_of(stored, labels[len(bias) :], artefacts)
-    extended = with_classes(stored, labels, kernel, np.append(bias, [each["bias"] for each in taught]), prior)
-    records = [{key: value for key, value in each.items() if key not in LABEL[1:]} for each in taught]
-    scores = {**stored.description["scores"], **kept.get("scores", {})}
-    calibration = scores["calibration"] if "scores" in kept else {"groups": kept["groups"]}
-    own = {"taught": records, "scores": scores}
-    own["groups"] = _groups(calibration.get("groups", ()), artefacts.parent / GROUPS_FILE, labels)
-    if "scores" in kept:
-        own["decision"] = _decision(calibration)
-        extended = replace(extended, calibration=Calibration.of(calibration, len(labels)))
-    return replace(extended, description={**extended.description, **own})
-
-
-def prior_of(stored: Stored, further: Sequence[Mapping], artefacts: Path) -> np.ndarray:
-    """The prior of the classifier's breeds and of `further` ones behind them, by popularity.json in the parent folder."""
+def prior_of(stored: Stored, labels: Sequence[Mapping], artefacts: Path) -> np.ndarray:
+    """The prior of `labels`, the classifier's breeds and further ones behind them, by popularity.json in the parent folder."""
     known, prior = stored.description["labels"], stored.calibration.log_prior
-    return further_prior(known, prior, further, artefacts.parent / POPULARITY_FILE)
+    return further_prior(known, prior, labels[len(known) :], artefacts.parent / POPULARITY_FILE)
 
 
 def with_classes(
@@ -202,15 +173,20 @@ def with_classes(
     return replace(stored, model=model, calibration=calibration, description=description)
 
 
-def row_of(taught: Mapping, features: int) -> np.ndarray:
-    """The weights of a taught breed, float32 (f,), from base64 of float16, or of float32 as earlier releases wrote it."""
-    stored = base64.b64decode(taught["weights"])
-    return np.frombuffer(stored, np.float32 if len(stored) == 4 * features else np.float16).astype(np.float32)
+def breed_weights(model: keras.Model, taught: Sequence[Mapping]) -> tuple[np.ndarray, np.ndarray]:
+    """Kernel float32 (f, classes) and bias (classes,) of the breeds, those of `taught` ones behind the network's own."""
+    kernel, bias = model.get_layer("breeds").get_weights()
+    # Base64 of float16, or of float32 as earlier releases wrote it.
+    rows = [base64.b64decode(each["weights"]) for each in taught]
+    rows = [np.frombuffer(row, np.float32 if len(row) == 4 * len(kernel) else np.float16) for row in rows]
+    kernel = np.column_stack([kernel, *(row.astype(np.float32) for row in rows)])
+    return kernel, np.append(bias, np.float32([each["bias"] for each in taught]))
 
 
-def _groups(groups: Sequence[Sequence[str]], file: Path, labels: Sequence[Mapping]) -> list[dict]:
+def _groups(calibration: Mapping, artefacts: Path, labels: Sequence[Mapping]) -> list[dict]:
+    file = artefacts.parent / GROUPS_FILE
     written = read_json(file) if file.is_file() else []
-    return [asdict(group) for group in named_groups(groups, written, labels)]
+    return [asdict(group) for group in named_groups(calibration.get("groups", ()), written, labels)]
 
 
 def export_generator(name: str, recipe: Mapping, artefacts: Path, models: Path) -> Path:
@@ -285,12 +261,11 @@ def export_classifier(
     signatures = {"serving_default": prediction.get_concrete_function(image=image), "scores": scores}
     module = tf.Module()
     module.variables_of_the_network = [variable.value for variable in model.variables]
-    example = {"image": np.full((1, height, width, channels), 0.5, np.float32)}
     graph = freeze(scores)
     # No steps before or after the network.
     steps = {"serving_default": Steps("image", ["prediction"]), "scores": Steps("image", list(graph.outputs))}
     acceleration = Acceleration(graph, graph.function(), steps)
-    warmup = dict.fromkeys(signatures, example)
+    warmup = {name: {"image": np.full((1, height, width, channels), 0.5, np.float32)} for name in signatures}
     folder = write_version(model_folder, module, signatures, description, warmup, acceleration, report)
     return Source(folder, signatures, {"scores": graph})
 
@@ -299,7 +274,7 @@ def write_version(
     model_folder: Path,
     module: tf.Module,
     signatures: Mapping[str, Callable],
-    description: Mapping | None,
+    description: Mapping,
     warmup: Mapping[str, Mapping[str, np.ndarray]],
     acceleration: Acceleration | None = None,
     report: Callable[[str], None] = lambda _: None,
@@ -307,39 +282,27 @@ def write_version(
     """Save `module` as the next free version below `model_folder`; the version folder appears atomically.
 
     `signatures`: tf.functions with input signatures, saved with method tensorflow/serving/predict. `description`: goes to
-    assets.extra/dogsnap.json. `warmup`: by signature name, the inputs of a warm-up request.
+    assets.extra/dogsnap.json, if there is one. `warmup`: by signature name, the inputs of a warm-up request.
     `acceleration`: the network alone, for a faster runtime; `report` is told the result. Raises OSError when the disk
     is full.
     """
     model_folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=WRITING, dir=model_folder) as temporary, _full_disk_as_os_error():
-        folder = Path(temporary) / "version"
-        tf.saved_model.save(module, str(folder), signatures=dict(signatures))
-        _release_memory()
-        (folder / "assets.extra").mkdir()
-        if description is not None:
-            text = json.dumps(description, indent=1, ensure_ascii=False)
-            (folder / DESCRIPTION_FILE).write_text(text + "\n", encoding="utf-8")
-        write_warmup_requests(folder / RECORDS_FILE, model_folder.name, warmup)
-        if acceleration is not None:
-            accelerate(folder, acceleration, report)
-        checksums.write(folder)
-        return publish(folder, model_folder)
-
-
-def _release_memory() -> None:
-    """Give back what saving and freezing took: reference cycles hold graphs with all constants, and glibc keeps freed memory.
-
-    Merging Inception v3 takes 0.1 GB less with it.
-    """
-    gc.collect()
-    give_back_free()
-
-
-@contextmanager
-def _full_disk_as_os_error() -> Iterator[None]:
     try:
-        yield
+        with tempfile.TemporaryDirectory(prefix=WRITING, dir=model_folder) as temporary:
+            folder = Path(temporary) / "version"
+            tf.saved_model.save(module, str(folder), signatures=dict(signatures))
+            # Reference cycles hold graphs with all constants, and glibc keeps freed memory: 0.1 GB less for Inception v3.
+            gc.collect()
+            give_back_free()
+            (folder / "assets.extra").mkdir()
+            if description:
+                text = json.dumps(description, indent=1, ensure_ascii=False)
+                (folder / DESCRIPTION_FILE).write_text(text + "\n", encoding="utf-8")
+            write_warmup_requests(folder / RECORDS_FILE, model_folder.name, warmup)
+            if acceleration is not None:
+                accelerate(folder, acceleration, report)
+            checksums.write(folder)
+            return publish(folder, model_folder)
     except tf.errors.ResourceExhaustedError as error:
         raise OSError(f"{error.message}; nothing was exported, free some disk space and try again") from error
 

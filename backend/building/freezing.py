@@ -81,45 +81,37 @@ def freeze(signature: Function) -> FrozenGraph:
 
 
 class Source:
-    """A version and what was made of it, so that several versions come from one reading and freezing of it.
-
-    `signatures`, `frozen`: given by an export that has them already.
-    """
+    """A version and what was made of it, so that several versions come from one reading and freezing of it."""
 
     def __init__(
         self,
         folder: Path,
         signatures: Mapping[str, Function] | None = None,
-        frozen: Mapping[str, FrozenGraph] | None = None,
+        frozen: dict[str, FrozenGraph] | None = None,
     ) -> None:
-        self.folder, self._frozen = folder, dict(frozen or {})
+        """`signatures`, `frozen`: given by an export that has them already."""
+        self.folder, self._frozen = folder, frozen or {}
         if signatures is not None:
             self.signatures = signatures
 
     @cached_property
     def signatures(self) -> Mapping[str, Function]:
-        """Its signatures, loaded by TensorFlow."""
-        signatures, self._keep_alive = load_signatures(self.folder)
-        return signatures
+        """Its signatures, loaded by TensorFlow, to be used while this object lives.
+
+        Reference variables, which TensorFlow 1 made and `freeze` cannot read, are constants in them already.
+        """
+        graph = meta_graphs(self.folder)[0]
+        tags = list(graph.meta_info_def.tags)
+        if any(node.op in REFERENCE_VARIABLES for node in graph.graph_def.node):
+            return _frozen_by_session(self.folder, tags)
+        self._keep_alive = tf.saved_model.load(str(self.folder), tags=tags)
+        return self._keep_alive.signatures
 
     def frozen(self, signature: str) -> FrozenGraph:
         """One signature with constants for variables."""
         if signature not in self._frozen:
             self._frozen[signature] = freeze(self.signatures[signature])
         return self._frozen[signature]
-
-
-def load_signatures(folder: Path) -> tuple[Mapping[str, Function], object]:
-    """The signatures of a SavedModel, and an object that must live as long as they are used.
-
-    Reference variables, which TensorFlow 1 made and `freeze` cannot read, are constants in them already.
-    """
-    graph = meta_graphs(folder)[0]
-    tags = list(graph.meta_info_def.tags)
-    if any(node.op in REFERENCE_VARIABLES for node in graph.graph_def.node):
-        return _frozen_by_session(folder, tags), None
-    loaded = tf.saved_model.load(str(folder), tags=tags)
-    return loaded.signatures, loaded
 
 
 def _frozen_by_session(folder: Path, tags: list[str]) -> dict[str, Function]:
@@ -151,11 +143,7 @@ def _imported(graph_def: tf.compat.v1.GraphDef, signature: meta_graph_pb2.Signat
 
 
 def _with_constants(placed: Function) -> tf.compat.v1.GraphDef:
-    """The graph of `placed` with constants for its variables; inputs and outputs keep their names.
-
-    What convert_variables_to_constants_v2 does, but without making a function of the graph, for which TensorFlow keeps copies
-    of all constants.
-    """
+    """As convert_variables_to_constants_v2, but no function is made of the graph: for that, all constants are copied."""
     captured = _FunctionConverterDataInEager(placed, lower_control_flow=False, aggressive_inlining=False)
     graph_def, _ = _replace_variables_by_constants(captured)
     for function in graph_def.library.function:  # bodies of loops and branches
@@ -198,13 +186,16 @@ def _optimised(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.comp
 
 
 def _with_placeholders(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict[str, Node]]:
-    """The graph with placeholders for its large constants; and copies of these, by name.
-
-    The copies have no control dependencies, whose nodes folding may remove.
-    """
+    """The graph with placeholders for its large constants, and these by name."""
     large = [node for node in graph_def.node if node.op == "Const" and node.ByteSize() >= LARGE_BYTES]
+    # Without control dependencies, whose nodes folding may remove.
     constants = {node.name: Node(name=node.name, op=node.op, attr=node.attr) for node in large}
-    return _with_nodes(graph_def, {node.name: _placeholder(node) for node in large}), constants
+    placeholders = {name: Node(name=name, op="Placeholder") for name in constants}
+    for name, node in placeholders.items():
+        value = constants[name].attr["value"].tensor
+        node.attr["dtype"].type = value.dtype
+        node.attr["shape"].shape.CopyFrom(value.tensor_shape)
+    return _with_nodes(graph_def, placeholders), constants
 
 
 def _parts(constants: Mapping[str, Node]) -> Iterator[list[str]]:
@@ -217,14 +208,6 @@ def _parts(constants: Mapping[str, Node]) -> Iterator[list[str]]:
         part.append(name)
         size += node.ByteSize()
     yield part
-
-
-def _placeholder(constant: Node) -> Node:
-    value = constant.attr["value"].tensor
-    placeholder = Node(name=constant.name, op="Placeholder")
-    placeholder.attr["dtype"].type = value.dtype
-    placeholder.attr["shape"].shape.CopyFrom(value.tensor_shape)
-    return placeholder
 
 
 def _is_left_to_fold(graph_def: tf.compat.v1.GraphDef) -> bool:

@@ -49,10 +49,7 @@ def read_weights(file: Path) -> dict[str, np.ndarray]:
     """The weights of a ViT classifier by their names in a checkpoint. Raises OSError or ValueError as `as_safetensors` does."""
     weights = {}
     with h5py.File(file) as root:
-        for layer in root.values():
-            layer.visititems(
-                lambda _, item: weights.update([_of_hdf5(item)]) if isinstance(item, h5py.Dataset) else None
-            )
+        root.visititems(lambda _, item: weights.update([_of_hdf5(item)]) if isinstance(item, h5py.Dataset) else None)
     if not any(name.startswith("vit.") for name in weights):
         raise ValueError(f"{file} holds no ViT; expected what TFViTForImageClassification.save_pretrained writes")
     return weights

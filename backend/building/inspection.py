@@ -1,11 +1,11 @@
 """Lists the signatures of a SavedModel as `saved_model_cli show` does, and the nodes of its graph, without loading it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
-from tensorflow.core.framework import graph_pb2, node_def_pb2, tensor_shape_pb2, types_pb2
+from tensorflow.core.framework import node_def_pb2, tensor_shape_pb2, types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from backend.serving.versions.version_folders import version_folders
@@ -18,10 +18,7 @@ class InspectionError(ValueError):
 
 
 def version_folder(path: Path, version: int | None = None) -> Path:
-    """The version folder for `path`: itself, or version `version` (default: the largest) of a model folder.
-
-    Raises InspectionError with the existing versions.
-    """
+    """The version folder for `path`: itself, or version `version` (default: the largest) of a model. Raises InspectionError."""
     if (path / "saved_model.pb").is_file() and version is None:
         return path
     folders = version_folders(path)
@@ -66,10 +63,7 @@ def tag_sets_text(folder: Path) -> str:
 
 
 def graph_text(folder: Path, tag_set: str, signature: str | None = None) -> str:
-    """The names of a graph's signatures, or one of them, exactly as `saved_model_cli show --tag_set` prints them.
-
-    `tag_set`: the graph's tags with commas between. Raises InspectionError with what there is.
-    """
+    """The names of a graph's signatures, or one of them, exactly as `saved_model_cli show --tag_set` prints them."""
     graphs = {frozenset(graph.meta_info_def.tags): graph for graph in meta_graphs(folder)}
     graph = graphs.get(frozenset(tag_set.split(",")))
     if graph is None:
@@ -85,19 +79,14 @@ def graph_text(folder: Path, tag_set: str, signature: str | None = None) -> str:
 
 
 def _signature_lines(signature: meta_graph_pb2.SignatureDef, indent: str = "  ") -> Iterator[str]:
-    yield f"{indent}The given SavedModel SignatureDef contains the following input(s):"
-    yield from _tensor_lines("inputs", signature.inputs, indent)
-    yield f"{indent}The given SavedModel SignatureDef contains the following output(s):"
-    yield from _tensor_lines("outputs", signature.outputs, indent)
+    for kind, tensors in (("input", signature.inputs), ("output", signature.outputs)):
+        yield f"{indent}The given SavedModel SignatureDef contains the following {kind}(s):"
+        for alias, info in sorted(tensors.items()):
+            yield f"{indent}  {kind}s['{alias}'] tensor_info:"
+            yield f"{indent}      dtype: {types_pb2.DataType.Name(info.dtype)}"
+            yield f"{indent}      shape: {_shape(info.tensor_shape)}"
+            yield f"{indent}      name: {info.name}"
     yield f"{indent}Method name is: {signature.method_name}"
-
-
-def _tensor_lines(kind: str, tensors: Mapping[str, meta_graph_pb2.TensorInfo], indent: str) -> Iterator[str]:
-    for alias, info in sorted(tensors.items()):
-        yield f"{indent}  {kind}['{alias}'] tensor_info:"
-        yield f"{indent}      dtype: {types_pb2.DataType.Name(info.dtype)}"
-        yield f"{indent}      shape: {_shape(info.tensor_shape)}"
-        yield f"{indent}      name: {info.name}"
 
 
 def _shape(shape: tensor_shape_pb2.TensorShapeProto) -> str:
@@ -121,18 +110,15 @@ def specs_of(signature: meta_graph_pb2.SignatureDef) -> dict[str, tf.TensorSpec]
 def nodes_text(folder: Path) -> str:
     """The nodes that the signatures run: name, operation and output shapes, function by function."""
     graph = meta_graphs(folder)[0]
-    parts = [("graph", _reached(graph))]
-    library = {function.signature.name: function for function in graph.graph_def.library.function}
-    seen: set[str] = set()
-    waiting = _called(parts[0][1])
+    parts = {"graph": _reached(graph)}
+    library = {function.signature.name: list(function.node_def) for function in graph.graph_def.library.function}
+    waiting = _called(parts["graph"])
     while waiting:
         name = waiting.pop(0)
-        if name in seen or name not in library:
-            continue
-        seen.add(name)
-        parts.append((f"function {name}", list(library[name].node_def)))
-        waiting += _called(library[name].node_def)
-    return "\n".join(line for title, nodes in parts for line in _part_lines(title, nodes))
+        if name in library:
+            parts[f"function {name}"] = nodes = library.pop(name)
+            waiting += _called(nodes)
+    return "\n".join(line for title, nodes in parts.items() for line in _part_lines(title, nodes))
 
 
 def _reached(graph: meta_graph_pb2.MetaGraphDef) -> list[node_def_pb2.NodeDef]:
@@ -144,7 +130,7 @@ def _reached(graph: meta_graph_pb2.MetaGraphDef) -> list[node_def_pb2.NodeDef]:
     return list(tf.compat.v1.graph_util.extract_sub_graph(graph.graph_def, sorted(ends)).node)
 
 
-def _called(nodes: graph_pb2.GraphDef | list[node_def_pb2.NodeDef]) -> list[str]:
+def _called(nodes: list[node_def_pb2.NodeDef]) -> list[str]:
     """The functions that nodes call: the branches of a condition, the body of a loop, a nested function."""
     return [value.func.name for node in nodes for value in node.attr.values() if value.HasField("func")]
 

@@ -11,8 +11,7 @@ DETECTED_NAMES = "detection_names"
 # The most pixels of a picture that runs in its own size: with 64 filters the output of the first layer takes 1 GB. Larger ones
 # need --size.
 MOST_PIXELS = 2**22
-# Supported numbers of channels: grey, colour.
-CHANNELS = (1, 3)
+CHANNELS = (1, 3)  # grey, colour
 
 
 @dataclass(frozen=True)
@@ -20,10 +19,8 @@ class ImageInput:
     """The image input of a network.
 
     `size`: (height, width); None: each picture in its own size. `channels`: 1 (grey) or 3. `channels_first`: (n, c, h, w) in
-    place of (n, h, w, c).
-    `mean`, `deviation`: one number, or one per channel; an image in [0, 1] becomes (image - mean) / deviation, so that
-    0.5 and 0.5 give [-1, 1]. They are ignored for an integer `dtype`, which gets [0, 255].
-    `resizing`: how photos are resized to `size`.
+    place of (n, h, w, c). `mean`, `deviation`: one number, or one per channel; an image in [0, 1] becomes (image - mean) /
+    deviation, so that 0.5 and 0.5 give [-1, 1]. They are ignored for an integer `dtype`, which gets [0, 255].
     """
 
     size: tuple[int, int] | None
@@ -104,7 +101,12 @@ def map_ragged(
     readable = photos_to_images(contents, (1, 1))
 
     def answer(content: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {name: value[0] for name, value in network(_image_of_own_size(content, wanted)).items()}
+        image = tf.image.convert_image_dtype(decode(content), tf.float32)
+        pixels = tf.size(image) // 3
+        sentence = f"expected a picture of at most {MOST_PIXELS} pixels, since it is not scaled; received:"
+        with tf.control_dependencies([tf.debugging.Assert(pixels <= MOST_PIXELS, [sentence, pixels])]):
+            fitted = fit(image[tf.newaxis], wanted)
+        return {name: value[0] for name, value in network(fitted).items()}
 
     with tf.control_dependencies([readable]):
         contents = tf.identity(contents)
@@ -113,21 +115,10 @@ def map_ragged(
     return tf.map_fn(answer, contents, fn_output_signature=kinds)
 
 
-def _image_of_own_size(content: tf.Tensor, wanted: ImageInput) -> tf.Tensor:
-    image = tf.image.convert_image_dtype(decode(content), tf.float32)
-    pixels = tf.size(image) // 3
-    sentence = f"expected a picture of at most {MOST_PIXELS} pixels, since it is not scaled; received:"
-    with tf.control_dependencies([tf.debugging.Assert(pixels <= MOST_PIXELS, [sentence, pixels])]):
-        return fit(image[tf.newaxis], wanted)
-
-
 def one_by_one(
     network: Callable[..., dict[str, tf.Tensor]], outputs: Mapping[str, tf.TensorSpec], batch_of_one: bool
 ) -> Callable[..., dict[str, tf.Tensor]]:
-    """Run a network that takes a single image, (h, w, c) or (1, h, w, c), on a batch.
-
-    `outputs`: its outputs for a single image. Further inputs are the same for all images.
-    """
+    """Run a network that takes a single image, (h, w, c) or (1, h, w, c), on a batch; further inputs are the same for all."""
     start = 1 if batch_of_one else 0
     kinds = {name: tf.TensorSpec(spec.shape[start:], spec.dtype) for name, spec in outputs.items()}
 
@@ -142,10 +133,7 @@ def one_by_one(
 
 
 def never_empty(network: Callable[[tf.Tensor], dict[str, tf.Tensor]], images: tf.Tensor) -> dict[str, tf.Tensor]:
-    """The network's outputs, also for an empty batch (0, h, w, c).
-
-    For an empty batch it runs on one black image: TensorFlow 2.21's fused convolutions return a wrong shape for none.
-    """
+    """The network's outputs, also for an empty batch, of which TensorFlow 2.21's fused convolutions return a wrong shape."""
     count = tf.shape(images)[0]
     seen = tf.cond(count > 0, lambda: images, lambda: tf.zeros((1, *images.shape[1:]), images.dtype))
     seen = tf.ensure_shape(seen, images.shape)

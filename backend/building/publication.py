@@ -34,10 +34,7 @@ def publish(folder: Path, model_folder: Path) -> Path:
 
 @contextmanager
 def together(model_folder: Path) -> Iterator[Path]:
-    """A folder to write versions to in place of `model_folder`, where they all appear when the block ends, as `publish_together`.
-
-    If the block raises, none does.
-    """
+    """A folder to write versions to in place of `model_folder`, where all appear when the block ends, or none if it raises."""
     new = [each for each in (model_folder, *model_folder.parents) if not each.exists()]
     model_folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -59,10 +56,9 @@ def staged(temporary: Path, model_folder: Path) -> Path:
 
 
 def publish_together(written: Path, model_folder: Path) -> None:
-    """Move the versions in a folder that was `staged` to `model_folder`.
+    """Move the versions in a folder that was `staged` to `model_folder`. Raises OSError, and moves none, if a number is taken.
 
-    The largest appears first, the one that answers the app: if the computer stops between two, it is there. Raises OSError, and
-    leaves `model_folder` unchanged, if another export has taken a number meanwhile.
+    The largest appears first, the one that answers the app: if the computer stops between two, it is there.
     """
     _, *versions = sorted(version_folders(written).items())  # the first one holds the number alone
     moved: list[tuple[Path, Path]] = []

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from backend.files import replacing
-from backend.serving.versions.openvino_runtime import IncompatibleNetwork, import_openvino
+from backend.serving.versions.openvino_runtime import IncompatibleNetwork
 
 RANGES = "int8_ranges.json"
 LEVELS = 256  # of an activation: uint8
@@ -90,8 +90,8 @@ def sources_of(value: Any) -> list[Any]:
 
 
 def _quantise_activation(source: Any, low: float, high: float) -> None:
-    """Let every consumer see the values rounded to LEVELS steps between `low` and `high`."""
-    ops = _operations()
+    from openvino import opset13 as ops
+
     consumers = list(source.get_target_inputs())
     ends = [ops.constant(np.float32(end)) for end in (low, high)]
     rounded = ops.fake_quantize(source, *ends, *ends, LEVELS)
@@ -101,19 +101,13 @@ def _quantise_activation(source: Any, low: float, high: float) -> None:
 
 def _quantise_weights(node: Any, largest: int) -> None:
     """int8 weights in [-largest, largest] and a scale per output channel in place of a convolution's float32 kernel."""
-    ops = _operations()
+    from openvino import opset13 as ops
+
     kernel = node.input_value(1).get_node().data.astype(np.float32)
     scale = np.maximum(np.abs(kernel).max((1, 2, 3), keepdims=True), np.float32(1e-12)) / np.float32(largest)
     whole = np.clip(np.round(kernel / scale), -largest, largest).astype(np.int8)
     weights = ops.multiply(ops.convert(ops.constant(whole), "f32"), ops.constant(scale))
     node.input(1).replace_source_output(weights.output(0))
-
-
-def _operations() -> Any:
-    import_openvino()
-    from openvino import opset13
-
-    return opset13
 
 
 def name_of(source: Any) -> str:

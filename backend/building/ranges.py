@@ -3,20 +3,19 @@
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from backend.building.acceleration import convert
-from backend.building.freezing import freeze, load_signatures
+from backend.building.freezing import Source
 from backend.building.merging.merge import read_description
 from backend.building.quantization import LEVELS, Ranges, name_of, rectified_convolutions, sources_of
 from backend.fitting.dataset import DatasetError, photo_bytes, read_list, readable_photos, split_validation
 from backend.serving.photos.preprocessing import photos_to_images
 from backend.serving.versions.openvino_runtime import NETWORK, Weights, import_openvino
-
-Report = Callable[[str], None]
 
 SAMPLES = 200  # values of each tensor and image that a range is chosen on
 SHARES = np.linspace(0.15, 1.0, 50)  # of the largest value: candidates for the end of a range
@@ -44,16 +43,12 @@ def choose(data: Sequence[Path], recipe: dict, count: int) -> list[Path]:
     return found
 
 
-def calibrate(version: Path, photos: Sequence[Path], report: Report) -> Ranges:
-    """The ranges for a version that takes images, found on `photos`.
-
-    Raises FreezingError, IncompatibleNetwork, or DatasetError.
-    """
+def calibrate(version: Path, photos: Sequence[Path], report: Callable[[str], None]) -> Ranges:
+    """The ranges for a version that takes images. Raises FreezingError, IncompatibleNetwork, or DatasetError."""
     description = read_description(version)
-    signatures, _keep_alive = load_signatures(version)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        convert(freeze(signatures["scores"]), folder)
+        convert(Source(version).frozen("scores"), folder)
         found_on = readable_photos(list(photos), report)
         report(f"finding ranges on {len(found_on)} photos")
         ranges = find_ranges(Weights(folder / NETWORK).model, images(found_on, tuple(description["input_size"])))
@@ -74,7 +69,7 @@ def find_ranges(model: Any, images: Iterable[np.ndarray]) -> Ranges:
         low, high = min(ends[name][0] for name in group), max(ends[name][1] for name in group)
         if low >= 0:  # as wide as the values for negative ones
             values = np.concatenate([sample for name in sorted(group) for sample in samples[name]])
-            low, high = 0.0, min(SHARES * high, key=lambda end, values=values: _squared_error(values, end))
+            low, high = 0.0, min(SHARES * high, key=partial(_squared_error, values))
         ranges |= dict.fromkeys(group, (float(low), float(high)))
     kernels = [list(node.input_value(1).get_shape()) for node in convolutions]
     return Ranges(kernels, [ranges[name_of(sources[0])] for sources in inputs], count)

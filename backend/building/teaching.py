@@ -13,15 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend.building import TAUGHT
-from backend.building.export import (
-    Stored,
-    export_classifier,
-    prior_of,
-    read_json,
-    read_stored,
-    row_of,
-    with_classes,
-)
+from backend.building.export import breed_weights, export_classifier, prior_of, read_json, read_stored, with_classes
 from backend.building.merging.merge import read_description
 from backend.errors import DogsnapError
 from backend.files import READ_ENDINGS, write_json
@@ -31,7 +23,6 @@ from backend.fitting.dataset import FOLDS, Example
 from backend.fitting.groups import look_alikes, named_groups
 from backend.fitting.temperature import softmax
 from backend.networks.second_pass import SecondPass, second_images
-from backend.serving.answers.levels import Group
 from backend.serving.photos import photo
 from backend.serving.photos.preprocessing import photos_to_images
 
@@ -94,38 +85,6 @@ class NewBreed:
         ]
         return np.array(places) if len(set(places)) > 1 else np.arange(len(photos)) % FOLDS
 
-    @property
-    def label(self) -> dict[str, str]:
-        return {"id": self.id, "name": self.name, "name_zh": self.name_zh or self.name}
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """What teaching a breed is expected to bring and to cost.
-
-    `right` of `photos`: those that a head taught without them still answers with the breed. `taken_for`: what it answers for the
-    others. `cost`: share of the stored validation photos that were answered right before and are not any more; `losing`:
-    the breeds of these. `group`: the names of the breeds that it forms a group of look-alikes with.
-    """
-
-    right: int
-    photos: int
-    taken_for: Counter
-    cost: float
-    losing: Counter
-    group: Sequence[str]
-
-    def __str__(self) -> str:
-        confused = "".join(f"; {times} as {name}" for name, times in self.taken_for.most_common(NAMED))
-        losing = ", ".join(f"{name} ({times})" for name, times in self.losing.most_common(NAMED))
-        share = f"{self.right} of {self.photos} photos ({self.right / self.photos:.0%})"
-        return (
-            f"{share} are recognised by a head taught without them{confused}. "
-            f"The other breeds lose {100 * self.cost:.2f} points"
-            + (f", most: {losing}" if losing else "")
-            + (f". It is in one group of look-alikes with {', '.join(self.group)}" if self.group else "")
-        )
-
 
 @dataclass(frozen=True)
 class Head:
@@ -136,7 +95,6 @@ class Head:
     labels: tuple[Mapping[str, str], ...]
 
     def logits(self, features: np.ndarray) -> np.ndarray:
-        """Features (n, f) -> (n, classes)."""
         return features @ self.kernel + self.bias
 
     def with_classes(self, labels: Sequence[Mapping[str, str]], weights: np.ndarray, bias: np.ndarray) -> "Head":
@@ -145,20 +103,19 @@ class Head:
         return Head(kernel, np.append(self.bias, np.float32(bias)), (*self.labels, *labels))
 
     def without(self, ids: set[str]) -> "Head":
-        """The same without the classes of these ids."""
         kept = [place for place, label in enumerate(self.labels) if label["id"] not in ids]
         return Head(self.kernel[:, kept], self.bias[kept], tuple(self.labels[place] for place in kept))
 
 
 @dataclass(frozen=True)
 class Taught:
-    """What was taught: for each breed what to expect.
+    """What was taught: for each breed what to expect, in sentences.
 
     `parts`: the head taught without the photos of each of FOLDS parts; `photos`: those that taught, of breeds as places in the
     head's labels; `folds` int (n,): their parts.
     """
 
-    expected: list[Expectation]
+    expected: list[str]
     parts: list[Head]
     photos: list[Example]
     folds: np.ndarray
@@ -173,24 +130,22 @@ class Teacher:
 
     def __init__(self, source: Path, artefacts: Path) -> None:
         self.source = source
-        self.stored: Stored = read_stored(source.resolve().parent.name, artefacts)
-        self._described = read_description(source)
-        self.taught = {each["id"]: each for each in self._described.get("taught", ())}
-        self._check_source()
-        kernel, bias = self.stored.model.get_layer("breeds").get_weights()
+        self.stored = read_stored(source.resolve().parent.name, artefacts)
+        self._artefacts = artefacts
+        described = read_description(source)
+        self.taught = {each["id"]: each for each in described.get("taught", ())}
+        self._check_source(described)
         known = self.stored.description["labels"]
+        labels = (*known, *described["labels"][len(known) :])
         # Those of the weights, as breeds taught before have extended them.
-        groups = self._described.get("groups", ()) if self.taught else self.stored.description["groups"]
-        self.groups = [Group(**{**each, "members": tuple(each["members"])}) for each in groups]
+        groups = described.get("groups", ()) if self.taught else self.stored.description["groups"]
+        self.groups = [list(group["members"]) for group in groups]
+        self._named_groups = [*self.stored.description["groups"], *groups]
+        kernel, bias = breed_weights(self.stored.model, list(self.taught.values()))
         weights = self.stored.description["scores"].get("weights", "")
         self.statistics = ClassStatistics.load(artefacts / STATISTICS_FILE, len(known), len(kernel), weights)
         # Logits with the prior in them: breeds are taught so that they take little from the others' answers, which have it.
-        self._artefacts = artefacts
-        self.head = Head(kernel, bias + self._prior(known), tuple(known))
-        for label in self._described["labels"][len(known) :]:
-            each = self.taught[label["id"]]
-            prior = self._prior([*self.head.labels, label])[-1]
-            self.head = self.head.with_classes([label], row_of(each, len(kernel)), each["bias"] + prior)
+        self.head = Head(kernel, bias + self._prior(labels), labels)
         file = artefacts.parent / BREEDS_FILE
         self._facts = {each["id"]: each for each in (read_json(file) if file.is_file() else ())}
         features = self.stored.model.get_layer("features").output
@@ -199,11 +154,10 @@ class Teacher:
 
     def _prior(self, labels: Sequence[Mapping[str, str]]) -> np.ndarray:
         """What the prior adds to the logits of these classes, (n,)."""
-        log_prior = prior_of(self.stored, labels[len(self.stored.description["labels"]) :], self._artefacts)
-        return self.stored.calibration.temperature * log_prior
+        return self.stored.calibration.temperature * prior_of(self.stored, labels, self._artefacts)
 
-    def _check_source(self) -> None:
-        labels = self._described.get("labels")
+    def _check_source(self, described: Mapping) -> None:
+        labels = described.get("labels")
         if not labels:
             raise TeachingError(
                 f"{self.source} is no version that names breeds; expected one like models/inception_v3/2"
@@ -213,7 +167,7 @@ class Teacher:
             raise TeachingError(
                 f"{self.source} has other breeds than the weights beside it; give the folder of its weights with --from"
             )
-        weights, own = self.stored.description["scores"].get("weights"), self._described.get("scores", {})
+        weights, own = self.stored.description["scores"].get("weights"), described.get("scores", {})
         if self.taught and own.get("weights", weights) != weights:
             raise TeachingError(
                 f"{self.source} was taught with other weights than those beside it; give the folder of its weights with --from, "
@@ -241,24 +195,23 @@ class Teacher:
         folds = [breed.folds(paths) for breed, (paths, _) in zip(breeds, shown, strict=True)]
         before = self.head.without({breed.id for breed in breeds})
         added = self.statistics.taught(features, before.kernel, before.bias, known, folds, checked_folds)
-        for breed in breeds:
-            self._leave_group(breed.id)  # while the labels are those that the group's name may list
+        for breed in breeds:  # taught anew, it leaves its group; one breed alone is no group
+            left = [[member for member in members if member != breed.id] for members in self.groups]
+            self.groups = [members for members in left if len(members) > 1]
+            self._named_groups = [group for group in self._named_groups if breed.id not in group["members"]]
         self.head = before.with_classes(labels, added.weights, added.bias)
+        # Logits (n, classes) of the stored validation photos and of those of each new breed, by heads that did not see them.
         checked = np.column_stack([before.logits(self.statistics.checked), added.checked])
-        left_out = [
-            np.column_stack([before.logits(each[:, 0]), own])
-            for each, own in zip(features, added.left_out, strict=True)
-        ]
-        for breed, each in zip(breeds, features, strict=True):
+        first = [before.logits(each[:, 0]) for each in features]
+        left_out = [np.column_stack(each) for each in zip(first, added.left_out, strict=True)]
+        expected = []
+        for breed, each in zip(breeds, left_out, strict=True):
             self.taught.pop(breed.id, None)
-            self.taught[breed.id] = {"id": breed.id, "photos": len(each), "facts": dict(breed.facts)} | self._row(
-                self.head, breed.id
-            )
+            facts = {"id": breed.id, "photos": len(each), "facts": dict(breed.facts)}
+            self.taught[breed.id] = facts | self._row(self.head, breed.id)
+            expected.append(self._expect(breed, each, checked, self._join_group(breed.id, checked, left_out)))
         return Taught(
-            [
-                self._expect(breed, each, checked, self._join_group(breed.id, checked, left_out))
-                for breed, each in zip(breeds, left_out, strict=True)
-            ],
+            expected,
             [before.with_classes(labels, *part) for part in added.parts],
             [Example(path, len(before.labels) + place) for place, (paths, _) in enumerate(shown) for path in paths],
             np.concatenate(folds),
@@ -273,48 +226,27 @@ class Teacher:
         }
 
     def _label(self, breed: NewBreed) -> dict[str, str]:
-        """Its own, or as models/breeds.json names that id."""
-        return {
-            **breed.label,
-            **{key: value for key, value in self._facts.get(breed.id, {}).items() if key in breed.label},
-        }
-
-    def _leave_group(self, breed: str) -> None:
-        """Take a breed that is taught anew out of its group; one breed alone is no group."""
-        left = [(group, [member for member in group.members if member != breed]) for group in self.groups]
-        self.groups = [
-            group if len(kept) == len(group.members) else self._group_of(kept) for group, kept in left if len(kept) > 1
-        ]
-
-    def _group_of(self, members: Sequence[str]) -> Group:
-        """A group under the name that was written for exactly these members, if any."""
-        (group,) = named_groups([members], self.stored.description["groups"], self.head.labels)
-        return group
+        own = {"id": breed.id, "name": breed.name, "name_zh": breed.name_zh or breed.name}
+        return own | {key: value for key, value in self._facts.get(breed.id, {}).items() if key in own}
 
     def _join_group(self, breed: str, checked: np.ndarray, left_out: Sequence[np.ndarray]) -> list[str]:
-        """Add a new class to the group of breeds that it is confused with, and return their ids.
-
-        `checked` (n, classes): logits of the stored validation photos; `left_out`: those of the photos of each new class, which
-        are the last.
-        """
+        """Add a new class to the group of breeds that it is confused with, and return their ids; `left_out` as in `teach`."""
         ids = [label["id"] for label in self.head.labels]
         first = len(ids) - len(left_out)
         classes = np.repeat(np.arange(first, len(ids)), [len(each) for each in left_out])
         logits, classes = np.concatenate([checked, *left_out]), np.append(self.statistics.checked_classes, classes)
-        places = [[ids.index(member) for member in group.members] for group in self.groups]
+        places = [[ids.index(member) for member in members] for members in self.groups]
         found = look_alikes(softmax(logits / self.stored.calibration.temperature), classes, places, ids.index(breed))
         others = [ids[place] for place in found]
-        grouped = next((group for group in self.groups if breed in group.members), None)
-        if grouped:  # by one that was taught with it
-            return [member for member in grouped.members if member != breed]
+        if grouped := next((members for members in self.groups if breed in members), None):
+            return [member for member in grouped if member != breed]  # by one that was taught with it
         if found in places:
-            self.groups[places.index(found)] = self._group_of([*others, breed])
+            self.groups[places.index(found)].append(breed)
         elif found:
-            self.groups.append(self._group_of([*others, breed]))
+            self.groups.append([*others, breed])
         return others
 
     def _check_name(self, breed: NewBreed, replace: bool, further: Sequence[Mapping[str, str]]) -> None:
-        """`further`: labels of breeds that are taught with it."""
         if not breed.id:
             raise TeachingError(f"the name {breed.name!r} has no letter; give the breed's name")
         if replace and breed.id in self.taught:
@@ -353,8 +285,14 @@ class Teacher:
 
     def _features_of(self, breed: NewBreed, report: Report) -> tuple[list[Path], np.ndarray]:
         """The photos that can teach, and their pooled features float32 (photos, views, f)."""
+        seen: dict[Path, np.ndarray] = {}
         paths, kept = [], []
-        for path, contents, image in _different(self._images(breed.photos, report), report):
+        for path, contents, image in self._images(breed.photos, report):
+            bits = fingerprint(image)
+            if same := next((other for other, known in seen.items() if (known != bits).mean() <= SAME_PHOTO), None):
+                report(f"skipped {path}: the same photo as {same}")
+                continue
+            seen[path] = bits
             answer = self._network(image, training=False)
             if float(tf.sigmoid(tf.reduce_max(answer["dog"]))) < self.stored.description["decision"]["dog_threshold"]:
                 report(f"skipped {path}: the network sees no dog in it")
@@ -386,22 +324,26 @@ class Teacher:
             except (OSError, DogsnapError, tf.errors.InvalidArgumentError) as error:
                 report(f"skipped {path}: {str(getattr(error, 'message', error)).splitlines()[0]}")
 
-    def _expect(self, breed: NewBreed, left_out: np.ndarray, checked: np.ndarray, group: Sequence[str]) -> Expectation:
-        """`left_out` (n, classes): logits of its photos; `checked` (m, classes): of stored validation photos; `group`: ids."""
+    def _expect(self, breed: NewBreed, left_out: np.ndarray, checked: np.ndarray, group: Sequence[str]) -> str:
+        """How often a head taught without its photos is right, and what the other breeds lose; `group`: ids."""
         labels, classes = self.head.labels, self.statistics.checked_classes
         own = [label["id"] for label in labels].index(breed.id)
         answers = left_out.argmax(axis=1)
-        taken_for = Counter(labels[answer]["name"] for answer in answers if answer != own)
+        taken_for = Counter(labels[answer]["name"] for answer in answers if answer != own).most_common(NAMED)
         lost = (np.delete(checked, own, axis=1).argmax(axis=1) == classes) & (checked.argmax(axis=1) == own)
-        losing = Counter(labels[place]["name"] for place in classes[lost])
-        names = [label["name"] for label in labels if label["id"] in group]
-        return Expectation(int((answers == own).sum()), len(left_out), taken_for, float(lost.mean()), losing, names)
+        losing = Counter(labels[place]["name"] for place in classes[lost]).most_common(NAMED)
+        share = f"{(answers == own).sum()} of {len(answers)} photos ({(answers == own).mean():.0%})"
+        confused = "".join(f"; {times} as {name}" for name, times in taken_for)
+        most = f", most: {', '.join(f'{name} ({times})' for name, times in losing)}" if losing else ""
+        names = ", ".join(label["name"] for label in labels if label["id"] in group)
+        return (
+            f"{share} are recognised by a head taught without them{confused}. "
+            f"The other breeds lose {100 * lost.mean():.2f} points{most}"
+            + (f". It is in one group of look-alikes with {names}" if names else "")
+        )
 
     def keep(self, artefacts: Path) -> Path:
-        """Write what was taught beside the weights, for `dogsnap export` to build the version that answers the app.
-
-        Raises TeachingError where breeds that the version lacks are stored there.
-        """
+        """Write what was taught beside the weights, for `dogsnap export`. Raises TeachingError where that would lose breeds."""
         file = artefacts / TAUGHT
         check_kept(file, {label["id"] for label in self.head.labels}, f"which {self.source} does not know")
         write_json(self.kept(self.head), file)
@@ -411,19 +353,19 @@ class Teacher:
         """What is stored of the classes that were taught, with the weights that they have in `head`; ready for JSON."""
         labels = {label["id"]: label for label in head.labels}
         taught = [{**labels[each["id"]], **each, **self._row(head, each["id"])} for each in self.taught.values()]
-        groups = [list(group.members) for group in self.groups]
-        return {"weights": self.stored.description["scores"].get("weights", ""), "taught": taught, "groups": groups}
+        weights = self.stored.description["scores"].get("weights", "")
+        return {"weights": weights, "taught": taught, "groups": self.groups}
 
     def write(self, model_folder: Path, report: Report) -> Path:
         """Write the next version to `model_folder`, which `merge_all` makes the other kinds of, and return its folder."""
         prior = self._prior(self.head.labels)
         log_prior = prior / self.stored.calibration.temperature
         stored = with_classes(self.stored, self.head.labels, self.head.kernel, self.head.bias - prior, log_prior)
-        description = {**stored.description, "groups": [asdict(group) for group in self.groups]}
+        groups = named_groups(self.groups, self._named_groups, self.head.labels)
+        description = {**stored.description, "groups": [asdict(group) for group in groups]}
         description["taught"] = list(self.taught.values())
-        return export_classifier(
-            stored.model, stored.calibration, description, model_folder, report, stored.dogs
-        ).folder
+        model, calibration = stored.model, stored.calibration
+        return export_classifier(model, calibration, description, model_folder, report, stored.dogs).folder
 
 
 def check_kept(file: Path, breeds: Collection[str], reason: str) -> None:
@@ -431,21 +373,6 @@ def check_kept(file: Path, breeds: Collection[str], reason: str) -> None:
     lost = [each["name"] for each in read_json(file)["taught"] if each["id"] not in breeds] if file.is_file() else ()
     if lost:
         raise TeachingError(f"{file} holds {lost[0]}, {reason}")
-
-
-def _different(
-    photos: Iterable[tuple[Path, bytes, tf.Tensor]], report: Report
-) -> Iterable[tuple[Path, bytes, tf.Tensor]]:
-    """The photos without those that are another one again, scaled or compressed anew."""
-    seen: dict[Path, np.ndarray] = {}
-    for path, contents, image in photos:
-        bits = fingerprint(image)
-        same = next((other for other, known in seen.items() if (known != bits).mean() <= SAME_PHOTO), None)
-        if same:
-            report(f"skipped {path}: the same photo as {same}")
-            continue
-        seen[path] = bits
-        yield path, contents, image
 
 
 def fingerprint(image: tf.Tensor) -> np.ndarray:
@@ -474,20 +401,15 @@ def breeds_in(folders: Sequence[Path], facts: Mapping[str, Mapping]) -> list[New
     the sources in its column `source`.
     """
     photos = [_photos_by_breed(folder) for folder in folders]
-    sources = {path: source for folder in folders for path, source in _sources(folder)}
     names = {breed: breed.replace("_", " ") for breed in sorted(photos[0])}
     if strange := sorted(set(facts) - set(names.values())):
         raise TeachingError(f"there are facts for {strange[0]}, but no folder of that name in {folders[0]}")
-    return [
-        NewBreed(
-            name,
-            [path for each in photos for path in each.get(breed, ())],
-            facts.get(name, {}).get("name_zh", ""),
-            without_names(facts.get(name, {})),
-            sources,
-        )
-        for breed, name in names.items()
-    ]
+    breeds = []
+    for breed, name in names.items():
+        own = facts.get(name, {})
+        sources = {path: source for each in photos for path, source in each.get(breed, {}).items()}
+        breeds.append(NewBreed(name, list(sources), own.get("name_zh", ""), without_names(own), sources))
+    return breeds
 
 
 def holds_breeds(folder: Path) -> bool:
@@ -495,18 +417,14 @@ def holds_breeds(folder: Path) -> bool:
     return (folder / dataset.INDEX).is_file() or any(path.is_dir() for path in folder.iterdir())
 
 
-def _photos_by_breed(folder: Path) -> dict[str, list[Path]]:
-    if (folder / dataset.INDEX).is_file():
-        found: dict[str, list[Path]] = {}
-        for row in dataset.rows_of_index(folder):
-            found.setdefault(row["breed"], []).append(folder / row["photo"])
-        return found
-    return {path.name: photos_in([path]) for path in folder.iterdir() if path.is_dir()}
-
-
-def _sources(folder: Path) -> list[tuple[Path, str]]:
-    rows = dataset.rows_of_index(folder) if (folder / dataset.INDEX).is_file() else ()
-    return [(folder / row["photo"], row.get("source") or "") for row in rows]
+def _photos_by_breed(folder: Path) -> dict[str, dict[Path, str]]:
+    """The photos of each breed and their sources, "" where that is not known."""
+    if not (folder / dataset.INDEX).is_file():
+        return {path.name: dict.fromkeys(photos_in([path]), "") for path in folder.iterdir() if path.is_dir()}
+    found: dict[str, dict[Path, str]] = {}
+    for row in dataset.rows_of_index(folder):
+        found.setdefault(row["breed"], {})[folder / row["photo"]] = row.get("source") or ""
+    return found
 
 
 def without_names(facts: Mapping) -> dict:

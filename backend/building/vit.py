@@ -1,11 +1,10 @@
 """Exports ViT image classifiers of KerasHub as versions that take photos and answer with a label."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import keras
 import numpy as np
@@ -15,8 +14,8 @@ from backend.building import huggingface_h5, layers
 from backend.building.export import ExportError, read_json, write_version
 from backend.building.freezing import check_size
 from backend.building.merging.image_input import layout_of
-from backend.building.merging.signatures import TOP_K, traced, warmup_requests
-from backend.serving.photos.preprocessing import Resizing, decode_base64
+from backend.building.merging.signatures import TOP_K, decoded, traced, warmup_requests
+from backend.serving.photos.preprocessing import Resizing
 
 Function = tf.types.experimental.ConcreteFunction
 
@@ -31,24 +30,16 @@ RESAMPLE = {0: "nearest", 2: "bilinear", 3: "bicubic"}
 
 @dataclass(frozen=True)
 class Classifier:
-    """A network, its image input and its classes.
-
-    `network`: images -> logits (n, classes), or probabilities where `normalised`. `wanted`: the images that it was
-    trained on. `names`: its classes, in class order. `preset`: where it came from.
-    """
+    """`network`: images like `wanted` -> logits (n, classes), or probabilities where `normalised`; `names`: of the classes."""
 
     network: keras.Model
     wanted: layers.ImageInput
     names: Sequence[str]
     normalised: bool
-    preset: str
 
 
 def export_vit(
-    preset: str,
-    names: Sequence[str],
-    model_folder: Path,
-    report: Callable[[str], None] = lambda _: None,
+    preset: str, names: Sequence[str], model_folder: Path, report: Callable[[str], None] = lambda _: None
 ) -> Path:
     """Write the ViT image classifier `preset` as the next version of `model_folder`; returns the version's folder.
 
@@ -59,21 +50,41 @@ def export_vit(
     `preset`, `names`, `report`: see `load_classifier`. Raises ExportError or FreezingError in a sentence.
     """
     classifier = load_classifier(preset, names, report)
-    network = _frozen(classifier)
+    network, wanted = _frozen(classifier), classifier.wanted
+
+    def best(images: tf.Tensor, k: int) -> dict[str, tf.Tensor]:
+        scores = layers.never_empty(network, images)["scores"]
+        return layers.top_k(scores, classifier.names, min(k, len(classifier.names)))
 
     def label(images: tf.Tensor) -> dict[str, tf.Tensor]:
-        best = _best(network, images, classifier, 1)
-        return {"label": best["labels"][:, 0], "confidence": best["probabilities"][:, 0]}
+        first = best(images, 1)
+        return {"label": first["labels"][:, 0], "confidence": first["probabilities"][:, 0]}
+
+    def signature(alias: str, answer: Callable[[tf.Tensor], dict[str, tf.Tensor]]) -> Function:
+        def answered(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+            return answer(layers.images_from_bytes(decoded(alias, inputs[alias]), wanted))
+
+        return traced(answered, alias)
 
     made = {
-        "serving_default": _signature("string_input", decode_base64, classifier, label),
-        "image_bytes": _signature("image_bytes", tf.identity, classifier, label),
-        "labels": _signature(
-            "string_input", decode_base64, classifier, lambda images: _best(network, images, classifier, TOP_K)
-        ),
+        "serving_default": signature("string_input", label),
+        "image_bytes": signature("image_bytes", label),
+        "labels": signature("string_input", lambda images: best(images, TOP_K)),
     }
-    warmup = warmup_requests(made, classifier.wanted.size)
-    return write_version(model_folder, tf.Module(), made, _description(classifier, model_folder), warmup)
+    # Without `labels`: with them the app would present the classes as breeds.
+    description = {
+        "model": model_folder.name,
+        "classes": list(classifier.names),
+        "input_size": list(wanted.size),
+        "preprocessing": {
+            "mean": list(wanted.mean),
+            "deviation": list(wanted.deviation),
+            "channels_first": wanted.channels_first,
+            "resizing": asdict(wanted.resizing),
+        },
+        "source": {"preset": preset, "exported_by": "dogsnap export vit"},
+    }
+    return write_version(model_folder, tf.Module(), made, description, warmup_requests(made, wanted.size))
 
 
 def load_classifier(
@@ -88,27 +99,24 @@ def load_classifier(
     """
     keras_hub = _keras_hub()
     source = _on_disk(preset, keras_hub)
-    if not huggingface_h5.is_tensorflows(Path(source)):
-        return _loaded(source, preset, names, keras_hub)
-    try:
-        with huggingface_h5.as_safetensors(Path(source), report) as folder:
-            return _loaded(str(folder), preset, names, keras_hub)
-    except ExportError:
-        raise
-    except (OSError, ValueError) as error:
-        raise ExportError(f"cannot read {preset}: {error}") from error
-
-
-def _loaded(source: str, preset: str, names: Sequence[str], keras_hub: ModuleType) -> Classifier:
-    config = read_json(Path(source) / "config.json", MISSING) if Path(source).is_dir() else {}
-    task = _task(source, config, preset, keras_hub)
-    size = _image_size(task, preset)
-    if "model_type" in config:
-        wanted = _input_of_hugging_face(Path(source) / "preprocessor_config.json", size)
-    else:
-        wanted = _input_of_keras(getattr(task.preprocessor, "image_converter", None), preset, size)
-    names = _class_names(names, config, task.num_classes, preset)
-    return Classifier(task, wanted, names, _normalised(task, preset), preset)
+    with ExitStack() as stack:
+        if huggingface_h5.is_tensorflows(Path(source)):
+            try:
+                source = str(stack.enter_context(huggingface_h5.as_safetensors(Path(source), report)))
+            except (OSError, ValueError) as error:
+                raise ExportError(f"cannot read {preset}: {error}") from error
+        config = read_json(Path(source) / "config.json", MISSING) if Path(source).is_dir() else {}
+        task = _task(source, config, preset, keras_hub)
+        layout = layout_of(tf.TensorSpec(task.input_shape, tf.float32))
+        if layout is None or layout.channels != 3 or layout.channels_first:
+            raise ExportError(f"{preset} takes {task.input_shape}; expected colour images (n, h, w, 3) or (n, 3, h, w)")
+        size = (layout.height, layout.width)
+        if "model_type" in config:
+            wanted = _input_of_hugging_face(Path(source) / huggingface_h5.PROCESSOR, size)
+        else:
+            wanted = _input_of_keras(getattr(task.preprocessor, "image_converter", None), preset, size)
+        names = _class_names(names, config, task.num_classes, preset)
+        return Classifier(task, wanted, names, _normalised(task, preset))
 
 
 def _keras_hub() -> ModuleType:
@@ -126,24 +134,20 @@ def _keras_hub() -> ModuleType:
 def _on_disk(preset: str, keras_hub: ModuleType) -> str:
     """The folder of `preset`, downloaded if it is on Hugging Face; other names are left to KerasHub."""
     if preset.startswith(HUB):
-        return _fetched(preset)
+        from huggingface_hub import snapshot_download
+
+        try:
+            return snapshot_download(preset.removeprefix(HUB), allow_patterns=list(HUB_FILES))
+        except (OSError, ValueError) as error:  # its own errors are of these kinds
+            raise ExportError(
+                f"cannot fetch {preset}: {_first_line(error)}; expected a connection to the Hugging Face hub and a public "
+                "model there, or give --from the folder of a checkpoint on disk"
+            ) from error
     if Path(preset).is_dir() or "://" in preset or preset in keras_hub.models.ViTImageClassifier.presets:
         return preset
     raise ExportError(
         f"there is no folder {preset}; expected one with a KerasHub preset or a Hugging Face checkpoint, or {DEFAULT_PRESET}"
     )
-
-
-def _fetched(preset: str) -> str:
-    from huggingface_hub import snapshot_download
-
-    try:
-        return snapshot_download(preset.removeprefix(HUB), allow_patterns=list(HUB_FILES))
-    except (OSError, ValueError) as error:  # its own errors are of these kinds
-        raise ExportError(
-            f"cannot fetch {preset}: {_first_line(error)}; expected a connection to the Hugging Face hub and a public "
-            "model there, or give --from the folder of a checkpoint on disk"
-        ) from error
 
 
 def _first_line(error: Exception) -> str:
@@ -152,61 +156,39 @@ def _first_line(error: Exception) -> str:
 
 
 def _task(source: str, config: Mapping, preset: str, keras_hub: ModuleType) -> keras.Model:
-    """The classifier of a preset, in the order (n, h, w, 3) whichever it was saved in: the weights are the same in both.
+    """The classifier, in the order (n, h, w, 3) whichever it was saved in: the weights are the same in both.
 
     On CPUs, TensorFlow convolves (n, 3, h, w) only where oneDNN has it, which is with AVX-512 alone.
     """
+    before = keras.config.image_data_format()
+    # Keras builds layers that are not told their data format for (n, h, w, c); KerasHub does not tell them.
+    keras.config.set_image_data_format("channels_last")
     try:
-        with _channels_last():
-            task = keras_hub.models.ImageClassifier.from_preset(source, **_image_shape(config))
+        shape = config.get("config", {}).get("image_shape") or ()
+        is_first = len(shape) == 3 and shape[0] == 3 != shape[2]
+        own = {"image_shape": (*shape[1:], 3)} if is_first else {}
+        task = keras_hub.models.ImageClassifier.from_preset(source, **own)
     # KerasHub raises many types of error: KeyError, TypeError and those of three file formats.
     except Exception as error:
         raise ExportError(
             f"KerasHub cannot read {preset} as an image classifier: {_first_line(error)}; expected config and weights of a "
             "ViT with its head of classes"
         ) from error
+    finally:
+        keras.config.set_image_data_format(before)
     if not isinstance(task.backbone, keras_hub.models.ViTBackbone):
         raise ExportError(f"{preset} holds a {type(task.backbone).__name__}; expected a ViT (ViTBackbone)")
     return task
 
 
-@contextmanager
-def _channels_last() -> Iterator[None]:
-    """Keras builds layers that are not told their data format for (n, h, w, c); KerasHub does not tell them."""
-    before = keras.config.image_data_format()
-    keras.config.set_image_data_format("channels_last")
-    try:
-        yield
-    finally:
-        keras.config.set_image_data_format(before)
-
-
-def _image_shape(config: Mapping) -> dict[str, tuple[int, ...]]:
-    """{"image_shape": (h, w, 3)} for a KerasHub preset saved as (3, h, w), else {}: its own shape."""
-    shape = _as_dict(config.get("config")).get("image_shape")
-    if isinstance(shape, list) and len(shape) == 3 and shape[0] == 3 != shape[2]:
-        return {"image_shape": (shape[1], shape[2], 3)}
-    return {}
-
-
-def _image_size(task: keras.Model, preset: str) -> tuple[int, int]:
-    """(height, width) of the images that the network takes."""
-    layout = layout_of(tf.TensorSpec(task.input_shape, tf.float32))
-    if layout is None or layout.channels != 3 or layout.channels_first:
-        raise ExportError(f"{preset} takes {task.input_shape}; expected colour images (n, h, w, 3) or (n, 3, h, w)")
-    return layout.height, layout.width
-
-
 def _input_of_hugging_face(file: Path, size: tuple[int, int]) -> layers.ImageInput:
-    """The preprocessing of Hugging Face's ViTImageProcessor from `preprocessor_config.json`: (pixels * factor - mean) /
-    deviation.
-    """
+    """The preprocessing of Hugging Face's ViTImageProcessor: (pixels * factor - mean) / deviation."""
     config = read_json(file, MISSING)
-    method = RESAMPLE.get(config.get("resample", 2))
-    if method is None or config.get("do_center_crop") or "shortest_edge" in _as_dict(config.get("size")):
+    method, crop, side = RESAMPLE.get(config.get("resample", 2)), config.get("do_center_crop"), config.get("size")
+    if method is None or crop or (isinstance(side, dict) and "shortest_edge" in side):
         raise ExportError(
-            f"{file} asks for resample {config.get('resample')}, do_center_crop {config.get('do_center_crop')}, "
-            f"size {config.get('size')}; expected the whole photo squashed by {', '.join(RESAMPLE.values())}"
+            f"{file} asks for resample {config.get('resample')}, do_center_crop {crop}, size {side}; "
+            f"expected the whole photo squashed by {', '.join(RESAMPLE.values())}"
         )
     white = 255.0 * config.get("rescale_factor", 1 / 255) if config.get("do_rescale", True) else 255.0
     normalise = config.get("do_normalize", True)
@@ -218,10 +200,6 @@ def _input_of_hugging_face(file: Path, size: tuple[int, int]) -> layers.ImageInp
         deviation=tuple(each / white for each in deviation),
         resizing=Resizing(method=method),
     )
-
-
-def _as_dict(value: Any) -> Mapping:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _input_of_keras(converter: keras.layers.Layer | None, preset: str, size: tuple[int, int]) -> layers.ImageInput:
@@ -258,7 +236,6 @@ def _class_names(given: Sequence[str], config: Mapping, classes: int, preset: st
 
 
 def _normalised(task: keras.Model, preset: str) -> bool:
-    """Whether the network's last layer is a softmax."""
     activation = keras.activations.get(task.activation)
     if activation not in (keras.activations.softmax, keras.activations.linear):
         raise ExportError(f"{preset} ends in {activation.__name__}; expected logits or a softmax")
@@ -268,8 +245,7 @@ def _normalised(task: keras.Model, preset: str) -> bool:
 def _frozen(classifier: Classifier) -> Function:
     """The network with constants for variables, which all functions share by reference: `images` -> {"scores"}.
 
-    `freezing.freeze` gives the same and folds constants, of which a transformer has none, but copies the weights about twenty
-    times in protocol buffers: 7.3 GB for the 346 MB of a ViT-base.
+    `freezing.freeze` copies the weights about twenty times in protocol buffers: 7.3 GB for the 346 MB of a ViT-base.
     """
     model = classifier.network
     trainable, others = (
@@ -285,34 +261,3 @@ def _frozen(classifier: Classifier) -> Function:
         return {"scores": answer if classifier.normalised else layers.softmax(answer)}
 
     return network.get_concrete_function(tf.TensorSpec(model.input_shape, tf.float32, "images"))
-
-
-def _signature(
-    alias: str, decode: Callable, classifier: Classifier, answer: Callable[[tf.Tensor], dict[str, tf.Tensor]]
-) -> Function:
-    def signature(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        return answer(layers.images_from_bytes(decode(inputs[alias]), classifier.wanted))
-
-    return traced(signature, **{alias: tf.TensorSpec((None,), tf.string, alias)})
-
-
-def _best(network: Function, images: tf.Tensor, classifier: Classifier, k: int) -> dict[str, tf.Tensor]:
-    scores = layers.never_empty(network, images)["scores"]
-    return layers.top_k(scores, classifier.names, min(k, len(classifier.names)))
-
-
-def _description(classifier: Classifier, model_folder: Path) -> dict:
-    """Without `labels`: with them the app would present the classes as breeds."""
-    wanted = classifier.wanted
-    return {
-        "model": model_folder.name,
-        "classes": list(classifier.names),
-        "input_size": list(wanted.size),
-        "preprocessing": {
-            "mean": list(wanted.mean),
-            "deviation": list(wanted.deviation),
-            "channels_first": wanted.channels_first,
-            "resizing": asdict(wanted.resizing),
-        },
-        "source": {"preset": classifier.preset, "exported_by": "dogsnap export vit"},
-    }

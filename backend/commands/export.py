@@ -91,10 +91,10 @@ def _export_and_answering(model: str, artefacts: Path, folder: Path) -> list[Pat
     ):
         # Imported while the other process starts, which imports them as well.
         from backend.building.export import export_stored
-        from backend.building.merging.merge import Options, merge_source
+        from backend.building.merging.merge import Options, merge
 
         exported = export_stored(model, artefacts, folder.parent, click.echo)
-        return [exported.folder, merge_source(exported, Options(), click.echo), publish(answering.result(), folder)]
+        return [exported.folder, merge(exported, Options(), click.echo), publish(answering.result(), folder)]
 
 
 def _export_answering(model: str, artefacts: Path, models: Path) -> Path:

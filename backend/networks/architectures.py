@@ -28,22 +28,16 @@ class StoredStatistics(keras.layers.Layer):
         self.network = network
 
     def call(self, image):
-        """Feature maps (n, h', w', channels) of images (n, h, w, 3)."""
         return self.network(image, training=False)
 
 
 class AttentionPooling(keras.layers.Layer):
-    """Maps (n, h, w, channels) -> features float32 (n, channels): their mean, weighted by a softmax over the places.
-
-    The weights are a learned linear function of the maps, zero at the start: then it is the plain mean.
-    """
+    """Maps (n, h, w, channels) -> features float32 (n, channels): their mean, weighted by a softmax of a linear function."""
 
     def build(self, shape) -> None:
-        """One number per channel."""
         self.kernel = self.add_weight(shape=(shape[-1], 1), initializer="zeros", name="kernel")
 
     def call(self, maps):
-        """Pool in float32."""
         places = keras.ops.reshape(keras.ops.cast(maps, "float32"), (keras.ops.shape(maps)[0], -1, maps.shape[-1]))
         logits = keras.ops.matmul(places, self.kernel)
         # Keras warns of a softmax over one place.
@@ -77,10 +71,8 @@ def box_head(maps: keras.KerasTensor, centres: boxes.Centres) -> dict[str, keras
 
 
 def cell_centres(size: tuple[int, int]) -> boxes.Centres:
-    """Where the cells of Inception v3's last maps have their centres: of rows and columns, fractions of the picture.
-
-    Its strides multiply to 32 pixels; the convolutions without padding move the first centre to pixel 37.
-    """
+    """Where the cells of Inception v3's last maps have their centres: of rows and columns, fractions of the picture."""
+    # Its strides multiply to 32 pixels; the convolutions without padding move the first centre to pixel 37.
     rows, columns = (tuple((37 + 32 * place) / side for place in range((side - 43) // 32)) for side in size)
     return rows, columns
 
@@ -90,15 +82,8 @@ def heads(features: keras.KerasTensor, classes: int, dropout: float) -> dict[str
     dropped = keras.layers.Dropout(dropout, name="dropout", dtype="float32")(features)
     breeds = keras.layers.Dense(classes, name="breeds", dtype="float32")(dropped)
     own = keras.layers.Dense(1, name="dog", dtype="float32")(features)
-    return {"breeds": breeds, "dog": dog_logit(own, breeds)}
-
-
-def dog_logit(own, breeds):
-    """The dog head's logit, (n, 1), plus the largest breed logit of (n, classes): a recognisable breed is evidence of a dog.
-
-    The largest logit tells the known from the unknown (Hendrycks et al., 2022).
-    """
-    return own + keras.ops.max(breeds, axis=-1, keepdims=True)
+    # A recognisable breed is evidence of a dog: the largest logit tells the known from the unknown (Hendrycks et al., 2022).
+    return {"breeds": breeds, "dog": own + keras.ops.max(breeds, axis=-1, keepdims=True)}
 
 
 ARCHITECTURES = {"inception_v3": inception_v3}
@@ -118,7 +103,9 @@ def cyclegan_generator(width: int = 64, size: tuple[int | None, int | None] = (6
     for filters in (2 * width, 4 * width):
         x = _normalised(keras.layers.Conv2D(filters, 3, 2, "same", use_bias=False)(x))
     for _ in range(6 if None not in size and max(size) <= 128 else 9):
-        x = _residual_block(x, 4 * width)
+        y = _normalised(keras.layers.Conv2D(4 * width, 3, use_bias=False)(_reflected(x, 1)))
+        y = _normalised(keras.layers.Conv2D(4 * width, 3, use_bias=False)(_reflected(y, 1)), slope=None)
+        x = keras.layers.Add()([x, y])
     for filters in (2 * width, width):
         x = _normalised(keras.layers.Conv2DTranspose(filters, 3, 2, "same", use_bias=False)(x))
     x = keras.layers.Conv2D(3, 7, dtype="float32")(_reflected(x, 3))
@@ -150,12 +137,6 @@ def _reflected(x, by: int):
     return keras.ops.pad(x, ((0, 0), (by, by), (by, by), (0, 0)), mode="reflect")
 
 
-def _residual_block(x, filters: int):
-    y = _normalised(keras.layers.Conv2D(filters, 3, use_bias=False)(_reflected(x, 1)))
-    y = _normalised(keras.layers.Conv2D(filters, 3, use_bias=False)(_reflected(y, 1)), slope=None)
-    return keras.layers.Add()([x, y])
-
-
 def feature_extractor(model: keras.Model) -> keras.Model:
     """The same network up to its pooled features: image (n, h, w, 3) in [0, 1] -> float32 (n, 2048). Shares the weights."""
     return keras.Model(model.input, model.get_layer("features").output)
@@ -178,10 +159,7 @@ def load_imagenet_weights(model: keras.Model) -> None:
 
 
 def load_stored_weights(model: keras.Model, path: Path) -> None:
-    """Read a file of `save_stored_weights` into a float32 model.
-
-    Raises FileNotFoundError, or ValueError in one sentence when it does not fit.
-    """
+    """Read a file of `save_stored_weights` into a float32 model. Raises FileNotFoundError, or ValueError when it does not fit."""
     if not path.is_file():
         raise FileNotFoundError(f"weights file {path} does not exist; give a .weights.h5 file, or `imagenet`")
     try:
@@ -198,10 +176,8 @@ def save_stored_weights(model: keras.Model, architecture: str, path: Path) -> No
 
 
 def save_half_weights(model: keras.Model, build: Callable[[], keras.Model], path: Path) -> None:
-    """The same for any network; `build` makes one like `model`.
-
-    Kernels and matrices become float16. Vectors (0.3 % of the size) stay float32: some have learned changes below float16's
-    resolution.
+    """The same for any network; `build` makes one like `model`. Vectors (0.3 % of the size) stay float32: some have learned
+    changes below float16's resolution.
     """
     require_space(path.parent, 7 * model.count_params())
     whole = path.with_name(f"whole.{path.name}")
@@ -240,10 +216,8 @@ def in_precision(precision: str, model: keras.Model, build: Callable[[], keras.M
 
 
 def require_space(folder: Path, size: int) -> None:
-    """Raises OSError unless `size` bytes, and a megabyte for the file's own structure, fit on the disk below `folder`.
-
-    Checked before HDF5 writes: its library ends the process without a message if a write fails.
-    """
+    """Raises OSError unless `size` bytes, and a megabyte for the file's own structure, fit on the disk below `folder`."""
+    # Checked before HDF5 writes: its library ends the process without a message if a write fails.
     size, free = size + 1_000_000, shutil.disk_usage(folder).free
     if free < size:
         raise OSError(

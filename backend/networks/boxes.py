@@ -69,11 +69,8 @@ def _shared_and_joined(boxes, others):
     corner = ops.maximum(boxes[..., :2], others[..., :2])
     end = ops.minimum(boxes[..., 2:], others[..., 2:])
     shared = ops.prod(ops.maximum(end - corner, 0.0), axis=-1)
-    return shared, _area(boxes) + _area(others) - shared + 1e-7
-
-
-def _area(boxes):
-    return ops.prod(ops.maximum(boxes[..., 2:] - boxes[..., :2], 0.0), axis=-1)
+    one, other = (ops.prod(ops.maximum(each[..., 2:] - each[..., :2], 0.0), axis=-1) for each in (boxes, others))
+    return shared, one + other - shared + 1e-7
 
 
 def box_loss(targets, cells, centres: Centres):

@@ -47,10 +47,7 @@ def head_for(model: keras.Model, filters: int = FILTERS) -> keras.Model:
 
 
 def centres(shape: Sequence[int], size: tuple[int, int]) -> Centres:
-    """Where the cells of maps of `shape` (h, w, ...) have their centres: of rows and columns, fractions of a picture of `size`.
-
-    They lie about its middle, a power of two pixels apart.
-    """
+    """Where the cells of maps of `shape` (h, w, ...) lie in a picture of `size`: about its middle, 2 ** n pixels apart."""
     rows, columns = (_spread(count, side) for count, side in zip(shape[:2], size, strict=True))
     return rows, columns
 
@@ -61,19 +58,16 @@ def _spread(count: int, side: int) -> tuple[float, ...]:
 
 
 class DogCells(keras.layers.Layer):
-    """Cells (n, h, w, 5) -> (n, h * w, 5): their scores in [0, 1], and the sides of their boxes times the scores.
-
-    So what hardly shows a dog is hardly different in another precision.
-    """
+    """Cells (n, h, w, 5) -> (n, h * w, 5): their scores in [0, 1], and the sides of their boxes times the scores."""
 
     def __init__(self, places: Centres, **options) -> None:
         super().__init__(**options)
         self.places = places
 
     def call(self, cells):
-        """In float32."""
         logits, found = boxes.unfold(cells, self.places)
         score = ops.sigmoid(logits)[..., None]
+        # Times the score, so that what hardly shows a dog is hardly different in another precision.
         return ops.concatenate([score, score * ops.clip(found, 0.0, 1.0)], axis=-1)
 
 
@@ -101,9 +95,7 @@ def digest_of(model: keras.Model) -> str:
 
 
 def dogs_loss(targets, cells, places: Centres):
-    """The mean loss of a cell that shows a dog, a scalar.
-
-    `cells` (n, h, w, 5); `targets` (n, k, 5): the dogs' boxes, and 1 where there is one.
+    """The mean loss of a cell that shows a dog; `cells` (n, h, w, 5), `targets` (n, k, 5): the dogs' boxes, and 1 for each.
 
     A cell in the middle of a dog's box is to tell that box, by its generalised overlap (Rezatofighi et al. 2019), and to have
     the overlap that it reaches as its score; all others are to have 0 (quality focal loss, Li et al. 2020).

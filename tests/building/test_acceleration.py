@@ -16,7 +16,7 @@ from real_model import built_models
 from backend.building import acceleration
 from backend.building.acceleration import Acceleration, NotFaster, Steps, accelerate, trial_images
 from backend.building.drawn_pictures import drawn_pictures
-from backend.building.freezing import freeze, load_signatures
+from backend.building.freezing import Source, freeze
 from backend.building.merging.merge import Options, merge
 from backend.building.quantization import Ranges, quantised
 from backend.building.ranges import find_ranges
@@ -39,9 +39,7 @@ def source(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def network(source) -> Acceleration:
-    signatures, keep_alive = load_signatures(source)
-    graph = freeze(signatures["scores"])
-    graph.function().keep_alive = keep_alive
+    graph = Source(source).frozen("scores")
     return Acceleration(graph, graph.function(), {"scores": Steps("image", ["dog", "prediction"])})
 
 

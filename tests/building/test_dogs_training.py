@@ -107,7 +107,7 @@ def test_the_same_seed_trains_the_same_head_and_an_interrupted_training_goes_on(
 def test_a_head_of_other_maps_is_refused(stored) -> None:
     stated = json.loads((stored / dogs.DESCRIPTION).read_text())
     (stored / dogs.DESCRIPTION).write_text(json.dumps({**stated, "maps": "0" * 64}))
-    with pytest.raises(ExportError, match=r"is of other maps than those of float16.weights.h5: .*`dogsnap train dogs`"):
+    with pytest.raises(ExportError, match=r"made with other maps than float16.weights.h5: .*`dogsnap train dogs`"):
         read_stored("tiny", stored)
 
 

@@ -432,8 +432,7 @@ def test_breeds_that_were_kept_with_other_weights_are_refused_with_what_to_run(k
     (model / "taught.json").write_text(json.dumps({**taught, "weights": "a" * 64}), encoding="utf-8")
     result = called(export, "colours", "--from", model, "--out", tmp_path / "out", "--merged")
     assert result.exit_code == 1
-    assert "was taught with the weights with the SHA-256 aaaaaaaaaaaa" in result.output
-    assert "`dogsnap teach --keep` writes it anew" in result.output
+    assert "received aaaaaaaaaaaa; run `dogsnap calibrate --taught` or `dogsnap teach --keep`" in result.output
     assert not (tmp_path / "out" / "colours").exists()
 
 

@@ -1,6 +1,7 @@
 """Finds the image input of a SavedModel that decoding is merged in front of: its layout, size and range of numbers."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import tensorflow as tf
@@ -50,13 +51,12 @@ def find_image_input(inputs: Mapping[str, Specs], options: Options | None = None
     """
     options = options or Options()
     found = [each for name, specs in inputs.items() for each in _image_inputs(name, specs, options)]
-    if options.signature is not None:
-        check_choice("signature", options.signature, inputs)
-        found = [each for each in found if each.signature == options.signature]
+    signature = options.signature
+    if signature is not None:
+        check_choice("signature", signature, inputs)
     elif any(each.signature == DEFAULT_SIGNATURE for each in found):
-        found = [each for each in found if each.signature == DEFAULT_SIGNATURE]
-    if options.input is not None:
-        found = [each for each in found if each.name == options.input]
+        signature = DEFAULT_SIGNATURE
+    found = [each for each in found if signature in (None, each.signature) and options.input in (None, each.name)]
     if len(found) == 1:
         return found[0]
     if not found:
@@ -80,44 +80,34 @@ def _image_inputs(name: str, specs: Specs, options: Options) -> list[NetworkInpu
 
 def _open_layout(spec: tf.TensorSpec, options: Options) -> Layout | None:
     """Of a tensor of four dimensions that says of none of them that it is the channels."""
-    if spec.dtype not in IMAGE_TYPES or spec.shape.rank != 4 or spec.shape[1] is not None or spec.shape[3] is not None:
+    if spec.dtype not in IMAGE_TYPES or spec.shape.rank != 4:
         return None
-    if spec.shape[0] not in (None, 1):
+    count, first, _, last = spec.shape
+    if count not in (None, 1) or (first, last) != (None, None):
         return None
-    batch = "one" if spec.shape[0] else "many"
-    return Layout(batch, None, None, 3, None if options.layout is None else options.layout == "nchw")
+    return Layout(
+        "one" if count else "many", None, None, 3, None if options.layout is None else options.layout == "nchw"
+    )
 
 
 def with_known_layout(
-    network_input: NetworkInput,
-    signature: Function,
-    options: Options,
-    description: Mapping,
-    report: Callable[[str], None],
-) -> NetworkInput:
+    wanted: layers.ImageInput, network_input: NetworkInput, signature: Function, report: Callable[[str], None]
+) -> layers.ImageInput:
     """The input with the position of its channels known, by a trial if nothing states it. Raises MergeError."""
-    if network_input.layout.channels_first is not None:
-        return network_input
-    size = options.size or description.get("input_size")
-    if size is None:
-        raise MergeError(f"{network_input} leaves the size of the image open; give it with --size HEIGHT WIDTH")
-    shapes = {"nhwc": (1, *size, 3), "nchw": (1, 3, *size)}
-    fitting = [name for name, shape in shapes.items() if _takes(signature, network_input, shape)]
+    if wanted.channels_first is not None:
+        return wanted
+    shapes, fitting = {"nhwc": (1, *wanted.size, 3), "nchw": (1, 3, *wanted.size)}, []
+    for name, shape in shapes.items():
+        with suppress(tf.errors.OpError, TypeError, ValueError):
+            signature(**{network_input.name: tf.zeros(shape, network_input.spec.dtype)})
+            fitting.append(name)
     if len(fitting) != 1:
         raise MergeError(
             f"{network_input} does not say where the channels are, and the network takes {' and '.join(fitting) or 'neither'} of "
             "nhwc and nchw in a trial; give it with --layout"
         )
     report(f"channels {'first' if fitting == ['nchw'] else 'last'}: in a trial the network takes {fitting[0]} alone")
-    return replace(network_input, layout=replace(network_input.layout, channels_first=fitting == ["nchw"]))
-
-
-def _takes(signature: Function, network_input: NetworkInput, shape: Sequence[int]) -> bool:
-    try:
-        signature(**{network_input.name: tf.zeros(shape, network_input.spec.dtype)})
-    except (tf.errors.OpError, TypeError, ValueError):
-        return False
-    return True
+    return replace(wanted, channels_first=fitting == ["nchw"])
 
 
 def inputs_of(signature: Function) -> Specs:
@@ -143,10 +133,7 @@ def kind_of(spec: tf.TensorSpec) -> str:
 
 
 def layout_of(spec: tf.TensorSpec, channels: Sequence[int] = layers.CHANNELS, named: bool = False) -> Layout | None:
-    """The layout of an image in a tensor of `spec`; None if it cannot be an image.
-
-    `named`: the options name this input, so an unknown shape counts as (n, ?, ?, 3).
-    """
+    """The layout of an image, if `spec` can be one. `named`: by the options, so that an unknown shape counts as (n, ?, ?, 3)."""
     if spec.dtype not in IMAGE_TYPES:
         return None
     if spec.shape.rank is None:
@@ -164,40 +151,30 @@ def layout_of(spec: tf.TensorSpec, channels: Sequence[int] = layers.CHANNELS, na
 
 
 def image_input(network_input: NetworkInput, options: Options, description: Mapping) -> layers.ImageInput:
-    """The image input that the decoding layers produce. Raises MergeError if the size is unknown."""
+    """The image input that the decoding layers produce, perhaps with `channels_first` None. Raises MergeError."""
     fixed = (network_input.layout.height, network_input.layout.width)
     size = fixed if None not in fixed else options.size or description.get("input_size")
-    if size is None and not options.encode:
+    if size is None and (not options.encode or network_input.layout.channels_first is None):
         raise MergeError(f"{network_input} leaves the size of the image open; give it with --size HEIGHT WIDTH")
     if options.size and tuple(options.size) != tuple(size):
         raise MergeError(
             f"--size is {options.size[0]} {options.size[1]}; {network_input} takes {size[0]} {size[1]} alone"
         )
-    mean, deviation = _scale(options, description)
-    return layers.ImageInput(
-        size=tuple(size) if size else None,
-        channels=network_input.layout.channels,
-        channels_first=network_input.layout.channels_first,
-        dtype=network_input.spec.dtype,
-        mean=mean,
-        deviation=deviation,
-    )
+    layout, size = network_input.layout, tuple(size) if size else None
+    mean, deviation, _ = _scale(options, description)
+    return layers.ImageInput(size, layout.channels, layout.channels_first, network_input.spec.dtype, mean, deviation)
 
 
-def _scale(options: Options, description: Mapping) -> tuple[Sequence[float], Sequence[float]]:
-    """Mean and deviation that map [0, 1] to the network's input range."""
-    given = has_scale(options)
+def _scale(options: Options, description: Mapping) -> tuple[Sequence[float], Sequence[float], str]:
+    """Mean and deviation that map [0, 1] to the network's input range, and where they come from, for a report."""
+    given = tuple(options.mean) != (0.0,) or tuple(options.deviation) != (1.0,)
     if given and options.input_range:
         raise MergeError("--input-range and --mean with --deviation mean the same; give one of them")
-    stated = options.input_range or (None if given else description.get("input_range"))
-    if stated is None:
-        return options.mean, options.deviation
+    stated = options.input_range or description.get("input_range")
+    if given or stated is None:
+        return options.mean, options.deviation, "" if given else "; --input-range LOW HIGH says otherwise"
     low, high = checked_range("--input-range", stated)
-    return (-low / (high - low),), (1 / (high - low),)
-
-
-def has_scale(options: Options) -> bool:
-    return tuple(options.mean) != (0.0,) or tuple(options.deviation) != (1.0,)
+    return (-low / (high - low),), (1 / (high - low),), "" if options.input_range else ", as the source says"
 
 
 def checked_range(option: str, stated: Sequence[float]) -> tuple[float, float]:
@@ -207,13 +184,7 @@ def checked_range(option: str, stated: Sequence[float]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def range_text(wanted: layers.ImageInput) -> str:
-    """The numbers that black and white become, of the first channel if they differ."""
+def input_range_text(wanted: layers.ImageInput, options: Options, description: Mapping) -> str:
+    """The numbers that black and white become, of the first channel if they differ, and who says so."""
     low, high = (layers.normalise(tf.fill((1, 1, 1, 3), end), wanted).numpy().flat[0] for end in (0.0, 1.0))
-    return f"{low:g} (black) to {high:g} (white)"
-
-
-def range_origin(options: Options, description: Mapping) -> str:
-    if options.input_range or has_scale(options):
-        return ""
-    return ", as the source says" if "input_range" in description else "; --input-range LOW HIGH says otherwise"
+    return f"images go in as numbers from {low:g} (black) to {high:g} (white){_scale(options, description)[2]}"

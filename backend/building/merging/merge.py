@@ -16,12 +16,12 @@ from backend.building.inspection import input_specs
 from backend.building.merging.image_input import (
     Function,
     NetworkInput,
+    Specs,
     find_image_input,
     image_input,
+    input_range_text,
     inputs_of,
     kind_of,
-    range_origin,
-    range_text,
     with_known_layout,
 )
 from backend.building.merging.options import MergeError, Options
@@ -34,11 +34,11 @@ from backend.serving.versions.description import DESCRIPTION_FILE, check
 from backend.serving.versions.openvino_runtime import IncompatibleNetwork
 
 
-def merge(source: Path, options: Options, report: Callable[[str], None] = lambda _: None) -> Path:
+def merge(source: Path | Source, options: Options, report: Callable[[str], None] = lambda _: None) -> Path:
     """Write the version after `source` that takes photos in place of images; returns its folder.
 
-    `source`: a version directory with a SavedModel. Signatures of the new version, where the source's `serving_default` takes
-    `image` and gives `prediction`, a signature `scores` gives more, and the labels are known:
+    `source`: a version directory with a SavedModel, or a version in memory. Signatures of the new version, where the source's
+    `serving_default` takes `image` and gives `prediction`, a signature `scores` gives more, and the labels are known:
       decode base64   serving_default  image string (n), base64 text           -> prediction
                       image_bytes      image_bytes string (n), bytes of files  -> prediction
                       scores           image_bytes                             -> prediction and what else it gives
@@ -51,20 +51,16 @@ def merge(source: Path, options: Options, report: Callable[[str], None] = lambda
     Raises MergeError, InspectionError or FreezingError, ValueError for a wrong description, and NotFaster if `fast` gains too
     little; the folder of versions is then unchanged.
     """
-    return merge_source(Source(source), options, report)
-
-
-def merge_source(source: Source, options: Options, report: Callable[[str], None]) -> Path:
-    """The same for a version that may be in memory."""
+    source = source if isinstance(source, Source) else Source(source)
     folder = source.folder.resolve()
     network_input = find_image_input(input_specs(folder), options)
     report(f"decoding {options.decode} in front of {network_input}")
     description = {**read_description(folder), **options.description}
     signatures = source.signatures
-    network_input = with_known_layout(network_input, signatures[network_input.signature], options, description, report)
     wanted = image_input(network_input, options, description)
+    wanted = with_known_layout(wanted, network_input, signatures[network_input.signature], report)
     if options.encode and not wanted.dtype.is_integer:
-        report(f"images go in as numbers from {range_text(wanted)}{range_origin(options, description)}")
+        report(input_range_text(wanted, options, description))
     richest = richest_signature(signatures, network_input, wanted)
     labels = list(options.labels) or description.get("labels", [])
     names = [label["name"] for label in labels]
@@ -95,7 +91,7 @@ def merge_source(source: Source, options: Options, report: Callable[[str], None]
             description["every_dog"] = passing.to_json()
     warmup, acceleration = warmup_requests(merged, wanted.size), merger.acceleration(folder, _ranges(description))
     try:
-        return write_version(folder.parent, tf.Module(), merged, description or None, warmup, acceleration, report)
+        return write_version(folder.parent, tf.Module(), merged, description, warmup, acceleration, report)
     except NotFaster:
         raise
     except IncompatibleNetwork as error:
@@ -104,7 +100,7 @@ def merge_source(source: Source, options: Options, report: Callable[[str], None]
 
 def merge_all(source: Source, report: Callable[[str], None] = lambda _: None) -> list[Path]:
     """The merged version of `source`, and the one that answers the app; without a second pass only if one is much faster."""
-    return [merge_source(source, Options(), report), *merge_answering(source, report)]
+    return [merge(source, Options(), report), *merge_answering(source, report)]
 
 
 def merge_answering(
@@ -116,17 +112,14 @@ def merge_answering(
     """
     second_pass = "second_pass" in read_description(source.folder).get("scores", {})
     try:
-        return [merge_source(source, Options(fast=True, second_pass=second_pass), report)]
+        return [merge(source, Options(fast=True, second_pass=second_pass), report)]
     except (MergeError, NotFaster) as error:
         report(f"there is no fast version: {error}")
-        return [merge_source(source, Options(second_pass=second_pass), report)] if second_pass or required else []
+        return [merge(source, Options(second_pass=second_pass), report)] if second_pass or required else []
 
 
 def _second_pass(options: Options, description: Mapping, outputs: Mapping) -> SecondPass | EveryDog | None:
-    """The parameters of the second pass from the source's description, if asked for; for every dog where the network finds them.
-
-    Raises MergeError if there are none.
-    """
+    """The parameters of the second pass, if asked for; for every dog where the network finds them. Raises MergeError."""
     if not options.second_pass:
         return None
     if missing := [name for name in NEEDED if name not in outputs]:
@@ -153,39 +146,34 @@ def read_description(source: Path) -> dict:
 
 
 def _ranges(description: Mapping) -> Ranges | None:
-    """What the source says about the ranges of an int8 network. Raises MergeError if that is not understood."""
     stated = description.get(INT8_RANGES)
     try:
         return Ranges(**stated) if stated else None
     except TypeError as error:
         raise MergeError(
             f"{INT8_RANGES} in {DESCRIPTION_FILE} is not as `dogsnap quantize` writes it: {error}"
-        ) from error
+        ) from None
 
 
 def richest_signature(
     signatures: Mapping[str, Function], network_input: NetworkInput, wanted: layers.ImageInput
 ) -> str:
-    """The signature with the most outputs, among those with the same input and at least the outputs of the chosen one.
+    """The signature with the most outputs, among those with the same input and at least the outputs of the chosen one."""
 
-    One network then serves both. That they compute the same is tested with a random image.
-    """
+    def kinds(specs: Specs) -> dict[str, str]:
+        return {name: kind_of(spec) for name, spec in specs.items()}
+
     main = signatures[network_input.signature]
-    wider = [name for name in signatures if name != network_input.signature and _contains(signatures[name], main)]
+    inputs, outputs = kinds(inputs_of(main)), kinds(main.structured_outputs)
+    alike = {name: each for name, each in signatures.items() if each is not main and kinds(inputs_of(each)) == inputs}
+    wider = [name for name, each in alike.items() if outputs.items() <= kinds(each.structured_outputs).items()]
     if not wider or len(inputs_of(main)) != 1:
         return network_input.signature
     best = max(wider, key=lambda name: len(signatures[name].structured_outputs))
+    # One network then serves both: they have to compute the same.
     own = (network_input.layout.height, network_input.layout.width)
     image = noise_images(1, wanted if None in own else replace(wanted, size=own))
     fed = {network_input.name: image[0] if network_input.layout.batch == "none" else image}
     one, other = main(**fed), signatures[best](**fed)
     same = all(np.allclose(value, other[name], atol=1e-5) for name, value in one.items() if value.dtype != tf.string)
     return best if same else network_input.signature
-
-
-def _contains(signature: Function, other: Function) -> bool:
-    outputs, fewer = signature.structured_outputs, other.structured_outputs
-    same_inputs = {name: kind_of(spec) for name, spec in inputs_of(signature).items()} == {
-        name: kind_of(spec) for name, spec in inputs_of(other).items()
-    }
-    return same_inputs and all(name in outputs and kind_of(outputs[name]) == kind_of(fewer[name]) for name in fewer)

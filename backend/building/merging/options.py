@@ -15,13 +15,11 @@ class Options:
 
     `decode`: "base64" or "bytes". `encode`: "png" turns the image output into PNG files, "detections" gives boxes, classes and
     scores the names in signatures.DETECTIONS. `signature`, `input`, `output`, `boxes`, `classes`, `scores`: names
-    in the source. `size`: (height, width), `layout`: "nhwc" or "nchw", where the source leaves them open; a layout of None is
-    found by trying. `mean`, `deviation`: see layers.ImageInput; `input_range`, in their place: the numbers that stand for black
-    and white in the network's input; `output_range`: in its output. `softmax`: the class output holds logits. `labels`: the
-    classes in their order, each {"id", "name", "name_zh"}. `description`: fields for what the version says about
-    itself, beside those of the source. `first_class`: added to a detector's classes. `fast`: the network multiplies in the
-    precision that is fastest here. `second_pass`: the network runs again on the part with the dog, with the parameters in the
-    source's description.
+    in the source. `size`: (height, width), `layout`: "nhwc" or "nchw", where the source leaves them open. `mean`, `deviation`:
+    see layers.ImageInput; `input_range`, in their place: the numbers that stand for black and white in the network's input;
+    `output_range`: in its output. `softmax`: the class output holds logits. `labels`: the classes in their order, each {"id",
+    "name", "name_zh"}. `description`: fields for what the version says about itself, beside those of the source.
+    `first_class`: added to a detector's classes. `fast`, `second_pass`: as the flags of `dogsnap merge`.
     """
 
     decode: str = "base64"

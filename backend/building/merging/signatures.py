@@ -12,6 +12,7 @@ from backend.building.freezing import Source
 from backend.building.merging.image_input import (
     Function,
     NetworkInput,
+    Specs,
     check_choice,
     checked_range,
     inputs_of,
@@ -27,9 +28,10 @@ from backend.serving.tensors.signatures import DEFAULT_SIGNATURE
 from backend.serving.versions.openvino_runtime import SECOND
 
 Tensors = dict[str, tf.Tensor]
-# A signature: its input, the function from it to image bytes, and the function from the network's outputs to its outputs.
-SignatureParts = tuple[str, Callable[[tf.Tensor], tf.Tensor], Callable[[Tensors], Tensors]]
+# A signature: its input, and the function from the network's outputs to its outputs.
+SignatureParts = tuple[str, Callable[[Tensors], Tensors]]
 
+BYTES = "_bytes"  # by convention an input with this suffix takes the bytes of files, and others take base64 text
 PNG_CHANNELS = (1, 3, 4)
 # The names of TensorFlow's Object Detection API: the option that chooses each, a word in an output's name, and what is expected.
 DETECTIONS = {
@@ -40,8 +42,7 @@ DETECTIONS = {
 TOP_K = 5
 PLANNED_BY = ("box", "prediction", CELLS)  # outputs that decide which parts of which photos get a second pass
 PREDICTION = "prediction"  # the output by which a server names classes
-# The size of test pictures and warm-up requests for a network that takes any size.
-TRIAL_SIZE = (64, 64)
+TRIAL_SIZE = (64, 64)  # of test pictures and warm-up requests for a network that takes any size
 
 
 def noise_images(count: int, wanted: layers.ImageInput) -> tf.Tensor:
@@ -58,7 +59,7 @@ def warmup_requests(
 
     def example(alias: str, spec: tf.TensorSpec) -> np.ndarray:
         if spec.dtype == tf.string:
-            return np.array([strings[alias.endswith("_bytes")].numpy()])
+            return np.array([strings[alias.endswith(BYTES)].numpy()])
         return np.zeros([size or 1 for size in spec.shape], spec.dtype.as_numpy_dtype)
 
     return {
@@ -67,17 +68,16 @@ def warmup_requests(
     }
 
 
-def traced(function: Callable[..., Tensors], **specs: tf.TensorSpec) -> Function:
-    """It as a graph, for inputs like `specs`."""
-    return tf.function(function, autograph=False).get_concrete_function(**specs)
+def traced(function: Callable[..., Tensors], alias: str | None = None, specs: Specs | None = None) -> Function:
+    """It as a graph, for strings (n,) in the input `alias`, if any, and inputs like `specs`."""
+    inputs = {alias: tf.TensorSpec((None,), tf.string, alias)} if alias else {}
+    inputs |= {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in (specs or {}).items()}
+    return tf.function(function, autograph=False).get_concrete_function(**inputs)
 
 
-def _ends(numbers: tf.Tensor) -> tuple[float, float]:
-    return float(tf.reduce_min(numbers)), float(tf.reduce_max(numbers))
-
-
-def _strings(alias: str) -> dict[str, tf.TensorSpec]:
-    return {alias: tf.TensorSpec((None,), tf.string, alias)}
+def decoded(alias: str, contents: tf.Tensor) -> tf.Tensor:
+    """The bytes of files from what the input `alias` takes."""
+    return contents if alias.endswith(BYTES) else decode_base64(contents)
 
 
 class Merger:
@@ -108,9 +108,9 @@ class Merger:
         self.frozen = self.graph.function()
         self.network = self._network()
         self.parts = self._signature_parts(richest)
-        decoders = {alias: decode for alias, decode, _ in self.parts.values()}
-        self.before = {alias: self._before(alias, decode) for alias, decode in decoders.items() if wanted.size}
-        self.again = {alias: self._again(alias, decode) for alias, decode in decoders.items() if second_pass}
+        aliases = dict.fromkeys(alias for alias, _ in self.parts.values())
+        self.before = {alias: self._before(alias) for alias in aliases} if wanted.size else {}
+        self.again = {alias: self._again(alias) for alias in self.before} if second_pass else {}
 
     def signatures(self) -> dict[str, Function]:
         """Every signature of the merged version by name; see `merge`."""
@@ -119,54 +119,51 @@ class Merger:
     def _signature_parts(self, richest: str) -> dict[str, SignatureParts]:
         parts = {}
         if self.options.decode == "bytes":
-            text = raw = "input_bytes"
-            decode = tf.identity
+            text = raw = f"input{BYTES}"
         else:
-            # By convention an input with this suffix takes bytes, not text.
-            text = self.network_input.name.removesuffix("_bytes")
-            raw, decode = f"{text}_bytes", decode_base64
-            parts[raw] = (raw, tf.identity, self._main)
-        parts[DEFAULT_SIGNATURE] = (text, decode, self._main)
+            text = self.network_input.name.removesuffix(BYTES)
+            raw = f"{text}{BYTES}"
+            parts[raw] = (raw, self._main)
+        parts[DEFAULT_SIGNATURE] = (text, self._main)
         if richest != self.network_input.signature:
-            parts[richest] = (raw, tf.identity, self._all)
+            parts[richest] = (raw, self._all)
         if self.names and self.classes:
-            parts["labels"] = (text, decode, self._named)
+            parts["labels"] = (text, self._named)
             if self.classes != PREDICTION:
-                parts.setdefault("scores", (raw, tf.identity, self._prediction))
+                parts.setdefault("scores", (raw, self._prediction))
         return parts
 
     def acceleration(self, source: Path, ranges: Ranges | None) -> Acceleration | None:
-        """The network and the steps before and after it, for a faster runtime; None if they cannot be separated.
-
-        `source`: the version that the network comes from; `ranges`: for int8.
-        """
+        """The network of the version `source` and the steps around it, for a faster runtime; None if they cannot be separated."""
         if not takes_images_of_one_size(self.graph):
             if self.options.fast:
                 raise MergeError("--fast needs a network that takes float32 images of one size and nothing else")
             return None
-        steps = {name: self._steps(alias, answer) for name, (alias, _, answer) in self.parts.items()}
+        combined = self._combined() if self.second_pass else None
+        given = combined.structured_outputs if combined else self.outputs
+        steps = {name: self._steps(alias, answer, given) for name, (alias, answer) in self.parts.items()}
         return Acceleration(
             self.graph,
             self.frozen,
             steps,
             same_as=source,
-            combined=self._combined() if self.second_pass else None,
+            combined=combined,
             fast=self.options.fast,
             ranges=ranges,
             required=self.options.fast and not self.second_pass,
         )
 
-    def _again(self, alias: str, decode: Callable) -> Function:
+    def _again(self, alias: str) -> Function:
         """A signature's input and the first answers that the plan needs -> the images of the second pass."""
 
         def again(**inputs: tf.Tensor) -> Tensors:
             windows, rows = self.second_pass.plan(inputs)
-            photos = tf.gather(decode(inputs[alias]), rows)
+            photos = tf.gather(decoded(alias, inputs[alias]), rows)
             images = layers.fit(second_images(photos, windows, self.wanted.size), self.wanted)
             return {self.network_input.name: images}
 
-        first = {name: spec for name, spec in self._specs().items() if name in PLANNED_BY}
-        return traced(again, **_strings(alias), **first)
+        first = {name: spec for name, spec in self.outputs.items() if name in PLANNED_BY}
+        return traced(again, alias, first)
 
     def _after_second_pass(self, first: Tensors, alias: str, contents: tf.Tensor) -> Tensors:
         """The network's answers after both passes; `first`: to the whole photos in the input `alias`."""
@@ -178,37 +175,26 @@ class Merger:
         return self.second_pass.combined(first, second)
 
     def _combined(self) -> Function:
-        """The network's outputs in both passes -> the combined ones."""
-
         def combined(**answers: tf.Tensor) -> Tensors:
             first = {name: answers[name] for name in self.outputs}
             second = {name: answers[SECOND + name] for name in self.outputs}
             return self.second_pass.combined(first, second)
 
-        return traced(combined, **self._specs(), **self._specs(SECOND))
+        second = {SECOND + name: spec for name, spec in self.outputs.items()}
+        return traced(combined, specs={**self.outputs, **second})
 
-    def _specs(self, prefix: str = "") -> dict[str, tf.TensorSpec]:
-        """Of the network's outputs, by name."""
-        return {
-            prefix + name: tf.TensorSpec(each.shape, each.dtype, prefix + name) for name, each in self.outputs.items()
-        }
-
-    def _steps(self, alias: str, answer: Callable[[Tensors], Tensors]) -> Steps:
-        def after(**answers: tf.Tensor) -> Tensors:
-            return answer(answers)
-
-        given = self._combined().structured_outputs if self.second_pass else self._specs()
-        given = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in given.items()}
-        made = traced(after, **given)
+    def _steps(self, alias: str, answer: Callable[[Tensors], Tensors], given: Specs) -> Steps:
+        """`given`: what the network, or both passes of it, give."""
+        after = traced(lambda **answers: answer(answers), specs=given)
         plain = answer in (self._main, self._all) and not (self.options.softmax or self.options.encode)
-        after_network = None if plain else made
-        return Steps(alias, list(made.structured_outputs), self.before[alias], after_network, self.again.get(alias))
+        after_network = None if plain else after
+        return Steps(alias, list(after.structured_outputs), self.before[alias], after_network, self.again.get(alias))
 
-    def _before(self, alias: str, decode: Callable) -> Function:
+    def _before(self, alias: str) -> Function:
         def before(**inputs: tf.Tensor) -> Tensors:
-            return {self.network_input.name: layers.images_from_bytes(decode(inputs[alias]), self.wanted)}
+            return {self.network_input.name: layers.images_from_bytes(decoded(alias, inputs[alias]), self.wanted)}
 
-        return traced(before, **_strings(alias))
+        return traced(before, alias)
 
     def _network(self) -> Callable[..., Tensors]:
         order = sorted([self.network_input.name, *self.further_inputs])
@@ -221,11 +207,11 @@ class Merger:
             return layers.one_by_one(run, self.outputs, self.network_input.layout.batch == "one")
         return run
 
-    def _signature(self, alias: str, decode: Callable, answer: Callable[[Tensors], Tensors]) -> Function:
+    def _signature(self, alias: str, answer: Callable[[Tensors], Tensors]) -> Function:
         def signature(**inputs: tf.Tensor) -> Tensors:
             contents = inputs.pop(alias)
             if self.wanted.size is None:
-                photos = decode(contents)
+                photos = decoded(alias, contents)
                 return layers.map_ragged(photos, self.wanted, lambda image: answer(self.network(image, **inputs)))
             images = self.before[alias](**{alias: contents})[self.network_input.name]
             if inputs:
@@ -235,26 +221,23 @@ class Merger:
                 answers = self._after_second_pass(answers, alias, contents)
             return answer(answers)
 
-        specs = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in self.further_inputs.items()}
-        return traced(signature, **_strings(alias), **specs)
+        return traced(signature, alias, self.further_inputs)
 
     def _all(self, answers: Tensors) -> Tensors:
         answers = dict(answers)
         if self.options.softmax:
             answers[self.classes] = layers.softmax(answers[self.classes])
         if self.image_output:
-            answers[self.image_output] = self._as_png(answers[self.image_output])
+            images = answers[self.image_output]
+            if layout_of(self.outputs[self.image_output], PNG_CHANNELS, named=True).channels_first:
+                images = tf.transpose(images, (0, 2, 3, 1))
+            answers[self.image_output] = layers.png_bytes(images, *self.output_range)
         if self.options.encode == "detections":
             classes = next(old for old, new in self.renamed.items() if new == "detection_classes")
             names, first = self.names, self.options.first_class
             answers |= layers.detected_classes(answers[classes], classes, names, first)
         rest = {name: value for name, value in answers.items() if name not in (*self.renamed, CELLS)}
         return rest | {new: answers[old] for old, new in self.renamed.items()}
-
-    def _as_png(self, images: tf.Tensor) -> tf.Tensor:
-        if layout_of(self.outputs[self.image_output], PNG_CHANNELS, named=True).channels_first:
-            images = tf.transpose(images, (0, 2, 3, 1))
-        return layers.png_bytes(images, *self.output_range)
 
     def _main(self, answers: Tensors) -> Tensors:
         answers = self._all(answers)
@@ -269,28 +252,26 @@ class Merger:
         stated = options.output_range or description.get("output_range")
         origin = "" if options.output_range else ", as the source says"
         if stated is None:
-            self._check_is_0_to_1()
+            advice = (
+                "; which are black and white is not stated: give them with --output-range LOW HIGH, like -1 1 or 0 255, and "
+                "those of the input, if they are as well, with --input-range LOW HIGH"
+            )
+            self._check_trial(self._tried(), self.image_output, 0.01, advice)
             stated, origin = (0.0, 1.0), ", as a trial with noise shows; --output-range LOW HIGH says otherwise"
         self.output_range = checked_range("--output-range", stated)
         low, high = self.output_range
         report(f'output "{self.image_output}" holds numbers from {low:g} (black) to {high:g} (white){origin}')
 
-    def _check_is_0_to_1(self) -> None:
-        low, high = _ends(self._tried()[self.image_output])
-        if low < -0.01 or high > 1.01:
-            raise MergeError(
-                f'output "{self.image_output}" held numbers from {low:.3g} to {high:.3g} in a trial with noise; which are '
-                "black and white is not stated: give them with --output-range LOW HIGH, like -1 1 or 0 255, and those of the "
-                "input, if they are as well, with --input-range LOW HIGH"
-            )
-
     def check_probabilities(self) -> None:
         """Raises MergeError where the class output, tried with noise, holds other numbers than probabilities."""
-        low, high = _ends(self._all(self._tried())[self.classes])
-        if low < -0.001 or high > 1.001:
+        advice = ", which are no probabilities; add --softmax if they are logits"
+        self._check_trial(self._all(self._tried()), self.classes, 0.001, advice)
+
+    def _check_trial(self, answers: Tensors, output: str, beyond: float, advice: str) -> None:
+        low, high = float(tf.reduce_min(answers[output])), float(tf.reduce_max(answers[output]))
+        if low < -beyond or high > 1 + beyond:
             raise MergeError(
-                f'output "{self.classes}" held numbers from {low:.3g} to {high:.3g} in a trial with noise, which are no '
-                "probabilities; add --softmax if they are logits"
+                f'output "{output}" held numbers from {low:.3g} to {high:.3g} in a trial with noise{advice}'
             )
 
     def _tried(self) -> Tensors:
@@ -301,7 +282,6 @@ class Merger:
         return self.network(noise_images(2, self.wanted), **zeros)
 
     def _renamed(self) -> dict[str, str]:
-        """The outputs that are renamed in the new version."""
         if self.image_output:
             return {self.image_output: "output_bytes"}
         if self.options.encode != "detections":
@@ -323,17 +303,16 @@ class Merger:
         return layers.top_k(self._all(answers)[self.classes], self.names, min(TOP_K, len(self.names)))
 
     def _class_output(self) -> str | None:
-        """The output with a number per class, if labels or softmax need it."""
         if not (self.names or self.options.softmax):
             return None
-        fitting = [name for name in self.main_outputs if self._holds_classes(self.outputs[name])]
-        return self._only(fitting, f"numbers per class ({len(self.names) or 'any'} classes)")
-
-    def _holds_classes(self, spec: tf.TensorSpec) -> bool:
         rank = 1 if self.network_input.layout.batch == "none" else 2
-        if not spec.dtype.is_floating or spec.shape.rank != rank:
-            return False
-        return spec.shape[-1] == len(self.names) if self.names else spec.shape[-1] != 1
+        specs = {name: self.outputs[name] for name in self.main_outputs}
+        numbers = {name: spec for name, spec in specs.items() if spec.dtype.is_floating and spec.shape.rank == rank}
+        classes = len(self.names)
+        fitting = [
+            name for name, spec in numbers.items() if (spec.shape[-1] == classes if classes else spec.shape[-1] != 1)
+        ]
+        return self._only(fitting, f"numbers per class ({classes or 'any'} classes)")
 
     def _image_output(self) -> str:
         named = self.options.output
