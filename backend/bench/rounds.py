@@ -24,7 +24,6 @@ class Load:
     """A run of the load generator. `answers`: [begun, seconds, status] each, times in seconds since the start of the run."""
 
     answers: Sequence[tuple[float, float, int]]
-    processor_seconds: float
 
     def good(self) -> list[float]:
         """The latencies of the requests with status 200, in seconds."""
@@ -52,17 +51,13 @@ class Load:
 
 def load(url: str, bodies: Sequence[str], **job: Any) -> Load:
     """Run a job of `programs/load_generator.py` in a separate process."""
-    answer = program("load_generator", url=url, bodies=list(bodies), **job)
-    return Load([tuple(each) for each in answer["answers"]], answer["processor_seconds"])
+    return Load(program("load_generator", url=url, bodies=list(bodies), **job)["answers"])
 
 
 def program(name: str, **job: Any) -> dict[str, Any]:
     """What a program in `programs/` prints for a job, in a separate process."""
     command = [sys.executable, "-m", f"backend.bench.programs.{name}"]
-    done = subprocess.run(
-        command, input=json.dumps(job), stdout=subprocess.PIPE, text=True, timeout=LONGEST_SECONDS, check=True
-    )
-    return json.loads(done.stdout)
+    return json.loads(subprocess.check_output(command, input=json.dumps(job), text=True, timeout=LONGEST_SECONDS))
 
 
 def alternating(measures: Sequence[Callable[[], T]], rounds: int) -> list[tuple[T, ...]]:

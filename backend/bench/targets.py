@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from backend import processor
 from backend.bench.candidates import CLIENTS, Bench
@@ -91,10 +92,8 @@ def added_by_fast(bench: Bench) -> Measured:
 
 
 def throughput_over_tensorflow(bench: Bench) -> Measured:
-    def bare() -> float:
-        return bench.bare("tensorflow", *BARE_CALLERS)["throughput"]
-
-    return bench.ratio(lambda: bench.throughput(bench.plain), bare, PER_SECOND)
+    bare = partial(bench.bare, "tensorflow", *BARE_CALLERS)
+    return bench.ratio(lambda: bench.throughput(bench.plain), lambda: bare()["throughput"], PER_SECOND)
 
 
 def throughput_over_litserve(bench: Bench) -> Measured:
@@ -104,8 +103,8 @@ def throughput_over_litserve(bench: Bench) -> Measured:
 def fast_throughput(bench: Bench) -> Measured:
     one_pass, plain = bench.one_pass, bench.plain
     found, note = bench.ratio(lambda: bench.throughput(one_pass), lambda: bench.throughput(plain), PER_SECOND)
-    found_here = "VNNI or AMX" if MULTIPLIES_INT8 else "neither VNNI nor AMX"
-    return found, f"{note}; {bench.server.precision(3)}; the processor has {found_here}"
+    has = "VNNI or AMX" if MULTIPLIES_INT8 else "neither VNNI nor AMX"
+    return found, f"{note}; {bench.server.precision(3)}; the processor has {has}"
 
 
 def wait_over_bare_call(bench: Bench) -> Measured:
