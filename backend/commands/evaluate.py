@@ -53,7 +53,7 @@ def _evaluate(
 
     exported = exported_version.ExportedVersion.load(version)
     examples = _examples(data, list_name, exported.description["labels"], limit)
-    scores, _ = card.scored(exported, examples)
+    scores = card.scored(exported, examples)
     click.echo(f"{version} on {len(examples)} photos of {data}\n{scoring.as_text(scores)}")
     click.echo(f"called a dog                {scores['dogs']['called_dog']:.2%}")
     if "levels" in scores:

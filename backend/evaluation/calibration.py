@@ -25,7 +25,7 @@ from backend.evaluation.exported_version import ExportedVersion, answers
 from backend.files import replacing, write_json
 from backend.fitting import artefacts, popularity, scoring, second_pass_choice, thresholds
 from backend.fitting.class_statistics import STATISTICS_FILE, ClassStatistics
-from backend.fitting.dataset import FOLDS, Example, folds, without_dogs
+from backend.fitting.dataset import FOLDS, Example, Report, folds, without_dogs
 from backend.fitting.groups import find_groups, of_groups
 from backend.fitting.recipes import Recipe
 from backend.fitting.scoring import share
@@ -40,8 +40,6 @@ RANGE_PHOTOS = 432  # training photos that the ranges of int8 are found on, crop
 LEAST = 1e-37  # stands for a probability of 0
 # What is stored until everything is fitted: an answer of such a version is the softmax of its logits.
 PLAIN = {"temperature": 1.0, "dog_threshold": 0.0, "confident_threshold": 1.0}
-
-Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,7 @@ from backend.fitting.dataset import read_list
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A photo with a different top class in each version: `names` and `probabilities` by version.
-
-    `right` is the name of the class that the photo's folder gives, "" if it gives none.
-    """
+    """A photo with a different top class in each version; `right`: what its folder is named after, "" if that is no class."""
 
     photo: Path
     names: tuple[str, str]
@@ -69,29 +66,27 @@ def compare(
     Files that cannot be decoded are reported and left out. Raises ValueError for versions of different classes, and when
     no photo is left.
     """
+
+    def timed(version: ExportedVersion, contents: bytes) -> tuple[np.ndarray, float]:
+        start = time.perf_counter()
+        return version.answer([contents])["prediction"][0], 1000 * (time.perf_counter() - start)
+
     labels = first.description["labels"]
     if labels != second.description["labels"]:
         raise ValueError("the versions have different classes or another order of them; expected the same")
-    read, answers, times = [], [], []
+    read = []
     for photo in photos:
         try:
-            pair = [_timed(version, photo.read_bytes()) for version in (first, second)]
+            pair = [timed(version, photo.read_bytes()) for version in (first, second)]
         except InvalidArgument:
             report(f"{photo} cannot be decoded and is left out")
         else:
-            read.append(photo)
-            answers.append([answer for answer, _ in pair])
-            times.append([1000 * seconds for _, seconds in pair])
+            read.append((photo, *zip(*pair, strict=True)))
         progress()
     if not read:
         raise ValueError(f"none of {len(photos)} files can be decoded")
-    return _compared(np.stack(answers, axis=1), np.array(times), read, labels)
-
-
-def _timed(version: ExportedVersion, contents: bytes) -> tuple[np.ndarray, float]:
-    start = time.perf_counter()
-    prediction = version.answer([contents])["prediction"]
-    return prediction[0], time.perf_counter() - start
+    kept, answers, times = zip(*read, strict=True)
+    return _compared(np.stack(answers, axis=1), np.array(times), kept, labels)
 
 
 def _compared(

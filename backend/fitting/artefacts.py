@@ -1,6 +1,5 @@
 """From a trained network to the files in models/: dog head, box layers, float16 weights, labels, recipe, class statistics."""
 
-from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ import tensorflow as tf
 from backend.files import write_json
 from backend.fitting import windows
 from backend.fitting.augmentation import paste
-from backend.fitting.dataset import Example
+from backend.fitting.dataset import Example, Report
 from backend.fitting.recipes import Recipe
 from backend.fitting.trainer import BOX_LAYERS, fastest_precision, features_of, plain_batches, training_batches
 from backend.networks.architectures import (
@@ -38,13 +37,13 @@ def finish(
     training: list[Example],
     no_dogs: list[Path],
     out: Path,
-    report: Callable[[str], None],
+    report: Report,
 ) -> None:
     """Fit the dog head and the box layers, and write weights, labels and recipe below `out`.
 
     `model` float32, as it is served; features to fit on are computed in Keras' dtype policy. `no_dogs`: photos that show no dog,
-    for the dog head alone; without, it stays as it is.
-    Raises OSError when the disk is full; the weights of an earlier training stay whole until the new ones are.
+    for the dog head alone; without, it stays as it is. Raises OSError when the disk is full; the weights of an earlier training
+    stay whole until the new ones are.
     """
     views = _like(model, recipe, keras.config.dtype_policy().name)
     if no_dogs:
@@ -82,12 +81,7 @@ def statistics_features(
 
 
 def fit_dog_head(
-    model: keras.Model,
-    views: keras.Model,
-    recipe: Recipe,
-    dogs: list[Example],
-    no_dogs: list[Path],
-    report: Callable[[str], None],
+    model: keras.Model, views: keras.Model, recipe: Recipe, dogs: list[Example], no_dogs: list[Path], report: Report
 ) -> None:
     """Fit a logistic regression of "is this a dog" on features of dogs near, far and pasted into scenes, and of those scenes.
 
@@ -103,7 +97,7 @@ def fit_dog_head(
 
 
 def fit_box_head(
-    model: keras.Model, views: keras.Model, recipe: Recipe, training: list[Example], report: Callable[[str], None]
+    model: keras.Model, views: keras.Model, recipe: Recipe, training: list[Example], report: Report
 ) -> None:
     """Train the box layers of `model` by Adam on maps of views whose box is known; they start from what they are.
 
@@ -143,14 +137,11 @@ def _maps(model: keras.Model, recipe: Recipe, examples: list[Example]) -> tuple[
 
 def _head_like(model: keras.Model, shape: tuple[int, ...]) -> keras.Model:
     """The box layers alone, in float32, with the model's weights."""
-    image = keras.Input(shape)
-    x = image
-    for name in BOX_LAYERS:
-        layer = model.get_layer(name)
-        x = type(layer).from_config({**layer.get_config(), "dtype": "float32"})(x)
-    head = keras.Model(image, x)
-    for name in BOX_LAYERS:
-        head.get_layer(name).set_weights(model.get_layer(name).get_weights())
+    layers = [model.get_layer(name) for name in BOX_LAYERS]
+    copies = [type(layer).from_config({**layer.get_config(), "dtype": "float32"}) for layer in layers]
+    head = keras.Sequential([keras.Input(shape), *copies])
+    for copy, layer in zip(copies, layers, strict=True):
+        copy.set_weights(layer.get_weights())
     return head
 
 

@@ -1,6 +1,5 @@
 """Trains a CycleGAN between two generated sets of pictures: Gaussian noise, and noise with a sinusoid in it."""
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend.files import write_json
+from backend.fitting.dataset import Report
 from backend.fitting.trainer import remember
 from backend.networks.architectures import (
     CYCLEGAN,
@@ -20,7 +20,6 @@ from backend.networks.architectures import (
     save_half_weights,
 )
 
-Report = Callable[[str], None]
 LOSSES = ("generators", "discriminators", "cycle")
 HELD_OUT, EXAMPLES = 32, 4  # pictures to measure on, and those of them that are written for trying out
 
@@ -30,8 +29,7 @@ class Recipe:
     """Everything that decides the outcome of a training.
 
     `width`: filters of the generators' first layer, the "ngf" of the literature, and of the discriminators'. `size`: (height,
-    width) of the pictures, multiples of 8. `pictures`: in each of the two sets. `rate`: of Adam with beta_1 0.5, falling to
-    0 in
+    width) of the pictures, multiples of 8. `pictures`: in each of the two sets. `rate`: of Adam with beta_1 0.5, falling to 0 in
     a straight line. `cycle`: weight of the cycle loss. `deviation`: of the Gaussian noise in both sets, in [-1, 1] units.
     `amplitude`, `period` (pixels, across): of the sinusoid, which is the same in every picture, as a camera's fault would be.
     What it brought, and what other settings did: models/lab_notes.md.
@@ -55,25 +53,21 @@ class Recipe:
         return cyclegan_generator(self.width, self.size)
 
 
-# -- the two sets ------------------------------------------------------------------------------------------------------
-
-
 def gaussian_noise(count: int, recipe: Recipe, seed: int) -> np.ndarray:
     """Grey noise around middle grey: float32 (count, height, width, 3) in [-1, 1]."""
-    noise = np.random.default_rng(seed).normal(0, recipe.deviation, (count, *recipe.size, 1))
-    return _picture(noise)
+    return _noise_on(0.0, count, recipe, seed)
 
 
 def sinusoidal_noise(count: int, recipe: Recipe, seed: int) -> np.ndarray:
     """Such noise on a sinusoid that runs across: float32 (count, height, width, 3) in [-1, 1]."""
     across = np.arange(recipe.size[1]).reshape(1, 1, -1, 1)
     wave = recipe.amplitude * np.sin(2 * np.pi * across / recipe.period)
+    return _noise_on(wave, count, recipe, seed)
+
+
+def _noise_on(ground: np.ndarray | float, count: int, recipe: Recipe, seed: int) -> np.ndarray:
     noise = np.random.default_rng(seed).normal(0, recipe.deviation, (count, *recipe.size, 1))
-    return _picture(wave + noise)
-
-
-def _picture(grey: np.ndarray) -> np.ndarray:
-    return np.repeat(np.clip(grey, -1, 1), 3, axis=-1).astype(np.float32)
+    return np.repeat(np.clip(ground + noise, -1, 1), 3, axis=-1).astype(np.float32)
 
 
 def sinusoid_share(images: np.ndarray, period: int) -> np.ndarray:
@@ -87,9 +81,6 @@ def sinusoid_share(images: np.ndarray, period: int) -> np.ndarray:
     return (power[:, 0, across] + power[:, 0, -across]) / power.sum((1, 2))
 
 
-# -- training ----------------------------------------------------------------------------------------------------------
-
-
 class Networks:
     """Both generators and both discriminators with their optimizers, and the step that trains them."""
 
@@ -101,21 +92,15 @@ class Networks:
         self._makers = self.to_wave.trainable_variables + self.to_noise.trainable_variables
         self._judges = self.judge_wave.trainable_variables + self.judge_noise.trainable_variables
         self._make, self._judge = _optimizer(recipe, self._makers), _optimizer(recipe, self._judges)
-        self.checkpoint = tf.train.Checkpoint(
-            step=self.step,
-            networks=[self.to_wave, self.to_noise, self.judge_wave, self.judge_noise],
-            optimizers=[self._make, self._judge],
-        )
+        networks = [self.to_wave, self.to_noise, self.judge_wave, self.judge_noise]
+        self.checkpoint = tf.train.Checkpoint(step=self.step, networks=networks, optimizers=[self._make, self._judge])
         # Each network is traced once for all the places it is called from: a third of the time until the first step.
-        self._called = {
-            network: tf.function(network, autograph=False)
-            for network in (self.to_wave, self.to_noise, self.judge_wave, self.judge_noise)
-        }
+        self._called = [tf.function(network, autograph=False) for network in networks]
         self.train = tf.function(self._train, autograph=False)
 
     def _train(self, noise: tf.Tensor, wave: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """One step on a batch of each set; returns the losses of LOSSES. Least squares and L1, as in the paper."""
-        to_wave, to_noise, judge_wave, judge_noise = self._called.values()
+        to_wave, to_noise, judge_wave, judge_noise = self._called
         with tf.GradientTape(persistent=True) as tape:
             made_wave, made_noise = to_wave(noise), to_noise(wave)
             cycle = _apart(to_noise(made_wave), noise) + _apart(to_wave(made_noise), wave)
@@ -126,8 +111,8 @@ class Networks:
                 for judge, real, fake in ((judge_wave, wave, made_wave), (judge_noise, noise, made_noise))
             )
             judges = 0.5 * judges  # the discriminators learn more slowly than the generators
-        self._make.apply_gradients(zip(tape.gradient(makers, self._makers), self._makers, strict=True))
-        self._judge.apply_gradients(zip(tape.gradient(judges, self._judges), self._judges, strict=True))
+        self._make.apply(tape.gradient(makers, self._makers), self._makers)
+        self._judge.apply(tape.gradient(judges, self._judges), self._judges)
         self.step.assign_add(1)
         return made, judges, cycle
 
@@ -186,9 +171,6 @@ def _keep(checkpoints: tf.train.CheckpointManager, networks: Networks, losses: t
     # Each network and two moments of each value, in float32; the last checkpoint is still there while the next is written.
     require_space(folder, 2 * 12 * (networks.to_wave.count_params() + networks.judge_wave.count_params()))
     checkpoints.save()
-
-
-# -- what is left behind -----------------------------------------------------------------------------------------------
 
 
 def finish(generator: keras.Model, recipe: Recipe, out: Path) -> dict:

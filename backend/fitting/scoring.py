@@ -38,16 +38,6 @@ def report(probabilities: np.ndarray, breeds: np.ndarray, labels: list[dict], co
     }
 
 
-def dog_report(dog: np.ndarray, threshold: float, shows_dog: bool) -> dict:
-    """How many of these photos are taken for a dog: `dog` probability (n,); all of them show one, or none does."""
-    kept = share(dog >= threshold)
-    return (
-        {"photos": len(dog), "called_dog": kept}
-        if shows_dog
-        else {"photos": len(dog), "called_no_dog": round(1 - kept, 4)}
-    )
-
-
 def box_report(found: np.ndarray, true: Sequence[Sequence[float] | None]) -> dict:
     """How well the boxes `found` (n, 4) overlap with the true ones, where these are known: intersection over union."""
     known = np.array([box is not None for box in true])

@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -13,11 +13,11 @@ import numpy as np
 import tensorflow as tf
 
 from backend import processor
-from backend.files import replacing
+from backend.files import replacing, write_json
 from backend.fitting import windows
 from backend.fitting.augmentation import augment
-from backend.fitting.dataset import Example
-from backend.fitting.recipes import Recipe, Soup, Stage
+from backend.fitting.dataset import Example, Report
+from backend.fitting.recipes import Recipe, Stage
 from backend.networks.architectures import (
     ARCHITECTURES,
     backbone_of,
@@ -30,11 +30,9 @@ from backend.networks.architectures import (
 from backend.networks.boxes import box_loss
 from backend.serving.photos.preprocessing import resize
 
-Report = Callable[[str], None]
-
 ADAM = (0.9, 0.999)  # decay of the mean and of the squares
-FRESH = ("features", "box_channels", "box_surroundings", "cells")  # layers that Adam trains
-BOX_LAYERS = FRESH[1:]
+BOX_LAYERS = ("box_channels", "box_surroundings", "cells")
+FRESH = ("features", *BOX_LAYERS)  # layers that Adam trains
 
 
 def train(
@@ -75,7 +73,7 @@ def train(
         _run_stage(staged, recipe, place, training, validation, folder, report, teacher)
         model.set_weights(staged.get_weights())
     if recipe.soup:
-        model.set_weights(_mean(model, recipe.soup, folder))
+        _average(model, recipe, folder)
     return in_precision("float32", model, lambda: build(recipe.size))
 
 
@@ -91,19 +89,21 @@ def _taught(model: keras.Model, recipe: Recipe, training: list[Example], folder:
     return np.load(file)
 
 
-def _mean(model: keras.Model, soup: Soup, folder: Path) -> list[np.ndarray]:
-    """The weighted mean of the stages' weights in `folder`, with the last one's box layers; changes `model`."""
+def _average(model: keras.Model, recipe: Recipe, folder: Path) -> None:
+    """Give the model the mean of the recipe's `soup`, with the box layers of the last stage in it."""
     mean = [np.zeros_like(weight) for weight in model.get_weights()]
-    for stage, share in soup:
+    for stage, share in recipe.soup:
         model.load_weights(_file_of(stage, folder))
         mean = [so_far + share * weight for so_far, weight in zip(mean, model.get_weights(), strict=True)]
-    boxes = {id(weight) for layer in _layers(model, BOX_LAYERS) for weight in layer.weights}
-    return [weight.numpy() if id(weight) in boxes else value for weight, value in zip(model.weights, mean, strict=True)]
+    boxes = _paths(model, BOX_LAYERS)
+    for weight, value in zip(model.weights, mean, strict=True):
+        if weight.path not in boxes:
+            weight.assign(value)
 
 
-def _layers(model: keras.Model, names: Sequence[str]) -> list[keras.layers.Layer]:
-    """Those of these layers that the model has."""
-    return [layer for layer in model.layers if layer.name in names]
+def _paths(model: keras.Model, names: Sequence[str]) -> set[str]:
+    """The paths of the weights of those of these layers that the model has."""
+    return {weight.path for layer in model.layers if layer.name in names for weight in layer.weights}
 
 
 def _file_of(stage: str, folder: Path) -> Path:
@@ -127,16 +127,14 @@ def fastest_precision() -> str:
 
 def remember(run: dict, folder: Path) -> None:
     """Record what is trained in this folder. Raises ValueError if it belongs to another training."""
-    told, file = json.dumps(run, indent=1), folder / "run.json"
+    file = folder / "run.json"
     if not file.is_file():
-        with replacing(file) as temporary:
-            temporary.write_text(told)
-    elif file.read_text() != told:
+        write_json(run, file)
+    elif json.loads(file.read_text()) != json.loads(json.dumps(run)):
         raise ValueError(f"{folder} holds another training (see {file}); give another --work folder, or remove it")
 
 
 def _save_weights(model: keras.Model, path: Path) -> None:
-    """Replace the file atomically: after a full disk or a kill the old one is left."""
     require_space(path.parent, 5 * model.count_params())
     with replacing(path) as temporary:
         model.save_weights(temporary)
@@ -189,14 +187,14 @@ def fit_head(
     report(f"head: features of {steps * recipe.batch} views")
     extractor = feature_extractor(model)
     views = training_batches(training, recipe, recipe.seed, recipe.head_strength).take(steps)
-    features, breeds = features_of(extractor, views)
+    taught = features_of(extractor, views)
     held_out = features_of(extractor, plain_batches(validation, recipe.size, recipe.batch))
-    head = keras.Sequential([keras.Input(features.shape[1:]), keras.layers.Dense(model.get_layer("breeds").units)])
+    head = keras.Sequential([keras.Input(taught[0].shape[1:]), keras.layers.Dense(model.get_layer("breeds").units)])
     head.compile(keras.optimizers.AdamW(1e-3, weight_decay=1e-2), _loss(recipe), metrics=["accuracy"])
-    history = head.fit(
-        features, _one_hot(breeds, head), recipe.batch * 4, recipe.head_epochs, verbose=0,
-        validation_data=(held_out[0], _one_hot(held_out[1], head)),
-    )  # fmt: skip
+    taught, validated = (
+        (pooled, keras.utils.to_categorical(breeds, head.output_shape[-1])) for pooled, breeds in (taught, held_out)
+    )
+    history = head.fit(*taught, recipe.batch * 4, recipe.head_epochs, verbose=0, validation_data=validated)
     model.get_layer("breeds").set_weights(head.layers[-1].get_weights())
     report(f"head: validation top-1 {history.history['val_accuracy'][-1]:.4f}")
 
@@ -209,10 +207,6 @@ def features_of(extractor: keras.Model, batches: tf.data.Dataset) -> tuple[np.nd
         breeds.append(target["breeds"])
         progress.add(1)
     return np.concatenate(features), np.concatenate(breeds)
-
-
-def _one_hot(breeds: np.ndarray, model: keras.Model) -> np.ndarray:
-    return keras.utils.to_categorical(breeds, model.output_shape[-1])
 
 
 def _loss(recipe: Recipe) -> keras.losses.Loss:
@@ -228,7 +222,7 @@ def _run_stage(
     validation: list[Example],
     folder: Path,
     report: Report,
-    teacher: np.ndarray | None = None,
+    teacher: np.ndarray | None,
 ) -> None:
     """Train the stage at `place` in the recipe, or load it."""
     stage, seed = recipe.stages[place], recipe.seed + 1 + place
@@ -270,12 +264,8 @@ def _run_stage(
 
 def with_whole_pictures(examples: list[Example]) -> list[Example]:
     """The photos, and the whole pictures that crops among them were cut from."""
-    whole = [
-        Example(each.frame, each.breed, each.frame, each.box)
-        for each in examples
-        if each.frame and each.frame != each.path
-    ]
-    return [*examples, *whole]
+    crops = [each for each in examples if not each.is_whole]
+    return [*examples, *(Example(each.frame, each.breed, each.frame, each.box) for each in crops)]
 
 
 def _with_targets(
@@ -329,9 +319,9 @@ class SgdWithAdam(keras.optimizers.SGD):
     much in size; at `adam_share` of the learning rate.
     """
 
-    def __init__(self, *options, adam_paths: Collection[str] = (), adam_share: float = 0.1, **named) -> None:
+    def __init__(self, *options, adam_paths: Collection[str], adam_share: float, **named) -> None:
         super().__init__(*options, **named)
-        self._adam_paths, self._adam_share = set(adam_paths), adam_share
+        self._adam_paths, self._adam_share = adam_paths, adam_share
 
     def build(self, variables) -> None:
         """Add the second moments."""
@@ -364,23 +354,19 @@ def _optimizer(recipe: Recipe, stage: Stage, steps: int, model: keras.Model) -> 
     rate = keras.optimizers.schedules.CosineDecay(
         stage.rate / 20, steps - warmup, alpha=lowest, warmup_target=stage.rate, warmup_steps=warmup
     )
-    fresh = [weight.path for layer in _layers(model, FRESH) for weight in layer.trainable_weights]
     return SgdWithAdam(
         rate, momentum=0.9, nesterov=True, global_clipnorm=recipe.clip_norm, use_ema=True, ema_momentum=recipe.average,
-        adam_paths=fresh, adam_share=recipe.head_rate,
+        adam_paths=_paths(model, FRESH), adam_share=recipe.head_rate,
     )  # fmt: skip
 
 
-def _callbacks(
-    model: keras.Model, stage: Stage, checkpoint: Path, batches: tf.data.Dataset
-) -> list[keras.callbacks.Callback]:
-    folder = checkpoint.parent
+def _callbacks(model: keras.Model, stage: Stage, checkpoint: Path, batches: tf.data.Dataset) -> list:
+    needed = 16 * model.count_params()  # bytes
     callbacks = [
         # It raises: a stage that only stopped would count as finished, and its last good checkpoint would be overwritten.
         keras.callbacks.TerminateOnNaN(raise_error=True),
-        keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: require_space(folder, 16 * model.count_params())),
-        # The one before is kept in case of a kill while the newest is written; both stay until the stage's own file is
-        # complete.
+        keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: require_space(checkpoint.parent, needed)),
+        # The one before is kept in case of a kill while the newest is written; both stay until the stage's file is complete.
         keras.callbacks.BackupAndRestore(checkpoint, double_checkpoint=True, delete_checkpoint=False),
     ]
     if stage.drift_every:
