@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from backend.bench import photos, servers
-from backend.bench.rounds import CannotMeasure, alternating, load, program
+from backend.bench.rounds import CannotMeasure, load, program
 
 CLIENTS = 16
 ONE_PASS = 4  # its number in the server that is measured
@@ -87,11 +87,11 @@ class Bench(ExitStack):
         return load(url, self.bodies, clients=CLIENTS, seconds=self.seconds).throughput()
 
     def ratio(self, first: Callable[[], float], second: Callable[[], float], unit: str) -> tuple[float, str]:
-        """The median of `first` over that of `second`, from alternating rounds, and a note with both.
+        """The median of `first` over that of `second`, and a note with both. Raises CannotMeasure if nothing was answered.
 
-        Raises CannotMeasure if nothing was answered.
+        Their rounds alternate, so that changes of the machine's speed affect both.
         """
-        one, other = (float(np.median(each)) for each in alternating([first, second], self.rounds))
+        one, other = np.median([(first(), second()) for _ in range(self.rounds)], axis=0).tolist()
         note = f"{one:.3g} and {other:.3g} {unit}"
         if not (one > 0 and other > 0):  # NaN, too
             raise CannotMeasure(f"there were no answers: {note}")

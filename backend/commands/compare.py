@@ -1,17 +1,12 @@
 """`dogsnap compare`: how far two versions of a model agree on photos."""
 
-import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from backend.commands.helpers.arguments import AT_LEAST_ONE, FOLDER, PATH, json_option, list_option, option
 from backend.commands.helpers.failures import Command
 from backend.files import write_json
-
-if TYPE_CHECKING:  # importing it takes seconds
-    from backend.evaluation.comparison import Comparison
 
 
 @click.command(cls=Command)
@@ -41,33 +36,35 @@ def compare(
     versions = [ExportedVersion.load(model_dir / str(number)) for number in (first, second)]
     with click.progressbar(length=len(files), label=f"{len(files)} photos") as bar:
         result = measure(*versions, files, click.echo, lambda: bar.update(1))
-    click.echo(f"versions {first} and {second} of {model_dir} on {result.photos} photos of {data}")
+    click.echo(f"versions {first} and {second} of {model_dir} on {result['photos']} photos of {data}")
     for line in [*_figures(result), *_differences(result, data, show)]:
         click.echo(line)
     if json_file is not None:
-        write_json({"model": model_dir, "versions": [first, second], **dataclasses.asdict(result)}, json_file)
+        write_json({"model": model_dir, "versions": [first, second], **result}, json_file)
 
 
-def _figures(result: "Comparison") -> list[str]:
+def _figures(result: dict) -> list[str]:
     lines = [
-        f"same top class              {result.agreement:.2%}",
-        f"mean absolute difference    {result.mean_difference:.2e}",
-        f"largest difference          {result.largest_difference:.2e}",
+        f"same top class              {result['agreement']:.2%}",
+        f"mean absolute difference    {result['mean_difference']:.2e}",
+        f"largest difference          {result['largest_difference']:.2e}",
     ]
-    if result.accuracy:
-        lines.append(f"top-1 of {result.labelled:<6} labelled    {result.accuracy[0]:.2%}  {result.accuracy[1]:.2%}")
+    if result["accuracy"]:
+        lines.append(
+            f"top-1 of {result['labelled']:<6} labelled    {result['accuracy'][0]:.2%}  {result['accuracy'][1]:.2%}"
+        )
     return [
         *lines,
-        f"median time a photo         {result.milliseconds[0]:.0f} ms  {result.milliseconds[1]:.0f} ms",
-        f"95 % of them within         {result.slowest[0]:.0f} ms  {result.slowest[1]:.0f} ms",
+        f"median time a photo         {result['milliseconds'][0]:.0f} ms  {result['milliseconds'][1]:.0f} ms",
+        f"95 % of them within         {result['slowest'][0]:.0f} ms  {result['slowest'][1]:.0f} ms",
     ]
 
 
-def _differences(result: "Comparison", data: Path, show: int) -> list[str]:
-    lines = [f"{len(result.differing)} photos with another top class"] if result.differing else []
-    for each in result.differing[:show]:
-        ours, theirs = (f"{name} {share:.1%}" for name, share in zip(each.names, each.probabilities, strict=True))
-        right = f"  (is {each.right})" if each.right else ""
-        lines.append(f"  {each.photo.relative_to(data)}: {ours} | {theirs}{right}")
-    left_out = len(result.differing) - show
-    return [*lines, f"  and {left_out} more; --show {len(result.differing)} lists all"] if left_out > 0 else lines
+def _differences(result: dict, data: Path, show: int) -> list[str]:
+    lines = [f"{len(result['differing'])} photos with another top class"] if result["differing"] else []
+    for each in result["differing"][:show]:
+        ours, theirs = (f"{name} {share:.1%}" for name, share in zip(each["names"], each["probabilities"], strict=True))
+        right = f"  (is {each['right']})" if each["right"] else ""
+        lines.append(f"  {each['photo'].relative_to(data)}: {ours} | {theirs}{right}")
+    left_out = len(result["differing"]) - show
+    return [*lines, f"  and {left_out} more; --show {len(result['differing'])} lists all"] if left_out > 0 else lines

@@ -118,11 +118,11 @@ def without_dog(not_dogs: Sequence[Path], validation: list[Example], frames: Pat
 
 
 def calibrate(folder: Path, photos: Photos, ranks: Path, work: Path, report: Report) -> dict:
-    """Write scores.json, int8_ranges.json and class_statistics.npz beside the weights, labels and recipe in `folder`, and, with
-    photos of further breeds, taught.json.
+    """Write scores.json, int8_ranges.json and class_statistics.npz into `folder` with the weights, labels and recipe; return the
+    scores. With photos of further breeds, write taught.json, too.
 
     `ranks`: see `popularity`. `work`: folder for what is computed, to go on from where the same call was interrupted; it is
-    removed in the end. Returns the scores. Raises ExportError, DatasetError, MergeError, FreezingError, TeachingError,
+    removed in the end. Raises ExportError, DatasetError, MergeError, FreezingError, TeachingError,
     IncompatibleNetwork or OSError.
     """
     breeds = teaching.breeds_in(photos.taught, {}) if photos.taught else []
@@ -141,10 +141,8 @@ def calibrate(folder: Path, photos: Photos, ranks: Path, work: Path, report: Rep
     scores = {"weights": weights, "made_by": MADE_BY, **_fitted(said, precision, labels, ranks, folds(validation))}
     report(f"class statistics of {len(training) // 2} training photos")
     trained = Recipe(recipe["architecture"], tuple(recipe["size"]), stages=())
-    features = _kept(
-        work / "features.npz",
-        lambda: artefacts.statistics_features(folder, trained, training, validation, len(labels)),
-    )
+    computed = partial(artefacts.statistics_features, folder, trained, training, validation, len(labels))
+    features = _kept(work / "features.npz", computed)
     ClassStatistics.of(**features).save(folder / STATISTICS_FILE, weights, MADE_BY)
     ranges.write(folder / RANGES)
     write_json(scores, folder / "scores.json")
@@ -228,31 +226,22 @@ def _answered(
             described = {INT8_RANGES: asdict(ranges), "scores": scores}
             options = Options(fast=True, second_pass=True, description=described)
             versions[name] = ExportedVersion.load(merge(plain, options, report))
-    precision = versions["fast"].servable.runtime.get("precision", "f32")
+
+    def answered(photos: Sequence[Path | bytes], breeds: np.ndarray, whole: np.ndarray, ending: str) -> Answers:
+        said = {
+            name: _kept(work / f"{name}{ending}.npz", partial(answers, version, photos))
+            for name, version in versions.items()
+        }
+        logits = {name: np.log(np.maximum(each["prediction"].astype(np.float64), LEAST)) for name, each in said.items()}
+        dogs = np.stack([said.get(name, said["fast"])["dog"] for name in ("exact", "fast", "after")], axis=1)
+        return Answers(breeds, whole, logits["exact"], logits["fast"], logits.get("after"), dogs)
+
     breeds, whole = (np.array([getattr(each, name) for each in validation]) for name in ("breed", "is_whole"))
-    files = [example.path for example in validation]
-    said = [_answers(versions, files, breeds, whole, work, "")]
+    found = [answered([example.path for example in validation], breeds, whole, "")]
     if others:
         none = np.full(len(others), -1)
-        said.append(_answers(versions, others, none, none > 0, work, "_others"))
-    return Answers.joined(said), precision
-
-
-def _answers(
-    versions: Mapping[str, ExportedVersion],
-    photos: Sequence[Path | bytes],
-    breeds: np.ndarray,
-    whole: np.ndarray,
-    work: Path,
-    ending: str,
-) -> Answers:
-    said = {
-        name: _kept(work / f"{name}{ending}.npz", partial(answers, version, photos))
-        for name, version in versions.items()
-    }
-    logits = {name: np.log(np.maximum(each["prediction"].astype(np.float64), LEAST)) for name, each in said.items()}
-    dogs = np.stack([said.get(name, said["fast"])["dog"] for name in ("exact", "fast", "after")], axis=1)
-    return Answers(breeds, whole, logits["exact"], logits["fast"], logits.get("after"), dogs)
+        found.append(answered(others, none, none > 0, "_others"))
+    return Answers.joined(found), versions["fast"].servable.runtime.get("precision", "f32")
 
 
 def _kept(file: Path, computed: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -316,10 +305,6 @@ def _fitted(
             shown = right[photos.breeds >= first]
             recall = {labels[each]["id"]: share(right[photos.breeds == each]) for each in range(first, len(labels))}
             validation["taught"] = {"photos": len(shown), "top1": share(shown), "recall": recall}
-        scores["second_pass"] = {
-            **choice.passing.to_json(),
-            "precision": precision,
-            "decision": decision,
-            "validation": validation,
-        }
+        stated = {"precision": precision, "decision": decision, "validation": validation}
+        scores["second_pass"] = {**choice.passing.to_json(), **stated}
     return scores

@@ -123,9 +123,8 @@ def surely_wrong(taken_for: Sequence[Mapping], true: Sequence[str]) -> float:
     def related(breed: str, name: str) -> bool:
         return any(part in breed and name in known for part, known in RELATIVES.items())
 
-    wrong = sum(
-        each["times"] for each in taken_for if each["level"] == "breed" and not related(each["is"], each["taken_for"])
-    )
+    told = [each for each in taken_for if each["level"] == "breed"]
+    wrong = sum(each["times"] for each in told if not related(each["is"], each["taken_for"]))
     return round(wrong / len(true), 4)
 
 

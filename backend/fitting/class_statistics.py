@@ -89,10 +89,7 @@ class ClassStatistics:
 
     @classmethod
     def load(cls, path: Path, classes: int, features: int, weights: str = "") -> "ClassStatistics":
-        """Read what `save` wrote for a network of so many classes and features, with these `weights`.
-
-        Raises StatisticsError in one sentence.
-        """
+        """What `save` wrote for a network of so many classes and features, with these `weights`. Raises StatisticsError."""
         if not path.is_file():
             raise StatisticsError(
                 f"{path} does not exist; expected the statistics that `dogsnap calibrate` writes beside the weights"

@@ -1,6 +1,7 @@
 """Trains a CycleGAN between two generated sets of pictures: Gaussian noise, and noise with a sinusoid in it."""
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import keras
@@ -10,15 +11,7 @@ import tensorflow as tf
 from backend.files import write_json
 from backend.fitting.dataset import Report
 from backend.fitting.trainer import remember
-from backend.networks.architectures import (
-    CYCLEGAN,
-    STORED_WEIGHTS,
-    cyclegan_discriminator,
-    cyclegan_generator,
-    in_precision,
-    require_space,
-    save_half_weights,
-)
+from backend.networks import architectures
 
 LOSSES = ("generators", "discriminators", "cycle")
 HELD_OUT, EXAMPLES = 32, 4  # pictures to measure on, and those of them that are written for trying out
@@ -50,7 +43,7 @@ class Recipe:
 
     def generator(self) -> keras.Model:
         """A fresh one of this recipe's size."""
-        return cyclegan_generator(self.width, self.size)
+        return architectures.cyclegan_generator(self.width, self.size)
 
 
 def gaussian_noise(count: int, recipe: Recipe, seed: int) -> np.ndarray:
@@ -86,8 +79,9 @@ class Networks:
 
     def __init__(self, recipe: Recipe):
         self.recipe = recipe
-        self.to_wave, self.to_noise = (recipe.generator() for _ in range(2))
-        self.judge_wave, self.judge_noise = (cyclegan_discriminator(recipe.width, recipe.size) for _ in range(2))
+        discriminator = partial(architectures.cyclegan_discriminator, recipe.width, recipe.size)
+        self.to_wave, self.to_noise = recipe.generator(), recipe.generator()
+        self.judge_wave, self.judge_noise = discriminator(), discriminator()
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._makers = self.to_wave.trainable_variables + self.to_noise.trainable_variables
         self._judges = self.judge_wave.trainable_variables + self.judge_noise.trainable_variables
@@ -153,51 +147,45 @@ def train(recipe: Recipe, folder: Path, report: Report) -> keras.Model:
     first = int(networks.step)
     progress = keras.utils.Progbar(recipe.steps - first, interval=10.0, stateful_metrics=LOSSES)
     for step in range(first, recipe.steps):
-        losses = networks.train(_drawn(noise, recipe, step, 0), _drawn(wave, recipe, step, 1))
+        # The batches of a step are the same however often the training was interrupted.
+        draws = [np.random.default_rng((recipe.seed, step, which)) for which in (0, 1)]
+        places = [random.integers(0, recipe.pictures, recipe.batch) for random in draws]
+        losses = networks.train(noise[places[0]], wave[places[1]])
         progress.add(1, list(zip(LOSSES, map(float, losses), strict=True)))
         if (step + 1) % recipe.checkpoint_every == 0 or step + 1 == recipe.steps:
             _keep(checkpoints, networks, losses, folder)
-    return in_precision("float32", networks.to_wave, recipe.generator)
-
-
-def _drawn(pictures: np.ndarray, recipe: Recipe, step: int, which: int) -> np.ndarray:
-    """The batch of a step, the same however often the training was interrupted."""
-    return pictures[np.random.default_rng((recipe.seed, step, which)).integers(0, len(pictures), recipe.batch)]
+    return architectures.in_precision("float32", networks.to_wave, recipe.generator)
 
 
 def _keep(checkpoints: tf.train.CheckpointManager, networks: Networks, losses: tuple, folder: Path) -> None:
     if not np.isfinite(losses).all():
         raise ValueError(f"the losses at step {int(networks.step)} are no numbers any more; try a lower rate")
     # Each network and two moments of each value, in float32; the last checkpoint is still there while the next is written.
-    require_space(folder, 2 * 12 * (networks.to_wave.count_params() + networks.judge_wave.count_params()))
+    architectures.require_space(folder, 2 * 12 * (networks.to_wave.count_params() + networks.judge_wave.count_params()))
     checkpoints.save()
 
 
 def finish(generator: keras.Model, recipe: Recipe, out: Path) -> dict:
-    """Measure on pictures that were not trained on, write everything below `out`, and return the scores.
+    """Measure on pictures that were not trained on, write everything below `out`, and return the scores. Raises OSError.
 
-    `out` gets the float16 weights, recipe.json, scores.json, and in examples/ some pictures of Gaussian noise to try.
-    Raises OSError.
+    `out` gets the float16 weights, recipe.json, scores.json, and in examples/ some pictures of Gaussian noise to try. The
+    scores: mean share of the sinusoid in Gaussian noise, in what the generator makes of it, and in the set it learned from.
     """
     noise = gaussian_noise(HELD_OUT, recipe, recipe.seed + 2)
-    scores = {"sinusoid_share": measured(generator, noise, recipe), "pictures": HELD_OUT}
-    (out / "examples").mkdir(parents=True, exist_ok=True)
-    save_half_weights(generator, recipe.generator, out / STORED_WEIGHTS)
-    for number, image in enumerate(noise[:EXAMPLES], start=1):
-        tf.io.write_file(str(out / "examples" / f"gaussian_{number}.png"), tf.io.encode_png(as_pixels(image)))
-    write_json({"architecture": CYCLEGAN, **asdict(recipe)}, out / "recipe.json")
-    write_json(scores, out / "scores.json")
-    return scores
-
-
-def measured(generator: keras.Model, noise: np.ndarray, recipe: Recipe) -> dict[str, float]:
-    """Mean share of the sinusoid in Gaussian noise, in what the generator makes of it, and in the set it learned from."""
     sets = {
         "before": noise,
         "after": generator.predict_on_batch(noise),
-        "wanted": sinusoidal_noise(len(noise), recipe, recipe.seed + 3),
+        "wanted": sinusoidal_noise(HELD_OUT, recipe, recipe.seed + 3),
     }
-    return {name: round(float(sinusoid_share(images, recipe.period).mean()), 4) for name, images in sets.items()}
+    shares = {name: float(sinusoid_share(images, recipe.period).mean()) for name, images in sets.items()}
+    scores = {"sinusoid_share": {name: round(each, 4) for name, each in shares.items()}, "pictures": HELD_OUT}
+    (out / "examples").mkdir(parents=True, exist_ok=True)
+    architectures.save_half_weights(generator, recipe.generator, out / architectures.STORED_WEIGHTS)
+    for number, image in enumerate(noise[:EXAMPLES], start=1):
+        tf.io.write_file(str(out / "examples" / f"gaussian_{number}.png"), tf.io.encode_png(as_pixels(image)))
+    write_json({"architecture": architectures.CYCLEGAN, **asdict(recipe)}, out / "recipe.json")
+    write_json(scores, out / "scores.json")
+    return scores
 
 
 def as_pixels(image: np.ndarray) -> np.ndarray:

@@ -66,9 +66,8 @@ def breed_folders(data: Path) -> list[str]:
     """The folders `<wnid>-<Name>` below `images`, sorted: this order is the network's class order."""
     images = images_folder(data)
     if not images.is_dir():
-        raise DatasetError(
-            f"{data} holds no folder `images`; expected the Stanford Dogs layout images/<wnid>-<Name>/*.jpg"
-        )
+        layout = "the Stanford Dogs layout images/<wnid>-<Name>/*.jpg"
+        raise DatasetError(f"{data} holds no folder `images`; expected {layout}")
     folders = sorted(folder.name for folder in images.iterdir() if folder.is_dir())
     if len(folders) < 2:
         raise DatasetError(f"{images} holds {len(folders)} breed folders; expected at least 2")
@@ -97,16 +96,13 @@ def read_list(data: Path, name: str, labels: Sequence[dict] | None = None) -> li
     index = {folder: place for place, folder in enumerate(folders)}
     if labels:
         places = _places(labels)
-        ids = {folder: folder.partition("-")[0] for folder in folders}
-        if unknown := [each for each in ids.values() if each not in places]:
-            raise DatasetError(
-                f"class folder {unknown[0]} is not among the {len(labels)} breeds of labels.json; remove it"
-            )
-        index = {folder: places[each] for folder, each in ids.items()}
+        index = {folder: places.get(folder.partition("-")[0], -1) for folder in folders}
+        if unknown := [folder.partition("-")[0] for folder, place in index.items() if place < 0]:
+            known = f"the {len(labels)} breeds of labels.json"
+            raise DatasetError(f"class folder {unknown[0]} is not among {known}; remove it")
     if not path.is_file():
-        raise DatasetError(
-            f"{path} does not exist; expected a list of photos, one `<folder>/<file>.jpg` a line{_from_matlab(path)}"
-        )
+        lines = "a list of photos, one `<folder>/<file>.jpg` a line"
+        raise DatasetError(f"{path} does not exist; expected {lines}{_from_matlab(path)}")
     examples = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if not line.strip():
@@ -128,9 +124,8 @@ def with_boxes(examples: list[Example], data: Path, frames: Path | None, report:
     `frames`: a folder of whole pictures with `boxes.tsv`, a line `photo x0 y0 x1 y1` each, where `photo` is the path below its
     `images` and has the folder and the name, without its ending, of a photo in `data`; a file `dogs.tsv` beside it, with lines
     `photo width height dogs boxes`, tells the boxes of all dogs (`x0,y0,x1,y1`, `;` between them) and the proportions of pictures
-    that were squashed. Without `frames`, the annotation files of the
-    official data set are read if `data` has them; the photos are whole pictures then. A photo whose box is not inside the picture
-    is reported and left out. Raises DatasetError for a missing or unreadable `boxes.tsv`.
+    that were squashed. Without `frames`, the photos are whole pictures, with the annotation files of the official data set in
+    `data`. A photo whose box is not inside the picture is reported and left out. Raises DatasetError for a bad `boxes.tsv`.
     """
     boxed = (lambda each: _annotated(each, data)) if frames is None else _framed(frames)
     kept = []
@@ -145,9 +140,8 @@ def with_boxes(examples: list[Example], data: Path, frames: Path | None, report:
 def _framed(frames: Path) -> Callable[[Example], Example]:
     file = frames / BOXES
     if not file.is_file():
-        raise DatasetError(
-            f"{file} does not exist; expected a line `photo x0 y0 x1 y1` per whole picture, separated by tabs"
-        )
+        lines = "a line `photo x0 y0 x1 y1` per whole picture, separated by tabs"
+        raise DatasetError(f"{file} does not exist; expected {lines}")
     rows = ([value for value in row.values() if value is not None] for row in read_table(file))
     lines = {str(Path(photo).with_suffix("")): (photo, sides) for photo, *sides in rows}
     dogs = {
@@ -202,10 +196,8 @@ def _checked(sides: Sequence[str | float]) -> Box:
     except ValueError as error:
         raise ValueError(f"expected the four sides of a box, found {' '.join(map(str, sides)) or 'none'}") from error
     if not (left >= 0 and left + LEAST_SIDE <= right <= 1 and top >= 0 and top + LEAST_SIDE <= bottom <= 1):
-        raise ValueError(
-            f"the box {left:g} {top:g} {right:g} {bottom:g} is not inside the picture; expected 0 <= x0 < x1 <= 1 and "
-            "0 <= y0 < y1 <= 1"
-        )
+        box = f"{left:g} {top:g} {right:g} {bottom:g}"
+        raise ValueError(f"the box {box} is not inside the picture; expected 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1")
     return left, top, right, bottom
 
 
@@ -222,9 +214,8 @@ def check_taught(folders: list[str], training: list[Example]) -> None:
     """Raises DatasetError for class folders without training photos."""
     taught = {example.breed for example in training}
     if untaught := [folder for index, folder in enumerate(folders) if index not in taught]:
-        raise DatasetError(
-            f"class folder {untaught[0]} has only validation photos in train_list.txt; list more, or remove the folder"
-        )
+        advice = "list more, or remove the folder"
+        raise DatasetError(f"class folder {untaught[0]} has only validation photos in train_list.txt; {advice}")
 
 
 def read_folders(data: Path, labels: list[dict]) -> list[Example]:
@@ -324,9 +315,10 @@ def readable_photos(photos: list[Path], report: Report) -> list[Path]:
 
 
 def _fault_of_files(example: Example) -> str | None:
-    if fault := _fault(example.path):
+    fault = _fault(example.path)
+    if fault or example.is_whole:
         return fault
-    fault = None if example.is_whole else _fault(example.frame)
+    fault = _fault(example.frame)
     return f"its whole picture {example.frame}: {fault}" if fault else None
 
 

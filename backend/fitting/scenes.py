@@ -145,7 +145,8 @@ def cut_out(scene: Scene, window: Sequence[float]) -> Scene | None:
     start, sides = np.array([left, top] * 2, np.float32), np.array([right - left, bottom - top] * 2, np.float32)
     boxes = (scene.boxes - start) / sides
     clipped = boxes.clip(0, 1)
-    seen = _areas(clipped) / np.maximum(_areas(boxes), 1e-9)
+    shown, areas = (np.prod(each[:, 2:] - each[:, :2], axis=1) for each in (clipped, boxes))
+    seen = shown / np.maximum(areas, 1e-9)
     if ((seen > HIDDEN) & (seen < LEAST_SEEN)).any():
         return None
     return Scene(scene.image.crop(_pixels(window, scene.image)), clipped[seen >= LEAST_SEEN].astype(np.float32))
@@ -200,7 +201,3 @@ def _pixels(box: Sequence[float], image: Image.Image) -> tuple[int, int, int, in
     left, top, right, bottom = (round(float(side) * most) for side, most in zip(box, image.size * 2, strict=True))
     left, top = min(max(left, 0), image.width - 1), min(max(top, 0), image.height - 1)
     return left, top, min(max(right, left + 1), image.width), min(max(bottom, top + 1), image.height)
-
-
-def _areas(boxes: np.ndarray) -> np.ndarray:
-    return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])

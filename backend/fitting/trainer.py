@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,19 +18,12 @@ from backend.fitting import windows
 from backend.fitting.augmentation import augment
 from backend.fitting.dataset import Example, Report
 from backend.fitting.recipes import Recipe, Stage
-from backend.networks.architectures import (
-    ARCHITECTURES,
-    backbone_of,
-    feature_extractor,
-    in_precision,
-    load_imagenet_weights,
-    load_stored_weights,
-    require_space,
-)
+from backend.networks import architectures
 from backend.networks.boxes import box_loss
 from backend.serving.photos.preprocessing import resize
 
 ADAM = (0.9, 0.999)  # decay of the mean and of the squares
+WEIGHTS = ".weights.h5"  # of the head, and of every stage that is finished
 BOX_LAYERS = ("box_channels", "box_surroundings", "cells")
 FRESH = ("features", *BOX_LAYERS)  # layers that Adam trains
 
@@ -54,17 +47,17 @@ def train(
     folder.mkdir(parents=True, exist_ok=True)
     remember({"recipe": asdict(recipe), "classes": classes}, folder)
     keras.utils.set_random_seed(recipe.seed)
-    build = partial(ARCHITECTURES[recipe.architecture], classes, dropout=recipe.dropout)
+    build = partial(architectures.ARCHITECTURES[recipe.architecture], classes, dropout=recipe.dropout)
     model = build(recipe.size)
-    head = _file_of("head", folder)
+    head = folder / f"head{WEIGHTS}"
     if head.is_file():
         model.load_weights(head)
     else:
         if weights == "imagenet":
-            load_imagenet_weights(model)
+            architectures.load_imagenet_weights(model)
             fit_head(model, recipe, training, validation, report)
         else:
-            load_stored_weights(model, Path(weights))
+            architectures.load_stored_weights(model, Path(weights))
         _save_weights(model, head)
     teacher = _taught(model, recipe, training, folder, report) if recipe.teacher_share else None
     for place, stage in enumerate(recipe.stages):
@@ -74,7 +67,7 @@ def train(
         model.set_weights(staged.get_weights())
     if recipe.soup:
         _average(model, recipe, folder)
-    return in_precision("float32", model, lambda: build(recipe.size))
+    return architectures.in_precision("float32", model, lambda: build(recipe.size))
 
 
 def _taught(model: keras.Model, recipe: Recipe, training: list[Example], folder: Path, report: Report) -> np.ndarray:
@@ -82,8 +75,12 @@ def _taught(model: keras.Model, recipe: Recipe, training: list[Example], folder:
     file = folder / "teacher.npy"
     if not file.is_file():
         report(f"teacher: answers to {len(training)} photos")
-        crops = windows.crop_batches(training, recipe.size, recipe.batch)
-        answers = np.concatenate([keras.ops.softmax(model.predict_on_batch(image)["breeds"]) for image in crops])
+        crops = windows.files(training).map(
+            lambda path, frame, box, *_: resize(windows.load(path, frame, box).crop, recipe.size),
+            num_parallel_calls=tf.data.AUTOTUNE,
+        )
+        batches = crops.batch(recipe.batch).prefetch(2)
+        answers = np.concatenate([keras.ops.softmax(model.predict_on_batch(image)["breeds"]) for image in batches])
         with replacing(file) as temporary, temporary.open("wb") as stream:
             np.save(stream, answers)
     return np.load(file)
@@ -93,7 +90,7 @@ def _average(model: keras.Model, recipe: Recipe, folder: Path) -> None:
     """Give the model the mean of the recipe's `soup`, with the box layers of the last stage in it."""
     mean = [np.zeros_like(weight) for weight in model.get_weights()]
     for stage, share in recipe.soup:
-        model.load_weights(_file_of(stage, folder))
+        model.load_weights(folder / f"{stage}{WEIGHTS}")
         mean = [so_far + share * weight for so_far, weight in zip(mean, model.get_weights(), strict=True)]
     boxes = _paths(model, BOX_LAYERS)
     for weight, value in zip(model.weights, mean, strict=True):
@@ -106,10 +103,6 @@ def _paths(model: keras.Model, names: Sequence[str]) -> set[str]:
     return {weight.path for layer in model.layers if layer.name in names for weight in layer.weights}
 
 
-def _file_of(stage: str, folder: Path) -> Path:
-    return folder / f"{stage}.weights.h5"
-
-
 def use_precision(precision: str) -> None:
     """Set Keras' dtype policy for new networks to `precision`, or for "auto" to the fastest one."""
     keras.config.set_dtype_policy(fastest_precision() if precision == "auto" else precision)
@@ -120,9 +113,8 @@ def fastest_precision() -> str:
 
     Lab note, training step of Inception v3 at 299x299: 2 times as fast with AMX, 1.55 times with AVX512-BF16 (Zen 5, two cores).
     """
-    if tf.config.list_physical_devices("GPU"):
-        return "mixed_bfloat16"
-    return "mixed_bfloat16" if processor.instructions() & processor.BFLOAT16 else "float32"
+    native = tf.config.list_physical_devices("GPU") or processor.instructions() & processor.BFLOAT16
+    return "mixed_bfloat16" if native else "float32"
 
 
 def remember(run: dict, folder: Path) -> None:
@@ -135,27 +127,21 @@ def remember(run: dict, folder: Path) -> None:
 
 
 def _save_weights(model: keras.Model, path: Path) -> None:
-    require_space(path.parent, 5 * model.count_params())
+    architectures.require_space(path.parent, 5 * model.count_params())
     with replacing(path) as temporary:
         model.save_weights(temporary)
 
 
 def training_batches(
-    examples: list[Example],
-    recipe: Recipe,
-    seed: int,
-    strength: float = 1.0,
-    seen: int = 0,
-    size: tuple[int, int] | None = None,
+    examples: list[Example], recipe: Recipe, seed: int, strength: float = 1.0, seen: int = 0
 ) -> tf.data.Dataset:
     """Endless augmented batches, every photo once per epoch: (image float32 (n, h, w, 3) in [0, 1], target).
 
     The target: "breeds" int32 (n,), "number" int64 (n,), the example's index, and "box" float32 (n, 5), the four sides and 1
     where they are known. Where whole pictures are known, the views are `windows.view`s; else of the photos, with `strength`, see
     `augmentation.augment`. `seen`: how many photos of this seed's order an interrupted training has already used.
-    `size`: of the views; None: the recipe's.
     """
-    size = size or recipe.size
+    size = recipe.size
     with_frames = any(example.frame for example in examples)
 
     def one(path: tf.Tensor, frame: tf.Tensor, box: tf.Tensor, breed: tf.Tensor, number: tf.Tensor) -> tuple:
@@ -185,7 +171,7 @@ def fit_head(
     """Fit the breed head on pooled features of augmented views that are computed once: minutes instead of hours."""
     steps = max(1, recipe.head_views * len(training) // recipe.batch)
     report(f"head: features of {steps * recipe.batch} views")
-    extractor = feature_extractor(model)
+    extractor = architectures.feature_extractor(model)
     views = training_batches(training, recipe, recipe.seed, recipe.head_strength).take(steps)
     taught = features_of(extractor, views)
     held_out = features_of(extractor, plain_batches(validation, recipe.size, recipe.batch))
@@ -226,7 +212,7 @@ def _run_stage(
 ) -> None:
     """Train the stage at `place` in the recipe, or load it."""
     stage, seed = recipe.stages[place], recipe.seed + 1 + place
-    done, checkpoint = _file_of(stage.name, folder), folder / f"{stage.name}-checkpoint"
+    done, checkpoint = folder / f"{stage.name}{WEIGHTS}", folder / f"{stage.name}-checkpoint"
     if done.is_file():
         model.load_weights(done)
         report(f"{stage.name}: done before, taken from {done}")
@@ -242,14 +228,22 @@ def _run_stage(
     top1 = keras.metrics.CategoricalAccuracy(name="top1")
     learner.compile(_optimizer(recipe, stage, steps, model), losses, weights, metrics={"breeds": top1})
     report(f"{stage.name}: {steps} steps of {recipe.batch} photos, {len(learner.trainable_weights)} tensors learn")
+
+    def with_targets(image: tf.Tensor, target: dict, teacher: np.ndarray | None = None) -> tuple[tf.Tensor, dict]:
+        """A batch of `training_batches` or `plain_batches` with the targets of the learner's outputs."""
+        breeds, share = tf.one_hot(target["breeds"], learner.output["breeds"].shape[-1]), recipe.teacher_share
+        if teacher is not None:
+            breeds = (1 - share) * breeds + share * tf.gather(tf.constant(teacher), target["number"])
+        box = target.get("box", tf.zeros((tf.shape(image)[0], 5)))
+        return image, {"breeds": breeds} | ({"cells": box} if "cells" in learner.output else {})
+
     seen = chunks_done(checkpoint) * chunk * recipe.batch
     size = model.input_shape[1:3]
-    as_targets = partial(_with_targets, learner=learner)
-    batches = training_batches(training, recipe, seed, stage.strength, seen, size)
-    held_out = plain_batches(with_whole_pictures(validation), size, recipe.batch).map(as_targets)
+    batches = training_batches(training, replace(recipe, size=size), seed, stage.strength, seen)
+    held_out = plain_batches(with_whole_pictures(validation), size, recipe.batch).map(with_targets)
     try:
         learner.fit(
-            batches.map(partial(as_targets, teacher=teacher, teacher_share=recipe.teacher_share)),
+            batches.map(partial(with_targets, teacher=teacher)),
             epochs=-(-steps // chunk), steps_per_epoch=chunk, validation_data=held_out, validation_freq=3,
             shuffle=False, callbacks=_callbacks(model, stage, checkpoint, batches),
         )  # fmt: skip
@@ -266,21 +260,6 @@ def with_whole_pictures(examples: list[Example]) -> list[Example]:
     """The photos, and the whole pictures that crops among them were cut from."""
     crops = [each for each in examples if not each.is_whole]
     return [*examples, *(Example(each.frame, each.breed, each.frame, each.box) for each in crops)]
-
-
-def _with_targets(
-    image: tf.Tensor,
-    target: dict[str, tf.Tensor],
-    learner: keras.Model,
-    teacher: np.ndarray | None = None,
-    teacher_share: float = 0.0,
-) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """A batch of `training_batches` or `plain_batches` with the targets of the learner's outputs."""
-    breeds = tf.one_hot(target["breeds"], learner.output["breeds"].shape[-1])
-    if teacher is not None:
-        breeds = (1 - teacher_share) * breeds + teacher_share * tf.gather(tf.constant(teacher), target["number"])
-    box = target.get("box", tf.zeros((tf.shape(image)[0], 5)))
-    return image, {"breeds": breeds} | ({"cells": box} if "cells" in learner.output else {})
 
 
 def chunks_done(checkpoint: Path) -> int:
@@ -303,28 +282,22 @@ def chunks_done(checkpoint: Path) -> int:
 
 
 def learner_of(model: keras.Model, stage: Stage) -> keras.Model:
-    """The part of the model that a stage trains: images -> "breeds" and, if there is one, "cells", with the layers up to
-    `from_block` frozen.
-    """
-    backbone = backbone_of(model)
-    names = [layer.name for layer in backbone.layers]
-    held = names.index(stage.from_block) + 1 if stage.from_block else 0
-    for place, layer in enumerate(backbone.layers):
+    """What a stage trains: images -> "breeds" and, if there is one, "cells", with the layers up to `from_block` frozen."""
+    layers = architectures.backbone_of(model).layers
+    held = [layer.name for layer in layers].index(stage.from_block) + 1 if stage.from_block else 0
+    for place, layer in enumerate(layers):
         layer.trainable = place >= held
     return keras.Model(model.input, {name: model.output[name] for name in ("breeds", "cells") if name in model.output})
 
 
 class SgdWithAdam(keras.optimizers.SGD):
-    """SGD with Nesterov momentum for most variables, Adam (Kingma and Ba 2014) for those at `adam_paths`, whose gradients differ
-    much in size; at `adam_share` of the learning rate.
-    """
+    """SGD, but for `adam_paths`, whose gradients differ much in size, Adam (Kingma and Ba 2014) at `adam_share` of the rate."""
 
     def __init__(self, *options, adam_paths: Collection[str], adam_share: float, **named) -> None:
         super().__init__(*options, **named)
         self._adam_paths, self._adam_share = adam_paths, adam_share
 
     def build(self, variables) -> None:
-        """Add the second moments."""
         super().build(variables)
         self._squares = {
             place: self.add_variable_from_reference(variable, name="square")
@@ -333,7 +306,6 @@ class SgdWithAdam(keras.optimizers.SGD):
         }
 
     def update_step(self, gradient, variable, learning_rate) -> None:
-        """One step for one variable."""
         place = self._get_variable_index(variable)
         if place not in self._squares:
             super().update_step(gradient, variable, learning_rate)
@@ -365,12 +337,12 @@ def _callbacks(model: keras.Model, stage: Stage, checkpoint: Path, batches: tf.d
     callbacks = [
         # It raises: a stage that only stopped would count as finished, and its last good checkpoint would be overwritten.
         keras.callbacks.TerminateOnNaN(raise_error=True),
-        keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: require_space(checkpoint.parent, needed)),
+        keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: architectures.require_space(checkpoint.parent, needed)),
         # The one before is kept in case of a kill while the newest is written; both stay until the stage's file is complete.
         keras.callbacks.BackupAndRestore(checkpoint, double_checkpoint=True, delete_checkpoint=False),
     ]
     if stage.drift_every:
-        callbacks.append(StatisticsDrift(backbone_of(model), batches, stage.drift_every))
+        callbacks.append(StatisticsDrift(architectures.backbone_of(model), batches, stage.drift_every))
     return callbacks
 
 

@@ -62,14 +62,6 @@ def files(examples: list[Example]) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices((paths, frames, boxes, breeds, np.arange(len(examples))))
 
 
-def crop_batches(examples: list[Example], size: tuple[int, int], batch: int) -> tf.data.Dataset:
-    """The dogs alone, in order: float32 (n, height, width, 3) in [0, 1]."""
-    crops = files(examples).map(
-        lambda path, frame, box, *_: resize(load(path, frame, box).crop, size), num_parallel_calls=tf.data.AUTOTUNE
-    )
-    return crops.batch(batch).prefetch(2)
-
-
 def read(path: tf.Tensor) -> tf.Tensor:
     """Decode a photo file (a scalar string) of any of the formats in `files.READ_ENDINGS`."""
 

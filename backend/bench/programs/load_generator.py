@@ -19,10 +19,7 @@ NOT_ANSWERED = 0  # in place of a status
 
 
 class Connection:
-    """A connection, opened on demand and reopened after the server closed it.
-
-    `note`: Retry-After of the last response, or why there was none.
-    """
+    """Opened on demand and again after the server closed it. `note`: Retry-After of the last response, or why there was none."""
 
     def __init__(self, url: str, timeout: float):
         self._url, self._timeout = urlsplit(url), timeout
@@ -60,10 +57,7 @@ class Connection:
 
 
 class Run:
-    """A running job; `answers` are [begun, seconds, status], `begun` in seconds since `clock` (Unix time).
-
-    `notes`: one for each answer, see `Connection`.
-    """
+    """A running job; `answers` are [begun, seconds, status], `begun` since `clock` (Unix time), with a `Connection.note` each."""
 
     def __init__(self, job: dict[str, Any]):
         self.job = job
