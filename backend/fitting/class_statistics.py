@@ -91,9 +91,8 @@ class ClassStatistics:
     def load(cls, path: Path, classes: int, features: int, weights: str = "") -> "ClassStatistics":
         """What `save` wrote for a network of so many classes and features, with these `weights`. Raises StatisticsError."""
         if not path.is_file():
-            raise StatisticsError(
-                f"{path} does not exist; expected the statistics that `dogsnap calibrate` writes beside the weights"
-            )
+            expected = "the statistics that `dogsnap calibrate` writes beside the weights"
+            raise StatisticsError(f"{path} does not exist; expected {expected}")
         try:
             with np.load(path) as arrays:
                 loaded = {field.name: arrays[field.name] for field in fields(cls)}
@@ -102,16 +101,12 @@ class ClassStatistics:
             raise StatisticsError(f"{path} cannot be read: {error}") from error
         statistics = cls(**{name: each.astype(np.float32) if each.ndim == 2 else each for name, each in loaded.items()})
         if statistics.means.shape != (classes, features):
-            raise StatisticsError(
-                f"{path} is of {statistics.means.shape[0]} classes with {statistics.means.shape[1]} features; "
-                f"the network has {classes} with {features}"
-            )
+            own = "{} classes with {} features".format(*statistics.means.shape)
+            raise StatisticsError(f"{path} is of {own}; the network has {classes} with {features}")
         if made_from != weights:
             made, expected = (each[:12] or "unknown" for each in (made_from, weights))
-            raise StatisticsError(
-                f"{path} was made from the weights with the SHA-256 {made}, expected {expected}; "
-                "`dogsnap calibrate` writes it anew"
-            )
+            origin = f"the weights with the SHA-256 {made}, expected {expected}"
+            raise StatisticsError(f"{path} was made from {origin}; `dogsnap calibrate` writes it anew")
         return statistics
 
     def _drawn(self) -> np.ndarray:

@@ -70,10 +70,10 @@ def threshold_for(scores: np.ndarray, right: np.ndarray, precision: float, kinds
     """The smallest score from which on `precision` of the answers are right, among each of the `kinds` (n,); 1 for none."""
     found = 0.0
     for kind in np.unique(kinds):
-        order = np.argsort(-scores[kinds == kind], kind="stable")
-        shares = np.cumsum(right[kinds == kind][order]) / np.arange(1, len(order) + 1)
-        enough = np.flatnonzero(shares >= precision)
-        found = max(found, float(scores[kinds == kind][order][enough[-1]]) if enough.size else 1.0)
+        own, correct = scores[kinds == kind], right[kinds == kind]
+        order = np.argsort(-own, kind="stable")
+        enough = np.flatnonzero(np.cumsum(correct[order]) / np.arange(1, len(order) + 1) >= precision)
+        found = max(found, float(own[order][enough[-1]]) if enough.size else 1.0)
     return found
 
 

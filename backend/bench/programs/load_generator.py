@@ -98,9 +98,8 @@ class Run:
 
 
 def main() -> None:
-    job = json.load(sys.stdin)
-    run = Run(job)
-    asyncio.run(run.open_loop() if "rate" in job else run.closed_loop())
+    run = Run(json.load(sys.stdin))
+    asyncio.run(run.open_loop() if "rate" in run.job else run.closed_loop())
     json.dump({"answers": run.answers, "notes": run.notes, "clock": run.clock}, sys.stdout)
 
 
