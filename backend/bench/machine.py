@@ -2,7 +2,7 @@
 
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from typing import Any
 
 from backend import processor
@@ -13,6 +13,7 @@ PACKAGES = ("tensorflow", "tensorflow-cpu", "onnxruntime", "openvino", "numpy", 
 
 def describe() -> dict[str, Any]:
     """Processor, cores, memory, system, current load, and versions."""
+    installed = {each.name: each.version for each in distributions()}
     return {
         "processor": processor.name(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -20,7 +21,7 @@ def describe() -> dict[str, Any]:
         "system": platform.platform(),
         "python": platform.python_version(),
         "load_before": round(os.getloadavg()[0], 2),
-        "packages": {name: number for name in PACKAGES if (number := _installed(name))},
+        "packages": {name: installed[name] for name in PACKAGES if name in installed},
     }
 
 
@@ -30,10 +31,3 @@ def line(machine: dict[str, Any]) -> str:
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']:g} GB of memory; {machine['system']}; "
         f"Python {machine['python']}, {packages}; load before the run: {machine['load_before']:g}"
     )
-
-
-def _installed(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""

@@ -6,7 +6,6 @@ import numpy as np
 from PIL import Image
 
 SIDE = 299  # pixels: the size of the network's input
-QUALITY = 90
 COUNT = 16  # photos: enough to defeat caches, few enough for the load generator
 
 
@@ -20,5 +19,5 @@ def _made(generator: np.random.Generator) -> bytes:
     smooth = np.asarray(Image.fromarray(shapes).resize((SIDE, SIDE), Image.Resampling.BICUBIC), np.float32)
     noisy = smooth + generator.normal(0, 9, (SIDE, SIDE, 1)).astype(np.float32)
     buffer = io.BytesIO()
-    Image.fromarray(noisy.clip(0, 255).astype(np.uint8)).save(buffer, "JPEG", quality=QUALITY)
+    Image.fromarray(noisy.clip(0, 255).astype(np.uint8)).save(buffer, "JPEG", quality=90)
     return buffer.getvalue()

@@ -2,35 +2,27 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from backend.bench.machine import line
 from backend.bench.targets import PerformanceTarget
 
-TARGET_HEAD = ("part", "what", "asked", "measured", "met", "note")
+
+def lines(machine: dict[str, Any], bars: Sequence[PerformanceTarget]) -> list[str]:
+    """The table of the targets (`bars`) that were measured on a machine, see `machine.describe`."""
+    rows = [("part", "what", "asked", "measured", "met", "note"), *map(_target_row, bars)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    return [f"machine: {line(machine)}", "", *table]
 
 
-@dataclass(frozen=True)
-class Report:
-    """A measurement of targets (`bars`) on a machine."""
-
-    machine: dict[str, Any]
-    bars: Sequence[PerformanceTarget]
-
-    def lines(self) -> list[str]:
-        return [f"machine: {line(self.machine)}", "", *table([TARGET_HEAD, *map(_target_row, self.bars)])]
-
-    def save(self, file: Path) -> None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        bars = [{**asdict(bar), "met": bar.met()} for bar in self.bars]
-        file.write_text(json.dumps({"machine": self.machine, "bars": bars}, indent=1) + "\n", encoding="utf-8")
-
-
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+def save(file: Path, machine: dict[str, Any], bars: Sequence[PerformanceTarget]) -> None:
+    """The same as JSON."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    measured = {"machine": machine, "bars": [{**asdict(bar), "met": bar.met()} for bar in bars]}
+    file.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
 
 
 def _target_row(bar: PerformanceTarget) -> tuple[str, ...]:

@@ -1,18 +1,16 @@
-"""Runs load in several rounds and takes the median."""
+"""Runs the programs of a benchmark, and reads what they measured."""
 
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import click
-import numpy as np
 
 OK, FULL = 200, (429, 503)
 LONGEST_SECONDS = 3600
-T = TypeVar("T")
 
 
 class CannotMeasure(click.ClickException):
@@ -24,7 +22,6 @@ class Load:
     """A run of the load generator. `answers`: [begun, seconds, status] each, times in seconds since the start of the run."""
 
     answers: Sequence[tuple[float, float, int]]
-    processor_seconds: float
 
     def good(self) -> list[float]:
         """The latencies of the requests with status 200, in seconds."""
@@ -46,25 +43,13 @@ class Load:
         inside = [status for begun, seconds, status in self.answers if start <= begun + seconds < end and status == OK]
         return len(inside) / (end - start)
 
-    def percentile_ms(self, percent: float) -> float:
-        return 1000 * float(np.percentile(self.good() or [float("nan")], percent))
-
 
 def load(url: str, bodies: Sequence[str], **job: Any) -> Load:
     """Run a job of `programs/load_generator.py` in a separate process."""
-    answer = program("load_generator", url=url, bodies=list(bodies), **job)
-    return Load([tuple(each) for each in answer["answers"]], answer["processor_seconds"])
+    return Load(program("load_generator", url=url, bodies=list(bodies), **job)["answers"])
 
 
 def program(name: str, **job: Any) -> dict[str, Any]:
     """What a program in `programs/` prints for a job, in a separate process."""
     command = [sys.executable, "-m", f"backend.bench.programs.{name}"]
-    done = subprocess.run(
-        command, input=json.dumps(job), stdout=subprocess.PIPE, text=True, timeout=LONGEST_SECONDS, check=True
-    )
-    return json.loads(done.stdout)
-
-
-def alternating(measures: Sequence[Callable[[], T]], rounds: int) -> list[tuple[T, ...]]:
-    """The results of each measure. All are called once per round, so that changes of the machine's speed affect all."""
-    return list(zip(*[[measure() for measure in measures] for _ in range(rounds)], strict=True))
+    return json.loads(subprocess.check_output(command, input=json.dumps(job), text=True, timeout=LONGEST_SECONDS))

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import requests
@@ -28,7 +28,7 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-class Process:
+class Process(AbstractContextManager):
     """A server in its own process group, a context manager; `ready_seconds` from its start until `ready_path` returned 200."""
 
     def __init__(self, command: Sequence[str], url: str, ready_path: str, environ: Mapping[str, str] | None = None):
@@ -55,9 +55,6 @@ class Process:
             pid = int(children[0])
         lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
         return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) * 1024 / 1e6
-
-    def __enter__(self) -> "Process":
-        return self
 
     def __exit__(self, *_: object) -> None:
         with self._log, suppress(ProcessLookupError):

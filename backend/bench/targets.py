@@ -1,5 +1,6 @@
 """The performance targets of this server and how each is measured: as a ratio within one run where possible."""
 
+import math
 import os
 import statistics
 import subprocess
@@ -8,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from backend import processor
 from backend.bench.candidates import CLIENTS, Bench
@@ -25,10 +27,7 @@ Measured = tuple[float, str]  # and a note
 
 @dataclass(frozen=True)
 class PerformanceTarget:
-    """A target: `asked` is the minimum (`at_least`) or the maximum.
-
-    `measured` is None if it could not be measured; `note` then says why.
-    """
+    """`asked`: the minimum (`at_least`) or the maximum; `measured`: None if it could not be, and `note` then says why."""
 
     part: str
     what: str
@@ -60,18 +59,18 @@ def start_over_import(bench: Bench) -> Measured:
 def first_over_median(bench: Bench) -> Measured:
     def first() -> float:
         with bench.fresh(1, 2) as server:
-            times = _first_requests(bench, server.predict_url(2)).good()
+            times = _first_requests(bench, server.predict_url(2))
         return times[0] / statistics.median(times[1:])
 
     return statistics.median(first() for _ in range(bench.rounds)), ""
 
 
-def _first_requests(bench: Bench, url: str) -> Load:
-    """Of one client. Raises CannotMeasure if one of them fails."""
-    done = load(url, bench.bodies, clients=1, requests=FIRST_REQUESTS)
-    if len(done.good()) < FIRST_REQUESTS:
-        raise CannotMeasure(f"{url} answered {len(done.good())} of {FIRST_REQUESTS} requests")
-    return done
+def _first_requests(bench: Bench, url: str) -> list[float]:
+    """The latencies of one client's. Raises CannotMeasure if one of them fails."""
+    times = load(url, bench.bodies, clients=1, requests=FIRST_REQUESTS).good()
+    if len(times) < FIRST_REQUESTS:
+        raise CannotMeasure(f"{url} answered {len(times)} of {FIRST_REQUESTS} requests")
+    return times
 
 
 def resident(bench: Bench) -> Measured:
@@ -91,10 +90,8 @@ def added_by_fast(bench: Bench) -> Measured:
 
 
 def throughput_over_tensorflow(bench: Bench) -> Measured:
-    def bare() -> float:
-        return bench.bare("tensorflow", *BARE_CALLERS)["throughput"]
-
-    return bench.ratio(lambda: bench.throughput(bench.plain), bare, PER_SECOND)
+    bare = partial(bench.bare, "tensorflow", *BARE_CALLERS)
+    return bench.ratio(lambda: bench.throughput(bench.plain), lambda: bare()["throughput"], PER_SECOND)
 
 
 def throughput_over_litserve(bench: Bench) -> Measured:
@@ -104,13 +101,14 @@ def throughput_over_litserve(bench: Bench) -> Measured:
 def fast_throughput(bench: Bench) -> Measured:
     one_pass, plain = bench.one_pass, bench.plain
     found, note = bench.ratio(lambda: bench.throughput(one_pass), lambda: bench.throughput(plain), PER_SECOND)
-    found_here = "VNNI or AMX" if MULTIPLIES_INT8 else "neither VNNI nor AMX"
-    return found, f"{note}; {bench.server.precision(3)}; the processor has {found_here}"
+    has = "VNNI or AMX" if MULTIPLIES_INT8 else "neither VNNI nor AMX"
+    return found, f"{note}; {bench.server.precision(3)}; the processor has {has}"
 
 
 def wait_over_bare_call(bench: Bench) -> Measured:
     def wait_ms() -> float:
-        return load(bench.plain, bench.bodies, clients=1, seconds=bench.seconds).percentile_ms(50)
+        times = load(bench.plain, bench.bodies, clients=1, seconds=bench.seconds).good()
+        return 1000 * statistics.median(times or [math.nan])
 
     return bench.ratio(wait_ms, lambda: bench.bare("serving", 1)["p50_ms"], "ms")
 

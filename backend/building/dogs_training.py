@@ -241,5 +241,4 @@ def _examples(
     names = {each.path.stem.removeprefix("sd_") for each in judged}
     listed = [each for each in dataset.read_list(sources.data, "train_list") if each.path.stem not in names]
     examples = dataset.readable(dataset.with_boxes(listed, sources.data, sources.frames, report), report)
-    scenes = dataset.every_second_photo(sources.not_dogs, 0) if sources.not_dogs else []
-    return examples, [Example(path, 0) for path in dataset.readable_photos(scenes, report)] if scenes else []
+    return examples, [Example(path, 0) for path in dataset.every_second_photo(sources.not_dogs, 0, report)]

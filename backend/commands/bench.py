@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from backend.bench import report
 from backend.bench.candidates import Bench
 from backend.bench.machine import describe
-from backend.bench.report import Report
 from backend.bench.targets import PARTS, measure
 from backend.commands.helpers.arguments import AT_LEAST_ONE, FOLDER, option
 
@@ -28,11 +28,11 @@ def bench(seconds: float, rounds: int, models: Path, only: str, save: Path | Non
     machine = describe()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that the started servers end, too
     with Bench(models, seconds, rounds, lambda line: click.echo(line, err=True)) as measuring:
-        report = Report(machine, measure(measuring, chosen))
-    for line in report.lines():
+        bars = measure(measuring, chosen)
+    for line in report.lines(machine, bars):
         click.echo(line)
     if save:
-        report.save(save)
+        report.save(save, machine, bars)
 
 
 def parts(text: str) -> list[str]:

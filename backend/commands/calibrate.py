@@ -50,13 +50,13 @@ def calibrate(
     from backend.fitting import dataset
 
     labels, recipe = (read_json(folder / f"{name}.json") for name in ("labels", "recipe"))
-    listed = dataset.in_order_of(labels, dataset.breed_folders(data), dataset.read_list(data, "train_list"))
+    listed = dataset.read_list(data, "train_list", labels)
     parts = dataset.split_validation(listed, recipe["validation_per_breed"], recipe["seed"])
     boxed = [dataset.with_boxes(part, data, frames, click.echo) for part in parts]
     for part, name in zip(boxed, ("more_training", "more"), strict=True):
         part += [example for each in further[name] for example in dataset.read_index(each, labels)]
     training, validation = (dataset.readable(part, click.echo) for part in boxed)
-    no_dogs = dataset.readable_photos(dataset.every_second_photo(not_dogs, 0), click.echo) if not_dogs else []
+    no_dogs = dataset.every_second_photo(not_dogs, 0, click.echo)
     others = calibration.without_dog(no_dogs, validation, frames)
     photos = calibration.Photos(training, validation, others, further["taught"])
     scores = calibration.calibrate(folder, photos, popularity, work or WORK / "calibrate", click.echo)

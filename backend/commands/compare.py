@@ -1,6 +1,5 @@
 """`dogsnap compare`: how far two versions of a model agree on photos."""
 
-import dataclasses
 from pathlib import Path
 
 import click
@@ -36,22 +35,22 @@ def compare(
     versions = [ExportedVersion.load(model_dir / str(number)) for number in (first, second)]
     with click.progressbar(length=len(files), label=f"{len(files)} photos") as bar:
         result = measure(*versions, files, click.echo, lambda: bar.update(1))
-    click.echo(f"versions {first} and {second} of {model_dir} on {result.photos} photos of {data}")
-    click.echo(f"same top class              {result.agreement:.2%}")
-    click.echo(f"mean absolute difference    {result.mean_difference:.2e}")
-    click.echo(f"largest difference          {result.largest_difference:.2e}")
-    if accuracy := result.accuracy:
-        click.echo(f"top-1 of {result.labelled:<6} labelled    {accuracy[0]:.2%}  {accuracy[1]:.2%}")
-    click.echo(f"median time a photo         {result.milliseconds[0]:.0f} ms  {result.milliseconds[1]:.0f} ms")
-    click.echo(f"95 % of them within         {result.slowest[0]:.0f} ms  {result.slowest[1]:.0f} ms")
-    differing = result.differing
+    click.echo(f"versions {first} and {second} of {model_dir} on {result['photos']} photos of {data}")
+    click.echo(f"same top class              {result['agreement']:.2%}")
+    click.echo(f"mean absolute difference    {result['mean_difference']:.2e}")
+    click.echo(f"largest difference          {result['largest_difference']:.2e}")
+    if accuracy := result["accuracy"]:
+        click.echo(f"top-1 of {result['labelled']:<6} labelled    {accuracy[0]:.2%}  {accuracy[1]:.2%}")
+    click.echo("median time a photo         {:.0f} ms  {:.0f} ms".format(*result["milliseconds"]))
+    click.echo("95 % of them within         {:.0f} ms  {:.0f} ms".format(*result["slowest"]))
+    differing = result["differing"]
     if differing:
         click.echo(f"{len(differing)} photos with another top class")
     for each in differing[:show]:
-        ours, theirs = (f"{name} {share:.1%}" for name, share in zip(each.names, each.probabilities, strict=True))
-        right = f"  (is {each.right})" if each.right else ""
-        click.echo(f"  {each.photo.relative_to(data)}: {ours} | {theirs}{right}")
+        ours, theirs = (f"{name} {share:.1%}" for name, share in zip(each["names"], each["probabilities"], strict=True))
+        right = f"  (is {each['right']})" if each["right"] else ""
+        click.echo(f"  {each['photo'].relative_to(data)}: {ours} | {theirs}{right}")
     if len(differing) > show:
         click.echo(f"  and {len(differing) - show} more; --show {len(differing)} lists all")
     if json_file is not None:
-        write_json({"model": model_dir, "versions": [first, second], **dataclasses.asdict(result)}, json_file)
+        write_json({"model": model_dir, "versions": [first, second], **result}, json_file)

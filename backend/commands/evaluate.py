@@ -53,7 +53,7 @@ def evaluate(
     examples = measuring.examples_of(data, listed, exported.description["labels"], click.echo)
     if limit:
         examples = examples[:: max(1, -(-len(examples) // limit))]
-    scores, _ = measuring.scored(exported, examples)
+    scores = measuring.scored(exported, examples)
     click.echo(f"{version} on {len(examples)} photos of {data}\n{scoring.as_text(scores)}")
     click.echo(f"called a dog                {scores['dogs']['called_dog']:.2%}")
     if "levels" in scores:

@@ -84,7 +84,7 @@ def train(
     dataset.check_taught(folders, fitted)
     trainer.use_precision(named["precision"])
     work = work or WORK / recipe_name
-    no_dogs = dataset.readable_photos(dataset.every_second_photo(not_dogs, 0), click.echo) if not_dogs else []
+    no_dogs = dataset.every_second_photo(not_dogs, 0, click.echo)
     model = trainer.train(recipe, fitted, validation, len(labels), weights, work, click.echo)
     artefacts.finish(model, recipe, labels, fitted, no_dogs, out, click.echo)
     others = calibration.without_dog(no_dogs, validation, frames)

@@ -25,7 +25,7 @@ from backend.evaluation.exported_version import ExportedVersion, answers
 from backend.files import replacing, write_json
 from backend.fitting import artefacts, popularity, scoring, second_pass_choice, thresholds
 from backend.fitting.class_statistics import STATISTICS_FILE, ClassStatistics
-from backend.fitting.dataset import FOLDS, Example, folds, without_dogs
+from backend.fitting.dataset import FOLDS, Example, Report, folds, without_dogs
 from backend.fitting.groups import find_groups, of_groups
 from backend.fitting.recipes import Recipe
 from backend.fitting.scoring import share
@@ -40,8 +40,6 @@ RANGE_PHOTOS = 432  # training photos that the ranges of int8 are found on, crop
 LEAST = 1e-37  # stands for a probability of 0
 # What is stored until everything is fitted: an answer of such a version is the softmax of its logits.
 PLAIN = {"temperature": 1.0, "dog_threshold": 0.0, "confident_threshold": 1.0}
-
-Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -61,9 +59,9 @@ class Photos:
 class Answers:
     """What the networks of the versions say of photos before anything is fitted.
 
-    `breeds` int (n,), -1 where there is no dog, `whole` bool (n,): whole pictures. `exact`: logits (n, classes) of the network in
-    float32; `fast`: of that in the fastest precision, `after`: of its second pass; None without one. `dogs` (n, 3): the
-    probabilities of a dog of these, in the last column the larger one of both passes.
+    `breeds` int (n,), -1 where there is no dog, `whole` bool (n,): whole pictures with one. `exact`: logits (n, classes) of the
+    network in float32; `fast`: of that in the fastest precision, `after`: of its second pass; None without one. `dogs` (n, 3):
+    the probabilities of a dog of these, in the last column the larger one of both passes.
     """
 
     breeds: np.ndarray
@@ -113,11 +111,6 @@ class Choice:
         both, twice = second_pass_choice.mixed(self.passing, *logarithms)
         return np.exp(both), np.where(twice, photos.dogs[:, 2], photos.dogs[:, 1])
 
-    def second_passes(self, photos: Answers) -> float:
-        """The share of the photos that have one."""
-        logarithms = self.calibration.logarithms(photos.fast)
-        return share(second_pass_choice.mixed(self.passing, logarithms, logarithms)[1])
-
 
 def without_dog(not_dogs: Sequence[Path], validation: list[Example], frames: Path | None) -> list[Path | bytes]:
     """Photos that show no dog: these and, where there are some, parts of whole pictures beside their dog."""
@@ -125,11 +118,11 @@ def without_dog(not_dogs: Sequence[Path], validation: list[Example], frames: Pat
 
 
 def calibrate(folder: Path, photos: Photos, ranks: Path, work: Path, report: Report) -> dict:
-    """Write scores.json, int8_ranges.json and class_statistics.npz beside the weights, labels and recipe in `folder`, and, with
-    photos of further breeds, taught.json.
+    """Write scores.json, int8_ranges.json and class_statistics.npz into `folder` with the weights, labels and recipe; return the
+    scores. With photos of further breeds, write taught.json, too.
 
     `ranks`: see `popularity`. `work`: folder for what is computed, to go on from where the same call was interrupted; it is
-    removed in the end. Returns the scores. Raises ExportError, DatasetError, MergeError, FreezingError, TeachingError,
+    removed in the end. Raises ExportError, DatasetError, MergeError, FreezingError, TeachingError,
     IncompatibleNetwork or OSError.
     """
     breeds = teaching.breeds_in(photos.taught, {}) if photos.taught else []
@@ -143,15 +136,13 @@ def calibrate(folder: Path, photos: Photos, ranks: Path, work: Path, report: Rep
     work.mkdir(parents=True, exist_ok=True)
     plain = _plain_version(folder, work, weights, report)
     ranges = _ranges(plain, training, weights, work / RANGES, report)
-    said = _answered(plain, ranges, validation, photos.others, work, report)
+    said, precision = _answered(plain, ranges, validation, photos.others, work, report)
     report(f"choosing and fitting on {len(validation)} photos, {len(photos.others)} without a dog")
-    scores = {"weights": weights, "made_by": MADE_BY, **_fitted(said, labels, ranks, folds(validation))}
+    scores = {"weights": weights, "made_by": MADE_BY, **_fitted(said, precision, labels, ranks, folds(validation))}
     report(f"class statistics of {len(training) // 2} training photos")
     trained = Recipe(recipe["architecture"], tuple(recipe["size"]), stages=())
-    features = _kept(
-        work / "features.npz",
-        lambda: artefacts.statistics_features(folder, trained, training, validation, len(labels)),
-    )
+    computed = partial(artefacts.statistics_features, folder, trained, training, validation, len(labels))
+    features = _kept(work / "features.npz", computed)
     ClassStatistics.of(**features).save(folder / STATISTICS_FILE, weights, MADE_BY)
     ranges.write(folder / RANGES)
     write_json(scores, folder / "scores.json")
@@ -159,8 +150,8 @@ def calibrate(folder: Path, photos: Photos, ranks: Path, work: Path, report: Rep
         teacher = teaching.Teacher(plain, folder)
         known = np.concatenate([features["features"], teacher.features_of_known(photos.taught, breeds, report)])
         taught = teacher.teach(breeds, False, report, known, folds(validation)[::2])
-        said, parts = _left_out(folder, teacher, taught, validation, photos.others, ranges, work, report)
-        fitted = _fitted(said, teacher.head.labels, ranks, parts, len(labels))
+        said, precision, parts = _left_out(folder, teacher, taught, validation, photos.others, ranges, work, report)
+        fitted = _fitted(said, precision, teacher.head.labels, ranks, parts, len(labels))
         write_json({"made_by": MADE_BY, **teacher.kept(teacher.head), "scores": fitted}, folder / TAUGHT)
     shutil.rmtree(work)
     return scores
@@ -175,8 +166,8 @@ def _left_out(
     ranges: Ranges,
     work: Path,
     report: Report,
-) -> tuple["Said", np.ndarray]:
-    """The answers to validation photos and to those that taught, by versions taught without their part, and these parts."""
+) -> tuple[Answers, str, np.ndarray]:
+    """As `_answered`, of validation photos and those that taught, by versions taught without their part; and these parts."""
     parts, examples = np.append(folds(validation), taught.folds), [*validation, *taught.photos]
     said, filled = [], np.unique(parts)
     for place, fold in enumerate(filled):
@@ -186,11 +177,11 @@ def _left_out(
         version = _plain_version(folder, part, kept["weights"], report, kept)
         inside = [example for example, own in zip(examples, parts, strict=True) if own == fold]
         said.append(_answered(version, ranges, inside, others[place :: len(filled)], part, report))
-    return Said.joined(said), np.sort(parts)
+    found, precisions = zip(*said, strict=True)
+    return Answers.joined(found), precisions[0], np.sort(parts)
 
 
 def _key(weights: str, training: list[Example], validation: list[Example], others: Sequence[Path | bytes]) -> str:
-    """Tells what is computed of these weights and photos from what is of others."""
     paths = [str(each.path) for each in (*training, *validation)]
     return hashlib.sha256("\n".join([MADE_BY, weights, *paths, *map(str, others)]).encode()).hexdigest()[:16]
 
@@ -213,7 +204,6 @@ def _plain_version(folder: Path, work: Path, weights: str, report: Report, taugh
 
 
 def _ranges(plain: Path, training: list[Example], weights: str, file: Path, report: Report) -> Ranges:
-    """The ranges of int8, found on crops and whole pictures by halves; kept in `file`."""
     if not file.is_file():
         kinds = [[each.path for each in training if each.is_whole == whole] for whole in (False, True)]
         found_on = [path for kind in kinds for path in kind[:: max(1, 2 * len(kind) // RANGE_PHOTOS)]]
@@ -222,57 +212,36 @@ def _ranges(plain: Path, training: list[Example], weights: str, file: Path, repo
     return Ranges(**read_json(file))
 
 
-@dataclass(frozen=True)
-class Said:
-    """The answers of the versions to the validation photos and to those without a dog, and the precision of the fast version."""
-
-    photos: Answers
-    others: Answers
-    precision: str
-
-    @classmethod
-    def joined(cls, parts: "Sequence[Said]") -> "Said":
-        """Those of all parts, one after the other."""
-        photos, others = (Answers.joined([getattr(part, name) for part in parts]) for name in ("photos", "others"))
-        return cls(photos, others, parts[0].precision)
-
-
 def _answered(
     plain: Path, ranges: Ranges, validation: list[Example], others: Sequence[Path | bytes], work: Path, report: Report
-) -> Said:
-    """What the networks say; `work`: keeps it."""
+) -> tuple[Answers, str]:
+    """What the networks say of these, kept in `work`, and the precision of the fast version."""
     exact = ExportedVersion.load(plain)
     # A version that never has a second pass, and one that always has one, which counts alone.
     passes = {"fast": second_pass_choice.NEVER, "after": SecondPass(second_pass_choice.MARGIN, 1.0, 2.0, 1.0, 1.0)}
     versions = {"exact": exact, "fast": exact}
     if "box" in exact.servable.signatures["scores"].outputs:
-        versions |= {
-            name: ExportedVersion.load(merge(plain, _options(asdict(ranges), passing), report))
-            for name, passing in passes.items()
+        for name, passing in passes.items():
+            scores = {"second_pass": {**passing.to_json(), "decision": PLAIN}}
+            described = {INT8_RANGES: asdict(ranges), "scores": scores}
+            options = Options(fast=True, second_pass=True, description=described)
+            versions[name] = ExportedVersion.load(merge(plain, options, report))
+
+    def answered(photos: Sequence[Path | bytes], breeds: np.ndarray, whole: np.ndarray, ending: str) -> Answers:
+        said = {
+            name: _kept(work / f"{name}{ending}.npz", partial(answers, version, photos))
+            for name, version in versions.items()
         }
-    precision = versions["fast"].servable.runtime.get("precision", "f32")
+        logits = {name: np.log(np.maximum(each["prediction"].astype(np.float64), LEAST)) for name, each in said.items()}
+        dogs = np.stack([said.get(name, said["fast"])["dog"] for name in ("exact", "fast", "after")], axis=1)
+        return Answers(breeds, whole, logits["exact"], logits["fast"], logits.get("after"), dogs)
+
     breeds, whole = (np.array([getattr(each, name) for each in validation]) for name in ("breed", "is_whole"))
-    files = [example.path for example in validation]
-    said, none = _answers(versions, files, breeds, whole, work, ""), np.full(len(others), -1)
-    without = _answers(versions, others, none, none > 0, work, "_others") if others else said.where(whole & ~whole)
-    return Said(said, without, precision)
-
-
-def _answers(
-    versions: Mapping[str, ExportedVersion],
-    photos: Sequence[Path | bytes],
-    breeds: np.ndarray,
-    whole: np.ndarray,
-    work: Path,
-    ending: str,
-) -> Answers:
-    said = {
-        name: _kept(work / f"{name}{ending}.npz", partial(answers, version, photos))
-        for name, version in versions.items()
-    }
-    logits = {name: np.log(np.maximum(each["prediction"].astype(np.float64), LEAST)) for name, each in said.items()}
-    dogs = np.stack([said.get(name, said["fast"])["dog"] for name in ("exact", "fast", "after")], axis=1)
-    return Answers(breeds, whole, logits["exact"], logits["fast"], logits.get("after"), dogs)
+    found = [answered([example.path for example in validation], breeds, whole, "")]
+    if others:
+        none = np.full(len(others), -1)
+        found.append(answered(others, none, none > 0, "_others"))
+    return Answers.joined(found), versions["fast"].servable.runtime.get("precision", "f32")
 
 
 def _kept(file: Path, computed: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -284,17 +253,14 @@ def _kept(file: Path, computed: Callable[[], Mapping[str, np.ndarray]]) -> dict[
         return dict(arrays)
 
 
-def _options(ranges: dict, passing: SecondPass) -> Options:
-    scores = {"second_pass": {**passing.to_json(), "decision": PLAIN}}
-    return Options(fast=True, second_pass=True, description={INT8_RANGES: ranges, "scores": scores})
-
-
-def _fitted(said: Said, labels: Sequence[Mapping], ranks: Path, parts: np.ndarray, first: int | None = None) -> dict:
+def _fitted(
+    said: Answers, precision: str, labels: Sequence[Mapping], ranks: Path, parts: np.ndarray, first: int | None = None
+) -> dict:
     """What scores.json says of the choices, of the thresholds of one pass and of two, and how good both are.
 
-    `parts` int (n,): in which of FOLDS a photo is. `first`: the place of the first class that was taught, if any.
+    `parts` int (n,): in which of FOLDS a photo of a dog is. `first`: the place of the first class that was taught, if any.
     """
-    photos = said.photos
+    photos, others = said.where(said.breeds >= 0), said.where(said.breeds < 0)
     log_prior = np.round(popularity.log_prior(labels, ranks), 4)
     choice = Choice.on(photos, log_prior)
     chosen = [
@@ -309,44 +275,36 @@ def _fitted(said: Said, labels: Sequence[Mapping], ranks: Path, parts: np.ndarra
             inside = parts == fold
             probabilities[inside], dogs[inside] = answer(each, photos.where(inside))
             shared[inside], held[inside] = of_groups(probabilities[inside], photos.breeds[inside], each.groups)
-        dog = thresholds.dog_threshold(dogs, photos.whole, answer(choice, said.others)[1])
+        dog = thresholds.dog_threshold(dogs, photos.whole, answer(choice, others)[1])
         limits = thresholds.fit_decision(probabilities, photos.breeds, shared, held, photos.whole)
         return probabilities, {"dog_threshold": dog, **limits}
 
     probabilities, decision = decided(Choice.once)
-    named = [[labels[place]["id"] for place in group] for group in choice.groups]
     scores: dict = {
         "calibration": {
             "temperature": choice.calibration.temperature,
             "log_prior": [round(float(each), 4) for each in log_prior],
             **decision,
-            "groups": named,
+            "groups": [[labels[place]["id"] for place in group] for group in choice.groups],
         },
         "validation": scoring.report(probabilities, photos.breeds, labels, decision["confident_threshold"]),
     }
     if choice.passing:
         both, decision = decided(Choice.twice)
-        right = [each.argmax(-1) == photos.breeds for each in (probabilities, both)]
-        scores["second_pass"] = {
-            **choice.passing.to_json(),
-            "precision": said.precision,
-            "decision": decision,
-            "validation": {
-                "photos": len(parts),
-                "top1_one_pass": share(right[0]),
-                "top1": share(right[1]),
-                "top1_whole_one_pass": share(right[0][photos.whole]),
-                "top1_whole": share(right[1][photos.whole]),
-                "second_passes": choice.second_passes(photos),
-            },
+        once, right = (each.argmax(-1) == photos.breeds for each in (probabilities, both))
+        before = choice.calibration.logarithms(photos.fast)
+        validation = {
+            "photos": len(parts),
+            "top1_one_pass": share(once),
+            "top1": share(right),
+            "top1_whole_one_pass": share(once[photos.whole]),
+            "top1_whole": share(right[photos.whole]),
+            "second_passes": share(second_pass_choice.mixed(choice.passing, before, before)[1]),
         }
         if first is not None:
-            scores["second_pass"]["validation"]["taught"] = _of_taught(right[1], photos.breeds, labels, first)
+            shown = right[photos.breeds >= first]
+            recall = {labels[each]["id"]: share(right[photos.breeds == each]) for each in range(first, len(labels))}
+            validation["taught"] = {"photos": len(shown), "top1": share(shown), "recall": recall}
+        stated = {"precision": precision, "decision": decision, "validation": validation}
+        scores["second_pass"] = {**choice.passing.to_json(), **stated}
     return scores
-
-
-def _of_taught(right: np.ndarray, breeds: np.ndarray, labels: Sequence[Mapping], first: int) -> dict:
-    """How often the photos of each breed that was taught are answered right."""
-    shown = right[breeds >= first]
-    recall = {labels[each]["id"]: share(right[breeds == each]) for each in range(first, len(labels))}
-    return {"photos": len(shown), "top1": share(shown), "recall": recall}

@@ -1,6 +1,6 @@
 """Measures versions on lists of photos: one for `dogsnap evaluate`, and all that the model card states."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +8,7 @@ import numpy as np
 from backend.building.dogs_training import read_judged, shares
 from backend.evaluation.exported_version import ExportedVersion, answers
 from backend.fitting import dataset, scoring, thresholds
-from backend.fitting.dataset import Example
-
-Report = Callable[[str], None]
+from backend.fitting.dataset import Example, Report
 
 BEGIN, END = "<!-- measured: `make card` writes this -->", "<!-- end -->"
 VERSIONS = (2, 3)
@@ -22,6 +20,24 @@ LISTS = {
     "full-frame photos, one of each breed": ("full_frame_dogs", None),
 }
 NO_DOGS, OTHER_DOGS, SEVERAL_DOGS = "not_dogs", "other_dogs", "several_dogs"
+FIGURES = (
+    *("top-1; top-5", "calibration error", "sure; right there", "sure of the breed; right"),
+    *("sets hold it; size", "unknown", "taken for a dog", "box overlap; over half"),
+)
+# Columns on dogs of other breeds and on several dogs, and what `other_dogs` and `shares` call them.
+OTHERS = {
+    "told a breed": "breed",
+    "a wrong one, no near relative": "surely_wrong",
+    "a group": "group",
+    "unknown": "unknown",
+}
+SEVERAL = {
+    "two dogs or more: told": "several_told",
+    "one dog: told": "one_told",
+    "no dog: told": "none_told",
+    "dogs found": "recall",
+    "boxes that are dogs": "precision",
+}
 # Breeds outside the classes, by a part of their folder's name, and the breeds that share their name or are said to be the same.
 RELATIVES = {
     "belgian_shepherd": ("Malinois", "Groenendael"),
@@ -44,34 +60,34 @@ def examples_of(data: Path, list_name: str | None, labels: list[dict], report: R
     elif list_name is None:
         examples = dataset.read_folders(data, labels)
     else:
-        examples = dataset.in_order_of(labels, dataset.breed_folders(data), dataset.read_list(data, list_name))
+        examples = dataset.read_list(data, list_name, labels)
     if (data / dataset.BOXES).is_file():
         examples = dataset.with_boxes(examples, data, data, report)
     return dataset.readable(examples, report)
 
 
-def scored(version: ExportedVersion, examples: list[Example]) -> tuple[dict, np.ndarray]:
-    """The scores on photos of known breeds, ready for JSON, and the probabilities (n, classes)."""
+def scored(version: ExportedVersion, examples: list[Example]) -> dict:
+    """The scores on photos of known breeds, ready for JSON."""
     breeds = np.array([example.breed for example in examples])
     said, decision = answers(version, [example.path for example in examples]), version.description["decision"]
-    probabilities, dog = said["prediction"], said["dog"]
+    probabilities, is_dog = said["prediction"], said["dog"] >= decision["dog_threshold"]
     scores = scoring.report(probabilities, breeds, version.description["labels"], decision["confident_threshold"])
-    scores["dogs"] = scoring.dog_report(dog, decision["dog_threshold"], shows_dog=True)
+    scores["dogs"] = {"photos": len(is_dog), "called_dog": scoring.share(is_dog)}
     claimed = version.servable.description.levels
     if claimed is not None:
-        scores["levels"] = thresholds.report(claimed, probabilities, breeds, dog >= decision["dog_threshold"])
+        scores["levels"] = thresholds.report(claimed, probabilities, breeds, is_dog)
     if "dogs_number" in said:
         scores["several_told"] = scoring.share(said["dogs_number"] > 1)
     if "box" in said and any(example.box for example in examples):
         scores["boxes"] = scoring.box_report(said["box"], [example.box for example in examples])
-    return scores, probabilities
+    return scores
 
 
 def without_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
     """The scores on the half of the photos in `folder` that taught the dog head nothing."""
-    photos = dataset.readable_photos(dataset.every_second_photo(folder, 1), report)
-    dog = answers(version, photos)["dog"]
-    return scoring.dog_report(dog, version.description["decision"]["dog_threshold"], shows_dog=False)
+    photos = dataset.every_second_photo(folder, 1, report)
+    is_dog = answers(version, photos)["dog"] >= version.description["decision"]["dog_threshold"]
+    return {"photos": len(photos), "called_no_dog": round(1 - scoring.share(is_dog), 4)}
 
 
 def every_dog(version: ExportedVersion, folder: Path) -> dict:
@@ -104,12 +120,11 @@ def other_dogs(version: ExportedVersion, folder: Path, report: Report) -> dict:
 def surely_wrong(taken_for: Sequence[Mapping], true: Sequence[str]) -> float:
     """The share of dogs that are surely told another breed, without RELATIVES and what they are taken for rightly."""
 
-    def related(breed: str, names: Sequence[str]) -> bool:
-        return any(part in breed and each in names for part, known in RELATIVES.items() for each in known)
+    def related(breed: str, name: str) -> bool:
+        return any(part in breed and name in known for part, known in RELATIVES.items())
 
-    wrong = sum(
-        each["times"] for each in taken_for if each["level"] == "breed" and not related(each["is"], [each["taken_for"]])
-    )
+    told = [each for each in taken_for if each["level"] == "breed"]
+    wrong = sum(each["times"] for each in told if not related(each["is"], each["taken_for"]))
     return round(wrong / len(true), 4)
 
 
@@ -124,7 +139,7 @@ def measure(model: Path, root: Path, report: Report) -> dict:
             "precision": version.servable.runtime.get("precision", "f32"),
             "decision": version.description["decision"],
             "lists": {
-                name: scored(version, examples_of(root / folder, listed, labels, report))[0]
+                name: scored(version, examples_of(root / folder, listed, labels, report))
                 for name, (folder, listed) in LISTS.items()
             },
             NO_DOGS: without_dogs(version, root / NO_DOGS, report),
@@ -152,38 +167,28 @@ def renewed(card: str, measured: Mapping) -> str:
 
 def as_tables(measured: Mapping) -> str:
     """The tables in Markdown: photos of known breeds; dogs of other breeds and photos without a dog; photos of several dogs."""
+    names = {number: f"{number}, {each['precision']}" for number, each in measured.items()}
     known = [
-        [
-            f"{name} ({scores['photos']:,})",
-            f"{number}, {each['precision']}",
-            *(figure(scores) for figure in FIGURES.values()),
-        ]
+        [f"{name} ({each['lists'][name]['photos']:,})", names[number], *_figures(each["lists"][name])]
         for name in LISTS
         for number, each in measured.items()
-        for scores in (each["lists"][name],)
     ]
     others = [
-        [f"{number}, {each['precision']}", _percent(each[NO_DOGS]["called_no_dog"]), str(each[OTHER_DOGS]["photos"])]
-        + [_percent(each[OTHER_DOGS][name]) for name in ("breed", "surely_wrong", "group", "unknown")]
+        [names[number], _percent(each[NO_DOGS]["called_no_dog"]), str(each[OTHER_DOGS]["photos"])]
+        + [_percent(each[OTHER_DOGS][name]) for name in OTHERS.values()]
         for number, each in measured.items()
     ]
-    counts = next(iter(measured.values()))
-    heads = [
-        "version",
-        f"no dog ({counts[NO_DOGS]['photos']}): refused",
-        "dogs of other breeds",
-        "told a breed",
-        "a wrong one, no near relative",
-        "a group",
-        "unknown",
-    ]
+    refused = f"no dog ({next(iter(measured.values()))[NO_DOGS]['photos']}): refused"
     several = [
-        [f"{number}, {each['precision']}", *(_percent(each[SEVERAL_DOGS][name]) for name in SEVERAL.values())]
+        [names[number], *(_percent(each[SEVERAL_DOGS][name]) for name in SEVERAL.values())]
         + [_percent(each["lists"][name]["several_told"]) for name in list(LISTS)[:2]]
         for number, each in measured.items()
         if SEVERAL_DOGS in each
     ]
-    tables = [_table(["photos", "version", *FIGURES], known), _table(heads, others)]
+    tables = [
+        _table(["photos", "version", *FIGURES], known),
+        _table(["version", refused, "dogs of other breeds", *OTHERS], others),
+    ]
     if several:
         tables.append(_table(["version", *SEVERAL, *(f"several: {name}" for name in list(LISTS)[:2])], several))
     return "\n\n".join(tables)
@@ -197,29 +202,17 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f} %"
 
 
-def _told(level: str) -> Callable[[Mapping], str]:
-    """How often a level is told, and is right there."""
-    return lambda each: "; ".join(_percent(each["levels"][level][name]) for name in ("share", "right"))
-
-
-# Columns of the table on photos of several dogs, and what `shares` calls them.
-SEVERAL = {
-    "two dogs or more: told": "several_told",
-    "one dog: told": "one_told",
-    "no dog: told": "none_told",
-    "dogs found": "recall",
-    "boxes that are dogs": "precision",
-}
-
-FIGURES: dict[str, Callable[[Mapping], str]] = {
-    "top-1; top-5": lambda each: f"{_percent(each['top1'])}; {_percent(each['top5'])}",
-    "calibration error": lambda each: _percent(each["expected_calibration_error"]),
-    "sure; right there": _told("sure"),
-    "sure of the breed; right": _told("breed"),
-    "sets hold it; size": lambda each: f"{_percent(each['levels']['coverage'])}; {each['levels']['mean_set_size']:.2f}",
-    "unknown": lambda each: _percent(each["levels"]["unknown"]["share"]),
-    "taken for a dog": lambda each: _percent(each["dogs"]["called_dog"]),
-    "box overlap; over half": lambda each: (
-        f"{each['boxes']['mean_overlap']:.3f}; {_percent(each['boxes']['over_half'])}" if "boxes" in each else "-"
-    ),
-}
+def _figures(scores: Mapping) -> list[str]:
+    """The columns FIGURES of the scores on one list."""
+    levels, boxes = scores["levels"], scores.get("boxes")
+    sure, breed = ([_percent(levels[level][name]) for name in ("share", "right")] for level in ("sure", "breed"))
+    return [
+        f"{_percent(scores['top1'])}; {_percent(scores['top5'])}",
+        _percent(scores["expected_calibration_error"]),
+        "; ".join(sure),
+        "; ".join(breed),
+        f"{_percent(levels['coverage'])}; {levels['mean_set_size']:.2f}",
+        _percent(levels["unknown"]["share"]),
+        _percent(scores["dogs"]["called_dog"]),
+        f"{boxes['mean_overlap']:.3f}; {_percent(boxes['over_half'])}" if boxes else "-",
+    ]

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,40 +10,6 @@ from backend.errors import InvalidArgument
 from backend.evaluation.exported_version import ExportedVersion
 from backend.files import is_photo
 from backend.fitting.dataset import read_list
-
-
-@dataclass(frozen=True)
-class Disagreement:
-    """A photo with a different top class in each version: `names` and `probabilities` by version.
-
-    `right` is the name of the class that the photo's folder gives, "" if it gives none.
-    """
-
-    photo: Path
-    names: tuple[str, str]
-    probabilities: tuple[float, float]
-    right: str
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two versions on `photos` photos.
-
-    `agreement`: share with the same top class. `mean_difference`, `largest_difference`: of the probabilities, absolute.
-    `accuracy`: of each version, on the `labelled` photos whose folder names their class; None without such photos.
-    `milliseconds`: median time of each version for one photo, decoding included; `slowest`: its 95th percentile.
-    `differing`: the photos whose top class is not the same, the surest answers first.
-    """
-
-    photos: int
-    agreement: float
-    mean_difference: float
-    largest_difference: float
-    labelled: int
-    accuracy: list[float] | None
-    milliseconds: list[float]
-    slowest: list[float]
-    differing: list[Disagreement]
 
 
 def photo_files(data: Path, limit: int, list_name: str = "test_list") -> list[Path]:
@@ -63,40 +28,40 @@ def compare(
     photos: Sequence[Path],
     report: Callable[[str], None] = lambda _: None,
     progress: Callable[[], None] = lambda: None,
-) -> Comparison:
-    """Run both versions on every photo, alternating, so that a busy machine affects both alike.
+) -> dict:
+    """Run both versions on every photo, alternating, so that a busy machine affects both alike; ready for JSON.
 
-    Files that cannot be decoded are reported and left out. Raises ValueError for versions of different classes, and when
-    no photo is left.
+    `photos`: their number. `agreement`: share with the same top class. `mean_difference`, `largest_difference`: of the
+    probabilities, absolute. `accuracy`: of each version, on the `labelled` photos whose folder names their class; None without
+    such photos. `milliseconds`: median time of each version for one photo, decoding included; `slowest`: its 95th percentile.
+    `differing`: the photos whose top class is not the same, the surest answers first; `names` and `probabilities` by version,
+    `right` the class that the folder names, or "". Files that cannot be decoded are reported and left out. Raises ValueError for
+    versions of different classes, and when no photo is left.
     """
+
+    def timed(version: ExportedVersion, contents: bytes) -> tuple[np.ndarray, float]:
+        start = time.perf_counter()
+        return version.answer([contents])["prediction"][0], 1000 * (time.perf_counter() - start)
+
     labels = first.description["labels"]
     if labels != second.description["labels"]:
         raise ValueError("the versions have different classes or another order of them; expected the same")
-    read, answers, times = [], [], []
+    read = []
     for photo in photos:
         try:
-            pair = [_timed(version, photo.read_bytes()) for version in (first, second)]
+            pair = [timed(version, photo.read_bytes()) for version in (first, second)]
         except InvalidArgument:
             report(f"{photo} cannot be decoded and is left out")
         else:
-            read.append(photo)
-            answers.append([answer for answer, _ in pair])
-            times.append([1000 * seconds for _, seconds in pair])
+            read.append((photo, *zip(*pair, strict=True)))
         progress()
     if not read:
         raise ValueError(f"none of {len(photos)} files can be decoded")
-    return _compared(np.stack(answers, axis=1), np.array(times), read, labels)
+    kept, answers, times = zip(*read, strict=True)
+    return _compared(np.stack(answers, axis=1), np.array(times), kept, labels)
 
 
-def _timed(version: ExportedVersion, contents: bytes) -> tuple[np.ndarray, float]:
-    start = time.perf_counter()
-    prediction = version.answer([contents])["prediction"]
-    return prediction[0], time.perf_counter() - start
-
-
-def _compared(
-    probabilities: np.ndarray, times: np.ndarray, photos: Sequence[Path], labels: Sequence[dict]
-) -> Comparison:
+def _compared(probabilities: np.ndarray, times: np.ndarray, photos: Sequence[Path], labels: Sequence[dict]) -> dict:
     """`probabilities` (2, n, classes), `times` (n, 2) in milliseconds."""
     best, surest = probabilities.argmax(-1), probabilities.max(-1)
     difference = np.abs(probabilities[0] - probabilities[1])
@@ -106,22 +71,22 @@ def _compared(
     classes = np.array([place.get(photo.parent.name.split("-")[0], -1) for photo in photos])
     labelled = classes >= 0
     differing = [
-        Disagreement(
-            photos[each],
-            tuple(names[one] for one in best[:, each]),
-            tuple(surest[:, each].tolist()),
-            names[classes[each]] if labelled[each] else "",
-        )
+        {
+            "photo": photos[each],
+            "names": [names[one] for one in best[:, each]],
+            "probabilities": surest[:, each].tolist(),
+            "right": names[classes[each]] if labelled[each] else "",
+        }
         for each in np.flatnonzero(best[0] != best[1])
     ]
-    return Comparison(
-        photos=len(photos),
-        agreement=float((best[0] == best[1]).mean()),
-        mean_difference=float(difference.mean()),
-        largest_difference=float(difference.max()),
-        labelled=int(labelled.sum()),
-        accuracy=(best == classes)[:, labelled].mean(-1).tolist() if labelled.any() else None,
-        milliseconds=np.median(times, axis=0).tolist(),
-        slowest=np.percentile(times, 95, axis=0).tolist(),
-        differing=sorted(differing, key=lambda each: -sum(each.probabilities)),
-    )
+    return {
+        "photos": len(photos),
+        "agreement": float((best[0] == best[1]).mean()),
+        "mean_difference": float(difference.mean()),
+        "largest_difference": float(difference.max()),
+        "labelled": int(labelled.sum()),
+        "accuracy": (best == classes)[:, labelled].mean(-1).tolist() if labelled.any() else None,
+        "milliseconds": np.median(times, axis=0).tolist(),
+        "slowest": np.percentile(times, 95, axis=0).tolist(),
+        "differing": sorted(differing, key=lambda each: -sum(each["probabilities"])),
+    }

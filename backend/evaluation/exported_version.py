@@ -29,22 +29,19 @@ class ExportedVersion:
         """Load a version directory. Raises FileNotFoundError or ValueError, one sentence each, when it is not one of ours."""
         description = path / DESCRIPTION_FILE
         if not description.is_file():
-            raise FileNotFoundError(
-                f"{description} does not exist; expected a version made by `dogsnap export` or `merge`"
-            )
-        number = path.resolve().name
+            made = "a version made by `dogsnap export` or `merge`"
+            raise FileNotFoundError(f"{description} does not exist; expected {made}")
+        folder = path.resolve()
+        number = int(folder.name) if folder.name.isdigit() else 0
         try:
-            servable = Servable.load(
-                ServableId(path.resolve().parent.name, int(number) if number.isdigit() else 0), path
-            )
+            servable = Servable.load(ServableId(folder.parent.name, number), path)
         except DogsnapError as error:
             raise ValueError(error.message) from error
         if "scores" not in servable.signatures:
             raise ValueError(f"{path} has no signature `scores`, only {', '.join(sorted(servable.signatures))}")
         if "dog" not in servable.signatures["scores"].outputs or len(servable.description.decision) < 2:
-            raise ValueError(
-                f"{path} has no output `dog`, or no thresholds; expected a version of a network trained here"
-            )
+            missing = f"{path} has no output `dog`, or no thresholds"
+            raise ValueError(f"{missing}; expected a version of a network trained here")
         return cls(path, servable.description.raw, servable)
 
     def answer(self, photos: list[bytes]) -> dict[str, np.ndarray]:

@@ -1,6 +1,5 @@
 """From a trained network to the files in models/: dog head, box layers, float16 weights, labels, recipe, class statistics."""
 
-from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,17 +11,10 @@ import tensorflow as tf
 from backend.files import write_json
 from backend.fitting import windows
 from backend.fitting.augmentation import paste
-from backend.fitting.dataset import Example
+from backend.fitting.dataset import Example, Report
 from backend.fitting.recipes import Recipe
 from backend.fitting.trainer import BOX_LAYERS, fastest_precision, features_of, plain_batches, training_batches
-from backend.networks.architectures import (
-    ARCHITECTURES,
-    STORED_WEIGHTS,
-    feature_extractor,
-    in_precision,
-    load_stored_weights,
-    save_stored_weights,
-)
+from backend.networks import architectures
 from backend.networks.boxes import box_loss
 
 # Views per photo, to balance 12,000 photos of dogs against some hundred others.
@@ -38,13 +30,13 @@ def finish(
     training: list[Example],
     no_dogs: list[Path],
     out: Path,
-    report: Callable[[str], None],
+    report: Report,
 ) -> None:
     """Fit the dog head and the box layers, and write weights, labels and recipe below `out`.
 
     `model` float32, as it is served; features to fit on are computed in Keras' dtype policy. `no_dogs`: photos that show no dog,
-    for the dog head alone; without, it stays as it is.
-    Raises OSError when the disk is full; the weights of an earlier training stay whole until the new ones are.
+    for the dog head alone; without, it stays as it is. Raises OSError when the disk is full; the weights of an earlier training
+    stay whole until the new ones are.
     """
     views = _like(model, recipe, keras.config.dtype_policy().name)
     if no_dogs:
@@ -52,17 +44,15 @@ def finish(
     if any(example.box for example in training) and "cells" in model.output:
         fit_box_head(model, views, recipe, training, report)
     out.mkdir(parents=True, exist_ok=True)
-    save_stored_weights(model, recipe.architecture, out / STORED_WEIGHTS)
+    architectures.save_stored_weights(model, recipe.architecture, out / architectures.STORED_WEIGHTS)
     write_json(labels, out / "labels.json")
     write_json(asdict(recipe), out / "recipe.json")
 
 
 def _like(model: keras.Model, recipe: Recipe, precision: str) -> keras.Model:
     """The same network in another precision; in bfloat16 it takes half the time, where the processor multiplies that."""
-    classes = model.output["breeds"].shape[-1]
-    return in_precision(
-        precision, model, partial(ARCHITECTURES[recipe.architecture], classes, recipe.size, recipe.dropout)
-    )
+    classes, architecture = model.output["breeds"].shape[-1], architectures.ARCHITECTURES[recipe.architecture]
+    return architectures.in_precision(precision, model, partial(architecture, classes, recipe.size, recipe.dropout))
 
 
 def statistics_features(
@@ -72,9 +62,9 @@ def statistics_features(
 
     Every second photo is enough, for the statistics as for what a new class costs, and keeps the file small.
     """
-    model = ARCHITECTURES[recipe.architecture](classes, recipe.size)
-    load_stored_weights(model, folder / STORED_WEIGHTS)
-    extractor = feature_extractor(_like(model, recipe, fastest_precision()))
+    model = architectures.ARCHITECTURES[recipe.architecture](classes, recipe.size)
+    architectures.load_stored_weights(model, folder / architectures.STORED_WEIGHTS)
+    extractor = architectures.feature_extractor(_like(model, recipe, fastest_precision()))
     taught, checked = (
         features_of(extractor, plain_batches(part[::2], recipe.size, recipe.batch)) for part in (training, validation)
     )
@@ -82,19 +72,14 @@ def statistics_features(
 
 
 def fit_dog_head(
-    model: keras.Model,
-    views: keras.Model,
-    recipe: Recipe,
-    dogs: list[Example],
-    no_dogs: list[Path],
-    report: Callable[[str], None],
+    model: keras.Model, views: keras.Model, recipe: Recipe, dogs: list[Example], no_dogs: list[Path], report: Report
 ) -> None:
     """Fit a logistic regression of "is this a dog" on features of dogs near, far and pasted into scenes, and of those scenes.
 
     `views`: the network in the precision that computes the features.
     """
     report(f"dog head: {len(dogs)} photos of dogs, {len(no_dogs)} of none")
-    extractor = feature_extractor(views)
+    extractor = architectures.feature_extractor(views)
     others = [Example(path, place) for place, path in enumerate(no_dogs)]
     near = features_of(extractor, _views(dogs, DOG_VIEWS, recipe))[0]
     pasted = features_of(extractor, _pasted(dogs, others, PASTED_VIEWS, recipe))[0]
@@ -103,7 +88,7 @@ def fit_dog_head(
 
 
 def fit_box_head(
-    model: keras.Model, views: keras.Model, recipe: Recipe, training: list[Example], report: Callable[[str], None]
+    model: keras.Model, views: keras.Model, recipe: Recipe, training: list[Example], report: Report
 ) -> None:
     """Train the box layers of `model` by Adam on maps of views whose box is known; they start from what they are.
 
@@ -111,17 +96,20 @@ def fit_box_head(
     """
     maps, boxes = _maps(views, recipe, [example for example in training if example.box])
     report(f"box: {len(maps)} views")
-    head = _head_like(model, maps.shape[1:])
+    layers = [model.get_layer(name) for name in BOX_LAYERS]
+    copies = [type(layer).from_config({**layer.get_config(), "dtype": "float32"}) for layer in layers]
+    head = keras.Sequential([keras.Input(maps.shape[1:]), *copies])
+    for copy, layer in zip(copies, layers, strict=True):
+        copy.set_weights(layer.get_weights())
     rate = keras.optimizers.schedules.CosineDecay(BOX_RATE, max(1, BOX_EPOCHS * len(maps) // BOX_BATCH), alpha=0.02)
     centres = model.get_layer("box").centres
     head.compile(keras.optimizers.Adam(rate), lambda targets, cells: box_loss(targets, cells, centres))
     batches = tf.data.Dataset.from_tensor_slices((maps, boxes)).shuffle(len(maps), seed=recipe.seed).batch(BOX_BATCH)
-    history = head.fit(
-        batches.map(lambda each, box: (tf.cast(each, tf.float32), box)), epochs=BOX_EPOCHS, shuffle=False, verbose=0
-    )
-    for name in BOX_LAYERS:
-        model.get_layer(name).set_weights(head.get_layer(name).get_weights())
-    report(f"box: loss {history.history['loss'][0]:.3f} to {history.history['loss'][-1]:.3f}")
+    batches = batches.map(lambda each, box: (tf.cast(each, tf.float32), box))
+    losses = head.fit(batches, epochs=BOX_EPOCHS, shuffle=False, verbose=0).history["loss"]
+    for copy, layer in zip(copies, layers, strict=True):
+        layer.set_weights(copy.get_weights())
+    report(f"box: loss {losses[0]:.3f} to {losses[-1]:.3f}")
 
 
 def _maps(model: keras.Model, recipe: Recipe, examples: list[Example]) -> tuple[np.ndarray, np.ndarray]:
@@ -139,19 +127,6 @@ def _maps(model: keras.Model, recipe: Recipe, examples: list[Example]) -> tuple[
         maps.append(backbone.predict_on_batch(view.image).astype(np.float16))
         boxes.append(np.concatenate([view.box, view.known[:, np.newaxis]], axis=1))
     return np.concatenate(maps), np.concatenate(boxes)
-
-
-def _head_like(model: keras.Model, shape: tuple[int, ...]) -> keras.Model:
-    """The box layers alone, in float32, with the model's weights."""
-    image = keras.Input(shape)
-    x = image
-    for name in BOX_LAYERS:
-        layer = model.get_layer(name)
-        x = type(layer).from_config({**layer.get_config(), "dtype": "float32"})(x)
-    head = keras.Model(image, x)
-    for name in BOX_LAYERS:
-        head.get_layer(name).set_weights(model.get_layer(name).get_weights())
-    return head
 
 
 def _fit_logistic(positive: np.ndarray, negative: np.ndarray) -> list[np.ndarray]:
@@ -172,11 +147,10 @@ def _views(examples: list[Example], views: float, recipe: Recipe) -> tf.data.Dat
 def _pasted(dogs: list[Example], scenes: list[Example], views: float, recipe: Recipe) -> tf.data.Dataset:
     """Batches of dogs pasted into scenes, with the scene's number."""
     steps = max(1, round(views * len(dogs) / recipe.batch))
-    pairs = tf.data.Dataset.zip(
-        windows.files(dogs).shuffle(len(dogs), seed=recipe.seed).repeat(), windows.files(scenes).repeat()
-    )
-    views_ = pairs.map(
+    shuffled = windows.files(dogs).shuffle(len(dogs), seed=recipe.seed).repeat()
+    pairs = tf.data.Dataset.zip(shuffled, windows.files(scenes).repeat())
+    pasted = pairs.map(
         lambda dog, scene: (paste(windows.read(dog[0]), windows.read(scene[0]), recipe.size), {"breeds": scene[3]}),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
-    return views_.batch(recipe.batch).take(steps)
+    return pasted.batch(recipe.batch).take(steps)

@@ -1,8 +1,7 @@
 """Random changes of training photos: framing, distance, shape, light, sharpness, compression.
 
 The photos at hand are square crops of the dog alone; the app's users send whole pictures with a small dog somewhere in them.
-It works on one photo at a time, as TensorFlow operations inside the input pipeline, and
-decodes nothing.
+It works on one photo at a time, as TensorFlow operations inside the input pipeline.
 """
 
 import math

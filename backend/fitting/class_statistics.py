@@ -89,14 +89,10 @@ class ClassStatistics:
 
     @classmethod
     def load(cls, path: Path, classes: int, features: int, weights: str = "") -> "ClassStatistics":
-        """Read what `save` wrote for a network of so many classes and features, with these `weights`.
-
-        Raises StatisticsError in one sentence.
-        """
+        """What `save` wrote for a network of so many classes and features, with these `weights`. Raises StatisticsError."""
         if not path.is_file():
-            raise StatisticsError(
-                f"{path} does not exist; expected the statistics that `dogsnap calibrate` writes beside the weights"
-            )
+            expected = "the statistics that `dogsnap calibrate` writes beside the weights"
+            raise StatisticsError(f"{path} does not exist; expected {expected}")
         try:
             with np.load(path) as arrays:
                 loaded = {field.name: arrays[field.name] for field in fields(cls)}
@@ -105,25 +101,22 @@ class ClassStatistics:
             raise StatisticsError(f"{path} cannot be read: {error}") from error
         statistics = cls(**{name: each.astype(np.float32) if each.ndim == 2 else each for name, each in loaded.items()})
         if statistics.means.shape != (classes, features):
-            raise StatisticsError(
-                f"{path} is of {statistics.means.shape[0]} classes with {statistics.means.shape[1]} features; "
-                f"the network has {classes} with {features}"
-            )
+            own = "{} classes with {} features".format(*statistics.means.shape)
+            raise StatisticsError(f"{path} is of {own}; the network has {classes} with {features}")
         if made_from != weights:
-            raise StatisticsError(
-                f"{path} was made from the weights with the SHA-256 {made_from[:12] or 'unknown'}, expected "
-                f"{weights[:12] or 'unknown'}; `dogsnap calibrate` writes it anew"
-            )
+            made, expected = (each[:12] or "unknown" for each in (made_from, weights))
+            origin = f"the weights with the SHA-256 {made}, expected {expected}"
+            raise StatisticsError(f"{path} was made from {origin}; `dogsnap calibrate` writes it anew")
         return statistics
 
-    def drawn(self, each: int) -> np.ndarray:
-        """So many features of every class, float32 (classes * each, f), from normal distributions with the shared covariance."""
+    def _drawn(self) -> np.ndarray:
+        """DRAWN features of every class, float32 (n, f)."""
         generator = np.random.default_rng(0)
-        shape = len(self.means) * each, self.means.shape[1]
+        shape = len(self.means) * DRAWN, self.means.shape[1]
         beyond = self.mean_variance * shape[1] - self.variances.sum()
         noise = generator.normal(0, np.sqrt(max(beyond, 0) / shape[1]), shape)
         noise += generator.normal(0, np.sqrt(self.variances), (shape[0], len(self.variances))) @ self.directions.T
-        return np.maximum(np.repeat(self.means, each, axis=0) + noise, 0).astype(np.float32)  # behind a ReLU
+        return np.maximum(np.repeat(self.means, DRAWN, axis=0) + noise, 0).astype(np.float32)  # behind a ReLU
 
     def taught(
         self,
@@ -141,7 +134,7 @@ class ClassStatistics:
         from the statistics, and `known` (m, f), features of more photos of known classes. `folds`: int (n,) for each class, and
         `checked_folds` int (m,) of the stored validation photos: in which of FOLDS parts a photo is; by turns where not given.
         """
-        more = self.drawn(DRAWN) if known is None else np.concatenate([self.drawn(DRAWN), known])
+        more = self._drawn() if known is None else np.concatenate([self._drawn(), known])
         if folds is None:
             folds = [np.arange(len(each)) % FOLDS for each in features]
         if checked_folds is None:
@@ -159,18 +152,13 @@ class ClassStatistics:
                 logits[own == fold] = each[own == fold, 0] @ weights + offset
         weights, offset = self._fitted(features, np.concatenate([self.checked, more]), kernel, bias)
         lowered = self._lowered(checked, kernel, bias)
-        return NewClasses(
-            weights,
-            offset - lowered,
-            [(each, own - lowered) for each, own in parts],
-            [each - lowered for each in left_out],
-            checked - lowered,
-        )
+        parts = [(each, own - lowered) for each, own in parts]
+        return NewClasses(weights, offset - lowered, parts, [each - lowered for each in left_out], checked - lowered)
 
     def _lowered(self, checked: np.ndarray, kernel: np.ndarray, bias: np.ndarray) -> np.float32:
-        """By how much new classes, whose logits for the stored validation photos are `checked` (m, k), are to be lowered, so that
-        they and those that were taught before (of `kernel`, behind the classes of these statistics) take no more from the others
-        than LOSS_OF_ONE and LOSS_OF_FURTHER allow.
+        """How far the logits of new classes, `checked` (m, k) of the stored validation photos, are to be lowered.
+
+        They and those taught before, the last of `kernel`, may take from the others what LOSS_OF_ONE and LOSS_OF_FURTHER allow.
         """
         first, known = len(self.means), self.checked @ kernel + bias
         right = known.argmax(axis=1) == self.checked_classes
@@ -204,7 +192,9 @@ class ClassStatistics:
         photos = tf.constant(self._whitened(photos - centre))
         weights = tf.Variable(tf.zeros((known.shape[1], len(features))))
         own = tf.Variable(tf.fill((len(features),), -1.0))
+        variables = [weights, own]
         optimizer = keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(RATE, STEPS))
+        optimizer.build(variables)
 
         @tf.function
         def step() -> None:
@@ -212,10 +202,8 @@ class ClassStatistics:
                 logits = tf.concat([fixed, photos @ weights + own], axis=1)
                 losses = tf.nn.sparse_softmax_cross_entropy_with_logits(classes, logits)
                 loss = tf.reduce_sum(shares * losses) + PENALTY * tf.reduce_sum(weights**2)
-            variables = [weights, own]
             optimizer.apply(tape.gradient(loss, variables), variables)
 
-        optimizer.build([weights, own])
         for _ in range(STEPS):
             step()
         found = self._whitened(weights.numpy().T).T

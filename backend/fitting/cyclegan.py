@@ -1,7 +1,7 @@
 """Trains a CycleGAN between two generated sets of pictures: Gaussian noise, and noise with a sinusoid in it."""
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import keras
@@ -9,18 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from backend.files import write_json
+from backend.fitting.dataset import Report
 from backend.fitting.trainer import remember
-from backend.networks.architectures import (
-    CYCLEGAN,
-    STORED_WEIGHTS,
-    cyclegan_discriminator,
-    cyclegan_generator,
-    in_precision,
-    require_space,
-    save_half_weights,
-)
+from backend.networks import architectures
 
-Report = Callable[[str], None]
 LOSSES = ("generators", "discriminators", "cycle")
 HELD_OUT, EXAMPLES = 32, 4  # pictures to measure on, and those of them that are written for trying out
 
@@ -30,8 +22,7 @@ class Recipe:
     """Everything that decides the outcome of a training.
 
     `width`: filters of the generators' first layer, the "ngf" of the literature, and of the discriminators'. `size`: (height,
-    width) of the pictures, multiples of 8. `pictures`: in each of the two sets. `rate`: of Adam with beta_1 0.5, falling to
-    0 in
+    width) of the pictures, multiples of 8. `pictures`: in each of the two sets. `rate`: of Adam with beta_1 0.5, falling to 0 in
     a straight line. `cycle`: weight of the cycle loss. `deviation`: of the Gaussian noise in both sets, in [-1, 1] units.
     `amplitude`, `period` (pixels, across): of the sinusoid, which is the same in every picture, as a camera's fault would be.
     What it brought, and what other settings did: models/lab_notes.md.
@@ -52,28 +43,24 @@ class Recipe:
 
     def generator(self) -> keras.Model:
         """A fresh one of this recipe's size."""
-        return cyclegan_generator(self.width, self.size)
-
-
-# -- the two sets ------------------------------------------------------------------------------------------------------
+        return architectures.cyclegan_generator(self.width, self.size)
 
 
 def gaussian_noise(count: int, recipe: Recipe, seed: int) -> np.ndarray:
     """Grey noise around middle grey: float32 (count, height, width, 3) in [-1, 1]."""
-    noise = np.random.default_rng(seed).normal(0, recipe.deviation, (count, *recipe.size, 1))
-    return _picture(noise)
+    return _noise_on(0.0, count, recipe, seed)
 
 
 def sinusoidal_noise(count: int, recipe: Recipe, seed: int) -> np.ndarray:
     """Such noise on a sinusoid that runs across: float32 (count, height, width, 3) in [-1, 1]."""
     across = np.arange(recipe.size[1]).reshape(1, 1, -1, 1)
     wave = recipe.amplitude * np.sin(2 * np.pi * across / recipe.period)
+    return _noise_on(wave, count, recipe, seed)
+
+
+def _noise_on(ground: np.ndarray | float, count: int, recipe: Recipe, seed: int) -> np.ndarray:
     noise = np.random.default_rng(seed).normal(0, recipe.deviation, (count, *recipe.size, 1))
-    return _picture(wave + noise)
-
-
-def _picture(grey: np.ndarray) -> np.ndarray:
-    return np.repeat(np.clip(grey, -1, 1), 3, axis=-1).astype(np.float32)
+    return np.repeat(np.clip(ground + noise, -1, 1), 3, axis=-1).astype(np.float32)
 
 
 def sinusoid_share(images: np.ndarray, period: int) -> np.ndarray:
@@ -87,35 +74,27 @@ def sinusoid_share(images: np.ndarray, period: int) -> np.ndarray:
     return (power[:, 0, across] + power[:, 0, -across]) / power.sum((1, 2))
 
 
-# -- training ----------------------------------------------------------------------------------------------------------
-
-
 class Networks:
     """Both generators and both discriminators with their optimizers, and the step that trains them."""
 
     def __init__(self, recipe: Recipe):
         self.recipe = recipe
-        self.to_wave, self.to_noise = (recipe.generator() for _ in range(2))
-        self.judge_wave, self.judge_noise = (cyclegan_discriminator(recipe.width, recipe.size) for _ in range(2))
+        discriminator = partial(architectures.cyclegan_discriminator, recipe.width, recipe.size)
+        self.to_wave, self.to_noise = recipe.generator(), recipe.generator()
+        self.judge_wave, self.judge_noise = discriminator(), discriminator()
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._makers = self.to_wave.trainable_variables + self.to_noise.trainable_variables
         self._judges = self.judge_wave.trainable_variables + self.judge_noise.trainable_variables
         self._make, self._judge = _optimizer(recipe, self._makers), _optimizer(recipe, self._judges)
-        self.checkpoint = tf.train.Checkpoint(
-            step=self.step,
-            networks=[self.to_wave, self.to_noise, self.judge_wave, self.judge_noise],
-            optimizers=[self._make, self._judge],
-        )
+        networks = [self.to_wave, self.to_noise, self.judge_wave, self.judge_noise]
+        self.checkpoint = tf.train.Checkpoint(step=self.step, networks=networks, optimizers=[self._make, self._judge])
         # Each network is traced once for all the places it is called from: a third of the time until the first step.
-        self._called = {
-            network: tf.function(network, autograph=False)
-            for network in (self.to_wave, self.to_noise, self.judge_wave, self.judge_noise)
-        }
+        self._called = [tf.function(network, autograph=False) for network in networks]
         self.train = tf.function(self._train, autograph=False)
 
     def _train(self, noise: tf.Tensor, wave: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """One step on a batch of each set; returns the losses of LOSSES. Least squares and L1, as in the paper."""
-        to_wave, to_noise, judge_wave, judge_noise = self._called.values()
+        to_wave, to_noise, judge_wave, judge_noise = self._called
         with tf.GradientTape(persistent=True) as tape:
             made_wave, made_noise = to_wave(noise), to_noise(wave)
             cycle = _apart(to_noise(made_wave), noise) + _apart(to_wave(made_noise), wave)
@@ -126,8 +105,8 @@ class Networks:
                 for judge, real, fake in ((judge_wave, wave, made_wave), (judge_noise, noise, made_noise))
             )
             judges = 0.5 * judges  # the discriminators learn more slowly than the generators
-        self._make.apply_gradients(zip(tape.gradient(makers, self._makers), self._makers, strict=True))
-        self._judge.apply_gradients(zip(tape.gradient(judges, self._judges), self._judges, strict=True))
+        self._make.apply(tape.gradient(makers, self._makers), self._makers)
+        self._judge.apply(tape.gradient(judges, self._judges), self._judges)
         self.step.assign_add(1)
         return made, judges, cycle
 
@@ -168,54 +147,45 @@ def train(recipe: Recipe, folder: Path, report: Report) -> keras.Model:
     first = int(networks.step)
     progress = keras.utils.Progbar(recipe.steps - first, interval=10.0, stateful_metrics=LOSSES)
     for step in range(first, recipe.steps):
-        losses = networks.train(_drawn(noise, recipe, step, 0), _drawn(wave, recipe, step, 1))
+        # The batches of a step are the same however often the training was interrupted.
+        draws = [np.random.default_rng((recipe.seed, step, which)) for which in (0, 1)]
+        places = [random.integers(0, recipe.pictures, recipe.batch) for random in draws]
+        losses = networks.train(noise[places[0]], wave[places[1]])
         progress.add(1, list(zip(LOSSES, map(float, losses), strict=True)))
         if (step + 1) % recipe.checkpoint_every == 0 or step + 1 == recipe.steps:
             _keep(checkpoints, networks, losses, folder)
-    return in_precision("float32", networks.to_wave, recipe.generator)
-
-
-def _drawn(pictures: np.ndarray, recipe: Recipe, step: int, which: int) -> np.ndarray:
-    """The batch of a step, the same however often the training was interrupted."""
-    return pictures[np.random.default_rng((recipe.seed, step, which)).integers(0, len(pictures), recipe.batch)]
+    return architectures.in_precision("float32", networks.to_wave, recipe.generator)
 
 
 def _keep(checkpoints: tf.train.CheckpointManager, networks: Networks, losses: tuple, folder: Path) -> None:
     if not np.isfinite(losses).all():
         raise ValueError(f"the losses at step {int(networks.step)} are no numbers any more; try a lower rate")
     # Each network and two moments of each value, in float32; the last checkpoint is still there while the next is written.
-    require_space(folder, 2 * 12 * (networks.to_wave.count_params() + networks.judge_wave.count_params()))
+    architectures.require_space(folder, 2 * 12 * (networks.to_wave.count_params() + networks.judge_wave.count_params()))
     checkpoints.save()
 
 
-# -- what is left behind -----------------------------------------------------------------------------------------------
-
-
 def finish(generator: keras.Model, recipe: Recipe, out: Path) -> dict:
-    """Measure on pictures that were not trained on, write everything below `out`, and return the scores.
+    """Measure on pictures that were not trained on, write everything below `out`, and return the scores. Raises OSError.
 
-    `out` gets the float16 weights, recipe.json, scores.json, and in examples/ some pictures of Gaussian noise to try.
-    Raises OSError.
+    `out` gets the float16 weights, recipe.json, scores.json, and in examples/ some pictures of Gaussian noise to try. The
+    scores: mean share of the sinusoid in Gaussian noise, in what the generator makes of it, and in the set it learned from.
     """
     noise = gaussian_noise(HELD_OUT, recipe, recipe.seed + 2)
-    scores = {"sinusoid_share": measured(generator, noise, recipe), "pictures": HELD_OUT}
-    (out / "examples").mkdir(parents=True, exist_ok=True)
-    save_half_weights(generator, recipe.generator, out / STORED_WEIGHTS)
-    for number, image in enumerate(noise[:EXAMPLES], start=1):
-        tf.io.write_file(str(out / "examples" / f"gaussian_{number}.png"), tf.io.encode_png(as_pixels(image)))
-    write_json({"architecture": CYCLEGAN, **asdict(recipe)}, out / "recipe.json")
-    write_json(scores, out / "scores.json")
-    return scores
-
-
-def measured(generator: keras.Model, noise: np.ndarray, recipe: Recipe) -> dict[str, float]:
-    """Mean share of the sinusoid in Gaussian noise, in what the generator makes of it, and in the set it learned from."""
     sets = {
         "before": noise,
         "after": generator.predict_on_batch(noise),
-        "wanted": sinusoidal_noise(len(noise), recipe, recipe.seed + 3),
+        "wanted": sinusoidal_noise(HELD_OUT, recipe, recipe.seed + 3),
     }
-    return {name: round(float(sinusoid_share(images, recipe.period).mean()), 4) for name, images in sets.items()}
+    shares = {name: float(sinusoid_share(images, recipe.period).mean()) for name, images in sets.items()}
+    scores = {"sinusoid_share": {name: round(each, 4) for name, each in shares.items()}, "pictures": HELD_OUT}
+    (out / "examples").mkdir(parents=True, exist_ok=True)
+    architectures.save_half_weights(generator, recipe.generator, out / architectures.STORED_WEIGHTS)
+    for number, image in enumerate(noise[:EXAMPLES], start=1):
+        tf.io.write_file(str(out / "examples" / f"gaussian_{number}.png"), tf.io.encode_png(as_pixels(image)))
+    write_json({"architecture": architectures.CYCLEGAN, **asdict(recipe)}, out / "recipe.json")
+    write_json(scores, out / "scores.json")
+    return scores
 
 
 def as_pixels(image: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from backend.errors import DogsnapError
 from backend.files import CONVERTED_ENDINGS, READ_ENDINGS
 from backend.serving.photos import photo as photos
 
+Report = Callable[[str], None]
 Box = tuple[float, float, float, float]
 BOXES, DOGS, ANNOTATIONS, INDEX = "boxes.tsv", "dogs.tsv", "Annotation", "index.tsv"
 FOLDS = 5  # parts of the photos, for cross-fitting
@@ -65,9 +66,8 @@ def breed_folders(data: Path) -> list[str]:
     """The folders `<wnid>-<Name>` below `images`, sorted: this order is the network's class order."""
     images = images_folder(data)
     if not images.is_dir():
-        raise DatasetError(
-            f"{data} holds no folder `images`; expected the Stanford Dogs layout images/<wnid>-<Name>/*.jpg"
-        )
+        layout = "the Stanford Dogs layout images/<wnid>-<Name>/*.jpg"
+        raise DatasetError(f"{data} holds no folder `images`; expected {layout}")
     folders = sorted(folder.name for folder in images.iterdir() if folder.is_dir())
     if len(folders) < 2:
         raise DatasetError(f"{images} holds {len(folders)} breed folders; expected at least 2")
@@ -75,9 +75,7 @@ def breed_folders(data: Path) -> list[str]:
 
 
 def labels_of(folders: list[str], breeds_file: Path | None) -> list[dict]:
-    """Labels {"id", "name", "name_zh"} in class order; names from `breeds_file` where it knows the id, else the folder's
-    name.
-    """
+    """Labels {"id", "name", "name_zh"} in class order: names as in `breeds_file`, else, without `_`, as in the folder's."""
     known = {}
     if breeds_file is not None and breeds_file.is_file():
         known = {breed["id"]: breed for breed in json.loads(breeds_file.read_text(encoding="utf-8"))}
@@ -89,14 +87,22 @@ def labels_of(folders: list[str], breeds_file: Path | None) -> list[dict]:
     return labels
 
 
-def read_list(data: Path, name: str) -> list[Example]:
-    """The photos of `train_list` or `test_list` (as .txt, a line a photo, relative to `images`), in the file's order."""
-    index = {folder: place for place, folder in enumerate(breed_folders(data))}
-    images, path = images_folder(data), data / f"{name}.txt"
+def read_list(data: Path, name: str, labels: Sequence[dict] | None = None) -> list[Example]:
+    """The photos of `train_list` or `test_list` (as .txt, a line a photo, relative to `images`), in the file's order.
+
+    Breeds are places in `labels`, or without these in the network's class order. Raises DatasetError.
+    """
+    folders, images, path = breed_folders(data), images_folder(data), data / f"{name}.txt"
+    index = {folder: place for place, folder in enumerate(folders)}
+    if labels:
+        places = _places(labels)
+        index = {folder: places.get(folder.partition("-")[0], -1) for folder in folders}
+        if unknown := [folder.partition("-")[0] for folder, place in index.items() if place < 0]:
+            known = f"the {len(labels)} breeds of labels.json"
+            raise DatasetError(f"class folder {unknown[0]} is not among {known}; remove it")
     if not path.is_file():
-        raise DatasetError(
-            f"{path} does not exist; expected a list of photos, one `<folder>/<file>.jpg` a line{_from_matlab(path)}"
-        )
+        lines = "a list of photos, one `<folder>/<file>.jpg` a line"
+        raise DatasetError(f"{path} does not exist; expected {lines}{_from_matlab(path)}")
     examples = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if not line.strip():
@@ -108,17 +114,18 @@ def read_list(data: Path, name: str) -> list[Example]:
     return examples
 
 
-def with_boxes(
-    examples: list[Example], data: Path, frames: Path | None, report: Callable[[str], None]
-) -> list[Example]:
+def _places(labels: Sequence[dict]) -> dict[str, int]:
+    return {label["id"]: place for place, label in enumerate(labels)}
+
+
+def with_boxes(examples: list[Example], data: Path, frames: Path | None, report: Report) -> list[Example]:
     """The examples with the whole pictures and boxes that are known of them.
 
     `frames`: a folder of whole pictures with `boxes.tsv`, a line `photo x0 y0 x1 y1` each, where `photo` is the path below its
     `images` and has the folder and the name, without its ending, of a photo in `data`; a file `dogs.tsv` beside it, with lines
     `photo width height dogs boxes`, tells the boxes of all dogs (`x0,y0,x1,y1`, `;` between them) and the proportions of pictures
-    that were squashed. Without `frames`, the annotation files of the
-    official data set are read if `data` has them; the photos are whole pictures then. A photo whose box is not inside the picture
-    is reported and left out. Raises DatasetError for a missing or unreadable `boxes.tsv`.
+    that were squashed. Without `frames`, the photos are whole pictures, with the annotation files of the official data set in
+    `data`. A photo whose box is not inside the picture is reported and left out. Raises DatasetError for a bad `boxes.tsv`.
     """
     boxed = (lambda each: _annotated(each, data)) if frames is None else _framed(frames)
     kept = []
@@ -131,7 +138,12 @@ def with_boxes(
 
 
 def _framed(frames: Path) -> Callable[[Example], Example]:
-    lines = _lines_of_boxes(frames / BOXES)
+    file = frames / BOXES
+    if not file.is_file():
+        lines = "a line `photo x0 y0 x1 y1` per whole picture, separated by tabs"
+        raise DatasetError(f"{file} does not exist; expected {lines}")
+    rows = ([value for value in row.values() if value is not None] for row in read_table(file))
+    lines = {str(Path(photo).with_suffix("")): (photo, sides) for photo, *sides in rows}
     dogs = {
         row["photo"]: {"sides": (float(row["width"]), float(row["height"])), "others": read_boxes(row["boxes"])[1:]}
         for row in _rows_of_dogs(frames)
@@ -160,16 +172,6 @@ def read_boxes(text: str) -> tuple[Box, ...]:
     return tuple(_checked(box.split(",")) for box in text.split(";") if box)
 
 
-def _lines_of_boxes(file: Path) -> dict[str, tuple[str, list[str]]]:
-    """Path and sides of each line, by the path without its ending."""
-    if not file.is_file():
-        raise DatasetError(
-            f"{file} does not exist; expected a line `photo x0 y0 x1 y1` per whole picture, separated by tabs"
-        )
-    rows = ([value for value in row.values() if value is not None] for row in read_table(file))
-    return {str(Path(photo).with_suffix("")): (photo, sides) for photo, *sides in rows}
-
-
 def _annotated(example: Example, data: Path) -> Example:
     """Boxes are pixels in the file."""
     file = data / ANNOTATIONS / example.path.parent.name / example.path.stem
@@ -194,62 +196,43 @@ def _checked(sides: Sequence[str | float]) -> Box:
     except ValueError as error:
         raise ValueError(f"expected the four sides of a box, found {' '.join(map(str, sides)) or 'none'}") from error
     if not (left >= 0 and left + LEAST_SIDE <= right <= 1 and top >= 0 and top + LEAST_SIDE <= bottom <= 1):
-        raise ValueError(
-            f"the box {left:g} {top:g} {right:g} {bottom:g} is not inside the picture; expected 0 <= x0 < x1 <= 1 and "
-            "0 <= y0 < y1 <= 1"
-        )
+        box = f"{left:g} {top:g} {right:g} {bottom:g}"
+        raise ValueError(f"the box {box} is not inside the picture; expected 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1")
     return left, top, right, bottom
 
 
 def _from_matlab(path: Path) -> str:
     """How to convert the list from MATLAB's format, as in Stanford's archive, if that file exists."""
     matlab = path.with_suffix(".mat")
-    if not matlab.is_file():
-        return ""
-    program = (
-        f"from scipy.io import loadmat; print(*(row[0][0] for row in loadmat('{matlab}')['file_list']), sep='\\n')"
-    )
-    return f'. With SciPy installed, {matlab.name} becomes it by: python -c "{program}" > {path}'
+    rows = f"(row[0][0] for row in loadmat('{matlab}')['file_list'])"
+    program = f"from scipy.io import loadmat; print(*{rows}, sep='\\n')"
+    advice = f'. With SciPy installed, {matlab.name} becomes it by: python -c "{program}" > {path}'
+    return advice if matlab.is_file() else ""
 
 
 def check_taught(folders: list[str], training: list[Example]) -> None:
     """Raises DatasetError for class folders without training photos."""
     taught = {example.breed for example in training}
     if untaught := [folder for index, folder in enumerate(folders) if index not in taught]:
-        raise DatasetError(
-            f"class folder {untaught[0]} has only validation photos in train_list.txt; list more, or remove the folder"
-        )
+        advice = "list more, or remove the folder"
+        raise DatasetError(f"class folder {untaught[0]} has only validation photos in train_list.txt; {advice}")
 
 
 def read_folders(data: Path, labels: list[dict]) -> list[Example]:
     """Every photo below `images/<wnid>-<Name>/`, for folders without a list; the order of `labels` gives the breed's index."""
-    place = {label["id"]: index for index, label in enumerate(labels)}
-    images = images_folder(data)
-    found = _photos_below(images)
-    if not found:
-        raise DatasetError(f"no photo below {images}; expected images/<wnid>-<Name>/*.jpg")
-    unknown = [path for path in found if path.parent.name.partition("-")[0] not in place]
-    if unknown:
+    places = _places(labels)
+    found = {path: path.parent.name.partition("-")[0] for path in photos_below(images_folder(data))}
+    if unknown := [path for path, breed in found.items() if breed not in places]:
         raise DatasetError(f"{unknown[0]} lies in no folder of a breed that the model knows")
-    return [Example(path, place[path.parent.name.partition("-")[0]]) for path in found]
-
-
-def in_order_of(labels: list[dict], folders: list[str], examples: list[Example]) -> list[Example]:
-    """Examples whose breeds are places in `folders`, with their places in `labels`. Raises DatasetError for unknown breeds."""
-    place = {label["id"]: index for index, label in enumerate(labels)}
-    ids = [folder.partition("-")[0] for folder in folders]
-    if unknown := [each for each in ids if each not in place]:
-        raise DatasetError(f"class folder {unknown[0]} is not among the {len(labels)} breeds of labels.json; remove it")
-    return [replace(example, breed=place[ids[example.breed]]) for example in examples]
+    return [Example(path, places[breed]) for path, breed in found.items()]
 
 
 def read_index(data: Path, labels: list[dict]) -> list[Example]:
     """The photos of `index.tsv`: columns `breed`, an id of `labels`, and `photo`, a path below `data`. Raises DatasetError."""
-    place, path, rows = {label["id"]: index for index, label in enumerate(labels)}, data / INDEX, rows_of_index(data)
-    unknown = [number for number, row in enumerate(rows, 2) if row["breed"] not in place or not row["photo"]]
-    if unknown:
-        raise DatasetError(f"{path}:{unknown[0]} does not name a photo of a breed that the model knows")
-    return [Example(data / row["photo"], place[row["breed"]]) for row in rows]
+    places, rows = _places(labels), rows_of_index(data)
+    if unknown := [line for line, row in enumerate(rows, 2) if row["breed"] not in places or not row["photo"]]:
+        raise DatasetError(f"{data / INDEX}:{unknown[0]} does not name a photo of a breed that the model knows")
+    return [Example(data / row["photo"], places[row["breed"]]) for row in rows]
 
 
 def rows_of_index(data: Path) -> list[dict[str, str]]:
@@ -300,31 +283,20 @@ def without_dogs(examples: list[Example], frames: Path) -> list[bytes]:
         if not example.is_whole or not example.box or f"{example.path.parent.name}/{example.path.name}" in several:
             continue
         left, top, right, bottom = example.box
-        width, strip = max(
-            (left, (0, 0, left, 1)),
-            (1 - right, (right, 0, 1, 1)),
-            (top, (0, 0, 1, top)),
-            (1 - bottom, (0, bottom, 1, 1)),
-        )
-        if width >= LEAST_STRIP:
-            found.append(_part(example.path, strip))
+        across = (left, (0, 0, left, 1)), (1 - right, (right, 0, 1, 1))
+        width, strip = max(*across, (top, (0, 0, 1, top)), (1 - bottom, (0, bottom, 1, 1)))
+        if width < LEAST_STRIP:
+            continue
+        file = io.BytesIO()
+        with Image.open(example.path) as photo:
+            window = [round(end * side) for end, side in zip(strip, 2 * photo.size, strict=True)]
+            photo.convert("RGB").crop(window).save(file, "PNG")
+        found.append(file.getvalue())
     return found
 
 
-def _part(path: Path, window: Box) -> bytes:
-    file = io.BytesIO()
-    with Image.open(path) as photo:
-        photo.convert("RGB").crop([round(end * side) for end, side in zip(window, 2 * photo.size, strict=True)]).save(
-            file, "PNG"
-        )
-    return file.getvalue()
-
-
-def readable(examples: list[Example], report) -> list[Example]:
-    """The examples whose files can be decoded completely; others are reported by `report(sentence)` and left out.
-
-    Raises DatasetError when none is left.
-    """
+def readable(examples: list[Example], report: Report) -> list[Example]:
+    """The examples whose files can be decoded completely; others are reported. Raises DatasetError when none is left."""
     with ThreadPoolExecutor() as pool:
         faults = list(pool.map(_fault_of_files, examples))
     for example, fault in zip(examples, faults, strict=True):
@@ -332,21 +304,21 @@ def readable(examples: list[Example], report) -> list[Example]:
             report(f"skipped {example.path}: {fault}")
     good = [example for example, fault in zip(examples, faults, strict=True) if not fault]
     if not good:
-        raise DatasetError(
-            f"none of {len(examples)} photos could be read; the first was {examples[0].path if examples else '-'}"
-        )
+        first = examples[0].path if examples else "-"
+        raise DatasetError(f"none of {len(examples)} photos could be read; the first was {first}")
     return good
 
 
-def readable_photos(photos: list[Path], report) -> list[Path]:
+def readable_photos(photos: list[Path], report: Report) -> list[Path]:
     """The same for photos that show no breed."""
     return [example.path for example in readable([Example(path, 0) for path in photos], report)]
 
 
 def _fault_of_files(example: Example) -> str | None:
-    if fault := _fault(example.path):
+    fault = _fault(example.path)
+    if fault or example.is_whole:
         return fault
-    fault = None if example.is_whole else _fault(example.frame)
+    fault = _fault(example.frame)
     return f"its whole picture {example.frame}: {fault}" if fault else None
 
 
@@ -387,18 +359,14 @@ def open_photo(path: Path) -> Image.Image:
         return ImageOps.exif_transpose(photo).convert("RGB")
 
 
-def every_second_photo(folder: Path, first: int) -> list[Path]:
-    """Every second photo below `folder` by name, from the `first` (0 or 1): one half for training, one for evaluation."""
-    return photos_below(folder)[first::2]
+def every_second_photo(folder: Path | None, first: int, report: Report) -> list[Path]:
+    """Every second photo below `folder` by name, from the `first` (0: for training, 1: for evaluation), if it can be read."""
+    return readable_photos(photos_below(folder)[first::2], report) if folder else []
 
 
 def photos_below(folder: Path) -> list[Path]:
     """Every photo below `folder`, by name. Raises DatasetError where there is none."""
-    photos = _photos_below(folder)
-    if not photos:
+    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in READ_ENDINGS)
+    if not found:
         raise DatasetError(f"{folder} holds no photo; expected {', '.join(READ_ENDINGS)} files")
-    return photos
-
-
-def _photos_below(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in READ_ENDINGS)
+    return found

@@ -61,9 +61,7 @@ def look_alikes(
 def of_groups(
     probabilities: np.ndarray, breeds: np.ndarray, groups: Sequence[Sequence[int]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The probability of the group of each photo's first breed (n,), and whether it holds the right one; a breed in no group is
-    one by itself.
-    """
+    """The probability of the group, or else the breed, that comes first for a photo (n,), and whether it holds the right one."""
     same = np.eye(probabilities.shape[1], dtype=bool)
     for group in groups:
         same[np.ix_(group, group)] = True
@@ -79,18 +77,13 @@ def named_groups(
     What is `written` holds for exactly the breeds that it names. A group without a written name is called after its members:
     "A, B or C".
     """
-    names = {label["id"]: label for label in labels}
+    known = {label["id"]: label for label in labels}
     by_members = {frozenset(each["members"]): each for each in written}
     found = []
     for members in groups:
-        own = {
-            "id": "-".join(members),
-            "name": _either([names[member]["name"] for member in members], ", ", " or "),
-            "name_zh": _either([names[member].get("name_zh", "") for member in members], "、", "或"),
-        }
+        own = {"id": "-".join(members)}
+        for name, comma, last in (("name", ", ", " or "), ("name_zh", "、", "或")):
+            names = [known[member].get(name, "") for member in members]
+            own[name] = last.join([comma.join(names[:-1]), names[-1]])
         found.append(Group(**{**own, **by_members.get(frozenset(members), {}), "members": tuple(members)}))
     return found
-
-
-def _either(names: Sequence[str], comma: str, last: str) -> str:
-    return last.join([comma.join(names[:-1]), names[-1]])

@@ -17,10 +17,8 @@ import numpy as np
 # times more, but other countries have other favourites, and rare breeds are asked about too. Lab note, top-1 of two passes in
 # int8 on 1,235 photos from the web, 986 validation pictures and 1,200 crops: the first gain less from 0.006 on than before it.
 #     0       86.7  83.2  88.5
-#     0.002   87.0  83.4  88.7
 #     0.004   88.3  82.8  88.4
 #     0.006   89.0  82.9  88.6
-#     0.008   89.6  82.8  88.4
 #     0.010   90.0  82.8  88.3
 #     0.016   90.3  82.5  87.9
 STRENGTH = 0.006
@@ -32,7 +30,7 @@ def log_prior(labels: Sequence[Mapping], file: Path) -> np.ndarray:
     `labels`: the classes, with their `id`. `file`: JSON with `ranks`, an object of numbers by id, 1 for the most common; a breed
     without one comes behind them all, and without the file none has one. Raises ValueError for a file of another kind.
     """
-    ranks = _ranks(file) if file.is_file() else {}
+    ranks = _ranks(file)
     last = max(ranks.values(), default=0) + 1
     found = np.array([ranks.get(label["id"], last) for label in labels], np.float32)
     return np.float32(STRENGTH) * (found.mean() - found)
@@ -43,7 +41,7 @@ def further_prior(known: Sequence[Mapping], prior: np.ndarray, further: Sequence
 
     One without a rank in `file` is as common as breeds are on average, and so are all where no known one has a rank.
     """
-    ranks = _ranks(file) if file.is_file() else {}
+    ranks = _ranks(file)
     told = [(ranks[label["id"]], value) for label, value in zip(known, prior, strict=True) if label["id"] in ranks]
     if not told or not np.ptp(prior):
         return np.pad(prior, (0, len(further)))
@@ -53,6 +51,8 @@ def further_prior(known: Sequence[Mapping], prior: np.ndarray, further: Sequence
 
 
 def _ranks(file: Path) -> dict[str, float]:
+    if not file.is_file():
+        return {}
     try:
         ranks = {breed: float(rank) for breed, rank in json.loads(file.read_text(encoding="utf-8"))["ranks"].items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -2,18 +2,15 @@
 
 from dataclasses import dataclass
 
-Soup = tuple[tuple[str, float], ...]  # stages ("head" is the first) and their weights in the mean
-
 
 @dataclass(frozen=True)
 class Stage:
     """One stage of a training: which layers are trained, how long and at which rate.
 
-    `from_block`: the last layer of the backbone that is frozen; None trains every layer.
-    `rate`: peak learning rate of SGD with Nesterov momentum, reached after `warmup` steps, then falling as a half cosine.
-    `drift_every`: steps between two updates of the stored batch statistics; 0: none.
-    `strength`: of the augmentation, in [0, 1]; see `augmentation.augment`.
-    `size`: (height, width) of the views; None: the recipe's. `falls`: whether the rate falls after the warm-up.
+    `from_block`: the last layer of the backbone that is frozen; None trains every layer. `rate`: peak learning rate of SGD with
+    Nesterov momentum, reached after `warmup` steps, then falling as a half cosine, if it `falls`. `drift_every`: steps between
+    two updates of the stored batch statistics; 0: none. `strength`: of the augmentation, in [0, 1]; see `augmentation.augment`.
+    `size`: (height, width) of the views; None: the recipe's.
     """
 
     name: str
@@ -31,12 +28,11 @@ class Stage:
 class Recipe:
     """Everything that determines a training, except the photos and the starting weights.
 
-    `soup`: the share of each finished stage
-    in the weighted mean of their weights that the network ends with (model soups, Wortsman et al. 2022); empty: the last stage's
-    weights. The layers of the box are the last stage's.
-    `teacher_share`: of the starting network's answer to the crop of the dog in the target of all its views; the label has the
-    rest, in place of label smoothing. `box_weight`: of the box's loss. `head_rate`: of Adam, for layers that the starting weights
-    do not have, as a share of the stage's rate.
+    `soup`: stages ("head" is the first) and their shares in the mean of the weights that the network ends with (model soups,
+    Wortsman et al. 2022); empty: the last stage's weights. The layers of the box are the last stage's. `teacher_share`: of the
+    starting network's answer to the crop of the dog in the target of all its views; the label has the rest, in place of label
+    smoothing. `box_weight`: of the box's loss. `head_rate`: of Adam, for layers that the starting weights do not have, as a share
+    of the stage's rate.
     """
 
     architecture: str
@@ -53,7 +49,7 @@ class Recipe:
     validation_per_breed: int = 10
     chunk: int = 135
     seed: int = 20
-    soup: Soup = ()
+    soup: tuple[tuple[str, float], ...] = ()
     teacher_share: float = 0.0
     box_weight: float = 0.2
     head_rate: float = 0.1

@@ -12,6 +12,7 @@ LONGEST = 448  # pixels of a picture's longest side before it is cut and squashe
 # Shares of a dog: less than the first is no dog any more, and more than the second would be one that is not marked.
 LEAST_SEEN, HIDDEN = 0.45, 0.12
 TRIES = 8
+NONE = np.zeros((0, 4), np.float32)  # the boxes where there is no dog
 
 
 class Scene(NamedTuple):
@@ -95,7 +96,9 @@ class Scenes:
 
     def _pasted(self, random: np.random.Generator) -> Scene:
         """One to five crops in a scene, where later ones may hide a part of earlier ones."""
-        image = self._background(random)
+        scene = self._without(random).image
+        factor = LONGEST / max(scene.size)
+        image = scene.resize(tuple(max(16, round(side * factor)) for side in scene.size))
         wide, high = image.size
         shown = np.full((high, wide), -1)  # the crop that each pixel shows
         places: list[tuple[int, int, int, int]] = []
@@ -108,22 +111,16 @@ class Scenes:
             after[box[1] : box[3], box[0] : box[2]] = number
             if any((after[b:d, a:c] == earlier).mean() < LEAST_SEEN for earlier, (a, b, c, d) in enumerate(places)):
                 break
-            crop = crop.resize((sides[0], sides[1]))
+            crop = crop.resize(sides)
             image.paste(crop, box[:2], _feather(crop.size) if random.random() < 0.7 else None)
             shown = after
             places.append(box)
         return Scene(image, np.array(places, np.float32) / np.array([wide, high, wide, high], np.float32))
 
-    def _background(self, random: np.random.Generator) -> Image.Image:
-        scene = self._without(random).image
-        factor = LONGEST / max(scene.size)
-        return scene.resize(tuple(max(16, round(side * factor)) for side in scene.size))
-
     def _without(self, random: np.random.Generator) -> Scene:
         """A photo without a dog, or the part of a whole picture beside its dog."""
         if self.no_dogs and random.random() < 0.7:
-            image = open_photo(_one(random, self.no_dogs).path)
-            scene = Scene(image, np.zeros((0, 4), np.float32))
+            scene = Scene(open_photo(_one(random, self.no_dogs).path), NONE)
             return _mirrored(random, cut_out(scene, _window(random, 0.5)))
         for _ in range(TRIES):
             scene = self._framed(random, self.whole)
@@ -131,8 +128,8 @@ class Scenes:
             strips = [(0, 0, left, 1), (right, 0, 1, 1), (0, 0, 1, top), (0, bottom, 1, 1)]
             strip = max(strips, key=lambda each: (each[2] - each[0]) * (each[3] - each[1]))
             if min(strip[2] - strip[0], strip[3] - strip[1]) > 0.2:
-                return Scene(cut_out(Scene(scene.image, np.zeros((0, 4))), strip).image, np.zeros((0, 4), np.float32))
-        return Scene(Image.new("RGB", self.size[::-1], (128, 128, 128)), np.zeros((0, 4), np.float32))
+                return cut_out(Scene(scene.image, NONE), strip)
+        return Scene(Image.new("RGB", self.size[::-1], (128, 128, 128)), NONE)
 
 
 def _window(random: np.random.Generator, least: float) -> tuple[float, ...]:
@@ -148,7 +145,8 @@ def cut_out(scene: Scene, window: Sequence[float]) -> Scene | None:
     start, sides = np.array([left, top] * 2, np.float32), np.array([right - left, bottom - top] * 2, np.float32)
     boxes = (scene.boxes - start) / sides
     clipped = boxes.clip(0, 1)
-    seen = _areas(clipped) / np.maximum(_areas(boxes), 1e-9)
+    shown, areas = (np.prod(each[:, 2:] - each[:, :2], axis=1) for each in (clipped, boxes))
+    seen = shown / np.maximum(areas, 1e-9)
     if ((seen > HIDDEN) & (seen < LEAST_SEEN)).any():
         return None
     return Scene(scene.image.crop(_pixels(window, scene.image)), clipped[seen >= LEAST_SEEN].astype(np.float32))
@@ -157,10 +155,10 @@ def cut_out(scene: Scene, window: Sequence[float]) -> Scene | None:
 def joined(scenes: Sequence[Scene], across: bool) -> Scene:
     """Pictures of one height beside each other, or of one width above each other."""
     turned = scenes if across else [_transposed(each) for each in scenes]
-    high = LONGEST
-    images = [each.image.resize((max(8, round(each.image.width * high / each.image.height)), high)) for each in turned]
-    wide = sum(image.width for image in images)
-    picture, boxes, left = Image.new("RGB", (wide, high)), [], 0
+    widths = [max(8, round(each.image.width * LONGEST / each.image.height)) for each in turned]
+    images = [each.image.resize((width, LONGEST)) for each, width in zip(turned, widths, strict=True)]
+    wide = sum(widths)
+    picture, boxes, left = Image.new("RGB", (wide, LONGEST)), [], 0
     for image, each in zip(images, turned, strict=True):
         picture.paste(image, (left, 0))
         boxes.append(each.boxes * np.array([image.width / wide, 1] * 2) + np.array([left / wide, 0] * 2))
@@ -177,9 +175,8 @@ def _mirrored(random: np.random.Generator, scene: Scene) -> Scene:
     if random.random() < 0.5:
         return scene
     left, top, right, bottom = scene.boxes.T
-    return Scene(
-        scene.image.transpose(Image.Transpose.FLIP_LEFT_RIGHT), np.stack([1 - right, top, 1 - left, bottom], 1)
-    )
+    mirrored = np.stack([1 - right, top, 1 - left, bottom], 1)
+    return Scene(scene.image.transpose(Image.Transpose.FLIP_LEFT_RIGHT), mirrored)
 
 
 def _changed(random: np.random.Generator, image: Image.Image) -> Image.Image:
@@ -204,7 +201,3 @@ def _pixels(box: Sequence[float], image: Image.Image) -> tuple[int, int, int, in
     left, top, right, bottom = (round(float(side) * most) for side, most in zip(box, image.size * 2, strict=True))
     left, top = min(max(left, 0), image.width - 1), min(max(top, 0), image.height - 1)
     return left, top, min(max(right, left + 1), image.width), min(max(bottom, top + 1), image.height)
-
-
-def _areas(boxes: np.ndarray) -> np.ndarray:
-    return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])

@@ -19,10 +19,11 @@ def calibration_error(probabilities: np.ndarray, breeds: np.ndarray) -> float:
 
 
 def report(probabilities: np.ndarray, breeds: np.ndarray, labels: list[dict], confident: float) -> dict:
-    """Every score of breed answers (n, classes) against the true breeds int (n,), as plain numbers ready for JSON."""
+    """Every score of breed answers (n, classes) against the true breeds int (n,), ready for JSON."""
     ranked = np.argsort(-probabilities, axis=-1)
     right, of_right = ranked[:, 0] == breeds, probabilities[np.arange(len(breeds)), breeds]
     sure = probabilities.max(-1) >= confident
+    confused = Counter((int(is_), int(said)) for is_, said in zip(breeds, ranked[:, 0], strict=True) if is_ != said)
     return {
         "photos": len(breeds),
         "top1": share(right),
@@ -34,18 +35,11 @@ def report(probabilities: np.ndarray, breeds: np.ndarray, labels: list[dict], co
         "recall": {
             label["id"]: share(right[breeds == index]) for index, label in enumerate(labels) if (breeds == index).any()
         },
-        "confused": confused_pairs(ranked[:, 0], breeds, labels),
+        "confused": [
+            {"is": labels[true]["name"], "taken_for": labels[said]["name"], "times": times}
+            for (true, said), times in confused.most_common(20)
+        ],
     }
-
-
-def dog_report(dog: np.ndarray, threshold: float, shows_dog: bool) -> dict:
-    """How many of these photos are taken for a dog: `dog` probability (n,); all of them show one, or none does."""
-    kept = share(dog >= threshold)
-    return (
-        {"photos": len(dog), "called_dog": kept}
-        if shows_dog
-        else {"photos": len(dog), "called_no_dog": round(1 - kept, 4)}
-    )
 
 
 def box_report(found: np.ndarray, true: Sequence[Sequence[float] | None]) -> dict:
@@ -64,18 +58,10 @@ def share(hits: np.ndarray) -> float | None:
     return round(float(hits.mean()), 4) if len(hits) else None
 
 
-def confused_pairs(answered: np.ndarray, breeds: np.ndarray, labels: list[dict]) -> list[dict]:
-    """The 20 most frequent confusions: [{"is", "taken_for", "times"}], the most frequent first."""
-    wrong = Counter((int(a), int(b)) for a, b in zip(breeds, answered, strict=True) if a != b)
-    return [
-        {"is": labels[true]["name"], "taken_for": labels[said]["name"], "times": times}
-        for (true, said), times in wrong.most_common(20)
-    ]
-
-
 def as_text(scores: dict) -> str:
     """The report as text for the terminal."""
     worst = sorted(scores["recall"].items(), key=lambda pair: pair[1])[:10]
+    confused = [f"{each['is']} taken for {each['taken_for']} ({each['times']})" for each in scores["confused"][:8]]
     lines = [
         f"photos                      {scores['photos']}",
         f"top-1                       {scores['top1']:.2%}",
@@ -84,7 +70,6 @@ def as_text(scores: dict) -> str:
         f"confident                   {scores['confident_share']:.1%} of the photos",
         f"right where confident       {scores['confident_precision'] or 0:.2%}",
         "lowest recall               " + ", ".join(f"{wnid} {recall:.0%}" for wnid, recall in worst),
-        "most confused               "
-        + "; ".join(f"{pair['is']} taken for {pair['taken_for']} ({pair['times']})" for pair in scores["confused"][:8]),
+        "most confused               " + "; ".join(confused),
     ]
     return "\n".join(lines)

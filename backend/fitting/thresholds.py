@@ -18,12 +18,8 @@ BREED_PRECISION = 0.99  # of answers that are sure of the breed: more than of a 
 SURE_PRECISION = 0.97  # of all that are sure of breed or group
 COVERAGE = 0.95  # share of photos whose set holds the right breed
 CONFIDENCE = 0.95  # with which SURE_PRECISION and COVERAGE hold over the draw of the calibration photos
-CANDIDATES = np.round(
-    np.arange(0.99, 0.5, -0.005), 3
-)  # for the threshold of groups, in the order in which they are tested
-UNKNOWN_SHARE = (
-    0.04  # of known dogs, in either kind of photos, that are told to be of an unknown breed; asked is less than 5 %
-)
+CANDIDATES = np.round(np.arange(0.99, 0.5, -0.005), 3)  # for the threshold of groups, in the order of the tests
+UNKNOWN_SHARE = 0.04  # of known dogs, in either kind of photos, told to be of an unknown breed; asked is less than 5 %
 
 
 def dog_threshold(dogs: np.ndarray, whole: np.ndarray, others: np.ndarray) -> float:
@@ -45,12 +41,11 @@ def fit_decision(
     `probabilities` (n, classes) of photos of `breeds` int (n,), `shared` float (n,) and `held` bool (n,): see
     `groups.of_groups`; all of choices in which these photos took no part. That SURE_PRECISION of the sure answers are right
     holds with CONFIDENCE for each of the two kinds; how often breeds that are told alone are, is an estimate.
-    Sets are those of Sadinle et al. (2019), "least ambiguous set-valued
-    classifiers": every breed whose probability reaches a threshold, which split conformal prediction takes from the
-    probabilities of the right breeds (Angelopoulos and Bates, 2023, section 1), and which holds with CONFIDENCE, too. People
-    send whole pictures, so these calibrate it where there are any; on crops more sets hold the right breed. Lab note: adaptive
-    sets (APS; RAPS of five strengths) were no smaller at the same coverage: 2.5 to 4.6 breeds (67 without regularisation) where
-    these have 2.4.
+    Sets are those of Sadinle et al. (2019), "least ambiguous set-valued classifiers": every breed whose probability reaches a
+    threshold, which split conformal prediction takes from the probabilities of the right breeds (Angelopoulos and Bates, 2023,
+    section 1), and which holds with CONFIDENCE, too. People send whole pictures, so these calibrate it where there are any; on
+    crops more sets hold the right breed. Lab note: adaptive sets (APS; RAPS of five strengths) were no smaller at the same
+    coverage: 2.5 to 4.6 breeds (67 without regularisation) where these have 2.4.
     """
     top, right = probabilities.max(-1), probabilities.argmax(-1) == breeds
     scores = top_z_score(probabilities)
@@ -73,14 +68,13 @@ def fit_decision(
 
 def threshold_for(scores: np.ndarray, right: np.ndarray, precision: float, kinds: np.ndarray) -> float:
     """The smallest score from which on `precision` of the answers are right, among each of the `kinds` (n,); 1 for none."""
-    return max(_threshold(scores[kinds == kind], right[kinds == kind], precision) for kind in np.unique(kinds))
-
-
-def _threshold(scores: np.ndarray, right: np.ndarray, precision: float) -> float:
-    order = np.argsort(-scores, kind="stable")
-    shares = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
-    enough = np.flatnonzero(shares >= precision)
-    return float(scores[order][enough[-1]]) if enough.size else 1.0
+    found = 0.0
+    for kind in np.unique(kinds):
+        own, correct = scores[kinds == kind], right[kinds == kind]
+        order = np.argsort(-own, kind="stable")
+        enough = np.flatnonzero(np.cumsum(correct[order]) / np.arange(1, len(order) + 1) >= precision)
+        found = max(found, float(own[order][enough[-1]]) if enough.size else 1.0)
+    return found
 
 
 def bounded_threshold(scores: np.ndarray, right: np.ndarray, precision: float) -> float:
@@ -131,43 +125,36 @@ def report(levels: Levels, probabilities: np.ndarray, breeds: np.ndarray, is_dog
     """
     claims = [levels.claim(row) for row in probabilities]
     held = np.array([breed in claim.held for claim, breed in zip(claims, breeds, strict=True)])
+    grouped = [
+        claim.level == Level.GROUP and levels.ids[breed] in claim.group.members
+        for claim, breed in zip(claims, breeds, strict=True)
+    ]
     told = np.where(is_dog, [claim.level for claim in claims], Level.NO_DOG)
-    right = np.where(told == Level.SET, held, _right(levels, claims, probabilities, breeds))
+    first = probabilities.argmax(-1) == breeds
+    right = np.select([told == Level.SET, told == Level.GROUP], [held, grouped], first)
     sure = np.isin(told, (Level.BREED, Level.GROUP))
-    shares = {
-        level.value: {"share": share(told == level), "right": share(right[told == level])}
-        for level in (Level.BREED, Level.GROUP, Level.SET)
-    }
-    others = {level.value: {"share": share(told == level)} for level in (Level.UNSURE, Level.UNKNOWN, Level.NO_DOG)}
+
+    def shares(chosen: np.ndarray) -> dict:
+        return {"share": share(chosen), "right": share(right[chosen])}
+
     return {
-        **shares,
-        **others,
-        "sure": {"share": share(sure), "right": share(right[sure])},
+        **{level.value: shares(told == level) for level in (Level.BREED, Level.GROUP, Level.SET)},
+        **{level.value: {"share": share(told == level)} for level in (Level.UNSURE, Level.UNKNOWN, Level.NO_DOG)},
+        "sure": shares(sure),
         "coverage": share(held[is_dog]),
         "mean_set_size": round(float(np.mean([len(claim.held) for claim in claims])), 3),
     }
 
 
-def _right(levels: Levels, claims: Sequence, probabilities: np.ndarray, breeds: np.ndarray) -> np.ndarray:
-    """Whether breed or group of a claim is the right one (n,)."""
-    first = probabilities.argmax(-1)
-    return np.array(
-        [
-            levels.ids[breed] in claim.group.members if claim.level == Level.GROUP else breed == top
-            for claim, breed, top in zip(claims, breeds, first, strict=True)
-        ]
-    )
-
-
 def as_text(scores: Mapping) -> str:
     """The report for a reader at a terminal."""
-    lines = [
-        f"{level:12} {scores[level]['share']:7.1%} of the photos" + _precision(scores[level])
-        for level in (*Level, "sure")
-    ]
-    return "\n".join(
-        [*lines, f"sets hold the right breed in {scores['coverage']:.1%}; mean size {scores['mean_set_size']}"]
-    )
+    lines = []
+    for level in (*Level, "sure"):
+        right = scores[level].get("right")
+        told = f"{level:12} {scores[level]['share']:7.1%} of the photos"
+        lines.append(told if right is None else f"{told}, right {right:.1%}")
+    sets = f"sets hold the right breed in {scores['coverage']:.1%}; mean size {scores['mean_set_size']}"
+    return "\n".join([*lines, sets])
 
 
 def report_unknown(levels: Levels, probabilities: np.ndarray, true: Sequence[str], labels: Sequence[Mapping]) -> dict:
@@ -197,7 +184,3 @@ def unknown_as_text(scores: Mapping) -> str:
     shares = ", ".join(f"{level} {scores[level]:.1%}" for level in Level if scores[level])
     pairs = [f"{each['is']} for {each['taken_for']} ({each['times']})" for each in scores["taken_for"][:10]]
     return f"told of breeds it does not know: {shares}\nsurely taken: {'; '.join(pairs) or 'none'}"
-
-
-def _precision(level: Mapping) -> str:
-    return f", right {level['right']:.1%}" if level.get("right") is not None else ""

@@ -3,8 +3,8 @@
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -13,28 +13,19 @@ import numpy as np
 import tensorflow as tf
 
 from backend import processor
-from backend.files import replacing
+from backend.files import replacing, write_json
 from backend.fitting import windows
 from backend.fitting.augmentation import augment
-from backend.fitting.dataset import Example
-from backend.fitting.recipes import Recipe, Soup, Stage
-from backend.networks.architectures import (
-    ARCHITECTURES,
-    backbone_of,
-    feature_extractor,
-    in_precision,
-    load_imagenet_weights,
-    load_stored_weights,
-    require_space,
-)
+from backend.fitting.dataset import Example, Report
+from backend.fitting.recipes import Recipe, Stage
+from backend.networks import architectures
 from backend.networks.boxes import box_loss
 from backend.serving.photos.preprocessing import resize
 
-Report = Callable[[str], None]
-
 ADAM = (0.9, 0.999)  # decay of the mean and of the squares
-FRESH = ("features", "box_channels", "box_surroundings", "cells")  # layers that Adam trains
-BOX_LAYERS = FRESH[1:]
+WEIGHTS = ".weights.h5"  # of the head, and of every stage that is finished
+BOX_LAYERS = ("box_channels", "box_surroundings", "cells")
+FRESH = ("features", *BOX_LAYERS)  # layers that Adam trains
 
 
 def train(
@@ -56,17 +47,17 @@ def train(
     folder.mkdir(parents=True, exist_ok=True)
     remember({"recipe": asdict(recipe), "classes": classes}, folder)
     keras.utils.set_random_seed(recipe.seed)
-    build = partial(ARCHITECTURES[recipe.architecture], classes, dropout=recipe.dropout)
+    build = partial(architectures.ARCHITECTURES[recipe.architecture], classes, dropout=recipe.dropout)
     model = build(recipe.size)
-    head = _file_of("head", folder)
+    head = folder / f"head{WEIGHTS}"
     if head.is_file():
         model.load_weights(head)
     else:
         if weights == "imagenet":
-            load_imagenet_weights(model)
+            architectures.load_imagenet_weights(model)
             fit_head(model, recipe, training, validation, report)
         else:
-            load_stored_weights(model, Path(weights))
+            architectures.load_stored_weights(model, Path(weights))
         _save_weights(model, head)
     teacher = _taught(model, recipe, training, folder, report) if recipe.teacher_share else None
     for place, stage in enumerate(recipe.stages):
@@ -75,8 +66,8 @@ def train(
         _run_stage(staged, recipe, place, training, validation, folder, report, teacher)
         model.set_weights(staged.get_weights())
     if recipe.soup:
-        model.set_weights(_mean(model, recipe.soup, folder))
-    return in_precision("float32", model, lambda: build(recipe.size))
+        _average(model, recipe, folder)
+    return architectures.in_precision("float32", model, lambda: build(recipe.size))
 
 
 def _taught(model: keras.Model, recipe: Recipe, training: list[Example], folder: Path, report: Report) -> np.ndarray:
@@ -84,30 +75,32 @@ def _taught(model: keras.Model, recipe: Recipe, training: list[Example], folder:
     file = folder / "teacher.npy"
     if not file.is_file():
         report(f"teacher: answers to {len(training)} photos")
-        crops = windows.crop_batches(training, recipe.size, recipe.batch)
-        answers = np.concatenate([keras.ops.softmax(model.predict_on_batch(image)["breeds"]) for image in crops])
+        crops = windows.files(training).map(
+            lambda path, frame, box, *_: resize(windows.load(path, frame, box).crop, recipe.size),
+            num_parallel_calls=tf.data.AUTOTUNE,
+        )
+        batches = crops.batch(recipe.batch).prefetch(2)
+        answers = np.concatenate([keras.ops.softmax(model.predict_on_batch(image)["breeds"]) for image in batches])
         with replacing(file) as temporary, temporary.open("wb") as stream:
             np.save(stream, answers)
     return np.load(file)
 
 
-def _mean(model: keras.Model, soup: Soup, folder: Path) -> list[np.ndarray]:
-    """The weighted mean of the stages' weights in `folder`, with the last one's box layers; changes `model`."""
+def _average(model: keras.Model, recipe: Recipe, folder: Path) -> None:
+    """Give the model the mean of the recipe's `soup`, with the box layers of the last stage in it."""
     mean = [np.zeros_like(weight) for weight in model.get_weights()]
-    for stage, share in soup:
-        model.load_weights(_file_of(stage, folder))
+    for stage, share in recipe.soup:
+        model.load_weights(folder / f"{stage}{WEIGHTS}")
         mean = [so_far + share * weight for so_far, weight in zip(mean, model.get_weights(), strict=True)]
-    boxes = {id(weight) for layer in _layers(model, BOX_LAYERS) for weight in layer.weights}
-    return [weight.numpy() if id(weight) in boxes else value for weight, value in zip(model.weights, mean, strict=True)]
+    boxes = _paths(model, BOX_LAYERS)
+    for weight, value in zip(model.weights, mean, strict=True):
+        if weight.path not in boxes:
+            weight.assign(value)
 
 
-def _layers(model: keras.Model, names: Sequence[str]) -> list[keras.layers.Layer]:
-    """Those of these layers that the model has."""
-    return [layer for layer in model.layers if layer.name in names]
-
-
-def _file_of(stage: str, folder: Path) -> Path:
-    return folder / f"{stage}.weights.h5"
+def _paths(model: keras.Model, names: Sequence[str]) -> set[str]:
+    """The paths of the weights of those of these layers that the model has."""
+    return {weight.path for layer in model.layers if layer.name in names for weight in layer.weights}
 
 
 def use_precision(precision: str) -> None:
@@ -120,44 +113,35 @@ def fastest_precision() -> str:
 
     Lab note, training step of Inception v3 at 299x299: 2 times as fast with AMX, 1.55 times with AVX512-BF16 (Zen 5, two cores).
     """
-    if tf.config.list_physical_devices("GPU"):
-        return "mixed_bfloat16"
-    return "mixed_bfloat16" if processor.instructions() & processor.BFLOAT16 else "float32"
+    native = tf.config.list_physical_devices("GPU") or processor.instructions() & processor.BFLOAT16
+    return "mixed_bfloat16" if native else "float32"
 
 
 def remember(run: dict, folder: Path) -> None:
     """Record what is trained in this folder. Raises ValueError if it belongs to another training."""
-    told, file = json.dumps(run, indent=1), folder / "run.json"
+    file = folder / "run.json"
     if not file.is_file():
-        with replacing(file) as temporary:
-            temporary.write_text(told)
-    elif file.read_text() != told:
+        write_json(run, file)
+    elif json.loads(file.read_text()) != json.loads(json.dumps(run)):
         raise ValueError(f"{folder} holds another training (see {file}); give another --work folder, or remove it")
 
 
 def _save_weights(model: keras.Model, path: Path) -> None:
-    """Replace the file atomically: after a full disk or a kill the old one is left."""
-    require_space(path.parent, 5 * model.count_params())
+    architectures.require_space(path.parent, 5 * model.count_params())
     with replacing(path) as temporary:
         model.save_weights(temporary)
 
 
 def training_batches(
-    examples: list[Example],
-    recipe: Recipe,
-    seed: int,
-    strength: float = 1.0,
-    seen: int = 0,
-    size: tuple[int, int] | None = None,
+    examples: list[Example], recipe: Recipe, seed: int, strength: float = 1.0, seen: int = 0
 ) -> tf.data.Dataset:
     """Endless augmented batches, every photo once per epoch: (image float32 (n, h, w, 3) in [0, 1], target).
 
     The target: "breeds" int32 (n,), "number" int64 (n,), the example's index, and "box" float32 (n, 5), the four sides and 1
     where they are known. Where whole pictures are known, the views are `windows.view`s; else of the photos, with `strength`, see
     `augmentation.augment`. `seen`: how many photos of this seed's order an interrupted training has already used.
-    `size`: of the views; None: the recipe's.
     """
-    size = size or recipe.size
+    size = recipe.size
     with_frames = any(example.frame for example in examples)
 
     def one(path: tf.Tensor, frame: tf.Tensor, box: tf.Tensor, breed: tf.Tensor, number: tf.Tensor) -> tuple:
@@ -187,16 +171,16 @@ def fit_head(
     """Fit the breed head on pooled features of augmented views that are computed once: minutes instead of hours."""
     steps = max(1, recipe.head_views * len(training) // recipe.batch)
     report(f"head: features of {steps * recipe.batch} views")
-    extractor = feature_extractor(model)
+    extractor = architectures.feature_extractor(model)
     views = training_batches(training, recipe, recipe.seed, recipe.head_strength).take(steps)
-    features, breeds = features_of(extractor, views)
+    taught = features_of(extractor, views)
     held_out = features_of(extractor, plain_batches(validation, recipe.size, recipe.batch))
-    head = keras.Sequential([keras.Input(features.shape[1:]), keras.layers.Dense(model.get_layer("breeds").units)])
+    head = keras.Sequential([keras.Input(taught[0].shape[1:]), keras.layers.Dense(model.get_layer("breeds").units)])
     head.compile(keras.optimizers.AdamW(1e-3, weight_decay=1e-2), _loss(recipe), metrics=["accuracy"])
-    history = head.fit(
-        features, _one_hot(breeds, head), recipe.batch * 4, recipe.head_epochs, verbose=0,
-        validation_data=(held_out[0], _one_hot(held_out[1], head)),
-    )  # fmt: skip
+    taught, validated = (
+        (pooled, keras.utils.to_categorical(breeds, head.output_shape[-1])) for pooled, breeds in (taught, held_out)
+    )
+    history = head.fit(*taught, recipe.batch * 4, recipe.head_epochs, verbose=0, validation_data=validated)
     model.get_layer("breeds").set_weights(head.layers[-1].get_weights())
     report(f"head: validation top-1 {history.history['val_accuracy'][-1]:.4f}")
 
@@ -209,10 +193,6 @@ def features_of(extractor: keras.Model, batches: tf.data.Dataset) -> tuple[np.nd
         breeds.append(target["breeds"])
         progress.add(1)
     return np.concatenate(features), np.concatenate(breeds)
-
-
-def _one_hot(breeds: np.ndarray, model: keras.Model) -> np.ndarray:
-    return keras.utils.to_categorical(breeds, model.output_shape[-1])
 
 
 def _loss(recipe: Recipe) -> keras.losses.Loss:
@@ -228,11 +208,11 @@ def _run_stage(
     validation: list[Example],
     folder: Path,
     report: Report,
-    teacher: np.ndarray | None = None,
+    teacher: np.ndarray | None,
 ) -> None:
     """Train the stage at `place` in the recipe, or load it."""
     stage, seed = recipe.stages[place], recipe.seed + 1 + place
-    done, checkpoint = _file_of(stage.name, folder), folder / f"{stage.name}-checkpoint"
+    done, checkpoint = folder / f"{stage.name}{WEIGHTS}", folder / f"{stage.name}-checkpoint"
     if done.is_file():
         model.load_weights(done)
         report(f"{stage.name}: done before, taken from {done}")
@@ -248,14 +228,22 @@ def _run_stage(
     top1 = keras.metrics.CategoricalAccuracy(name="top1")
     learner.compile(_optimizer(recipe, stage, steps, model), losses, weights, metrics={"breeds": top1})
     report(f"{stage.name}: {steps} steps of {recipe.batch} photos, {len(learner.trainable_weights)} tensors learn")
+
+    def with_targets(image: tf.Tensor, target: dict, teacher: np.ndarray | None = None) -> tuple[tf.Tensor, dict]:
+        """A batch of `training_batches` or `plain_batches` with the targets of the learner's outputs."""
+        breeds, share = tf.one_hot(target["breeds"], learner.output["breeds"].shape[-1]), recipe.teacher_share
+        if teacher is not None:
+            breeds = (1 - share) * breeds + share * tf.gather(tf.constant(teacher), target["number"])
+        box = target.get("box", tf.zeros((tf.shape(image)[0], 5)))
+        return image, {"breeds": breeds} | ({"cells": box} if "cells" in learner.output else {})
+
     seen = chunks_done(checkpoint) * chunk * recipe.batch
     size = model.input_shape[1:3]
-    as_targets = partial(_with_targets, learner=learner)
-    batches = training_batches(training, recipe, seed, stage.strength, seen, size)
-    held_out = plain_batches(with_whole_pictures(validation), size, recipe.batch).map(as_targets)
+    batches = training_batches(training, replace(recipe, size=size), seed, stage.strength, seen)
+    held_out = plain_batches(with_whole_pictures(validation), size, recipe.batch).map(with_targets)
     try:
         learner.fit(
-            batches.map(partial(as_targets, teacher=teacher, teacher_share=recipe.teacher_share)),
+            batches.map(partial(with_targets, teacher=teacher)),
             epochs=-(-steps // chunk), steps_per_epoch=chunk, validation_data=held_out, validation_freq=3,
             shuffle=False, callbacks=_callbacks(model, stage, checkpoint, batches),
         )  # fmt: skip
@@ -270,27 +258,8 @@ def _run_stage(
 
 def with_whole_pictures(examples: list[Example]) -> list[Example]:
     """The photos, and the whole pictures that crops among them were cut from."""
-    whole = [
-        Example(each.frame, each.breed, each.frame, each.box)
-        for each in examples
-        if each.frame and each.frame != each.path
-    ]
-    return [*examples, *whole]
-
-
-def _with_targets(
-    image: tf.Tensor,
-    target: dict[str, tf.Tensor],
-    learner: keras.Model,
-    teacher: np.ndarray | None = None,
-    teacher_share: float = 0.0,
-) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """A batch of `training_batches` or `plain_batches` with the targets of the learner's outputs."""
-    breeds = tf.one_hot(target["breeds"], learner.output["breeds"].shape[-1])
-    if teacher is not None:
-        breeds = (1 - teacher_share) * breeds + teacher_share * tf.gather(tf.constant(teacher), target["number"])
-    box = target.get("box", tf.zeros((tf.shape(image)[0], 5)))
-    return image, {"breeds": breeds} | ({"cells": box} if "cells" in learner.output else {})
+    crops = [each for each in examples if not each.is_whole]
+    return [*examples, *(Example(each.frame, each.breed, each.frame, each.box) for each in crops)]
 
 
 def chunks_done(checkpoint: Path) -> int:
@@ -313,28 +282,22 @@ def chunks_done(checkpoint: Path) -> int:
 
 
 def learner_of(model: keras.Model, stage: Stage) -> keras.Model:
-    """The part of the model that a stage trains: images -> "breeds" and, if there is one, "cells", with the layers up to
-    `from_block` frozen.
-    """
-    backbone = backbone_of(model)
-    names = [layer.name for layer in backbone.layers]
-    held = names.index(stage.from_block) + 1 if stage.from_block else 0
-    for place, layer in enumerate(backbone.layers):
+    """What a stage trains: images -> "breeds" and, if there is one, "cells", with the layers up to `from_block` frozen."""
+    layers = architectures.backbone_of(model).layers
+    held = [layer.name for layer in layers].index(stage.from_block) + 1 if stage.from_block else 0
+    for place, layer in enumerate(layers):
         layer.trainable = place >= held
     return keras.Model(model.input, {name: model.output[name] for name in ("breeds", "cells") if name in model.output})
 
 
 class SgdWithAdam(keras.optimizers.SGD):
-    """SGD with Nesterov momentum for most variables, Adam (Kingma and Ba 2014) for those at `adam_paths`, whose gradients differ
-    much in size; at `adam_share` of the learning rate.
-    """
+    """SGD, but for `adam_paths`, whose gradients differ much in size, Adam (Kingma and Ba 2014) at `adam_share` of the rate."""
 
-    def __init__(self, *options, adam_paths: Collection[str] = (), adam_share: float = 0.1, **named) -> None:
+    def __init__(self, *options, adam_paths: Collection[str], adam_share: float, **named) -> None:
         super().__init__(*options, **named)
-        self._adam_paths, self._adam_share = set(adam_paths), adam_share
+        self._adam_paths, self._adam_share = adam_paths, adam_share
 
     def build(self, variables) -> None:
-        """Add the second moments."""
         super().build(variables)
         self._squares = {
             place: self.add_variable_from_reference(variable, name="square")
@@ -343,7 +306,6 @@ class SgdWithAdam(keras.optimizers.SGD):
         }
 
     def update_step(self, gradient, variable, learning_rate) -> None:
-        """One step for one variable."""
         place = self._get_variable_index(variable)
         if place not in self._squares:
             super().update_step(gradient, variable, learning_rate)
@@ -364,27 +326,23 @@ def _optimizer(recipe: Recipe, stage: Stage, steps: int, model: keras.Model) -> 
     rate = keras.optimizers.schedules.CosineDecay(
         stage.rate / 20, steps - warmup, alpha=lowest, warmup_target=stage.rate, warmup_steps=warmup
     )
-    fresh = [weight.path for layer in _layers(model, FRESH) for weight in layer.trainable_weights]
     return SgdWithAdam(
         rate, momentum=0.9, nesterov=True, global_clipnorm=recipe.clip_norm, use_ema=True, ema_momentum=recipe.average,
-        adam_paths=fresh, adam_share=recipe.head_rate,
+        adam_paths=_paths(model, FRESH), adam_share=recipe.head_rate,
     )  # fmt: skip
 
 
-def _callbacks(
-    model: keras.Model, stage: Stage, checkpoint: Path, batches: tf.data.Dataset
-) -> list[keras.callbacks.Callback]:
-    folder = checkpoint.parent
+def _callbacks(model: keras.Model, stage: Stage, checkpoint: Path, batches: tf.data.Dataset) -> list:
+    needed = 16 * model.count_params()  # bytes
     callbacks = [
         # It raises: a stage that only stopped would count as finished, and its last good checkpoint would be overwritten.
         keras.callbacks.TerminateOnNaN(raise_error=True),
-        keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: require_space(folder, 16 * model.count_params())),
-        # The one before is kept in case of a kill while the newest is written; both stay until the stage's own file is
-        # complete.
+        keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: architectures.require_space(checkpoint.parent, needed)),
+        # The one before is kept in case of a kill while the newest is written; both stay until the stage's file is complete.
         keras.callbacks.BackupAndRestore(checkpoint, double_checkpoint=True, delete_checkpoint=False),
     ]
     if stage.drift_every:
-        callbacks.append(StatisticsDrift(backbone_of(model), batches, stage.drift_every))
+        callbacks.append(StatisticsDrift(architectures.backbone_of(model), batches, stage.drift_every))
     return callbacks
 
 

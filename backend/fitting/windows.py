@@ -14,7 +14,7 @@ import tensorflow as tf
 from backend.files import CONVERTED_ENDINGS
 from backend.fitting import augmentation
 from backend.fitting.augmentation import sometimes, uniform
-from backend.fitting.dataset import Example, photo_bytes
+from backend.fitting.dataset import WHOLE_BOX, Example, photo_bytes
 from backend.serving.photos.preprocessing import decode, resize
 
 CONVERTED = "(?i).*(" + "|".join(CONVERTED_ENDINGS).replace(".", "[.]") + ")"
@@ -33,7 +33,6 @@ BETWEEN_SPREAD = 0.25  # standard deviation of the place of each side between bo
 TURNED_SHARE, LARGEST_TURN = 0.35, 0.15  # radians
 BLUR_SHARE, JPEG_SHARE, JPEG_QUALITY = 0.1, 0.2, (35, 95)
 SPLITS = (0.38, 0.62)  # width of the first of two views side by side, over that of both
-WHOLE = (0.0, 0.0, 1.0, 1.0)
 OUTWARDS = (-1.0, -1.0, 1.0, 1.0)
 
 
@@ -58,17 +57,9 @@ def files(examples: list[Example]) -> tf.data.Dataset:
     """Of each example: path, path of the frame or "", box, breed, number."""
     paths = [str(each.path) for each in examples]
     frames = [str(each.frame) if each.frame else "" for each in examples]
-    boxes = np.array([each.box or WHOLE for each in examples], np.float32)
+    boxes = np.array([each.box or WHOLE_BOX for each in examples], np.float32)
     breeds = np.array([each.breed for each in examples], np.int32)
     return tf.data.Dataset.from_tensor_slices((paths, frames, boxes, breeds, np.arange(len(examples))))
-
-
-def crop_batches(examples: list[Example], size: tuple[int, int], batch: int) -> tf.data.Dataset:
-    """The dogs alone, in order: float32 (n, height, width, 3) in [0, 1]."""
-    crops = files(examples).map(
-        lambda path, frame, box, *_: resize(load(path, frame, box).crop, size), num_parallel_calls=tf.data.AUTOTUNE
-    )
-    return crops.batch(batch).prefetch(2)
 
 
 def read(path: tf.Tensor) -> tf.Tensor:
@@ -85,14 +76,14 @@ def load(path: tf.Tensor, frame: tf.Tensor, box: tf.Tensor) -> Picture:
     """Decode an example's files: scalar strings, `frame` "" where there is none; a crop that is the frame is cut out of it."""
     framed = tf.strings.length(frame) > 0
     photo = read(path)
+
+    def cut() -> tf.Tensor:
+        left, top, wide, high = _pixels(box, tf.shape(photo)[0], tf.shape(photo)[1])
+        return photo[top : top + high, left : left + wide]
+
     whole = tf.cond(tf.logical_and(framed, frame != path), lambda: read(frame), lambda: photo)
-    crop = tf.cond(tf.logical_and(framed, tf.equal(frame, path)), lambda: _cut(photo, box), lambda: photo)
+    crop = tf.cond(tf.logical_and(framed, tf.equal(frame, path)), cut, lambda: photo)
     return Picture(crop, whole, box, framed)
-
-
-def _cut(photo: tf.Tensor, box: tf.Tensor) -> tf.Tensor:
-    left, top, wide, high = _pixels(box, tf.shape(photo)[0], tf.shape(photo)[1])
-    return photo[top : top + high, left : left + wide]
 
 
 def _pixels(box: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -100,17 +91,13 @@ def _pixels(box: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tuple[tf.Ten
     scale = tf.cast(tf.stack([width, height, width, height]), tf.float32)
     sides = tf.cast(tf.round(box * scale), tf.int32)
     left, top = tf.clip_by_value(sides[0], 0, width - 2), tf.clip_by_value(sides[1], 0, height - 2)
-    return (
-        left,
-        top,
-        tf.clip_by_value(sides[2] - left, 2, width - left),
-        tf.clip_by_value(sides[3] - top, 2, height - top),
-    )
+    wide, high = tf.clip_by_value(sides[2] - left, 2, width - left), tf.clip_by_value(sides[3] - top, 2, height - top)
+    return left, top, wide, high
 
 
 def view(picture: Picture, size: tuple[int, int], plain: bool = False) -> View:
     """One random view of a picture. Turned ones and those with a pasted crop do not count for the box; `plain`: none of these."""
-    draw, whole = uniform(0, 1), tf.constant(WHOLE)
+    draw, whole = uniform(0, 1), tf.constant(WHOLE_BOX)
     alone = tf.logical_or(tf.logical_not(picture.framed), draw < CROP_SHARE)
     sharp = tf.logical_and(tf.logical_not(alone), draw < CROP_SHARE + SHARP_SHARE * (not plain))
     strongly = tf.logical_and(alone, uniform(0, 1) < STRONG_SHARE * (not plain))
@@ -119,21 +106,16 @@ def view(picture: Picture, size: tuple[int, int], plain: bool = False) -> View:
         lambda: View(augmentation.augment(picture.crop, size, STRENGTH), whole, tf.zeros(())),
         lambda: _windowed(picture, alone, sharp, size, TURNED_SHARE * (not plain)),
     )
-    return View(
-        tf.ensure_shape(made.image, (*size, 3)), tf.ensure_shape(made.box, (4,)), tf.ensure_shape(made.known, ())
-    )
+    return View(*(tf.ensure_shape(part, shape) for part, shape in zip(made, ((*size, 3), (4,), ()), strict=True)))
 
 
 def _windowed(picture: Picture, alone: tf.Tensor, sharp: tf.Tensor, size: tuple[int, int], turned_share: float) -> View:
-    def plain(image: tf.Tensor) -> tf.Tensor:
-        return tf.image.convert_image_dtype(image, tf.float32)
-
     seen = tf.cond(
-        alone,
-        lambda: plain(picture.crop),
-        lambda: tf.cond(sharp, lambda: pasted_back(picture, round(size[0] * ENLARGED)), lambda: plain(picture.frame)),
+        sharp,
+        lambda: pasted_back(picture, round(size[0] * ENLARGED)),
+        lambda: tf.image.convert_image_dtype(tf.cond(alone, lambda: picture.crop, lambda: picture.frame), tf.float32),
     )
-    box = tf.where(alone, tf.constant(WHOLE), picture.box)
+    box = tf.where(alone, tf.constant(WHOLE_BOX), picture.box)
     window = random_window(box)
     turned, mirrored = uniform(0, 1) < turned_share, uniform(0, 1) < 0.5
     turn = tf.where(turned, uniform(-LARGEST_TURN, LARGEST_TURN), 0.0)
@@ -168,14 +150,14 @@ def pasted_back(picture: Picture, side: int) -> tf.Tensor:
 
 def _ramp(length: tf.Tensor) -> tf.Tensor:
     """From 0 at both ends to 1 within FEATHER of the length."""
-    places = tf.range(tf.cast(length, tf.float32)) + 0.5
     whole = tf.cast(length, tf.float32)
+    places = tf.range(whole) + 0.5
     return tf.minimum(tf.minimum(places, whole - places) / (FEATHER * whole), 1.0)
 
 
 def random_window(box: tf.Tensor) -> tf.Tensor:
     """A window, (4,) in fractions of the picture: the whole, more than it, hardly more than the box, or anything between."""
-    whole, outwards = tf.constant(WHOLE), tf.constant(OUTWARDS)
+    whole, outwards = tf.constant(WHOLE_BOX), tf.constant(OUTWARDS)
     size = tf.tile(box[2:] - box[:2], [2])
     nearly = whole - outwards * tf.random.uniform((4,), -0.06, 0.08)
     within = box - outwards * 0.1 * size  # cuts off a tenth of the dog at most
@@ -186,9 +168,9 @@ def random_window(box: tf.Tensor) -> tf.Tensor:
     way = tf.clip_by_value(uniform(0, 1) + tf.random.normal((4,), stddev=BETWEEN_SPREAD), 0.0, 1.0)
     between = box + way * (whole - box)
     draw, shares = uniform(0, 1), (WHOLE_SHARE, WHOLE_SHARE + FAR_SHARE, WHOLE_SHARE + FAR_SHARE + TIGHT_SHARE)
-    return tf.where(
-        draw < shares[0], nearly, tf.where(draw < shares[1], far, tf.where(draw < shares[2], tight, between))
-    )
+    for share, window in zip(shares[::-1], (tight, far, nearly), strict=True):
+        between = tf.where(draw < share, window, between)
+    return between
 
 
 def box_in(window: tf.Tensor, box: tf.Tensor, mirrored: tf.Tensor) -> tf.Tensor:

@@ -10,10 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 from ports import free_port
 
-from backend.bench import servers
+from backend.bench import report, servers
 from backend.bench.candidates import Bench
 from backend.bench.machine import describe, line
-from backend.bench.report import Report
 from backend.bench.rounds import CannotMeasure, Load, load
 from backend.bench.targets import PerformanceTarget, measure
 from backend.cli import main
@@ -56,7 +55,6 @@ def test_the_generator_sends_so_many_requests_or_so_many_a_second(colour_server)
     assert (len(asked.answers), asked.failed(), asked.good()) == (5, 5, [])
     sent = load(f"{colour_server.url}/v1/models/none:predict", ["{}"], rate=50, seconds=0.2)
     assert [status for *_, status in sent.answers] == [404] * 10
-    assert 0 < sent.processor_seconds < 5
 
 
 STUBBORN = """
@@ -118,7 +116,7 @@ def test_this_server_is_started_measured_and_stopped(colour_models, tmp_path):
 
 
 def test_goodput_counts_what_was_answered_well_in_a_part_of_the_time():
-    flood = Load([(0.0, 0.5, 200), (0.9, 0.2, 200), (1.0, 0.5, 503), (1.0, 1.5, 200)], 0.0)
+    flood = Load([(0.0, 0.5, 200), (0.9, 0.2, 200), (1.0, 0.5, 503), (1.0, 1.5, 200)])
     assert flood.good_between(1.0, 3.0) == 1.0
 
 
@@ -129,5 +127,5 @@ def test_a_bar_is_met_from_its_own_side_and_not_at_all_without_a_figure():
     )
     missing = PerformanceTarget("part", "other", 1.0, True, note="it is not there")
     assert [least.met(), most.met(), missing.met()] == [True, False, None]
-    table = Report(MACHINE, [least, most, missing]).lines()
+    table = report.lines(MACHINE, [least, most, missing])
     assert [line.split()[-1] for line in table[-3:]] == ["yes", "NO", "there"]

@@ -12,7 +12,7 @@ from tiny_network import tiny_with_box
 
 from backend.fitting import artefacts, dataset, trainer, windows
 from backend.fitting.recipes import RECIPES
-from backend.networks import boxes
+from backend.networks import architectures, boxes
 
 CENTRES = ((0.25, 0.75), (0.1, 0.5, 0.9))
 
@@ -80,7 +80,7 @@ def test_the_loss_is_least_for_the_right_box_at_its_middle_and_counts_known_boxe
 
 def test_a_network_learns_breeds_and_boxes_from_whole_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dark pictures with a coloured rectangle, whose place is the box."""
-    monkeypatch.setitem(trainer.ARCHITECTURES, "tiny", tiny_with_box)
+    monkeypatch.setitem(architectures.ARCHITECTURES, "tiny", tiny_with_box)
     monkeypatch.setattr(artefacts, "BOX_VIEWS", 320)
     data = make_data_set(tmp_path / "dogs")
     frames = make_frames(data, tmp_path / "frames")

@@ -44,11 +44,11 @@ def data(tmp_path) -> Path:
 
 def test_the_merged_version_agrees_with_its_source(versions, data) -> None:
     result = compare(versions[0], versions[1], photo_files(data, 100))
-    assert (result.photos, result.agreement) == (13, 1.0)
-    assert result.largest_difference < 1e-5
-    assert result.mean_difference <= result.largest_difference
-    assert all(time > 0 for time in result.milliseconds)
-    assert compare(versions[0], versions[1], photo_files(data / "images" / "others", 5)).accuracy is None
+    assert (result["photos"], result["agreement"]) == (13, 1.0)
+    assert result["largest_difference"] < 1e-5
+    assert result["mean_difference"] <= result["largest_difference"]
+    assert all(time > 0 for time in result["milliseconds"])
+    assert compare(versions[0], versions[1], photo_files(data / "images" / "others", 5))["accuracy"] is None
 
 
 def test_versions_that_differ_are_compared_and_the_photos_that_differ_are_listed(versions, data) -> None:
@@ -56,28 +56,28 @@ def test_versions_that_differ_are_compared_and_the_photos_that_differ_are_listed
     result = compare(*pair, files)
     answers = np.array([[version.answer([file.read_bytes()])["prediction"][0] for file in files] for version in pair])
     best, ids = answers.argmax(-1), [label["id"] for label in LABELS]
-    assert result.agreement == (best[0] == best[1]).mean() < 1
-    assert result.mean_difference == pytest.approx(np.abs(answers[0] - answers[1]).mean())
-    assert len(result.differing) == (best[0] != best[1]).sum()
+    assert result["agreement"] == (best[0] == best[1]).mean() < 1
+    assert result["mean_difference"] == pytest.approx(np.abs(answers[0] - answers[1]).mean())
+    assert len(result["differing"]) == (best[0] != best[1]).sum()
     names = {label["id"]: label["name"] for label in LABELS}
-    for each in result.differing:
-        row = files.index(each.photo)
-        assert each.names == tuple(LABELS[place]["name"] for place in best[:, row])
-        assert each.probabilities == pytest.approx(answers[:, row].max(-1), abs=1e-6)
-        assert each.right == names.get(each.photo.parent.name.split("-")[0], "")
-    surest = [sum(each.probabilities) for each in result.differing]
+    for each in result["differing"]:
+        row = files.index(each["photo"])
+        assert each["names"] == [LABELS[place]["name"] for place in best[:, row]]
+        assert each["probabilities"] == pytest.approx(answers[:, row].max(-1), abs=1e-6)
+        assert each["right"] == names.get(each["photo"].parent.name.split("-")[0], "")
+    surest = [sum(each["probabilities"]) for each in result["differing"]]
     assert surest == sorted(surest, reverse=True)
     labelled = [row for row, file in enumerate(files) if file.parent.name != "others"]
     true = [ids.index(files[row].parent.name.split("-")[0]) for row in labelled]
-    assert result.accuracy == pytest.approx((best[:, labelled] == true).mean(-1))
-    assert result.labelled == 12
+    assert result["accuracy"] == pytest.approx((best[:, labelled] == true).mean(-1))
+    assert result["labelled"] == 12
 
 
 def test_a_file_that_is_no_photo_is_named_and_left_out(versions, data) -> None:
     (data / "images" / "broken.jpg").write_bytes(b"no photo")
     said = []
     result = compare(versions[0], versions[1], photo_files(data, 100), said.append)
-    assert result.photos == 13
+    assert result["photos"] == 13
     assert said == [f"{data / 'images' / 'broken.jpg'} cannot be decoded and is left out"]
     with pytest.raises(ValueError, match="none of 1 files can be decoded"):
         compare(versions[0], versions[1], [data / "images" / "broken.jpg"])

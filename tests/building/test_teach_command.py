@@ -100,7 +100,9 @@ def fit_head(model: keras.Model, examples: list[dataset.Example], steps: int = 4
     """Fit the breed head on the random features: softmax regression by Adam, for which `trainer.fit_head` needs a minute."""
     count = TINY.head_views * len(examples) // TINY.batch
     batches = trainer.training_batches(examples, TINY, TINY.seed, TINY.head_strength).take(count)
-    parts = [(trainer.feature_extractor(model)(images).numpy(), target["breeds"].numpy()) for images, target in batches]
+    parts = [
+        (architectures.feature_extractor(model)(images).numpy(), target["breeds"].numpy()) for images, target in batches
+    ]
     features, breeds = (np.concatenate(each) for each in zip(*parts, strict=True))
     inputs, wanted = np.pad(features, ((0, 0), (0, 1)), constant_values=1.0), np.eye(3)[breeds]
     values, first, second = np.random.default_rng(4).normal(0, 0.3, (inputs.shape[1], 3)), 0.0, 0.0

@@ -7,9 +7,9 @@ import itertools
 import json
 import statistics
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +45,14 @@ def measured(call: Call, texts: Sequence[str], callers: int, seconds: float) -> 
     turn = itertools.cycle(texts)
     begun = time.perf_counter()
 
-    def call_on() -> None:
+    def call_on(_: int) -> None:
         while time.perf_counter() < begun + seconds:
             started = time.perf_counter()
             call([next(turn)])
             times.append(time.perf_counter() - started)
 
-    threads = [threading.Thread(target=call_on) for _ in range(callers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(callers) as pool:
+        list(pool.map(call_on, range(callers)))
     return {"throughput": len(times) / (time.perf_counter() - begun), "p50_ms": 1000 * statistics.median(times)}
 
 
