@@ -176,6 +176,6 @@ def test_when_no_server_or_another_kind_of_server_answers_it_says_so():
     assert "expected http:// or https://" in refusal("no url", "list")
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as other:
         Thread(target=other.serve_forever, daemon=True).start()
-        sentence = refusal(f"http://127.0.0.1:{other.server_port}", "list")
+        done = run(f"http://127.0.0.1:{other.server_port}", "list")
         other.shutdown()
-    assert "answers, but not as a dogsnap server does (status 501)" in sentence
+    assert (done.exit_code, "answers, but not as a dogsnap server does (status 501)" in done.output) == (1, True)
