@@ -95,7 +95,6 @@ SHARED = {  # parameters, requests, their answers, and the sizes of the runs
     "those that wait": ({}, [[1], [2], [3, 4], [5]], [[2], [4], [6, 8], [10]], [1, 4]),
     "a bad one alone": ({}, [[1], [2], [-3], [4]], [[2], [4], "negative", [8]], [1, 1, 1, 1, 3]),
     "at most 3": ({"max_batch_size": 3}, [[1], [2, 3], [4, 5], [6]], [[2], [4, 6], [8, 10], [12]], [1, 2, 3]),
-    "too many for a run": ({"max_batch_size": 3}, [[1], [2, 3, 4, 5]], [[2], [4, 6, 8, 10]], [1, 4]),
     "filled up": (
         {"allowed_batch_sizes": (2, 4, 8)},
         [[1], [2, 3], [4], [5, 6]],
@@ -113,7 +112,7 @@ def test_requests_that_wait_share_the_next_run_and_get_their_own_rows(given, req
     assert sorted(run.sizes) == sizes
 
 
-def test_a_lone_request_waits_for_others_as_long_as_the_timeout_says() -> None:
+def test_a_lone_request_waits_for_others_as_long_as_the_timeout_says_and_a_large_one_does_not() -> None:
     run = Doubler()
     run.more.set()
     batcher = Batcher(run, parameters(batch_timeout_micros=30_000_000, max_batch_size=2))
@@ -121,6 +120,7 @@ def test_a_lone_request_waits_for_others_as_long_as_the_timeout_says() -> None:
         first, second = (pool.submit(batcher.run, {"x": np.array([value])}) for value in (1.0, 2.0))
         assert [first.result(SECONDS)["y"][0], second.result(SECONDS)["y"][0]] == [2, 4]
     assert run.sizes == [2], "the second request came while the first waited, and filled its batch"
+    assert batcher.run({"x": np.arange(5.0)})["y"].tolist() == [0, 2, 4, 6, 8]  # of more rows than a run: alone
 
 
 def test_more_rows_than_may_wait_are_refused() -> None:
