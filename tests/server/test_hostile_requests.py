@@ -311,5 +311,5 @@ def test_paths_and_methods_that_lead_nowhere_are_refused(server, method):
         if method != "HEAD":
             check(response.status_code, response.content, time.monotonic() - begun)
         assert response.status_code < 500
-        if target in TARGETS:
+        if target in TARGETS and method != "OPTIONS":  # which tells the methods of a route
             assert response.status_code in (400, 404, 405, 414), response.text
