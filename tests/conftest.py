@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,10 @@ class Server:
     def post(self, path: str, data: Any = None, **options: Any) -> requests.Response:
         return self.request("POST", path, data=data, **options)
 
+    def classify(self, photo: bytes, headers: dict[str, str] | None = None, **fields: object) -> requests.Response:
+        """A photo and further fields as JSON to /api/classify."""
+        return self.post("/api/classify", json={"image": b64encode(photo).decode(), **fields}, headers=headers)
+
     def request(self, method: str, path: str, timeout: float = 60, **options: Any) -> requests.Response:
         """`path` follows `url`; the options are those of `requests.request`."""
         return requests.request(method, self.url + path, timeout=timeout, **options)
@@ -158,10 +163,13 @@ class Server:
         self.stop()
         pytest.fail(f"the server was not ready after {seconds} s; its log:\n{self.log()}")
 
-    def stop(self, timeout: float = STOP_SECONDS) -> int:
-        """SIGTERM and wait; gives the exit status."""
+    def begin_to_stop(self) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
+
+    def stop(self, timeout: float = STOP_SECONDS) -> int:
+        """SIGTERM and wait; gives the exit status."""
+        self.begin_to_stop()
         return self.process.wait(timeout)
 
 
@@ -199,7 +207,10 @@ def stop_those_started(running: list[Server]) -> Iterator[None]:
     """Every server holds some 500 MB, so that none may outlive what needs it."""
     before = set(running)
     yield
-    for server in [each for each in running if each not in before and not each.lasting]:
+    started = [each for each in running if each not in before and not each.lasting]
+    for server in started:
+        server.begin_to_stop()  # all at once: each waits for its last connections
+    for server in started:
         server.stop()
         running.remove(server)
 

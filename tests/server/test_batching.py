@@ -74,7 +74,6 @@ def test_all_members_of_a_run_that_fails_in_any_way_are_answered_and_a_thousand_
         return {"y": 2 * inputs["x"]}
 
     batcher = Batcher(run, parameters(max_batch_size=4, batch_timeout_micros=1000))
-
     answers: queue.SimpleQueue[object] = queue.SimpleQueue()
 
     def ask(times: int) -> None:
@@ -92,37 +91,28 @@ def test_all_members_of_a_run_that_fails_in_any_way_are_answered_and_a_thousand_
     assert answers.get(timeout=SECONDS) == [6]
 
 
-@pytest.mark.parametrize(
-    ("given", "requests", "answers", "sizes"),
-    [
-        pytest.param({}, [[1], [2], [3, 4], [5]], [[2], [4], [6, 8], [10]], [1, 4], id="those that wait"),
-        pytest.param({}, [[1], [2], [-3], [4]], [[2], [4], "negative", [8]], [1, 3, 1, 1, 1], id="a bad one alone"),
-        pytest.param(
-            {"max_batch_size": 3}, [[1], [2, 3], [4, 5], [6]], [[2], [4, 6], [8, 10], [12]], [1, 3, 2], id="at most 3"
-        ),
-        pytest.param(
-            {"allowed_batch_sizes": (2, 4, 8)},
-            [[1], [2, 3], [4], [5, 6]],
-            [[2], [4, 6], [8], [10, 12]],
-            [2, 8],
-            id="filled up",
-        ),
-        pytest.param({}, [[1], [2], [[3, 4]], [5]], [[2], [4], [[6, 8]], [10]], [1, 2, 1], id="those of one shape"),
-    ],
-)
+SHARED = {  # parameters, requests, their answers, and the sizes of the runs
+    "those that wait": ({}, [[1], [2], [3, 4], [5]], [[2], [4], [6, 8], [10]], [1, 4]),
+    "a bad one alone": ({}, [[1], [2], [-3], [4]], [[2], [4], "negative", [8]], [1, 1, 1, 1, 3]),
+    "at most 3": ({"max_batch_size": 3}, [[1], [2, 3], [4, 5], [6]], [[2], [4, 6], [8, 10], [12]], [1, 2, 3]),
+    "filled up": (
+        {"allowed_batch_sizes": (2, 4, 8)},
+        [[1], [2, 3], [4], [5, 6]],
+        [[2], [4, 6], [8], [10, 12]],
+        [2, 8],
+    ),
+    "those of one shape": ({}, [[1], [2], [[3, 4]], [5]], [[2], [4], [[6, 8]], [10]], [1, 1, 2]),
+}
+
+
+@pytest.mark.parametrize(("given", "requests", "answers", "sizes"), SHARED.values(), ids=SHARED)
 def test_requests_that_wait_share_the_next_run_and_get_their_own_rows(given, requests, answers, sizes) -> None:
     run = Doubler()
     assert together(Batcher(run, parameters(**given)), run, *requests) == answers
-    assert sorted(run.sizes) == sorted(sizes)
+    assert sorted(run.sizes) == sizes
 
 
-def test_a_request_of_more_rows_than_a_run_may_have_runs_alone() -> None:
-    run = Doubler()
-    run.more.set()
-    assert Batcher(run, parameters(max_batch_size=3)).run({"x": np.arange(5.0)})["y"].tolist() == [0, 2, 4, 6, 8]
-
-
-def test_a_lone_request_waits_for_others_as_long_as_the_timeout_says() -> None:
+def test_a_lone_request_waits_for_others_as_long_as_the_timeout_says_and_a_large_one_does_not() -> None:
     run = Doubler()
     run.more.set()
     batcher = Batcher(run, parameters(batch_timeout_micros=30_000_000, max_batch_size=2))
@@ -130,6 +120,7 @@ def test_a_lone_request_waits_for_others_as_long_as_the_timeout_says() -> None:
         first, second = (pool.submit(batcher.run, {"x": np.array([value])}) for value in (1.0, 2.0))
         assert [first.result(SECONDS)["y"][0], second.result(SECONDS)["y"][0]] == [2, 4]
     assert run.sizes == [2], "the second request came while the first waited, and filled its batch"
+    assert batcher.run({"x": np.arange(5.0)})["y"].tolist() == [0, 2, 4, 6, 8]  # of more rows than a run: alone
 
 
 def test_more_rows_than_may_wait_are_refused() -> None:
@@ -168,13 +159,10 @@ def test_the_size_of_a_batch_is_what_one_run_held(tmp_path) -> None:
         return {"y": x / 2 + 2}
 
     tiny_models.save(tmp_path / "models" / "half_plus_two" / "1", serving_default=serving_default)
-    file = written(
-        tmp_path,
-        "max_batch_size { value: 8 } batch_timeout_micros { value: 60000000 } allowed_batch_sizes: 4 allowed_batch_sizes: 8",
-    )
-    settings = Settings(
-        models=tmp_path / "models", enable_batching=True, batching_parameters_file=str(file), run_threads=8
-    )
+    sizes = "allowed_batch_sizes: 4 allowed_batch_sizes: 8"
+    file = written(tmp_path, f"max_batch_size {{ value: 8 }} batch_timeout_micros {{ value: 60000000 }} {sizes}")
+    batching = {"enable_batching": True, "batching_parameters_file": str(file), "run_threads": 8}
+    settings = Settings(models=tmp_path / "models", **batching)
     predictor = create_predictor(settings, ModelSpec("half_plus_two"))
 
     def ask(number: float) -> list[float]:
@@ -190,27 +178,19 @@ def test_the_size_of_a_batch_is_what_one_run_held(tmp_path) -> None:
     assert sample.format("sum", 16.0) in page
 
 
-# -- parameters --------------------------------------------------------------------------------------------------------
-
-
 def written(folder: Path, text: str) -> Path:
     file = folder / "batching_parameters.txt"
     file.write_text(text, encoding="utf-8")
     return file
 
 
-def test_the_file_for_tensorflow_serving_is_read() -> None:
+def test_the_file_for_tensorflow_serving_is_read_and_what_it_leaves_out_is_as_there(tmp_path) -> None:
     read = BatchingParameters.read(DEPLOY / "batching_parameters.txt")
     assert read == BatchingParameters(8, 2000, 16, 1, (1, 2, 4, 8))
-
-
-def test_what_a_file_leaves_out_is_as_in_tensorflow_serving(tmp_path) -> None:
     read = BatchingParameters.read(written(tmp_path, "thread_pool_name { value: 'pool' }"))
     assert (read.max_batch_size, read.batch_timeout_micros, read.max_enqueued_batches) == (1000, 0, 10)
-    split = BatchingParameters.read(
-        written(tmp_path, "max_batch_size { value: 64 } max_execution_batch_size { value: 8 }")
-    )
-    assert split.max_batch_size == 8
+    text = "max_batch_size { value: 64 } max_execution_batch_size { value: 8 }"
+    assert BatchingParameters.read(written(tmp_path, text)).max_batch_size == 8
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """Memory for bodies: what is inflated counts before it is inflated."""
 
 import gzip
-import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 
 import grpc
 import pytest
@@ -30,69 +32,55 @@ def predict(server, body: bytes, headers: dict[str, str]) -> int:
     return server.post("/v1/models/half:predict", data=body, headers=headers, timeout=120).status_code
 
 
-class Peak:
-    """The most memory that the worker takes while the block lasts, in MiB above what it has at its start."""
+@contextmanager
+def at_most_more(server, most: float) -> Iterator[None]:
+    """Fails if the worker takes more than `most` MiB above what it has now, or ends, while the block lasts."""
+    worker = worker_of(server)
+    before = memory(worker)
+    Path(f"/proc/{worker}/clear_refs").write_text("5", encoding="ascii")  # from here on the peak is counted (proc(5))
+    yield
+    more = memory(worker, "VmHWM") - before
+    print(f"{more:.0f} MiB more")
+    assert more < most
+    assert worker_of(server) == worker
+    assert predict(server, b'{"instances": [1.0]}', {}) == 200
 
-    def __init__(self, server):
-        self._worker, self._ended = worker_of(server), threading.Event()
-        self._thread = threading.Thread(target=self._look)
-        self._start = self.most = memory(self._worker)
 
-    def _look(self) -> None:
-        while not self._ended.wait(0.01):
-            self.most = max(self.most, memory(self._worker))
-
-    def __enter__(self) -> "Peak":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def more(self) -> float:
-        return self.most - self._start
+def statuses(server, body: bytes) -> list[int]:
+    """The answers to BODIES gzipped bodies at once."""
+    with ThreadPoolExecutor(BODIES) as pool:
+        return [*pool.map(lambda _: predict(server, body, {"Content-Encoding": "gzip"}), range(BODIES))]
 
 
 @pytest.mark.long
 def test_bodies_that_inflate_to_more_than_there_is_room_for_are_refused(server, limit):
-    worker, body = worker_of(server), gzip.compress(b" " * (INFLATED - 1000), 9)
+    body = gzip.compress(b" " * (INFLATED - 1000), 9)
     assert len(body) < 110_000
-    with Peak(server) as peak, ThreadPoolExecutor(BODIES) as pool:
-        headers = {"Content-Encoding": "gzip"}
-        statuses = [*pool.map(lambda _: predict(server, body, headers), range(BODIES))]
-    print(f"{BODIES} gzipped bodies at {limit} MiB: {peak.more():.0f} MiB more, {sorted(set(statuses))}")
-    assert set(statuses) <= {400, 413, 503}  # 400: it is no JSON
-    assert statuses.count(503) > BODIES / 2
-    assert peak.more() < limit + COPY
-    assert worker_of(server) == worker
-    assert predict(server, b'{"instances": [1.0]}', {}) == 200
+    with at_most_more(server, limit + COPY):
+        answers = statuses(server, body)
+    print(f"{BODIES} gzipped bodies at {limit} MiB: {sorted(set(answers))}")
+    assert set(answers) <= {400, 413, 503}  # 400: it is no JSON
+    assert answers.count(503) > BODIES / 2
 
 
 @pytest.mark.long
 def test_bodies_that_declare_to_be_smaller_than_they_are_take_no_more_than_they_declare(server):
     request = b'{"instances": [1.0]}'  # would be answered if the blanks behind it were cut off
     body = gzip.compress(request.ljust(INFLATED - 1000), 9)[:-4] + len(request).to_bytes(4, "little")
-    with Peak(server) as peak, ThreadPoolExecutor(BODIES) as pool:
-        headers = {"Content-Encoding": "gzip"}
-        statuses = [*pool.map(lambda _: predict(server, body, headers), range(BODIES))]
-    assert set(statuses) == {400}
-    assert peak.more() < COPY / 2
+    with at_most_more(server, COPY / 2):
+        assert set(statuses(server, body)) == {400}
 
 
 @pytest.mark.long
 def test_grpc_messages_that_inflate_to_more_than_there_is_room_for_are_refused(server, limit):
-    worker, message = worker_of(server), bytes(INFLATED - 1000)
+    message = bytes(INFLATED - 1000)
 
     def code(_: int) -> str:
         return call.future(message, timeout=120, compression=grpc.Compression.Gzip).code().name
 
-    with Peak(server) as peak, grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+    with at_most_more(server, limit + COPY), grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
         call = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
         with ThreadPoolExecutor(CALLS) as pool:
             codes = [*pool.map(code, range(BODIES))]
-    print(f"{BODIES} compressed messages at {limit} MiB: {peak.more():.0f} MiB more, {sorted(set(codes))}")
+    print(f"{BODIES} compressed messages at {limit} MiB: {sorted(set(codes))}")
     assert set(codes) <= {"UNIMPLEMENTED", "RESOURCE_EXHAUSTED", "UNAVAILABLE"}
-    assert peak.more() < limit + COPY
-    assert worker_of(server) == worker
-    assert predict(server, b'{"instances": [1.0]}', {}) == 200

@@ -28,10 +28,7 @@ def test_an_exported_and_a_merged_version_hold_the_checksum_of_each_file(colour_
     files = {file.relative_to(version).as_posix() for file in version.rglob("*") if file.is_file()}
     assert names == files - {checksums.FILE.as_posix()}
     assert {"saved_model.pb", "assets.extra/dogsnap.json"} <= names
-    done = subprocess.run(
-        ["sha256sum", "--check", "--strict", checksums.FILE], cwd=version, capture_output=True, check=False
-    )
-    assert done.returncode == 0
+    subprocess.run(["sha256sum", "--check", "--strict", checksums.FILE], cwd=version, capture_output=True, check=True)
 
 
 @pytest.mark.parametrize(
@@ -50,8 +47,8 @@ def test_a_changed_or_missing_file_is_refused_with_its_name(version, name):
         load(version)
 
 
-@pytest.mark.parametrize("line", ["nonsense", "0" * 64 + "  ../../etc/passwd", "0" * 64 + "  /etc/passwd"])
-def test_a_damaged_list_is_refused_and_reads_no_file_elsewhere(version, line):
-    (version / checksums.FILE).write_text(line + "\n")
-    with pytest.raises(FailedPrecondition, match="SHA256SUMS is damaged"):
-        load(version)
+def test_a_damaged_list_is_refused_and_reads_no_file_elsewhere(version):
+    for line in ("nonsense", "0" * 64 + "  ../../etc/passwd", "0" * 64 + "  /etc/passwd"):
+        (version / checksums.FILE).write_text(line + "\n")
+        with pytest.raises(FailedPrecondition, match="SHA256SUMS is damaged"):
+            load(version)

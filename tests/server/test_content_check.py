@@ -1,6 +1,5 @@
 """The optional content check: what is sent to whose service, and what its answers mean."""
 
-import base64
 import io
 import json
 import threading
@@ -21,31 +20,31 @@ from process_readings import most_seconds
 PASSED = {"errcode": 0, "errmsg": "ok"}
 RISKY = {"errcode": 87014, "errmsg": "risky content rid: 5f0a1b2c-1d2e3f40-5a6b7c8d"}
 NO_TOKEN = {"errcode": 40001, "errmsg": "invalid credential, access_token is invalid or not latest rid: 5f0a1b2c"}
+RED_PHOTO = encode(plain(RED), "JPEG")
 GPS_TAG, ORIENTATION_TAG = 0x8825, 0x0112
 
 
 class FakeService(ThreadingHTTPServer):
-    """Keeps what it is sent and gives the next of its recorded answers; None: it hangs up."""
+    """Keeps what it is sent and gives `answer`; None: it hangs up."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), FakeHandler)
-        self.received: list[tuple[str, dict[str, str], bytes]] = []
-        self.answer: dict | bytes | None = PASSED
-        self.status = 200
-        self.seconds = self.drip = 0.0  # before the answer, and after each of its bytes
+        self.url = f"http://127.0.0.1:{self.server_port}/wxa/img_sec_check?access_token=SECRET"
+        self.set()
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/wxa/img_sec_check?access_token=SECRET"
+    def set(self, answer: dict | list | bytes | None = PASSED, status: int = 200, seconds=0.0, drip=0.0) -> None:
+        """`seconds`: before the answer; `drip`: after each of its bytes."""
+        self.received: list[tuple[str, dict[str, str], bytes]] = []
+        self.answer, self.status, self.seconds, self.drip = answer, status, seconds, drip
 
 
 class FakeHandler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.received.append((self.path, dict(self.headers), body))
-        if self.server.answer is None:
-            return
         answer = self.server.answer
+        if answer is None:
+            return
         time.sleep(self.server.seconds)
         answer = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         self.send_response(self.server.status)
@@ -59,29 +58,26 @@ class FakeHandler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[FakeService]:
+def running_service() -> Iterator[FakeService]:
     with FakeService() as service:
-        thread = threading.Thread(target=service.serve_forever)
-        thread.start()
+        threading.Thread(target=service.serve_forever, daemon=True).start()
         yield service
         service.shutdown()
-        thread.join()
+
+
+@pytest.fixture
+def service(running_service) -> FakeService:
+    running_service.set()
+    return running_service
 
 
 @pytest.fixture(scope="module")
-def checked_server(start_server, colour_models, service):
-    return start_server(colour_models, "--content-check", service.url, lasting=True)
+def checked_server(start_server, colour_models, running_service):
+    return start_server(colour_models, "--content-check", running_service.url)
 
 
-@pytest.fixture(autouse=True)
-def fresh(service) -> None:
-    service.received.clear()
-    service.answer, service.status, service.seconds, service.drip = PASSED, 200, 0.0, 0.0
-
-
-def classify(server, photo: bytes) -> requests.Response:
-    body = {"image": base64.b64encode(photo).decode()}
-    return requests.post(f"{server.url}/api/classify", json=body, timeout=60, headers={"X-Request-Key": "mine"})
+def classify(server, photo: bytes = RED_PHOTO) -> requests.Response:
+    return server.classify(photo, {"X-Request-Key": "mine"})
 
 
 def sent_photo(service: FakeService) -> Image.Image:
@@ -93,15 +89,12 @@ def sent_photo(service: FakeService) -> Image.Image:
     return Image.open(io.BytesIO(part.get_payload(decode=True)))
 
 
-def test_a_photo_that_passes_is_classified(checked_server, service):
-    answer = classify(checked_server, encode(plain(RED), "JPEG"))
+def test_a_photo_that_passes_is_classified_and_one_that_does_not_is_422(checked_server, service):
+    answer = classify(checked_server)
     assert (answer.status_code, answer.json()["breeds"][0]["id"]) == (200, "c1")
     assert service.received[0][0] == "/wxa/img_sec_check?access_token=SECRET"
-
-
-def test_a_photo_that_does_not_pass_is_refused_with_a_status_of_its_own(checked_server, service):
-    service.answer = RISKY
-    answer = classify(checked_server, encode(plain(RED), "JPEG"))
+    service.set(RISKY)
+    answer = classify(checked_server)
     assert answer.status_code == 422
     assert answer.json()["error"] == "the photo did not pass the content check; choose another one"
 
@@ -111,13 +104,10 @@ def test_a_photo_that_does_not_pass_is_refused_with_a_status_of_its_own(checked_
     [(NO_TOKEN, 200), (None, 200), (b"<html>", 200), ([], 200), ({"errmsg": "ok"}, 200), (PASSED, 500)],
     ids=["no token", "hung up", "no JSON", "a list", "no errcode", "status 500"],
 )
-def test_without_a_usable_answer_no_photo_is_classified_and_the_url_stays_secret(
-    checked_server, service, answer, status
-):
-    service.answer, service.status = answer, status
-    refused = classify(checked_server, encode(plain(RED), "JPEG"))
-    assert refused.status_code == 503
-    assert refused.headers["Retry-After"]
+def test_without_a_usable_answer_it_is_503_and_the_url_stays_secret(checked_server, service, answer, status):
+    service.set(answer, status)
+    refused = classify(checked_server)
+    assert (refused.status_code, bool(refused.headers["Retry-After"])) == (503, True)
     assert "content check is not available" in refused.json()["error"]
     assert "SECRET" not in refused.text
 
@@ -148,16 +138,16 @@ def test_photos_of_every_kind_are_sent_as_jpeg(checked_server, service, kind):
         assert sent.format == "JPEG"
 
 
-@pytest.mark.parametrize("photo", [b"no photo", colour_photos.huge_png(20_000, 20_000)], ids=["text", "too large"])
-def test_what_is_no_photo_is_refused_before_anything_is_sent(checked_server, service, photo):
-    assert classify(checked_server, photo).status_code in (413, 415)
+def test_what_is_no_photo_is_refused_before_anything_is_sent(checked_server, service):
+    for photo, status in ((b"no photo", 415), (colour_photos.huge_png(20_000, 20_000), 413)):
+        assert classify(checked_server, photo).status_code == status
     assert service.received == []
 
 
 def test_a_service_that_drips_its_answer_is_not_waited_for_longer_than_5_seconds(checked_server, service):
-    service.drip = 0.3  # a byte, of some 30
+    service.set(drip=0.3)  # a byte, of some 30
     begun = time.monotonic()
-    refused = classify(checked_server, encode(plain(RED), "JPEG"))
+    refused = classify(checked_server)
     assert refused.status_code == 503
     assert "content check is not available" in refused.json()["error"]
     assert time.monotonic() - begun < most_seconds(7)
@@ -168,7 +158,7 @@ def health_seconds(server) -> float:
     seconds, end = [], time.monotonic() + 2
     while time.monotonic() < end:
         begun = time.monotonic()
-        assert requests.get(f"{server.url}/healthz", timeout=60).status_code == 200
+        assert server.get("/healthz").status_code == 200
         seconds.append(time.monotonic() - begun)
         time.sleep(0.02)
     return sorted(seconds)[len(seconds) // 2]
@@ -177,10 +167,9 @@ def health_seconds(server) -> float:
 @pytest.mark.long
 def test_beside_160_photos_whose_check_takes_4_seconds_health_is_answered_as_fast_as_without(checked_server, service):
     alone = health_seconds(checked_server)
-    service.seconds = 4.0
-    photo = encode(plain(RED), "JPEG")
+    service.set(seconds=4.0)
     with ThreadPoolExecutor(160) as pool:
-        checks = [pool.submit(classify, checked_server, photo) for _ in range(160)]
+        checks = [pool.submit(classify, checked_server) for _ in range(160)]
         time.sleep(1)
         beside = health_seconds(checked_server)
         statuses = {each.result().status_code for each in checks}

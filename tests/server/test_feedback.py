@@ -9,15 +9,15 @@ import shutil
 import signal
 import sqlite3
 import stat
-import threading
 import time
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 
 import colour_photos
 import pytest
 import requests
 import tiny_models
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from colour_photos import BLUE, GREEN, RED
 from feedback_ids import SECRET, signed
 from process_readings import sample, worker_of
@@ -38,7 +38,6 @@ MODEL = "inception_v3"
 @pytest.fixture(scope="module")
 def models(tmp_path_factory, colour_models):
     """Version 2 tells red, green and blue apart; version 3 takes red for green and green for red."""
-
     folder = tmp_path_factory.mktemp("models")
     dogs = shutil.copytree(colour_models / MODEL, folder / MODEL)
     tiny_models.confused(dogs / "2", 3)
@@ -50,7 +49,7 @@ def start(start_server, models, tmp_path):
     """A function that starts a server that takes feedback in `tmp_path`."""
 
     def start(*flags, file=tmp_path / "feedback.db", **options):
-        return start_server(models, "--feedback", str(file), "--feedback-secret", SECRET, *flags, **options)
+        return start_server(models, "--feedback", file, "--feedback-secret", SECRET, *flags, **options)
 
     return start
 
@@ -62,19 +61,17 @@ def file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(start_server, models, file):
-    return start_server(models, "--feedback", str(file), "--feedback-secret", SECRET)
+    return start_server(models, "--feedback", file, "--feedback-secret", SECRET)
 
 
 def classify(server, photo: str = "c1", **sent) -> requests.Response:
-    headers = {"Content-Type": "image/jpeg", **sent.pop("headers", {})}
-    response = requests.post(f"{server.url}/api/classify", data=PHOTOS[photo], headers=headers, params=sent, timeout=60)
+    response = server.classify(PHOTOS[photo], **sent)
     assert response.status_code == 200, response.text
     return response
 
 
 def say(server, request_id, headers=None, **said) -> requests.Response:
-    body = {"request_id": request_id, **said}
-    return requests.post(f"{server.url}/api/feedback", json=body, headers=headers, timeout=60)
+    return server.post("/api/feedback", json={"request_id": request_id, **said}, headers=headers)
 
 
 def query(file, statement: str = "SELECT * FROM feedback ORDER BY number") -> list[sqlite3.Row]:
@@ -96,22 +93,22 @@ def kill(server) -> None:
     server.process.wait(60)
 
 
+def command(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
 def printed(server) -> str:
     """What the command prints of the verdict."""
-    return CliRunner().invoke(main, ["models", "verdict", "--url", server.url]).output
+    return command("models", "verdict", "--url", server.url).output
 
 
-def admin(server, path, **fields) -> dict:
-    answer = requests.post(f"{server.url}/api/admin/models/{MODEL}/{path}", json=fields, timeout=60)
+def admin(server, path, **fields) -> None:
+    answer = server.post(f"/api/admin/models/{MODEL}/{path}", json=fields)
     assert answer.status_code == 200, answer.text
-    return answer.json()
 
 
 def verdict(server) -> dict:
-    return requests.get(f"{server.url}/api/admin/verdict", timeout=60).json()
-
-
-# -- which ids take feedback -------------------------------------------------------------------------------------------
+    return server.get("/api/admin/verdict").json()
 
 
 def test_the_request_id_of_an_answer_takes_feedback_once(server, file):
@@ -124,30 +121,21 @@ def test_the_request_id_of_an_answer_takes_feedback_once(server, file):
     repeated = say(server, answer["request_id"], verdict="no_dog")
     assert (repeated.status_code, len(rows(file))) == (409, len(before) + 1)
     assert "once" in repeated.json()["error"]
-
-
-def test_a_clients_own_request_id_stays_and_a_signed_one_stands_beside_it(server, file):
-    for _ in range(2):  # a proxy may send the same again
+    for _ in range(2):  # a client's own id stays, and a signed one stands beside it; a proxy may send the same again
         answer = classify(server, headers={"X-Request-Id": "proxy-7"}).json()
         assert answer["request_id"] == "proxy-7"
         assert say(server, "proxy-7", verdict="right").status_code == 400
         assert say(server, answer["feedback_id"], verdict="right").status_code == 200
 
 
-def test_answers_and_errors_of_other_paths_keep_short_ids(server):
-    assert re.fullmatch("[0-9a-f]{16}", requests.get(f"{server.url}/api/models", timeout=60).headers["X-Request-Id"])
-    refused = requests.post(f"{server.url}/api/classify", json={"image": "no photo"}, timeout=60)
-    assert re.fullmatch("[0-9a-f]{16}", refused.json()["request_id"])
-
-
-def test_a_server_without_the_setting_gives_out_no_such_ids_and_takes_no_feedback(colour_server):
+def test_answers_and_errors_of_other_paths_and_of_a_server_without_the_setting_keep_short_ids(server, colour_server):
+    assert re.fullmatch("[0-9a-f]{16}", server.get("/api/models").headers["X-Request-Id"])
+    assert re.fullmatch("[0-9a-f]{16}", server.classify(b"no photo").json()["request_id"])
     answer = classify(colour_server).json()
-    assert "feedback_id" not in answer
-    assert len(answer["request_id"]) == 16
+    assert ("feedback_id" in answer, len(answer["request_id"])) == (False, 16)
     refused = say(colour_server, signed(), verdict="right")
     assert (refused.status_code, "--feedback" in refused.json()["error"]) == (404, True)
-    described = requests.get(f"{colour_server.url}/api/admin/verdict", timeout=60).json()
-    assert described["feedback"] is None
+    assert verdict(colour_server)["feedback"] is None
 
 
 BAD = [
@@ -194,20 +182,17 @@ def test_forged_repeated_late_and_malformed_feedbacks_change_nothing(server, fil
     assert sample(server, "dogsnap_feedback_total") == metrics
 
 
-@pytest.mark.parametrize("body", [{}, {"request_ids": "x"}, {"request_ids": [1]}, {"request_ids": ["x"] * 1001}])
-def test_malformed_requests_to_forget_are_refused(server, body):
-    assert requests.post(f"{server.url}/api/feedback/forget", json=body, timeout=60).status_code == 400
-
-
-# -- what is kept ------------------------------------------------------------------------------------------------------
-
-
 def test_a_row_holds_what_the_version_and_the_person_said_and_nothing_that_leads_to_anybody(server, file):
     answer = classify(server, "c1", version=2, headers={"X-Request-Key": "a-person"}).json()
     number = answer["request_id"].partition(".")[0]
     assert say(server, answer["request_id"], breed="c2").status_code == 200
     row = rows(file)[-1]
     assert abs(row.pop("probability") - answer["breeds"][0]["probability"]) < 1e-4
+    text = server.get("/api/admin/feedback.csv").text
+    header, *lines = csv.reader(io.StringIO(text))
+    assert header == list(COLUMNS)
+    assert [line[0] for line in lines] == [row["request_id"] for row in rows(file)]
+    assert command("models", "feedback", "--url", server.url).output.splitlines() == text.splitlines()
     at = time.mktime(time.strptime(row.pop("answered_at"), "%Y-%m-%dT%H:%M:%SZ")) - time.timezone
     assert abs(time.time() - at) < 60
     row.pop("number")
@@ -217,10 +202,17 @@ def test_a_row_holds_what_the_version_and_the_person_said_and_nothing_that_leads
     }  # fmt: skip
 
 
-def test_every_level_is_kept_with_the_breeds_that_it_means(start_server, tmp_path):
+def test_every_level_is_kept_with_the_breeds_that_it_means_whatever_their_ids(start_server, tmp_path):
+    names = ["golden retriever", 'a "quoted", one', "犬/%20?&#"]
+
+    def rename(description: dict) -> None:
+        description["labels"] = [{**each, "id": name} for each, name in zip(description["labels"], names, strict=True)]
+
     file, models = tmp_path / "feedback.db", tmp_path / "models"
-    tiny_models.with_levels(tiny_models.colours(models / MODEL) / "2", 3)
-    server = start_server(models, "--feedback", str(file))
+    two = tiny_models.colours(models / MODEL) / "2"
+    tiny_models.with_levels(two, 3)
+    tiny_models.changed_version(two, models / MODEL / "4", rename)
+    server = start_server(models, "--feedback", file)
     for colour, said in (
         ((200, 0, 0), "c1"),
         ((200, 200, 0), "c2"),
@@ -228,10 +220,7 @@ def test_every_level_is_kept_with_the_breeds_that_it_means(start_server, tmp_pat
         ((150, 150, 150), "other"),
         ((2, 2, 2), "no_dog"),
     ):
-        photo = colour_photos.encode(colour_photos.plain(colour), "PNG")
-        answer = requests.post(
-            f"{server.url}/api/classify", data=photo, headers={"Content-Type": "image/png"}, timeout=60
-        )
+        answer = server.classify(colour_photos.encode(colour_photos.plain(colour), "PNG"), version=3)
         kind = "breed" if said.startswith("c") else "verdict"
         assert say(server, answer.json()["request_id"], **{kind: said}).status_code == 200
     kept = [(row["level"], json.loads(row["breeds"]), row["is_right"], row["holds"]) for row in rows(file)]
@@ -240,9 +229,18 @@ def test_every_level_is_kept_with_the_breeds_that_it_means(start_server, tmp_pat
     assert (level, sorted(breeds), is_right, holds) == ("group", ["c1", "c2"], breeds[0] == "c2", 1)
     assert (kept[2][0], set(kept[2][1]), kept[2][2:]) == ("set", {"c1", "c3"}, (0, 0))
     assert [(level, right, holds) for level, _, right, holds in kept[3:]] == [("unknown", 0, 1), ("no_dog", 1, 1)]
-    worth = verdict(server)["feedback"]["versions"][0]["levels"]
+    (version,) = verdict(server)["feedback"]["versions"]
+    worth = version["levels"]
     assert {level: each["answers"] for level, each in worth.items()} == dict.fromkeys(worth, 1)
     assert (worth["group"]["holds"], worth["group"]["breeds"], worth["set"]["holds"]) == (1, 2, 0)
+    for _ in range(2):
+        answer = classify(server, version=4).json()
+        assert answer["breeds"][0]["id"] == names[0]
+        assert say(server, answer["feedback_id"], breed=names[1]).status_code == 200
+    *_, row = csv.DictReader(io.StringIO(server.get("/api/admin/feedback.csv").text))
+    assert (json.loads(row["breeds"]), row["breed"]) == (names[:1], names[1])
+    (version,) = (each for each in verdict(server)["feedback"]["versions"] if each["version"] == 4)
+    assert version["corrections"][0]["times"] == 2
 
 
 def test_feedback_is_counted_by_version_and_verdict(server):
@@ -271,61 +269,49 @@ def test_feedback_can_be_deleted_with_its_id(server, file):
     kept, gone = (classify(server).json()["request_id"] for _ in range(2))
     for each in (kept, gone):
         say(server, each, verdict="right")
+    for body in ({}, {"request_ids": "x"}, {"request_ids": [1]}, {"request_ids": ["x"] * 1001}):
+        assert server.post("/api/feedback/forget", json=body).status_code == 400
     number = gone.partition(".")[0]
-    url = f"{server.url}/api/feedback/forget"
-    assert requests.post(url, json={"request_ids": [number, f"{number}.AAAA"]}, timeout=60).json()["forgotten"] == 0
-    assert requests.post(url, json={"request_ids": [gone, "nonsense"]}, timeout=60).json()["forgotten"] == 1
+    for ids, forgotten in (([number, f"{number}.AAAA"], 0), ([gone, "nonsense"], 1)):
+        assert server.post("/api/feedback/forget", json={"request_ids": ids}).json()["forgotten"] == forgotten
     ids = {row["request_id"] for row in rows(file)}
     assert kept.partition(".")[0] in ids
     assert number not in ids
 
 
-def test_what_is_older_than_its_days_is_removed_at_the_start(start, tmp_path):
-    server = start("--feedback-days", "1")
-    assert say(server, signed(86_000), verdict="wrong").status_code == 200
-    assert say(server, signed(100), verdict="right").status_code == 200
+def test_what_is_older_than_its_days_is_removed_at_the_start_which_keeps_the_secret(start_server, models, tmp_path):
+    file, secret = tmp_path / "feedback.db", tmp_path / "feedback.db.secret"
+    flags = ("--feedback", file, "--feedback-days", "1")
+    server = start_server(models, *flags)
+    ids = [classify(server).json()["request_id"] for _ in range(3)]
+    kept = secret.read_text(encoding="ascii")
+    assert (stat.S_IMODE(secret.stat().st_mode), len(kept)) == (0o600, 64)
+    assert say(server, signed(86_000, secret=kept), verdict="wrong").status_code == 200
+    assert say(server, ids[0], verdict="right").status_code == 200
     server.stop()
-    query(tmp_path / "feedback.db", "UPDATE feedback SET answered_at = '2020-01-01T00:00:00Z' WHERE number = 1")
-    start("--feedback-days", "1")
-    assert [row["number"] for row in rows(tmp_path / "feedback.db")] == [2]
-    assert [tuple(row) for row in query(tmp_path / "feedback.db", "SELECT verdict, answers FROM sums")] == [
-        ("right", 1)
-    ]
+    query(file, "UPDATE feedback SET answered_at = '2020-01-01T00:00:00Z' WHERE number = 1")
+    server = start_server(models, *flags)
+    assert [row["number"] for row in rows(file)] == [2]
+    assert [tuple(row) for row in query(file, "SELECT verdict, answers FROM sums")] == [("right", 1)]
+    assert say(server, ids[1], verdict="right").status_code == 200
+    assert secret.read_text(encoding="ascii") == kept
 
 
-def test_the_table_is_exported_as_csv_by_http_and_by_the_command(server, file):
-    say(server, classify(server).json()["request_id"], verdict="right")
-    text = requests.get(f"{server.url}/api/admin/feedback.csv", timeout=60).text
-    header, *lines = csv.reader(io.StringIO(text))
-    assert header == list(COLUMNS)
-    assert [line[0] for line in lines] == [row["request_id"] for row in rows(file)]
-    said = CliRunner().invoke(main, ["models", "feedback", "--url", server.url])
-    assert said.output.splitlines() == text.splitlines()
-
-
-# -- who may -----------------------------------------------------------------------------------------------------------
-
-
-def test_feedback_needs_a_key_where_answers_do_and_a_token_opens_what_it_says(start, tmp_path):
+def test_feedback_needs_a_key_and_counts_for_its_rate_and_a_token_opens_what_it_says(start, tmp_path):
     keys = tmp_path / "keys.json"
     key = api_keys.add(keys, "app")
     token = "a-long-random-text"
-    server = start("--api-keys", str(keys), "--enable-cors", environ={"DOGSNAP_ADMIN_TOKEN": token})
+    flags = ("--api-keys", keys, "--enable-cors", "--rate-limit-key", "7/hour")
+    server = start(*flags, environ={"DOGSNAP_ADMIN_TOKEN": token})
     request_id = classify(server, headers={"X-Api-Key": key}).json()["request_id"]
     assert say(server, request_id, verdict="right").status_code == 401
     accepted = say(server, request_id, {"X-Api-Key": key, "Origin": "http://other.test"}, verdict="right")
     assert (accepted.status_code, accepted.headers["Access-Control-Allow-Origin"]) == (200, "*")
     for path in ("verdict", "feedback.csv"):
-        url = f"{server.url}/api/admin/{path}"
-        assert requests.get(url, headers={"X-Api-Key": key}, timeout=60).status_code == 401
-        assert requests.get(url, headers={"Authorization": f"Bearer {token}"}, timeout=60).status_code == 200
-
-
-def test_feedback_counts_for_the_rate_limit(start):
-    server = start("--rate-limit-address", "5/hour")
-    ids = [classify(server).json()["request_id"] for _ in range(3)]
-    statuses = [say(server, each, verdict="right").status_code for each in ids]
-    assert statuses == [200, 200, 429]
+        assert server.get(f"/api/admin/{path}", headers={"X-Api-Key": key}).status_code == 401
+        assert server.get(f"/api/admin/{path}", headers={"Authorization": f"Bearer {token}"}).status_code == 200
+    ids = [classify(server, headers={"X-Api-Key": key}).json()["request_id"] for _ in range(2)]
+    assert [say(server, each, {"X-Api-Key": key}, verdict="right").status_code for each in ids] == [200, 429]
 
 
 def test_a_gateway_takes_feedback_on_what_its_engine_answers(start, start_server, models, tmp_path):
@@ -336,37 +322,7 @@ def test_a_gateway_takes_feedback_on_what_its_engine_answers(start, start_server
     (row,) = rows(tmp_path / "feedback.db")
     assert (row["version"], row["breeds"], row["is_right"]) == (3, '["c2"]', 0)
     assert verdict(gateway)["feedback"]["versions"][0]["version"] == 3
-    assert CliRunner().invoke(main, ["models", "verdict", "--url", gateway.url]).exit_code == 0
-
-
-def test_the_secret_is_made_once_beside_the_file_for_its_owner_alone(start_server, models, tmp_path):
-    flags = ("--feedback", str(tmp_path / "said.db"))
-    first = start_server(models, *flags)
-    request_id = classify(first).json()["request_id"]
-    secret = tmp_path / "said.db.secret"
-    kept = secret.read_text(encoding="ascii")
-    assert (stat.S_IMODE(secret.stat().st_mode), len(kept)) == (0o600, 64)
-    first.stop()
-    assert say(start_server(models, *flags), request_id, verdict="right").status_code == 200
-    assert secret.read_text(encoding="ascii") == kept
-
-
-@pytest.mark.parametrize(
-    ("flags", "reason"),
-    [
-        (("--feedback", "/no/such/folder/feedback.db"), "unable to open database file"),
-        (("--feedback", __file__), "not a database"),
-        (("--feedback-secret", "short"), "can be guessed"),
-        (("--feedback-days", "0"), "0 is not in the range x>=1"),
-    ],
-)
-def test_a_server_that_could_not_keep_feedback_does_not_start(flags, reason):
-    said = CliRunner().invoke(main, ["serve", *flags])
-    assert said.exit_code != 0
-    assert reason in said.output
-
-
-# -- what it survives --------------------------------------------------------------------------------------------------
+    assert command("models", "verdict", "--url", gateway.url).exit_code == 0
 
 
 def test_kill_9_in_the_middle_of_writes_loses_nothing_that_was_acknowledged(start, tmp_path):
@@ -375,23 +331,18 @@ def test_kill_9_in_the_middle_of_writes_loses_nothing_that_was_acknowledged(star
     ids = [signed(10) for _ in range(4000)]
 
     def write(own: list[str]) -> None:
-        with requests.Session() as session:
+        with requests.Session() as session, suppress(requests.RequestException):
             for each in own:
-                try:
-                    body = {"request_id": each, "verdict": "right"}
-                    status = session.post(f"{server.url}/api/feedback", json=body, timeout=60).status_code
-                except requests.RequestException:
-                    return
-                assert status == 200
+                body = {"request_id": each, "verdict": "right"}
+                assert session.post(f"{server.url}/api/feedback", json=body, timeout=60).status_code == 200
                 accepted.append(each.partition(".")[0])
 
-    writers = [threading.Thread(target=write, args=(ids[place::4],)) for place in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        writers = [pool.submit(write, ids[place::4]) for place in range(4)]
+        wait_until(lambda: len(accepted) >= 100)
+        kill(server)
     for writer in writers:
-        writer.start()
-    wait_until(lambda: len(accepted) >= 100)
-    kill(server)
-    for writer in writers:
-        writer.join()
+        writer.result()
     assert [*query(tmp_path / "feedback.db", "PRAGMA integrity_check")[0]] == ["ok"]
     kept = {row["request_id"] for row in rows(tmp_path / "feedback.db")}
     print(f"killed after {len(accepted)} acknowledged: {len(set(accepted) - kept)} lost, {len(kept)} kept")
@@ -407,21 +358,15 @@ def test_a_full_disk_costs_the_feedback_alone_and_it_is_taken_once_there_is_room
         assert say(server, signed(), verdict="right").status_code == 200
         filler = fill(disk)
         refused = [say(server, signed(), verdict="right") for _ in range(60)]
-        last = refused[-1]
-        assert last.status_code == 503
-        assert "Retry-After" in last.headers
+        assert (refused[-1].status_code, "Retry-After" in refused[-1].headers) == (503, True)
         answer = classify(server).json()
         assert answer["breeds"]
-        kept = len(verdict(server)["feedback"]["versions"]) and verdict(server)["feedback"]["answers"]
-        assert kept == 1 + sum(each.status_code == 200 for each in refused)
+        assert verdict(server)["feedback"]["answers"] == 1 + sum(each.status_code == 200 for each in refused)
         filler.unlink()
         assert say(server, answer["request_id"], verdict="right").status_code == 200
         assert "disk is full" in server.log()
         server.stop()
         assert [*query(disk / "feedback.db", "PRAGMA integrity_check")[0]] == ["ok"]
-
-
-# -- verdicts ----------------------------------------------------------------------------------------------------------
 
 
 def split(server, percent: float = 50) -> int:
@@ -430,9 +375,8 @@ def split(server, percent: float = 50) -> int:
     return verdict(server)["feedback"]["comparisons"][-1]["split"]
 
 
-def test_each_phone_has_one_vote_and_an_ended_split_keeps_its_sums_and_loses_its_salt(start, tmp_path):
-    file, server = tmp_path / "feedback.db", start()
-    first = split(server)
+def test_each_phone_has_one_vote_and_an_ended_split_keeps_its_sums_and_loses_its_salt(server, file):
+    before, first = verdict(server)["feedback"]["answers"], split(server)
     for person in range(12):
         for place in range(3):
             answer = classify(server, "c3", headers={"X-Request-Key": f"person {person}"}).json()
@@ -442,19 +386,19 @@ def test_each_phone_has_one_vote_and_an_ended_split_keeps_its_sums_and_loses_its
     for version in (2, 3, 3):
         answer = classify(server, version=version, headers={"X-Request-Key": "another"}).json()
         assert "note" not in say(server, answer["request_id"], verdict="wrong").json()
-    (found,) = verdict(server)["feedback"]["comparisons"]
+    told = verdict(server)["feedback"]
+    found = told["comparisons"][-1]
     assert [sum(found[name]) for name in ("asked", "answered", "counted", "right")] == [12, 12, 12, 12]
-    assert found["better"] is None
-    assert verdict(server)["feedback"]["answers"] == 39
+    assert (found["better"], told["answers"] - before) == (None, 39)
     assert query(file, "SELECT * FROM phones WHERE phone LIKE '%person%'") == []
     late = classify(server, "c3", headers={"X-Request-Key": "late"}).json()["request_id"]
     admin(server, "split", version=2, percent=30)
     assert split(server, 30) == first + 1
     assert "has ended" in say(server, late, breed="c3").json()["note"]
-    old, new = verdict(server)["feedback"]["comparisons"]
+    old, new = verdict(server)["feedback"]["comparisons"][-2:]
     assert (sum(old["answered"]), sum(new["answered"]), bool(old["ended"]), new["ended"]) == (12, 0, True, None)
-    assert [row[0] for row in query(file, "SELECT salt IS NULL FROM splits ORDER BY id")] == [1, 0]
-    wait_until(lambda: query(file, "SELECT * FROM phones WHERE split = 1") == [])
+    assert [row[0] for row in query(file, "SELECT salt IS NULL FROM splits ORDER BY id")][-2:] == [1, 0]
+    wait_until(lambda: query(file, f"SELECT * FROM phones WHERE split = {first}") == [])
 
 
 def test_a_split_goes_on_as_the_same_after_kill_9_and_a_restart(start, tmp_path):
@@ -472,26 +416,25 @@ def test_a_split_goes_on_as_the_same_after_kill_9_and_a_restart(start, tmp_path)
     assert (found["split"], found["ended"], sum(found["answered"])) == (number, None, 1)
 
 
-def test_a_split_ends_in_a_verdict_of_those_who_answered_unless_the_rates_of_answering_differ(start):
+def test_a_split_ends_in_a_verdict_of_those_who_answered_unless_the_rates_of_answering_differ(server):
     """By signed ids: that people in a browser do is tests/web/test_feedback_in_app.py."""
-    server = start()
+    admin(server, "default", version=3)
     number = split(server)
-    assert "0 answers with feedback" in printed(server)
     for place in range(200):
         for version, wrong in ((2, place == 140), (3, place % 8 == 0)):
             answer = signed(version=version, split=number, phone=f"{version}-{place}")
             assert say(server, answer, breed="c2" if wrong else "c1").status_code == 200
         if place == 10:
-            (early,) = verdict(server)["feedback"]["comparisons"]
+            early = verdict(server)["feedback"]["comparisons"][-1]
             assert (early["better"], early["sentence"][:15], early["more"] > 0) == (None, "Not enough yet ", True)
-    (found,) = verdict(server)["feedback"]["comparisons"]
+    found = verdict(server)["feedback"]["comparisons"][-1]
     assert (found["versions"], found["better"], found["counted"], found["right"]) == ([3, 2], 2, [200, 200], [175, 199])
     assert "Version 2 is better than version 3: of those who answered" in printed(server)
     assert "25 x" in printed(server)
     people = [key for key in map(str, range(200)) if not Split(2, 0.5).takes(MODEL, key)]
     for key in people[:60]:  # they are asked about version 3 and say nothing
         assert classify(server, headers={"X-Request-Key": key}).json()["model"]["version"] == 3
-    (found,) = verdict(server)["feedback"]["comparisons"]
+    found = verdict(server)["feedback"]["comparisons"][-1]
     assert (found["better"], found["p_of_rates"] < 0.001) == (None, True)
     assert "different rates" in found["sentence"]
 
@@ -507,25 +450,6 @@ def test_of_one_in_k_answers_it_is_asked_and_the_others_do_not_count(start):
     (found,) = verdict(server)["feedback"]["comparisons"]
     assert 5 < asked < 40
     assert sum(found["answered"]) == asked
-
-
-def test_ids_of_breeds_with_spaces_commas_and_quotes_come_back_as_they_are(start_server, tmp_path):
-    names = ["golden retriever", 'a "quoted", one', "犬/%20?&#"]
-    models = tmp_path / "models"
-
-    def rename(description: dict) -> None:
-        description["labels"] = [{**each, "id": name} for each, name in zip(description["labels"], names, strict=True)]
-
-    tiny_models.changed_version(tiny_models.colours(models / MODEL) / "2", models / MODEL / "3", rename)
-    server = start_server(models, "--feedback", str(tmp_path / "feedback.db"))
-    for _ in range(2):
-        answer = classify(server).json()
-        assert answer["breeds"][0]["id"] == names[0]
-        assert say(server, answer["feedback_id"], breed=names[1]).status_code == 200
-    (row, _) = csv.DictReader(io.StringIO(requests.get(f"{server.url}/api/admin/feedback.csv", timeout=60).text))
-    assert (json.loads(row["breeds"]), row["breed"]) == (names[:1], names[1])
-    (version,) = verdict(server)["feedback"]["versions"]
-    assert version["corrections"][0]["times"] == 2
 
 
 FORMAT_1 = """CREATE TABLE feedback (number INTEGER PRIMARY KEY, request_id TEXT NOT NULL, answered_at TEXT NOT NULL,
@@ -560,15 +484,12 @@ def test_a_file_of_the_first_format_is_moved_and_nothing_is_lost(start, tmp_path
         server.stop()
 
 
-def test_a_shadow_is_compared_by_agreement_without_any_feedback(start):
-    server = start()
+def test_a_shadow_is_compared_by_agreement_without_any_feedback(server):
     admin(server, "default", version=2)
     admin(server, "shadow", version=3)
-    for photo, times in (("c1", 3), ("c3", 1), ("c2", 1)):
-        for _ in range(times):
-            before = sum(verdict(server)["shadow"][result] for result in ("agree", "differ"))
-            classify(server, photo)
-            wait_until(lambda b=before: sum(verdict(server)["shadow"][result] for result in ("agree", "differ")) > b)
+    for seen, photo in enumerate(("c1", "c1", "c1", "c3", "c2"), 1):
+        classify(server, photo)
+        wait_until(lambda n=seen: sum(verdict(server)["shadow"][result] for result in ("agree", "differ")) == n)
     told = verdict(server)["shadow"]
     assert (told["version"], told["agree"], told["differ"], told["agreement"]) == (3, 1, 4, 0.2)
     assert told["differences"] == [
@@ -576,7 +497,4 @@ def test_a_shadow_is_compared_by_agreement_without_any_feedback(start):
         {"answered": "green dog", "shadow": "red dog", "times": 1},
     ]
     assert "3 x red dog in the answer" in printed(server)
-
-
-def test_the_model_of_a_verdict_has_to_be_there(server):
-    assert requests.get(f"{server.url}/api/admin/verdict?model=cats", timeout=60).status_code == 404
+    assert server.get("/api/admin/verdict?model=cats").status_code == 404

@@ -1,6 +1,4 @@
-"""The gateway: a real server that forwards to real servers, and to stubs where an engine has to fail or to wait as it is
-told.
-"""
+"""The gateway: a real server in front of real servers, and of stubs where an engine has to fail or to wait as it is told."""
 
 import base64
 import concurrent.futures
@@ -27,12 +25,12 @@ from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import HealthServicer
 from loading import Load, span
 from PIL import Image
-from ports import free_port
+from ports import free_port, listens
 from process_readings import memory, sample, worker_of
 from rest_client import ask
 from stub_engine import StubEngine
 from tensorflow_serving.apis import get_model_metadata_pb2, predict_pb2
-from waiting import wait_until
+from waiting import answers, wait_until
 
 from backend.commands.serve import checked_settings
 from backend.errors import InvalidArgument, Unavailable
@@ -45,8 +43,7 @@ SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.Health
 
 
 def classify(server, photo: bytes = RED, **fields) -> requests.Response:
-    body = {"image": base64.b64encode(photo).decode(), **fields}
-    return server.post("/api/classify", json=body)
+    return server.classify(photo, **fields)
 
 
 def noisy(size: tuple[int, int], detail: int, quality: int) -> bytes:
@@ -59,21 +56,12 @@ def noisy(size: tuple[int, int], detail: int, quality: int) -> bytes:
 LARGE_PHOTO = noisy((600, 600), 1, 98)
 
 
-def without_id(response: requests.Response) -> dict:
-    answer = response.json()
-    assert answer.pop("request_id") == response.headers["X-Request-Id"]
-    return answer
-
-
 def target_of(*servers) -> str:
     return "grpc://" + ",".join(f"127.0.0.1:{server.grpc_port}" for server in servers)
 
 
 def is_ready(server) -> bool:
-    return server.get("/readyz").status_code == 200
-
-
-# -- in front of a server of our own -----------------------------------------------------------------------------------
+    return answers(f"{server.url}/readyz")
 
 
 @pytest.fixture(scope="module")
@@ -86,16 +74,23 @@ def gateway(start_server, colour_models, engine):
     return start_server(colour_models, "--engine", target_of(engine))
 
 
+PHOTOS = {
+    "JPEG": RED,
+    "PNG": colour_photos.encode(colour_photos.plain(), "PNG"),
+    "turned": colour_photos.with_orientation(colour_photos.plain(), 6),
+    "broken": RED[: len(RED) // 2],
+    "none": b"no photo",
+}
+
+
 @pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "turned", "broken", "none"])
-def test_a_photo_is_answered_as_the_engine_itself_would(engine, gateway, kind, version):
-    photo = {
-        "turned": lambda: colour_photos.with_orientation(colour_photos.plain(), 6),
-        "broken": lambda: RED[: len(RED) // 2],
-        "none": lambda: b"no photo",
-    }.get(kind, lambda: colour_photos.encode(colour_photos.plain(), kind))()
+@pytest.mark.parametrize("photo", PHOTOS.values(), ids=PHOTOS)
+def test_a_photo_is_answered_as_the_engine_itself_would(engine, gateway, photo, version):
     ours, theirs = (classify(server, photo, version=version) for server in (gateway, engine))
-    assert (ours.status_code, without_id(ours)) == (theirs.status_code, without_id(theirs))
+    for response in (ours, theirs):
+        response.body = response.json()
+        assert response.body.pop("request_id") == response.headers["X-Request-Id"]
+    assert (ours.status_code, ours.body) == (theirs.status_code, theirs.body)
 
 
 def test_names_and_labels_that_are_no_utf_8_are_refused_by_engine_and_gateway_alike(engine, gateway):
@@ -107,73 +102,65 @@ def test_names_and_labels_that_are_no_utf_8_are_refused_by_engine_and_gateway_al
         ModelSpec("inception_v3", label="\udfff")
 
 
-def test_a_label_that_moves_at_the_engine_is_followed_and_counted_by_the_next_request(engine, gateway):
-    label = "/api/admin/models/inception_v3/labels/stable"
+def test_labels_and_shares_are_the_engines_and_a_label_that_moves_is_followed_and_counted(engine, gateway):
+    model = "/api/admin/models/inception_v3"
     for version in (1, 2):  # the one takes images, the other files
-        engine.post(label, json={"version": version}).raise_for_status()
+        engine.post(f"{model}/labels/stable", json={"version": version}).raise_for_status()
         assert classify(gateway, label="stable").json()["model"] == {"name": "inception_v3", "version": version}
         routed = f'label="stable",model="inception_v3",version="{version}"'
         assert sample(gateway, "dogsnap_routed_requests_total", routed) == 1
     assert predictions(gateway) >= 2
-    engine.post(label, json={"version": None}).raise_for_status()
+    engine.post(f"{model}/labels/stable", json={"version": None}).raise_for_status()
     gone = classify(gateway, label="stable")
     assert (gone.status_code, "Unrecognized servable version label: stable" in gone.text) == (400, True)
 
-
-def test_a_share_of_the_default_goes_where_the_engine_sends_it(engine, gateway):
     def versions(server) -> list[int]:
-        headers = [{"Content-Type": "image/jpeg", "X-Request-Key": str(number)} for number in range(20)]
-        return [server.post("/api/classify", RED, headers=each).json()["model"]["version"] for each in headers]
+        answered = [server.classify(RED, {"X-Request-Key": str(number)}) for number in range(20)]
+        return [each.json()["model"]["version"] for each in answered]
 
-    split = "/api/admin/models/inception_v3/split"
-    engine.post(split, json={"version": 1, "percent": 50}).raise_for_status()
+    engine.post(f"{model}/split", json={"version": 1, "percent": 50}).raise_for_status()
     ours = versions(gateway)
     assert ours == versions(engine)
     assert set(ours) == {1, 2}
-    engine.post(split, json={"version": None, "percent": 0}).raise_for_status()
+    engine.post(f"{model}/split", json={"version": None, "percent": 0}).raise_for_status()
 
 
-def models_of(server) -> dict:
-    (model,) = server.get("/api/models").json()["models"]
-    return model
+def test_what_there_is_is_told_as_the_engine_tells_it_and_switching_is_left_to_it(engine, gateway):
+    def model_of(server) -> dict:
+        (model,) = server.get("/api/models").json()["models"]
+        return model
 
-
-def test_what_there_is_is_told_as_the_engine_tells_it(engine, gateway):
-    wait_until(lambda: models_of(gateway)["default_version"] == 2)  # at the gateway's next poll
-    ours, theirs = models_of(gateway), models_of(engine)
+    wait_until(lambda: model_of(gateway)["default_version"] == 2)  # at the gateway's next poll
+    ours, theirs = model_of(gateway), model_of(engine)
     assert theirs["default_version"] == 2
     for name in ("version", "state"):
         assert [each[name] for each in ours["versions"]] == [each[name] for each in theirs["versions"]]
     assert [each["classes"] for each in theirs["versions"]] == [3, 3]
     assert ours["versions"][0]["classes"] == 3
     assert ours["versions"][1]["classes"] in (None, 3)  # not known before somebody asks for it
-
-
-def test_switching_is_the_engines_and_the_gateway_says_so(gateway):
-    for response in (
-        gateway.get("/api/admin/models"),
-        gateway.post("/api/admin/models/inception_v3/default", json={"version": 1}),
-        gateway.post("/api/admin/undo", json={}),
-        gateway.post("/api/admin/undo", json={"id": 1}),
-        gateway.get("/api/admin/switches"),
+    for path, body in (
+        ("models", None),
+        ("switches", None),
+        ("models/inception_v3/default", {"version": 1}),
+        ("undo", {}),
+        ("undo", {"id": 1}),
     ):
+        response = gateway.request("GET" if body is None else "POST", f"/api/admin/{path}", json=body)
         assert response.status_code == 501
         assert "send this request to the engine" in response.json()["error"]
 
 
-def test_names_of_breeds_come_from_the_models_folder_and_without_them_tensors_are_answered(
-    start_server, engine, tmp_path
-):
+def test_without_names_of_breeds_in_the_models_folder_tensors_are_answered(start_server, engine, tmp_path):
     gateway = start_server(tmp_path, "--engine", target_of(engine))
-    photo = {"signature_name": "scores", "instances": [{"b64": base64.b64encode(RED).decode()}]}
-    predicted = gateway.post("/v1/models/inception_v3:predict", json=photo)
-    assert predicted.json()["predictions"][0]["dog"] > 0.5
+    assert asked_as_tensor(gateway, RED).json()["predictions"][0]["dog"] > 0.5
     unnamed = classify(gateway)
     assert unnamed.status_code == 400
     assert "inception_v3/2/assets.extra/dogsnap.json of this server (--models" in unnamed.json()["error"]
 
 
-# -- TensorFlow Serving's contract -------------------------------------------------------------------------------------
+def asked_as_tensor(server, photo: bytes) -> requests.Response:
+    body = {"signature_name": "scores", "instances": [{"b64": base64.b64encode(photo).decode()}]}
+    return server.post("/v1/models/inception_v3:predict", json=body)
 
 
 @pytest.fixture(scope="module")
@@ -193,9 +180,6 @@ def test_the_gateway_keeps_tensorflow_servings_contract(contract_gateway, case):
         assert case.error in response.json()["error"]
 
 
-# -- in front of an engine that does as it is told ---------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def stub(colour_models):
     with StubEngine(free_port(), colour_models / "inception_v3" / "2") as stub:
@@ -209,11 +193,25 @@ def stub_gateway(start_server, colour_models, stub):
 
 @contextmanager
 def answering(stub, answer, tell=None):
-    stub.answer, stub.tell = answer, tell or stub.tell_at_once
+    at_once = stub.answer, stub.tell
+    stub.answer, stub.tell = answer, tell or stub.tell
     try:
         yield
     finally:
-        stub.answer, stub.tell = stub.at_once, stub.tell_at_once
+        stub.answer, stub.tell = at_once
+
+
+class Held:
+    """An answer of Predict that waits until `go_on` is set; `arrived` has an entry for each question."""
+
+    def __init__(self, stub: StubEngine):
+        self.arrived, self.go_on = [], threading.Event()
+        self._answer = stub.fixed
+
+    def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        self.arrived.append(context)
+        self.go_on.wait(SECONDS)
+        return self._answer
 
 
 def test_request_id_key_and_deadline_and_what_the_target_says_go_along(stub, stub_gateway):
@@ -232,34 +230,33 @@ def test_request_id_key_and_deadline_and_what_the_target_says_go_along(stub, stu
     assert 0 < seconds <= 3
 
 
-@pytest.mark.parametrize(
-    ("code", "status", "says"),
-    [
-        ("INVALID_ARGUMENT", 415, "the engine's words"),
-        ("FAILED_PRECONDITION", 400, "the engine's words"),
-        ("NOT_FOUND", 404, "the engine's words"),
-        ("UNIMPLEMENTED", 501, "the engine's words"),
-        ("RESOURCE_EXHAUSTED", 503, "the engine's words"),
-        ("UNAVAILABLE", 503, "the engine's words"),
-        ("DEADLINE_EXCEEDED", 504, "deadline"),
-        ("INTERNAL", 502, "the engine behind this server failed"),
-        ("UNKNOWN", 502, "the engine behind this server failed"),
-        ("PERMISSION_DENIED", 502, "the engine behind this server failed"),
-    ],
-)
+THEIRS, FAILED = "the engine's words", "the engine behind this server failed"
+CODES = {
+    "INVALID_ARGUMENT": (415, THEIRS),
+    "FAILED_PRECONDITION": (400, THEIRS),
+    "NOT_FOUND": (404, THEIRS),
+    "UNIMPLEMENTED": (501, THEIRS),
+    "RESOURCE_EXHAUSTED": (503, THEIRS),
+    "UNAVAILABLE": (503, THEIRS),
+    "DEADLINE_EXCEEDED": (504, "deadline"),
+    "INTERNAL": (502, FAILED),
+    "UNKNOWN": (502, FAILED),
+    "PERMISSION_DENIED": (502, FAILED),
+}
+
+
+@pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("photo", [RED, LARGE_PHOTO], ids=["small", "large"])
-def test_an_error_of_the_engines_has_the_right_status_and_says_whose_it_is(
-    stub, stub_gateway, code, status, says, photo
-):
-    with answering(stub, lambda request, context: context.abort(grpc.StatusCode[code], "the engine's words")):
+def test_an_error_of_the_engines_has_the_right_status_and_says_whose_it_is(stub, stub_gateway, code, photo):
+    status, says = CODES[code]
+    with answering(stub, lambda request, context: context.abort(grpc.StatusCode[code], THEIRS)):
         response = classify(stub_gateway, photo)
-    assert response.status_code == status
-    assert says in response.json()["error"]
+    assert (response.status_code, says in response.json()["error"]) == (status, True)
     assert ("Retry-After" in response.headers) == (status == 503)
     assert sample(stub_gateway, "dogsnap_engine_failures_total", f'call="Predict",code="{code}"') >= 1
     if status == 502:
         number = response.json()["request_id"]
-        assert f"request {number} failed at the engine: {code} the engine's words" in stub_gateway.log()
+        assert f"request {number} failed at the engine: {code} {THEIRS}" in stub_gateway.log()
 
 
 def test_a_photo_is_sent_again_to_an_engine_that_had_no_room_however_large_it_is(stub, stub_gateway):
@@ -283,21 +280,21 @@ def test_an_answer_that_does_not_fit_the_signature_is_the_engines_fault(stub, st
 
 
 @contextmanager
-def switched_to_3(stub, gateway, outputs=("prediction", "dog")):
+def switched_to_3(stub, gateway, outputs: tuple[str, ...]):
     """The engine answers with a version 3, of which the gateway has no folder, and whose outputs are these."""
     about = get_model_metadata_pb2.GetModelMetadataResponse.FromString(stub.about)
+    answer = predict_pb2.PredictResponse.FromString(stub.fixed)
+    about.model_spec.version.value = answer.model_spec.version.value = 3
     signatures = get_model_metadata_pb2.SignatureDefMap()
     about.metadata["signature_def"].Unpack(signatures)
-    kept = dict(signatures.signature_def["scores"].outputs)
-    signatures.signature_def["scores"].outputs.clear()
-    answer = predict_pb2.PredictResponse.FromString(stub.fixed)
-    score = answer.outputs.pop("dog")
+    told, given = signatures.signature_def["scores"].outputs, answer.outputs
     for alias in outputs:
-        signatures.signature_def["scores"].outputs[alias].CopyFrom(kept.get(alias, kept["dog"]))
-        if alias != "prediction":
-            answer.outputs[alias].CopyFrom(score)
+        if alias not in told:
+            told[alias].CopyFrom(told["dog"])
+            given[alias].CopyFrom(given["dog"])
+    for alias in set(told) - set(outputs):
+        del told[alias]
     about.metadata["signature_def"].Pack(signatures)
-    about.model_spec.version.value = answer.model_spec.version.value = 3
 
     def tell(request: bytes, context: grpc.ServicerContext) -> bytes:
         asked = get_model_metadata_pb2.GetModelMetadataRequest.FromString(request).model_spec
@@ -309,14 +306,11 @@ def switched_to_3(stub, gateway, outputs=("prediction", "dog")):
     wait_until(lambda: classify(gateway).status_code == 200)  # after the next poll
 
 
-def test_a_version_without_names_that_the_engine_has_switched_to_is_told_to_have_none(stub, stub_gateway):
-    with switched_to_3(stub, stub_gateway):
+def test_outputs_and_names_are_those_of_the_version_that_the_engine_has_switched_to(stub, stub_gateway):
+    with switched_to_3(stub, stub_gateway, ("prediction", "dog")):
         unnamed = classify(stub_gateway)
     assert unnamed.status_code == 400, unnamed.text
     assert "inception_v3/3/assets.extra/dogsnap.json of this server (--models" in unnamed.json()["error"]
-
-
-def test_outputs_are_those_of_the_version_that_the_engine_has_switched_to(stub, stub_gateway):
     with switched_to_3(stub, stub_gateway, ("prediction", "dog", "cat")):
         assert set(asked_as_tensor(stub_gateway, RED).json()["predictions"][0]) == {"prediction", "dog", "cat"}
     with switched_to_3(stub, stub_gateway, ("dog", "cat")):
@@ -336,7 +330,7 @@ def test_questions_to_an_engine_that_hangs_take_places_and_keep_the_deadline(sta
             go_on.wait(SECONDS)
         return stub.about
 
-    with concurrent.futures.ThreadPoolExecutor(asked) as pool, answering(stub, stub.at_once, hang):
+    with concurrent.futures.ThreadPoolExecutor(asked) as pool, answering(stub, stub.answer, hang):
         answers = [pool.submit(classify, gateway, label=f"label{number}") for number in range(asked)]
         wait_until(lambda: len(seconds) >= 2)
         status = gateway.get("/v1/models/inception_v3")
@@ -349,44 +343,34 @@ def test_questions_to_an_engine_that_hangs_take_places_and_keep_the_deadline(sta
 
 @pytest.mark.parametrize("photo", [RED, LARGE_PHOTO], ids=["small", "large"])
 def test_an_engine_that_is_too_slow_is_504_at_the_deadline(stub, stub_gateway, photo):
-    go_on = threading.Event()
-    with answering(stub, lambda request, context: go_on.wait(SECONDS) and stub.fixed):
+    held = Held(stub)
+    with answering(stub, held):
         started = time.monotonic()
         response = classify(stub_gateway, photo)
         seconds = time.monotonic() - started
-        go_on.set()
+        held.go_on.set()
     assert (response.status_code, 3 <= seconds < SECONDS / 2) == (504, True)
 
 
 def test_slow_answers_do_not_delay_other_requests(stub, stub_gateway):
-    arrived, go_on = [], threading.Event()
-
-    def wait(request: bytes, context: grpc.ServicerContext) -> bytes:
-        arrived.append(context)
-        go_on.wait(SECONDS)
-        return stub.fixed
-
-    with concurrent.futures.ThreadPoolExecutor(24) as pool, answering(stub, wait):
+    held, at_once = Held(stub), stub.answer
+    with concurrent.futures.ThreadPoolExecutor(24) as pool, answering(stub, held):
         asked = [pool.submit(classify, stub_gateway) for _ in range(24)]
-        wait_until(lambda: len(arrived) == 24, 2)  # before the first deadline: three times as many as run threads
-        stub.answer = stub.at_once
+        wait_until(lambda: len(held.arrived) == 24, 2)  # before the first deadline: three times as many as run threads
+        stub.answer = at_once
         assert classify(stub_gateway).status_code == 200
-        go_on.set()
+        held.go_on.set()
         assert {each.result().status_code for each in asked} == {200}
 
 
-def test_an_engine_without_model_service_or_health_is_served(start_server, colour_models):
-    with StubEngine(free_port(), colour_models / "inception_v3" / "2", with_status=False) as stub:
-        gateway = start_server(colour_models, "--engine", stub.target)
-        assert classify(gateway).json()["breeds"][0]["name"] == "red dog"
-        assert gateway.get("/v1/models/inception_v3").json()["model_version_status"]
-
-
 def test_readiness_follows_the_engines_health_and_its_going_and_coming(start_server, colour_models):
+    """The engine that goes has no ModelService, the one that comes tells no health."""
     port, health = free_port(), HealthServicer()
     health.set("", SERVING)
-    with StubEngine(port, colour_models / "inception_v3" / "2", health=health) as stub:
+    with StubEngine(port, colour_models / "inception_v3" / "2", with_status=False, health=health) as stub:
         gateway = start_server(colour_models, "--engine", stub.target, "--poll-seconds", "0.2")
+        assert classify(gateway).json()["breeds"][0]["name"] == "red dog"
+        assert gateway.get("/v1/models/inception_v3").json()["model_version_status"]
         health.set("", NOT_SERVING)
         wait_until(lambda: not is_ready(gateway))
         refused = classify(gateway)
@@ -400,9 +384,6 @@ def test_readiness_follows_the_engines_health_and_its_going_and_coming(start_ser
     with StubEngine(port, colour_models / "inception_v3" / "2"):
         wait_until(lambda: is_ready(gateway))
         assert classify(gateway).status_code == 200
-
-
-# -- several engines ---------------------------------------------------------------------------------------------------
 
 
 def predictions(gateway) -> float:
@@ -421,9 +402,9 @@ def test_of_two_engines_one_may_be_killed_without_a_request_lost(start_server, s
     os.kill(worker, signal.SIGKILL)
     so_far = predictions(gateway)
     wait_until(lambda: predictions(gateway) > so_far + 100)
-    answers = load.stop()
-    failed = [each for each in answers if each.status != 200]
-    print(f"\n{len(answers)} requests, one of two engines killed: {len(failed)} lost")
+    asked = load.stop()
+    failed = [each for each in asked if each.status != 200]
+    print(f"\n{len(asked)} requests, one of two engines killed: {len(failed)} lost")
     assert failed == []
     assert is_ready(gateway)
 
@@ -438,41 +419,28 @@ def test_of_two_engines_one_may_fall_silent_without_a_request_lost(start_server,
         started = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             asked = pool.map(lambda _: gateway.post("/v1/models/sleeper:predict", json={"inputs": [0.05]}), range(100))
-            answers = [each.status_code for each in asked]
+            statuses = [each.status_code for each in asked]
         seconds = time.monotonic() - started
     finally:
         os.kill(silent, signal.SIGCONT)
-    print(f"\n100 requests, one of two engines silent: {100 - answers.count(200)} lost, {seconds:.0f} s")
-    assert set(answers) == {200}
+    print(f"\n100 requests, one of two engines silent: {100 - statuses.count(200)} lost, {seconds:.0f} s")
+    assert set(statuses) == {200}
     assert seconds < SECONDS
 
 
-# -- where the engines are ---------------------------------------------------------------------------------------------
-
-
-def test_several_engines_are_addresses_for_grpc_and_one_name_is_left_to_it():
+def test_one_engine_or_several_are_an_address_for_grpc_and_what_is_none_is_refused_without_showing_what_goes_along():
     assert Target.parse("grpc://dogs.svc:8500").address() == "dns:///dogs.svc:8500"
     assert Target.parse("grpc://127.0.0.1:1,127.0.0.2:2").address() == "ipv4:127.0.0.1:1,127.0.0.2:2"
     assert Target.parse("grpc://[::1]:1,127.0.0.1:2").address() == "ipv6:[::1]:1,[::ffff:127.0.0.1]:2"
-
-
-@pytest.mark.parametrize(
-    "text", ["", "http://a:1", "grpc://a", "grpc://a:0", "grpc://a:1,", "grpc://a:1?Key=x", "grpc://a:1?a=\n"]
-)
-def test_what_is_no_engine_is_refused(text):
-    with pytest.raises(InvalidArgument, match="--engine"):
-        Target.parse(text)
-
-
-def test_the_command_line_refuses_what_is_no_engine_without_showing_what_goes_along():
+    for text in ("", "http://a:1", "grpc://a", "grpc://a:0", "grpc://a:1,", "grpc://a:1?Key=x", "grpc://a:1?a=\n"):
+        with pytest.raises(InvalidArgument, match="--engine"):
+            Target.parse(text)
     with pytest.raises(InvalidArgument, match="expected grpc://host:port") as refused:
         checked_settings(engine="http://host:8500?x-api-key=secret")
     assert "secret" not in refused.value.message
     with pytest.raises(Unavailable, match="has no address"):
         checked_settings(engine="grpc://no.such.host.invalid:1,127.0.0.1:2")
 
-
-# -- how fast, and how much memory -------------------------------------------------------------------------------------
 
 # Limits, checks, metrics and the app's words for an answer cost about as much as the bare minimum does: 0.45 to 0.6 measured.
 OF_THE_PLAIN_RATE = 1 / 3
@@ -488,74 +456,48 @@ pinned = pytest.mark.skipif(
 
 @pytest.fixture
 def instant_engine(colour_models):
-    """The port of an engine that answers at once, on the second core."""
-    _, second = sorted(os.sched_getaffinity(0))[:2]
-    port = free_port()
+    """The ports of an engine that answers at once, on the second core, and of `plain_gateway` before it, on the first."""
+    first, second, port, gateway_port = *sorted(os.sched_getaffinity(0))[:2], free_port(), free_port()
     model = colour_models / "inception_v3" / "2"
     engine = FORKS.Process(target=stub_engine.serve, args=(port, model, second), daemon=True)
     engine.start()
-    yield port
-    engine.kill()
-    engine.join()
-
-
-@pytest.fixture
-def plain_gateway(instant_engine):
-    """`plain_gateway` in front of that engine, on the first core; its `url`, as a server has it."""
-    first, url = min(os.sched_getaffinity(0)), f"127.0.0.1:{free_port()}"
-    flags = ("--bind", url, "--threads", "64", "--no-control-socket", "--log-level", "warning")
-    gunicorn = (sys.executable, "-m", "gunicorn", *flags)
-    with subprocess.Popen(
-        ["taskset", "-c", str(first), *gunicorn, "plain_gateway:app"],
-        cwd=Path(__file__).parents[1] / "support",
-        env={**os.environ, "ENGINE": f"127.0.0.1:{instant_engine}"},
-    ) as gateway:
+    gunicorn = ("gunicorn", "--threads", "64", "--no-control-socket", "--log-level", "warning")
+    command = [sys.executable, "-m", *gunicorn, "--bind", f"127.0.0.1:{gateway_port}", "plain_gateway:app"]
+    environ = {**os.environ, "ENGINE": f"127.0.0.1:{port}"}
+    folder = Path(__file__).parents[1] / "support"
+    with subprocess.Popen(["taskset", "-c", str(first), *command], cwd=folder, env=environ) as gateway:
         try:
-            wait_until(lambda: answers_at(f"http://{url}"))
-            yield SimpleNamespace(url=f"http://{url}")
+            wait_until(lambda: listens(gateway_port))
+            yield port, gateway_port
         finally:
             gateway.terminate()
-
-
-def answers_at(url: str) -> bool:
-    try:
-        return requests.get(url, timeout=SECONDS).status_code == 405
-    except requests.ConnectionError:
-        return False
+            engine.kill()
+            engine.join()
 
 
 @pytest.mark.long
 @pinned
-def test_a_gateway_forwards_photos_at_least_a_third_as_fast_as_one_without_limits_and_checks(
-    start_server, colour_models, instant_engine, plain_gateway
-):
+def test_a_third_of_the_rate_without_limits_and_checks_is_kept(start_server, colour_models, instant_engine):
+    port, plain_port = instant_engine
     first, second = [("taskset", "-c", str(core)) for core in sorted(os.sched_getaffinity(0))[:2]]
     photo = noisy((640, 480), 8, 22)
     assert PHOTO_BYTES <= len(photo) < 1.1 * PHOTO_BYTES
     text = base64.b64encode(photo).decode()
-    gateway = start_server(colour_models, "--engine", f"grpc://127.0.0.1:{instant_engine}", prefix=first)
+    gateway = start_server(colour_models, "--engine", f"grpc://127.0.0.1:{port}", prefix=first)
+    tensor = {"signature_name": "scores", "instances": [{"b64": text}]}
     asked = {
-        "plain": (plain_gateway, "/", {"image": text}),
+        "plain": (SimpleNamespace(url=f"http://127.0.0.1:{plain_port}"), "/", {"image": text}),
         "app": (gateway, "/api/classify", {"image": text}),
-        "REST": (
-            gateway,
-            "/v1/models/inception_v3:predict",
-            {"signature_name": "scores", "instances": [{"b64": text}]},
-        ),
+        "REST": (gateway, "/v1/models/inception_v3:predict", tensor),
     }
     rates = dict.fromkeys(asked, 0.0)
     for _ in range(ROUNDS):  # one after the other: a processor that others use as well changes its speed within seconds
         for name, (server, path, body) in asked.items():
-            answers = Load(server, path, body, ROUND_SECONDS, second, clients=CLIENTS).answers()
-            assert {each.status for each in answers} == {200}
-            rates[name] = max(rates[name], len(answers) / span(answers))
+            answered = Load(server, path, body, ROUND_SECONDS, second, clients=CLIENTS).answers()
+            assert {each.status for each in answered} == {200}
+            rates[name] = max(rates[name], len(answered) / span(answered))
     print(f"\nphotos of {len(photo)} bytes a second on one core: { ({name: round(rates[name]) for name in rates}) }")
     assert min(rates.values()) >= OF_THE_PLAIN_RATE * rates["plain"]
-
-
-def asked_as_tensor(server, photo: bytes) -> requests.Response:
-    body = {"signature_name": "scores", "instances": [{"b64": base64.b64encode(photo).decode()}]}
-    return server.post("/v1/models/inception_v3:predict", json=body)
 
 
 def asked_by_form(server, photo: bytes) -> requests.Response:
@@ -564,28 +506,21 @@ def asked_by_form(server, photo: bytes) -> requests.Response:
 
 @pytest.mark.long
 @pytest.mark.parametrize("ask", [classify, asked_as_tensor, asked_by_form])
-def test_of_a_photo_that_the_engine_looks_at_there_is_one_copy_which_goes_with_it(
-    start_server, stub, colour_models, ask
-):
-    photo, count, go_on, arrived = noisy((1000, 1000), 1, 98), 32, threading.Event(), []
+def test_of_a_photo_at_the_engine_there_is_one_copy(start_server, stub, colour_models, ask):
+    photo, count, held = noisy((1000, 1000), 1, 98), 32, Held(stub)
     gateway = start_server(colour_models, "--engine", stub.target)
 
-    def wait(request: bytes, context: grpc.ServicerContext) -> bytes:
-        arrived.append(context)
-        go_on.wait(SECONDS)
-        return stub.fixed
-
-    def held(before: float) -> float:
+    def copies_held() -> float:
         return (memory(worker_of(gateway)) - before) * 2**20 / count / len(photo)
 
     ask(gateway, photo).raise_for_status()
     before = memory(worker_of(gateway))
-    with concurrent.futures.ThreadPoolExecutor(count) as pool, answering(stub, wait):
+    with concurrent.futures.ThreadPoolExecutor(count) as pool, answering(stub, held):
         asked = [pool.submit(ask, gateway, photo) for _ in range(count)]
-        wait_until(lambda: len(arrived) == count)
-        copies = held(before)
-        go_on.set()
+        wait_until(lambda: len(held.arrived) == count)
+        copies = copies_held()
+        held.go_on.set()
         assert {each.result().status_code for each in asked} == {200}
     print(f"\n{count} photos of {len(photo) / 2**20:.1f} MiB at the engine: {copies:.2f} times as much in memory")
     assert copies < COPIES
-    wait_until(lambda: held(before) < LEFT)
+    wait_until(lambda: copies_held() < LEFT)

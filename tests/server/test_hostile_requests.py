@@ -2,12 +2,13 @@
 
 import base64
 import gzip
-import http.client
 import json
+import shutil
 import threading
 import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import colour_photos
 import hypothesis
@@ -18,22 +19,27 @@ import tiny_models
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from process_readings import memory, most_seconds, worker_of
+from rest_client import raw
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
-from test_openapi import models  # noqa: F401 (a fixture)
 
 MOST_GROWTH = 50  # MiB
 JSON_EXAMPLES = 60
 FUZZ = {"deadline": None, "database": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
+PROMISES = [content_type_conformance, response_schema_conformance]
 FUZZ["phases"] = (Phase.explicit, Phase.generate)  # nothing is made smaller: a fault is a fault
 TEXT = base64.b64encode(colour_photos.every_kind()["jpeg"]).decode()
 MODELS = ("inception_v3", "half")
 
 
 @pytest.fixture(scope="module")
-def server(start_server, models):  # noqa: F811
+def server(start_server, colour_models, tmp_path_factory):
+    models = tmp_path_factory.mktemp("several_models")
+    shutil.copytree(colour_models / "inception_v3", models / "inception_v3")
+    shutil.copy(Path(__file__).parents[2] / "models" / "breeds.json", models)
+    tiny_models.half_plus_two_of_examples(models / "half" / "1")
     tiny_models.all_types(models / "all_types" / "1")
-    return start_server(models)
+    return start_server(models, "--feedback", models / "feedback.db")
 
 
 @pytest.fixture(autouse=True)
@@ -55,17 +61,11 @@ def check(status: int, body: bytes, seconds: float) -> None:
         assert error["request_id"]
 
 
-def send(
-    server, body: bytes, path: str = "/v1/models/half:predict", method: str = "POST", **headers: str
-) -> requests.Response:
+def send(server, body: bytes, path: str = "/v1/models/half:predict", **headers: str) -> requests.Response:
     begun = time.monotonic()
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    response = requests.request(method, server.url + path, data=body, headers=named, timeout=60)
+    response = server.post(path, body, headers={name.replace("_", "-"): value for name, value in headers.items()})
     check(response.status_code, response.content, time.monotonic() - begun)
     return response
-
-
-# -- by the document ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("examples", [3, pytest.param(10, marks=pytest.mark.long)])
@@ -99,7 +99,7 @@ def fuzz(server, session: requests.Session, operation, mode: GenerationMode, exa
         response = case.call(base_url=server.url, session=session, timeout=60)
         check(response.status_code, response.content, time.monotonic() - begun)
         if response.status_code == 200:
-            case.validate_response(response, checks=[content_type_conformance, response_schema_conformance])
+            case.validate_response(response, checks=PROMISES)
         sent.append(response.status_code)
 
     try:
@@ -108,8 +108,6 @@ def fuzz(server, session: requests.Session, operation, mode: GenerationMode, exa
         return 0  # nothing wrong can be sent where nothing is taken
     return len(sent)
 
-
-# -- TensorFlow Serving's JSON -----------------------------------------------------------------------------------------
 
 numbers = st.one_of(st.integers(), st.integers(-(10**400), 10**400), st.floats(), st.just(1e308), st.just(-0.0))
 scalars = st.one_of(st.none(), st.booleans(), numbers, st.text(max_size=20), st.just(TEXT))
@@ -150,16 +148,11 @@ def test_values_for_each_type_are_answered_in_strict_json(server, name, key, val
 
 
 @settings(max_examples=JSON_EXAMPLES, **FUZZ)
-@given(path=st.sampled_from(PATHS), body=bodies, place=st.integers(0, 200), bad=st.binary(min_size=1, max_size=4))
-def test_json_that_is_damaged_is_answered(server, path, body, place, bad):
+@given(path=st.sampled_from(PATHS), body=bodies, place=st.integers(0, 200), bad=st.binary(max_size=300))
+def test_json_that_is_damaged_and_bytes_that_are_none_are_answered(server, path, body, place, bad):
     text = json.dumps(body).encode("utf-8", "surrogatepass")
     send(server, text[:place] + bad + text[place + 1 :], path)
-
-
-@settings(max_examples=JSON_EXAMPLES // 3, **FUZZ)
-@given(path=st.sampled_from(PATHS), body=st.binary(max_size=300))
-def test_bytes_that_are_no_json_are_answered(server, path, body):
-    send(server, body, path)
+    send(server, bad, path)
 
 
 DEEP = 1_000_000
@@ -168,7 +161,6 @@ JSON_CASES = {
     "deep objects": b'{"instances": ' + b'{"a":' * 200_000 + b"1" + b"}" * 200_000 + b"}",
     "deep and never closed": b"[" * DEEP,
     "deep lists in a value": b'{"inputs": ' + b"[" * 90 + b"1" + b"]" * 90 + b"}",
-    "not a number": b'{"instances": [NaN, Infinity, -Infinity]}',
     "a number of a million digits": b'{"instances": [' + b"9" * 1_000_000 + b"]}",
     "an exponent beyond all": b'{"instances": [1e999999999, -1e999999999, 1e-999999999]}',
     "the same key twice": b'{"instances": [1.0], "instances": "x", "instances": [2.0]}',
@@ -179,11 +171,6 @@ JSON_CASES = {
     "utf-16": '{"instances": [1.0]}'.encode("utf-16"),
     "zero bytes": b"\0" * 1000,
     "white space": b" " * 1_000_000,
-    "nothing": b"",
-    "a bare value": b"3",
-    "both keys": b'{"instances": [1.0], "inputs": [1.0]}',
-    "ragged lists": b'{"instances": [[1.0], [1.0, 2.0], [[3.0]]]}',
-    "an empty list": b'{"instances": []}',
     "very many rows": b'{"instances": [' + b"1," * 2_000_000 + b"1]}",
     "very many keys": json.dumps({str(number): 1 for number in range(200_000)}).encode(),
     "a signature that is none": b'{"signature_name": {"a": [1]}, "instances": [1.0]}',
@@ -197,7 +184,9 @@ JSON_CASES = {
 )
 @pytest.mark.parametrize("case", JSON_CASES)
 def test_hostile_json_is_answered(server, case, path):
-    send(server, JSON_CASES[case], path, Content_Type="application/json")
+    response = send(server, JSON_CASES[case], path, Content_Type="application/json")
+    if case == "the same key twice" and "half" in path:  # its last value counts, as for every parser here
+        assert response.json() == {"predictions": [3.0]}
 
 
 FULL = {  # made when they are sent: most processes of a test run send none of them
@@ -228,19 +217,10 @@ def test_a_body_full_of_values_is_answered_or_refused_and_its_neighbours_are_ans
         response = send(server, body)
         over.set()
         asking.result()
-    print(
-        f"{len(body) / 1e6:.0f} MB: {response.elapsed.total_seconds():.2f} s, its neighbours at most {max(seconds):.2f} s"
-    )
+    took = response.elapsed.total_seconds()
+    print(f"{len(body) / 1e6:.0f} MB: {took:.2f} s, its neighbours at most {max(seconds):.2f} s")
     assert response.status_code == status
     assert max(seconds) < most_seconds(2)
-
-
-def test_a_duplicate_key_takes_its_last_value_as_every_parser_here_does(server):
-    body = b'{"instances": [1.0], "instances": [2.0]}'
-    assert send(server, body).json() == {"predictions": [3.0]}
-
-
-# -- bodies ------------------------------------------------------------------------------------------------------------
 
 
 def deflated(size: int, times: int = 1) -> bytes:
@@ -279,22 +259,17 @@ def test_gzipped_bodies_are_inflated_within_the_limit_or_refused(server, case):
     assert memory(worker_of(server)) - before < MOST_GROWTH
 
 
+PART = b'--x\r\nContent-Disposition: form-data; name="%b"\r\n\r\nx\r\n'
 FORMS = {
     "no boundary": ("multipart/form-data", b"--x\r\n\r\n"),
     "a boundary that never comes": ("multipart/form-data; boundary=x", b"no boundary here"),
-    "a boundary of 10,000 characters": (f"multipart/form-data; boundary={'b' * 5000}", b"x"),
-    "very many parts": (
-        "multipart/form-data; boundary=x",
-        b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n' * 5000 + b"--x--\r\n",
-    ),
+    "a boundary of 5,000 characters": (f"multipart/form-data; boundary={'b' * 5000}", b"x"),
+    "very many parts": ("multipart/form-data; boundary=x", PART % b"a" * 5000 + b"--x--\r\n"),
     "a file name that climbs": (
         "multipart/form-data; boundary=x",
-        b'--x\r\nContent-Disposition: form-data; name="image"; filename="../../etc/passwd"\r\n\r\nroot\r\n--x--\r\n',
+        PART % b'image"; filename="../../etc/passwd' + b"--x--\r\n",
     ),
-    "two photos": (
-        "multipart/form-data; boundary=x",
-        b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\nx\r\n' * 2 + b"--x--\r\n",
-    ),
+    "two photos": ("multipart/form-data; boundary=x", PART % b'image"; filename="a' * 2 + b"--x--\r\n"),
     "headers without end": ("multipart/form-data; boundary=x", b"--x\r\n" + b"A: b\r\n" * 100_000),
     "a kind that is none": ("////;;;", b"x"),
     "a kind with letters of its own": ("application/json; charset=utf-99", b'{"image": "x"}'),
@@ -308,55 +283,33 @@ def test_hostile_forms_are_refused(server, case, path):
     assert send(server, body, path, Content_Type=kind).status_code in (400, 413, 415)
 
 
-LENGTHS = {
-    "less than it sends": ("2", b'{"instances": [1.0]}', 400),
-    "more than anybody has": ("9" * 30, b"{}", 413),
-}
-
-
-@pytest.mark.parametrize("case", LENGTHS)
-def test_a_wrong_length_is_refused(server, case):
-    length, body, status = LENGTHS[case]
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-    begun = time.monotonic()
-    connection.putrequest("POST", "/v1/models/half:predict", skip_accept_encoding=True)
-    connection.putheader("Content-Length", length)
-    connection.endheaders(body)
-    response = connection.getresponse()
-    body = response.read()
-    connection.close()
-    assert response.status == status
-    check(response.status, body, time.monotonic() - begun)
-
-
 TARGETS = (
     "/../../etc/passwd",
     "/%2e%2e/%2e%2e/etc/passwd",
+    "/assets/../../../../README.md",
     "/assets/..%2f..%2f..%2fetc/passwd",
+    "/assets/%2e%2e/%2e%2e/backend/app.py",
     "/console/..%2fpage.html",
-    "/docs/..%2f..%2fpackage.json",
+    "/console/../console/page.html%00",
+    "/api/../models/inception_v3/2/saved_model.pb",
     "/v1/models/..%2f..:predict",
+    "/v1/models/..%2f..%2fetc/metadata",
+    "/v1/models/inception_v3%2f1",
+    "/v1/models/inception_v3/versions/..%2f1",
+    "/v1/models/inception_v3/labels/..%2f..",
     "/v1/models/%00:predict",
-    "/v1/models/%ff%fe",
     "/" + "a" * 8000,
-    "//",
-    "/;x",
-    "/%",
-    "/?" + "a=b&" * 1500,
 )
+HOME = ("//", "/;x", "/%", "/?" + "a=b&" * 1500)  # which may be the app
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "BREW"])
 def test_paths_and_methods_that_lead_nowhere_are_refused(server, method):
-    for target in TARGETS:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    for target in (*TARGETS, *HOME):
         begun = time.monotonic()
-        connection.request(method, target)
-        response = connection.getresponse()
-        body = response.read()
-        if method == "HEAD" and response.status >= 400:
-            assert response.status < 500
-        else:
-            check(response.status, body, time.monotonic() - begun)
-        assert b"root:" not in body
-        connection.close()
+        response = raw(server, method, target)
+        if method != "HEAD":
+            check(response.status_code, response.content, time.monotonic() - begun)
+        assert response.status_code < 500
+        if target in TARGETS and method != "OPTIONS":  # which tells the methods of a route
+            assert response.status_code in (400, 404, 405, 414), response.text

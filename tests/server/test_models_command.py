@@ -5,7 +5,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
-import tiny_models
 from click.testing import CliRunner, Result
 from waiting import wait_until
 
@@ -15,19 +14,11 @@ TOKEN = "a-long-random-text"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("made")
-    for number in (1, 2, 3):
-        tiny_models.half_plus(number, folder / str(number))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def server(start_server, made, tmp_path_factory):
+def server(start_server, made_half, tmp_path_factory):
     """A server of versions 1 and 2 of half, which asks for a token."""
     models = tmp_path_factory.mktemp("models")
-    for number in (1, 2):
-        shutil.copytree(made / str(number), models / "half" / str(number))
+    for number in "12":
+        shutil.copytree(made_half, models / "half" / number)
     server = start_server(models, "--poll-seconds", "0.2", environ={"DOGSNAP_ADMIN_TOKEN": TOKEN})
     server.models = models
     return server
@@ -72,53 +63,48 @@ def test_a_label_is_set_moved_removed_and_brought_back(server):
     assert "label beta of half: 2 -> 1" in said(server, "undo")
 
 
-def test_a_label_that_is_not_there_or_elsewhere_is_not_moved(server):
-    assert "has no label gamma" in refusal(server, "label", "move", "gamma", "1")
-    said(server, "label", "set", "delta", "1")
-    assert "was expected at 2, but it is at 1" in refusal(server, "label", "move", "delta", "2", "--from", "2")
-
-
-def test_a_label_that_waits_says_so_until_its_version_is_there(server, made):
-    assert "label next waits for version 3, which does not exist yet; there are: 1, 2" in said(
-        server, "label", "set", "next", "3"
-    )
+def test_a_label_that_waits_says_so_until_its_version_is_there(server, made_half):
+    waits = said(server, "label", "set", "next", "3")
+    assert "label next waits for version 3, which does not exist yet; there are: 1, 2" in waits
     assert "label next waits for version 3" in said(server, "list")
-    shutil.copytree(made / "3", server.models / "half" / "3")
+    shutil.copytree(made_half, server.models / "half" / "3")
     assert said(server, "load", "3") == "version 3 of half is available\n"
     assert "next" in said(server, "show")
     said(server, "label", "remove", "next")
     assert said(server, "unload", "3") == "version 3 of half is unloaded\n"
+    assert server.post("/v1/models/half/versions/3:predict", json={"instances": [0.0]}).status_code == 404
     assert "END" in said(server, "list")
     assert "version 3 of half was unloaded by hand; load it again first" in refusal(server, "label", "set", "next", "3")
 
 
-def test_a_version_that_cannot_be_loaded_gives_its_reason(server):
+@pytest.mark.parametrize(
+    ("graph", "refused", "listed"),
+    [
+        (b"no model", "version 7 of half failed to load: ", "version 7: "),
+        (
+            None,
+            "/half/7 has no saved_model.pb; expected all files of a SavedModel",
+            "/half/7 has no saved_model.pb yet",
+        ),
+    ],
+)
+def test_a_version_that_cannot_be_loaded_gives_its_reason(server, graph, refused, listed):
     broken = server.models / "half" / "7"
     broken.mkdir()
-    (broken / "saved_model.pb").write_bytes(b"no model")
+    if graph:
+        (broken / "saved_model.pb").write_bytes(graph)
     try:
-        assert "version 7 of half failed to load: " in refusal(server, "load", "7")
-        assert "version 7: " in said(server, "show", "half")
+        assert refused in refusal(server, "load", "7")
+        wait_until(lambda: listed in said(server, "show", "half"))
     finally:
         shutil.rmtree(broken)
+        wait_until(lambda: "version 7: " not in said(server, "show", "half"))
 
 
-def test_a_version_without_its_graph_is_refused_at_once_and_the_list_says_why(server):
-    (server.models / "half" / "8").mkdir()
-    try:
-        assert "/half/8 has no saved_model.pb; expected all files of a SavedModel" in refusal(server, "load", "8")
-        wait_until(lambda: "/half/8 has no saved_model.pb yet" in said(server, "list"))
-    finally:
-        shutil.rmtree(server.models / "half" / "8")
-
-
-def test_the_default_is_chosen_and_given_back(server):
+def test_a_default_a_split_and_a_shadow_are_chosen_and_given_back(server):
     assert "default of half: not chosen -> 1" in said(server, "default", "1")
     assert "default: version 1, as chosen" in said(server, "show")
     assert "default of half: 1 -> 2" in said(server, "default", "latest")
-
-
-def test_a_split_and_a_shadow_start_and_end(server):
     said(server, "label", "set", "stable", "1")
     assert "5 % to 2" in said(server, "split", "--label", "stable", "--to", "2", "--percent", "5")
     assert "shadow of half: none -> 1" in said(server, "shadow", "1")
@@ -151,51 +137,45 @@ def test_the_log_has_a_line_for_each_switch_and_any_of_them_is_undone_by_its_num
         (["undo", "99999"], "there is no switch 99999"),
         (["show", "gone"], "models served here: half"),
         (["label", "set", "a/b", "1"], "label is 'a/b'; expected 1 to 64 of the characters"),
+        (["label", "move", "gamma", "1"], "has no label gamma"),
+        (["label", "move", "delta", "2", "--from", "2"], "was expected at 2, but it is at 1"),
     ],
 )
 def test_what_the_server_refuses_is_said_in_its_own_sentence(server, arguments, sentence):
+    said(server, "label", "set", "delta", "1")
     assert sentence in refusal(server, *arguments)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
+def test_a_wrong_argument_is_refused_without_asking_the_server():
+    for arguments, sentence in (
         (["default", "newest"], 'expected a number, or "latest"'),
         (["shadow", "on"], 'expected a number, or "off"'),
         (["split", "--percent", "5"], "expected --to"),
-    ],
-)
-def test_a_wrong_argument_is_refused_without_asking_the_server(arguments, sentence):
-    result = run("http://127.0.0.1:1", *arguments)
-    assert result.exit_code == 2
-    assert sentence in result.output
+    ):
+        result = run("http://127.0.0.1:1", *arguments)
+        assert result.exit_code == 2
+        assert sentence in result.output
 
 
-def test_a_wrong_token_or_none_is_refused(server):
+def test_a_wrong_token_or_none_is_refused_and_none_is_logged(server):
     assert "expected the header Authorization" in refusal(server, "list", token="")
-    assert "the token is not this server's" in refusal(server, "list", token="wrong")
+    assert "the token is not this server's" in refusal(server, "list", token="wrong-one")
+    refused = server.get("/api/admin/models")
+    assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
+    told = server.get("/api/admin/models", headers={"Authorization": f"Bearer {TOKEN}"})
+    assert (told.status_code, told.headers["Cache-Control"]) == (200, "no-store")
+    assert server.get("/api/models").status_code == 200
+    assert TOKEN not in server.log()
+    assert "wrong-one" not in server.log()
 
 
-def test_when_no_server_answers_it_says_how_to_start_one():
+def test_when_no_server_or_another_kind_of_server_answers_it_says_so():
     assert refusal("http://127.0.0.1:1", "list") == (
         "no server answers at http://127.0.0.1:1; start one with `dogsnap serve`, or name another with --url"
     )
     assert "expected http:// or https://" in refusal("no url", "list")
-
-
-def test_another_kind_of_server_is_told_from_a_dogsnap_server():
-    class Other(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_error(404)
-
-        def log_message(self, *_):
-            pass
-
-    other = ThreadingHTTPServer(("127.0.0.1", 0), Other)
-    Thread(target=other.serve_forever, daemon=True).start()
-    try:
-        sentence = refusal(f"http://127.0.0.1:{other.server_port}", "list")
-    finally:
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as other:
+        Thread(target=other.serve_forever, daemon=True).start()
+        done = run(f"http://127.0.0.1:{other.server_port}", "list")
         other.shutdown()
-        other.server_close()
-    assert "answers, but not as a dogsnap server does (status 404)" in sentence
+    assert (done.exit_code, "answers, but not as a dogsnap server does (status 501)" in done.output) == (1, True)

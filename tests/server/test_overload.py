@@ -20,7 +20,6 @@ THREADS, QUEUE, STEP = 2, 8, 0.1  # a step of a tenth of a second, two at a time
 CAPACITY = THREADS / STEP
 REFUSED_SECONDS = 0.05
 DEADLINE = 2.0
-ATTEMPTS, KEPT = 3, 2
 PATH = "/v1/models/sleeper:predict"
 
 
@@ -66,12 +65,9 @@ def overload(server, path: str, value: object, capacity: float, seconds: float, 
 
 
 def mostly_kept(*measurement: object) -> bool:
-    """Whether `overload` holds in KEPT of ATTEMPTS attempts: a whole machine standing still for a moment is no fault of ours."""
-    kept = missed = 0
-    while kept < KEPT and missed <= ATTEMPTS - KEPT:
-        is_kept = overload(*measurement)
-        kept, missed = kept + is_kept, missed + (not is_kept)
-    return kept == KEPT
+    """Whether `overload` holds in two of three attempts: a machine standing still for a moment is no fault of ours."""
+    first, second = overload(*measurement), overload(*measurement)
+    return (first and second) or ((first or second) and overload(*measurement))
 
 
 def test_at_8_times_capacity_the_accepted_are_answered_in_time_and_the_rest_refused_at_once(server, alone):
@@ -90,18 +86,6 @@ def test_the_real_network_keeps_these_times_too(start_server):
     assert mostly_kept(server, path, photo, capacity, 10, alone), "the figures are above"
 
 
-# -- who waits in vain -------------------------------------------------------------------------------------------------
-
-
-def steps_run(server) -> float:
-    """How often the model has run."""
-    return sample(server, "dogsnap_step_seconds_count", 'model="sleeper",step="run",version="1"')
-
-
-def waiting_requests(server) -> float:
-    return sample(server, "dogsnap_queue_length")
-
-
 @pytest.fixture
 def waiting(server):
     """Both threads run for 1.5 s, and as many as may wait: their connections, which hang up afterwards."""
@@ -115,7 +99,7 @@ def waiting(server):
         connections = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(QUEUE)]
         for each in connections:
             clients.enter_context(each).sendall(message)
-        wait_until(lambda: waiting_requests(server) == QUEUE, 1.0)
+        wait_until(lambda: sample(server, "dogsnap_queue_length") == QUEUE, 1.0)
         yield connections
     wait_until(lambda: held(server) == 0)
 
@@ -130,14 +114,19 @@ def counted_as_full(server) -> list[float]:
     ]
 
 
+def answer_of(client: socket.socket) -> str:
+    answer = ""
+    while not answer.endswith("}"):  # gunicorn sends the head by itself
+        answer += client.recv(65536).decode()
+    return answer
+
+
 def test_a_full_server_refuses_a_large_body_before_it_has_come(server, waiting):
     before = counted_as_full(server)
     head = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" % PATH.encode()
     with socket.create_connection(("127.0.0.1", server.port), timeout=1.0) as client:
         client.sendall(head + b'{"instances"')
-        answer = ""
-        while not answer.endswith("}"):
-            answer += client.recv(65536).decode()
+        answer = answer_of(client)
     assert answer.startswith("HTTP/1.1 503 ")
     assert "\r\nRetry-After: 1\r\n" in answer
     assert "the server is full" in json.loads(answer.partition("\r\n\r\n")[2])["error"]
@@ -153,34 +142,18 @@ def test_a_refused_client_asks_again_on_its_connection_if_it_wants_to(server, wa
     with socket.create_connection(("127.0.0.1", server.port), timeout=1.0) as client:
         for _ in range(2 if is_kept else 1):
             client.sendall(head.encode() + body)
-            answer = ""
-            while not answer.endswith("}"):  # gunicorn sends the head by itself
-                answer += client.recv(65536).decode()
+            answer = answer_of(client)
             assert answer.startswith(f"HTTP/{version} 503 ")
             assert "\r\nX-Content-Type-Options: nosniff\r\n" in answer
-        if not is_kept:
-            assert client.recv(1) == b""
+        assert is_kept or client.recv(1) == b""
 
 
 def test_clients_that_hang_up_free_their_places_and_their_requests_are_not_run(server, waiting):
-    before = steps_run(server)
+    run = "dogsnap_step_seconds_count", 'model="sleeper",step="run",version="1"'
+    before = sample(server, *run)
     for each in waiting:
         each.close()
-    wait_until(lambda: waiting_requests(server) == 0, 1.0)
+    wait_until(lambda: sample(server, "dogsnap_queue_length") == 0, 1.0)
     assert held(server) == THREADS  # those two still run
     wait_until(lambda: held(server) == 0)
-    assert steps_run(server) == before + THREADS  # those two alone
-
-
-def test_a_request_past_its_deadline_is_not_run(server):
-    wait_until(lambda: held(server) == 0)
-    before, late = steps_run(server), 1.3 * DEADLINE
-    with ThreadPoolExecutor(THREADS) as pool:
-        for _ in range(THREADS):
-            pool.submit(server.post, PATH, json={"instances": [late]})
-        wait_until(lambda: held(server) == THREADS)
-        refused = server.post(PATH, json={"instances": [0.1]}, timeout=30)
-    assert refused.status_code == 504
-    assert "before the request's deadline" in refused.json()["error"]
-    wait_until(lambda: held(server) == 0)
-    assert steps_run(server) == before + THREADS
+    assert sample(server, *run) == before + THREADS  # those two alone

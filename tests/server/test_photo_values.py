@@ -22,8 +22,6 @@ from backend.serving.photos.base64_text import web_safe
 from backend.serving.photos.photo import PhotoLimits
 from backend.serving.photos.photo_files import gif_pixels
 from backend.serving.photos.photo_values import Decoding, checked, decoded
-from backend.serving.tensors.signatures import ServableId
-from backend.serving.versions.servable import Servable
 
 STILL, MOVING = Decoding(pictures=True), Decoding(pictures=True, frames=True)
 LONG_GIF = gif_of_frames(10_000)
@@ -36,19 +34,19 @@ def seen(value: bytes, decoding: Decoding = STILL, limits: PhotoLimits | None = 
     return value
 
 
+def of_bytes(*values: bytes) -> tf.train.Feature:
+    return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+
+
 def example(contents: bytes) -> bytes:
-    features = tf.train.Features(
-        feature={
-            "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[contents])),
-            "size": tf.train.Feature(float_list=tf.train.FloatList(value=[1.0])),
-        }
-    )
+    size = tf.train.Feature(float_list=tf.train.FloatList(value=[1.0]))
+    features = tf.train.Features(feature={"image": of_bytes(contents), "size": size})
     return tf.train.Example(features=features).SerializeToString(deterministic=True)
 
 
 def example_in_rows(contents: bytes) -> bytes:
-    row = tf.train.Feature(bytes_list=tf.train.BytesList(value=[contents]))
-    lists = tf.train.FeatureLists(feature_list={"images": tf.train.FeatureList(feature=[row, row])})
+    images = tf.train.FeatureList(feature=[of_bytes(contents)] * 2)
+    lists = tf.train.FeatureLists(feature_list={"images": images})
     return tf.train.SequenceExample(feature_lists=lists).SerializeToString(deterministic=True)
 
 
@@ -63,12 +61,14 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_photos_are_seen_as_they_came_but_for_long_gifs(form):
+def test_photos_are_seen_as_they_came_but_for_long_gifs_and_not_with_too_many_pixels(form):
     values = {name: FORMS[form](contents) for name, contents in hostile_photos.small_files().items()}
     values.pop("animated webp")
     as_they_came = {name: (value, web_safe(value)) for name, value in values.items()}  # in the alphabet of TensorFlow
     assert [name for name, value in values.items() if seen(value) not in as_they_came[name]] == ["animated gif"]
     assert all(seen(value, MOVING) in as_they_came[name] for name, value in values.items())
+    with pytest.raises(TooLarge, match=r"81\.0 megapixels .*DOGSNAP_MAX_PHOTO_PIXELS"):
+        seen(FORMS[form](BOMB))
 
 
 def test_texts_are_decoded_together_or_not_at_all():
@@ -80,62 +80,33 @@ def test_texts_are_decoded_together_or_not_at_all():
         assert decoded(np.array([*texts, other], dtype=object)) is None
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_picture_with_too_many_pixels_is_refused_in_every_form(form):
-    with pytest.raises(TooLarge, match=r"81\.0 megapixels .*DOGSNAP_MAX_PHOTO_PIXELS"):
-        seen(FORMS[form](BOMB))
-
-
-def test_of_a_gif_in_an_example_the_graph_sees_the_first_frame_and_the_other_features():
-    features = tf.train.Example.FromString(seen(example(LONG_GIF))).features.feature
-    assert features["image"].bytes_list.value[0] == gif_of_frames(1)
-    assert list(features["size"].float_list.value) == [1.0]
-
-
-def test_what_tensorflow_finds_in_an_example_is_what_is_checked():
-    picture = tf.train.Feature(bytes_list=tf.train.BytesList(value=[BOMB]))
+def test_what_tensorflow_finds_in_an_example_is_what_is_checked_or_it_is_refused():
     numbers = tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))
-    both = picture.SerializeToString() + numbers.SerializeToString()  # messages keep the last of the two
+    both = of_bytes(BOMB).SerializeToString() + numbers.SerializeToString()  # messages keep the last of the two
     entry = any_pb2.Any(type_url="image", value=both)  # its fields are written as those of a map's entry
     features = wrappers_pb2.BytesValue(value=entry.SerializeToString())
     hidden = wrappers_pb2.BytesValue(value=features.SerializeToString()).SerializeToString()
     wanted = {"image": tf.io.VarLenFeature(tf.string)}
     assert tf.io.parse_single_example(hidden, wanted)["image"].values.numpy().tolist() == [BOMB]
     assert BOMB not in seen(hidden)
-
-
-def test_an_example_that_tensorflow_alone_can_read_is_refused():
     badly_named = example(BOMB).replace(b"size", b"siz\xff")
     assert tf.io.parse_single_example(badly_named, {"image": tf.io.FixedLenFeature([], tf.string)})["image"] == BOMB
     with pytest.raises(InvalidArgument, match="names of its features in UTF-8"):
         seen(badly_named)
 
 
-def test_the_frames_of_a_gif_are_counted_together_where_a_graph_takes_all_of_them():
+def test_of_a_gif_the_graph_sees_the_first_frame_but_where_it_takes_all_they_are_counted_together():
+    features = tf.train.Example.FromString(seen(example(LONG_GIF))).features.feature
+    assert features["image"].bytes_list.value[0] == gif_of_frames(1)
+    assert list(features["size"].float_list.value) == [1.0]
     assert gif_pixels(LONG_GIF, 10**9) == 10_000 * 64 * 48
     with pytest.raises(TooLarge, match=r"megapixels .*DOGSNAP_MAX_PHOTO_PIXELS"):
         seen(LONG_GIF, MOVING, PhotoLimits(max_pixels=30_000_000))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [b"BMW builds cars in Munich, and motorcycles", b"hello123", b"\nhello", b"\x12hello", b"\n\0", b"", b"RIFF raff"],
-)
-def test_texts_that_begin_like_pictures_are_left_alone(text):
-    assert seen(text) == text
-
-
-def test_what_a_graph_decodes_is_told_by_its_operations(models):
-    def decoding(model: str, version: int) -> Decoding:
-        return Servable.load(ServableId(model, version), models / model / str(version)).decoding
-
-    assert decoding("frames", 1) == MOVING
-    assert decoding("decoders", 1) == STILL
-    assert decoding("merged", 2) == STILL
-    assert decoding("merged", 1) == Decoding()
-
-
-# -- by the protocols --------------------------------------------------------------------------------------------------
+def test_texts_that_begin_like_pictures_are_left_alone():
+    for text in (b"BMW builds cars in Munich", b"hello123", b"\nhello", b"\x12hello", b"\n\0", b"", b"RIFF raff"):
+        assert seen(text) == text
 
 
 @pytest.fixture(scope="module")
@@ -181,8 +152,8 @@ def ask(server, graph: str, contents: bytes) -> requests.Response:
     model, signature, key = GRAPHS[graph]
     text = base64.b64encode(contents).decode()
     value = {"image": {"b64": text}} if key == "examples" else text if graph == "merged, text" else {"b64": text}
-    url = f"{server.url}/v1/models/{model}:{'classify' if key == 'examples' else 'predict'}"
-    return requests.post(url, json={"signature_name": signature, key: [value]}, timeout=60)
+    path = f"/v1/models/{model}:{'classify' if key == 'examples' else 'predict'}"
+    return server.post(path, json={"signature_name": signature, key: [value]})
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
@@ -201,11 +172,8 @@ def test_hostile_pictures_are_refused_by_every_graph_in_time_and_memory(server, 
 def test_no_form_of_base64_gets_a_picture_past_the_limits(colour_server, signature, form):
     text = FORMS[form](BOMB).decode()
     for texts in ([text], ["AAAA", text]):
-        response = requests.post(
-            f"{colour_server.url}/v1/models/inception_v3/versions/2:predict",
-            json={"signature_name": signature, "instances": texts},
-            timeout=60,
-        )
+        body = {"signature_name": signature, "instances": texts}
+        response = colour_server.post("/v1/models/inception_v3/versions/2:predict", json=body)
         assert (response.status_code, "megapixels" in response.text) == (413, True), response.text
 
 

@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import requests
-import tiny_models
 from click.testing import CliRunner, Result
 from colour_photos import BLUE, GREEN, encode, huge_png, plain
 
@@ -17,20 +15,6 @@ from backend import api_keys
 from backend.cli import main
 
 DOGSNAP = Path(sys.executable).with_name("dogsnap")
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory, colour_models) -> Path:
-    models = tmp_path_factory.mktemp("predict_models")
-    shutil.copytree(colour_models / "inception_v3", models / "inception_v3")
-    tiny_models.several(models / "several" / "1")
-    tiny_models.texts(models / "texts" / "1")
-    return models
-
-
-@pytest.fixture(scope="module")
-def server(start_server, models):
-    return start_server(models)
 
 
 @pytest.fixture
@@ -50,86 +34,76 @@ def answer(*arguments) -> dict:
     return json.loads(result.stdout)
 
 
-def test_the_command_prints_the_answer_and_nothing_else_on_standard_output(models, photo):
-    command = [DOGSNAP, "predict", photo, "--models", models, "--top-k", "1"]
+def test_the_command_prints_the_answer_and_nothing_else_on_standard_output(colour_models, photo):
+    command = [DOGSNAP, "predict", photo, "--models", colour_models, "--top-k", "1"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     breed = json.loads(result.stdout)["breeds"]
     assert [each["name_zh"] for each in breed] == ["绿犬"]
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_photo_gets_the_same_answer_here_and_by_a_server(models, server, photo, version):
-    here = answer(photo, "--models", models, "--version", version)
+def test_a_photo_gets_the_same_answer_here_and_by_a_server(colour_models, colour_server, photo, version):
+    here = answer(photo, "--models", colour_models, "--version", version)
     assert here["model"] == {"name": "inception_v3", "version": version}
     assert here["breeds"][0]["id"] == "c2"
-    assert here == answer(photo, "--url", server.url, "--version", version)
-
-
-def test_photos_as_instances_reach_the_signature_that_is_named(models, server, tmp_path):
-    file = tmp_path / "instances.json"
-    rows = [
-        {"image_bytes": {"b64": base64.b64encode(encode(plain(colour), "JPEG")).decode()}} for colour in (BLUE, GREEN)
-    ]
-    file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    arguments = ("--json-instances", file, "--signature-name", "scores", "--version", 2)
-    here = answer(*arguments, "--models", models)
-    assert [max(range(3), key=row["prediction"].__getitem__) for row in here["predictions"]] == [2, 1]
-    assert here == answer(*arguments, "--url", server.url)
+    assert here == answer(photo, "--url", colour_server.url, "--version", version)
 
 
 @pytest.mark.parametrize("form", ["instances", "inputs"])
-def test_inputs_of_another_signature_are_refused_with_its_name(server, form):
+def test_inputs_of_another_signature_are_refused_with_its_name(colour_server, form):
     row = {"image_bytes": {"b64": base64.b64encode(encode(plain(BLUE), "JPEG")).decode()}}
     body = {form: [row] if form == "instances" else {"image_bytes": [row["image_bytes"]]}}
-    url = f"{server.url}/v1/models/inception_v3/versions/2:predict"
-    answer = requests.post(url, json=body, timeout=60)
+    path = "/v1/models/inception_v3/versions/2:predict"
+    answer = colour_server.post(path, json=body)
     assert answer.status_code == 400
     assert '; for image_bytes send "signature_name": "image_bytes"' in answer.json()["error"]
-    assert requests.post(url, json={**body, "signature_name": "image_bytes"}, timeout=60).status_code == 200
+    assert colour_server.post(path, json={**body, "signature_name": "image_bytes"}).status_code == 200
 
 
-@pytest.mark.parametrize("here", [True, False])
-def test_a_wrong_photo_is_told_in_one_sentence(models, server, tmp_path, here):
-    file = tmp_path / "huge.png"
+def test_a_wrong_photo_model_version_or_url_is_told_in_one_sentence(colour_models, colour_server, photo, tmp_path):
+    file, url = tmp_path / "huge.png", colour_server.url
     file.write_bytes(huge_png(9000, 9000))
-    result = run(file, *(("--models", models) if here else ("--url", server.url)))
-    assert result.exit_code == 1
-    assert "the photo has 81.0 megapixels (9000 x 9000); at most 50 are taken" in result.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [(("--version", 9), "Specific(inception_v3, 9)"), (("--model", "nope"), "Latest(nope)")],
-)
-def test_a_model_or_version_that_a_server_does_not_have_is_told_in_one_sentence(server, photo, arguments, sentence):
-    result = run(photo, *arguments, "--url", server.url)
-    assert result.exit_code == 1
-    assert sentence in result.output
+    too_large = "the photo has 81.0 megapixels (9000 x 9000); at most 50 are taken"
+    no_server = "no server answers at http://127.0.0.1:9; start one with `dogsnap serve`"
+    no_tls = f"does not speak TLS; if it is a server without HTTPS, ask it at {url}"
+    for arguments, sentence in (
+        ((file, "--models", colour_models), too_large),
+        ((file, "--url", url), too_large),
+        ((photo, "--url", url, "--version", 9), "Specific(inception_v3, 9)"),
+        ((photo, "--url", url, "--model", "nope"), "Latest(nope)"),
+        ((photo, "--url", "http://127.0.0.1:9"), no_server),
+        ((photo, "--url", "localhost:8501"), "expected http:// or https:// before it, such as http://localhost:8501"),
+        ((photo, "--url", url.replace("http:", "https:")), no_tls),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 1
+        assert sentence in result.output
+        assert "certificate" not in result.output
 
 
 WITHOUT_TENSORFLOW = {
     "version": (("--version", 9), "Specific(inception_v3, 9); versions on disk: 1, 2"),
-    "model": (("--model", "nosuch"), "Latest(nosuch); models on disk: inception_v3, several, texts"),
+    "model": (("--model", "nosuch"), "Latest(nosuch); models on disk: inception_v3"),
     "label": (("--label", "stable"), "label: stable; versions of inception_v3 on disk: 1, 2; labels: none here"),
     "no photo": ((), "README.md is no photo: expected JPEG"),
 }
 
 
 @pytest.mark.parametrize("case", WITHOUT_TENSORFLOW)
-def test_what_is_not_on_disk_is_told_with_what_is_before_tensorflow_is_loaded(models, photo, tmp_path, case):
+def test_what_is_not_on_disk_is_told_with_what_is_before_tensorflow_is_loaded(colour_models, photo, tmp_path, case):
     arguments, sentence = WITHOUT_TENSORFLOW[case]
     (tmp_path / "README.md").write_text("# no photo")
     file = tmp_path / "README.md" if case == "no photo" else photo
     code = "import atexit, sys; atexit.register(lambda: print('tensorflow' in sys.modules))\n"
     code += "from backend.cli import main; main()"
-    command = [sys.executable, "-c", code, "predict", str(file), "--models", str(models), *map(str, arguments)]
+    command = [sys.executable, "-c", code, "predict", str(file), "--models", str(colour_models), *map(str, arguments)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (result.returncode, result.stdout) == (1, "False\n")
     assert sentence in result.stderr
 
 
-def test_a_newest_version_that_cannot_be_loaded_leaves_the_answer_to_the_one_before(models, photo, tmp_path):
-    shutil.copytree(models / "inception_v3", tmp_path / "models" / "inception_v3")
+def test_a_newest_version_that_cannot_be_loaded_leaves_the_answer_to_the_one_before(colour_models, photo, tmp_path):
+    shutil.copytree(colour_models / "inception_v3", tmp_path / "models" / "inception_v3")
     (tmp_path / "models/inception_v3/3").mkdir()
     (tmp_path / "models/inception_v3/3/saved_model.pb").write_bytes(b"corrupt")
     result = run(photo, "--models", tmp_path / "models")
@@ -143,66 +117,45 @@ def test_a_newest_version_that_cannot_be_loaded_leaves_the_answer_to_the_one_bef
     assert "no version of inception_v3 that was asked for can be loaded: 3" in alone.stderr
 
 
-def test_labels_and_names_of_a_configuration_file_are_known(models, photo, tmp_path):
+def test_labels_and_names_of_a_configuration_file_are_known(colour_models, photo, tmp_path):
     file = tmp_path / "models.config"
-    file.write_text(
-        f'model_config_list {{ config {{ name: "inception_v3" base_path: "{models}/inception_v3" model_platform: "tensorflow" '
-        'version_labels { key: "stable" value: 1 } } }'
-    )
+    label = 'version_labels { key: "stable" value: 1 }'
+    base_path = colour_models / "inception_v3"
+    file.write_text(f'model_config_list {{ config {{ name: "inception_v3" base_path: "{base_path}" {label} }} }}')
     labelled = answer(photo, "--model-config-file", file, "--label", "stable")
     assert labelled["model"] == {"name": "inception_v3", "version": 1}
     wrong = run(photo, "--model-config-file", file, "--label", "canary")
     assert "versions of inception_v3 on disk: 1, 2; labels: stable" in wrong.output
 
 
-def test_a_wrong_url_is_told_in_one_sentence(server, photo):
-    tls = server.url.replace("http:", "https:")
-    for url, sentence in (
-        ("http://127.0.0.1:9", "no server answers at http://127.0.0.1:9; start one with `dogsnap serve`"),
-        ("localhost:8501", "expected http:// or https:// before it, such as http://localhost:8501"),
-        (tls, f"does not speak TLS; if it is a server without HTTPS, ask it at {server.url}"),
-    ):
-        result = run(photo, "--url", url)
-        assert result.exit_code == 1
-        assert sentence in result.output
-        assert "certificate" not in result.output
-
-
 @pytest.fixture(scope="module")
-def keyed(start_server, models, tmp_path_factory):
+def keyed(start_server, colour_models, tmp_path_factory):
     """A server that wants a key, with a default model that no client knows of, and that key."""
     folder = tmp_path_factory.mktemp("keyed")
-    shutil.copytree(models / "inception_v3", folder / "models" / "ours")
+    shutil.copytree(colour_models / "inception_v3", folder / "models" / "ours")
     key = api_keys.add(folder / "keys.json", "phone")
     return start_server(folder / "models", "--default-model", "ours", "--api-keys", folder / "keys.json"), key
 
 
-def test_a_server_that_wants_a_key_gets_it_by_flag_or_environment_and_its_default_model_answers(keyed, photo):
+def test_a_server_that_wants_a_key_gets_it_by_flag_or_environment_and_its_default_model_answers(keyed, photo, tmp_path):
     server, key = keyed
     for arguments, environ in ((("--key", key), {}), ((), {"DOGSNAP_KEY": key})):
         result = run(photo, "--url", server.url, *arguments, **environ)
         assert result.exit_code == 0, result.output
         assert json.loads(result.stdout)["model"] == {"name": "ours", "version": 2}
-
-
-def test_instances_bring_the_key_along_too(keyed, tmp_path):
-    server, key = keyed
     file = tmp_path / "instances.json"
-    file.write_text(json.dumps(base64.b64encode(encode(plain(GREEN), "JPEG")).decode()), encoding="utf-8")
+    file.write_text(json.dumps(base64.b64encode(photo.read_bytes()).decode()), encoding="utf-8")
     arguments = ("--json-instances", file, "--model", "ours", "--url", server.url)
     assert len(answer(*arguments, "--key", key)["predictions"]) == 1
     assert "expected a key of this server" in run(*arguments).output
 
 
-def test_what_can_be_no_key_is_refused_and_not_shown(photo):
+def test_what_can_be_no_key_is_not_shown_and_a_photo_or_a_file_of_instances_is_needed_and_not_both(photo):
     for wrong in ("dogsnap_1\n", "dogsnap 1", "dogsnap_狗"):
         result = run(photo, "--url", "http://127.0.0.1:9", "--key", wrong)
         assert result.exit_code == 2
         assert "expected a key as `dogsnap keys add` prints it" in result.output
         assert wrong not in result.output
-
-
-def test_a_photo_or_a_file_of_instances_is_needed_and_not_both(photo):
     for arguments in ((), (photo, "--json-instances", photo)):
         result = run(*arguments)
         assert result.exit_code == 2

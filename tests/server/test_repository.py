@@ -3,13 +3,12 @@
 import logging
 import shutil
 import time
-import weakref
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 import tiny_models
-from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+from tensorflow_serving.apis import prediction_log_pb2
 from waiting import wait_until
 from watched_models import WatchedModels
 
@@ -17,7 +16,6 @@ from backend.errors import FailedPrecondition, InvalidArgument, NotFound, Unavai
 from backend.serving.repository.model import ModelSpec, State
 from backend.serving.repository.switches import Load, Who
 from backend.serving.versions.model_configs import configs_in_file, model_source
-from backend.serving.versions.version_folders import missing
 from backend.serving.versions.warmup import RECORDS_FILE
 from backend.settings import Settings
 
@@ -27,91 +25,52 @@ def watched(made_half, tmp_path) -> WatchedModels:
     return WatchedModels(made_half, tmp_path / "models")
 
 
-# -- which version answers ---------------------------------------------------------------------------------------------
-
-
-def test_the_largest_number_is_the_latest(watched):
+def test_the_largest_number_is_the_latest_and_what_is_not_there_is_not_found_naming_what_is(watched):
+    with pytest.raises(Unavailable, match="still starting"):
+        watched.answers()
+    assert watched.repository.not_ready() == "the models are still loading"
     watched.put(2, 9, 10)
     watched.scan()
     assert watched.answers() == 10
     assert [watched.answers(number) for number in (2, 9, 10)] == [2, 9, 10]
     assert list(watched.states()) == [10, 9, 2]
-
-
-def test_a_model_or_version_that_is_not_there_is_not_found_naming_what_is(watched):
-    watched.put(1)
-    watched.scan()
-    with pytest.raises(NotFound, match=r"Servable not found for request: Specific\(half, 4\); available versions: 1"):
+    with pytest.raises(NotFound, match=r"not found for request: Specific\(half, 4\); available versions: 10, 9, 2"):
         watched.answers(4)
     said = r"Servable not found for request: Latest\(whole\); models served here: half"
     with pytest.raises(NotFound, match=said), watched.repository.acquire(ModelSpec("whole")):
         pass
 
 
-def test_before_the_first_look_a_model_is_unavailable_and_not_unknown(watched):
-    with pytest.raises(Unavailable, match="still starting"):
-        watched.answers()
-    assert watched.repository.not_ready() == "the models are still loading"
-
-
-# -- coming and going --------------------------------------------------------------------------------------------------
-
-
-def test_a_new_version_is_loaded_beside_the_old_one_which_goes_on_answering_those_who_name_none(watched):
-    watched.put(1)
-    watched.scan()
-    watched.put(2)
-    watched.scan()
-    assert (watched.answers(), watched.answers(1), watched.answers(2)) == (1, 1, 2)
-    watched.remove(1)
-    watched.scan()
-    assert watched.answers() == 2
-
-
-def test_a_removed_version_is_unloaded_only_after_its_last_request_and_comes_back_when_it_is_put_back(watched):
-    watched.put(1, 2)
-    watched.scan()
-    with watched.repository.acquire(ModelSpec("half", 2)) as servable:
-        watched.remove(2)
-        watched.scan()
-        assert watched.states()[2] == State.UNLOADING
-        assert watched.answers() == 1
-        with pytest.raises(NotFound):
-            watched.answers(2)
-        signature = servable.signature()
-        assert servable.run(signature, {"x": [2.0]})["y"].tolist() == [3.0]
-    watched.scan()
-    assert watched.states() == {1: State.AVAILABLE}
-    watched.put(2)
-    watched.scan()
-    assert watched.answers(2) == 2
-
-
-def test_the_last_request_of_a_version_has_it_unloaded_without_waiting_for_the_next_scan(watched):
+def test_a_removed_version_is_unloaded_by_its_last_request_without_a_scan_and_comes_back_when_it_is_put_back(watched):
     watched.put(1, 2)
     watched.repository.start(poll_seconds=30)
     wait_until(lambda: not watched.repository.not_ready())
-    with watched.repository.acquire(ModelSpec("half", 2)):
+    with watched.repository.acquire(ModelSpec("half", 2)) as servable:
         watched.remove(2)
         watched.repository.scan_soon()
         wait_until(lambda: watched.states()[2] == State.UNLOADING)
-    wait_until(lambda: 2 not in watched.states())
+        assert watched.answers() == 1
+        with pytest.raises(NotFound):
+            watched.answers(2)
+        assert servable.run(servable.signature(), {"x": [2.0]})["y"].tolist() == [3.0]
+    wait_until(lambda: watched.states() == {1: State.AVAILABLE})
+    watched.put(2)
+    whole = {2: State.AVAILABLE, 1: State.AVAILABLE}
+    wait_until(lambda: watched.repository.scan_soon() or watched.states() == whole)
     watched.repository.close()
 
 
-@pytest.mark.parametrize("is_whole", [True, False])
-def test_without_polling_a_version_is_loaded_when_somebody_asks_for_it(watched, is_whole):
+def test_without_polling_a_version_is_loaded_when_somebody_asks_for_it(watched):
     watched.config_text = "model_version_policy { specific { versions: 1 } }"
     watched.put(1)
     watched.repository.start(poll_seconds=0)
     wait_until(lambda: not watched.repository.not_ready())
     version = watched.put(2)
-    if not is_whole:
-        graph = (version / "saved_model.pb").rename(version / "still_coming")
-        said = r"version 2 of half cannot be loaded: .*/half/2 has no saved_model\.pb"
-        with pytest.raises(FailedPrecondition, match=said):
-            Load("half", "2").switch(watched.repository, True, Who("somebody"))
-        graph.rename(version / "saved_model.pb")
+    graph = (version / "saved_model.pb").rename(version / "still_coming")
+    said = r"version 2 of half cannot be loaded: .*/half/2 has no saved_model\.pb"
+    with pytest.raises(FailedPrecondition, match=said):
+        Load("half", "2").switch(watched.repository, True, Who("somebody"))
+    graph.rename(version / "saved_model.pb")
     Load("half", "2").switch(watched.repository, True, Who("somebody"))
     wait_until(lambda: watched.repository.available("half") == [2, 1], 30)
     watched.repository.close()
@@ -130,22 +89,22 @@ def test_a_model_folder_that_appears_or_goes_is_followed(watched):
         pass
 
 
-# -- folders that are not right ----------------------------------------------------------------------------------------
-
-
 def test_a_version_is_not_picked_up_while_a_file_is_missing_or_still_changes(watched):
     watched.put(1)
     watched.scan()
-    target = watched.models / "half" / "2"
+    made, target = watched.made, watched.models / "half" / "2"
     (target / "variables").mkdir(parents=True)
-    shutil.copy(watched.made / "saved_model.pb", target)
-    shutil.copy(watched.made / "variables" / "variables.index", target / "variables")
-    for _ in range(3):
-        watched.scan(trust=False)
-        assert watched.answers() == 1
-        assert watched.states()[2] == State.START
-        assert "has no variables/variables.data-* yet" in watched.repository.status(ModelSpec("half", 2))[0].error
-    shutil.copy(watched.made / "variables" / "variables.data-00000-of-00001", target / "variables")
+    shutil.copy(made / "saved_model.pb", target)
+    shutil.copy(made / "variables" / "variables.index", target / "variables")
+    shard = target / "variables" / "variables.data-00001-of-00002"
+    for missing in ("has no variables/variables.data-* yet", "some of 2 files variables/variables.data-* yet"):
+        for _ in range(3):
+            watched.scan(trust=False)
+            assert (watched.answers(), watched.states()[2]) == (1, State.START)
+            assert missing in watched.repository.status(ModelSpec("half", 2))[0].error
+        shard.touch()
+    shard.unlink()
+    shutil.copy(made / "variables" / "variables.data-00000-of-00001", target / "variables")
     for number in range(3):
         (target / "variables" / f"{number}.json").write_text("{}", encoding="utf-8")
         watched.scan(trust=False)
@@ -155,43 +114,18 @@ def test_a_version_is_not_picked_up_while_a_file_is_missing_or_still_changes(wat
     assert watched.answers(2) == 2
 
 
-def test_completeness_asks_for_every_shard(tmp_path):
-    (tmp_path / "variables").mkdir()
-    assert missing(tmp_path)
-    (tmp_path / "saved_model.pb").touch()
-    assert not missing(tmp_path)  # a graph without variables
-    for name in ("variables.index", "variables.data-00000-of-00002"):
-        (tmp_path / "variables" / name).touch()
-        assert missing(tmp_path)
-    (tmp_path / "variables" / "variables.data-00001-of-00002").touch()
-    assert not missing(tmp_path)
-
-
-def test_a_damaged_version_is_reported_and_the_old_one_answers_until_it_is_mended(watched):
-    watched.put(1, 2)
-    graph = watched.models / "half" / "2" / "saved_model.pb"
-    graph.write_bytes(b"no graph")
-    watched.scan()
-    assert watched.answers() == 1
-    (status, _) = watched.repository.status(ModelSpec("half"))
-    assert (status.version, status.state) == (2, State.END)
-    assert status.error
-    with pytest.raises(NotFound, match="it failed to load"):
-        watched.answers(2)
-    assert watched.repository.not_ready() == ""
-    shutil.copy(watched.made / "saved_model.pb", graph)
-    watched.scan()
-    assert (watched.answers(2), watched.answers()) == (2, 1)
-
-
-def test_a_version_that_failed_is_tried_again_after_a_while_but_not_at_every_scan(
-    made_half, tmp_path, caplog, monkeypatch
-):
+def test_a_version_that_failed_is_tried_again_after_a_while(made_half, tmp_path, caplog, monkeypatch):
     watched = WatchedModels(made_half, tmp_path / "models", retry_seconds=60)
     later, now = 0.0, time.monotonic
     monkeypatch.setattr(time, "monotonic", lambda: now() + later)
-    watched.put(1, 2)
-    (watched.models / "half" / "2" / "saved_model.pb").write_bytes(b"no graph")
+    watched.put(2)
+    graph = watched.models / "half" / "2" / "saved_model.pb"
+    graph.write_bytes(b"no graph")
+    watched.scan()
+    assert watched.repository.not_ready() == "no version available of: half"
+    with pytest.raises(NotFound, match="none of its versions is available"):
+        watched.answers()
+    watched.put(1)
     with caplog.at_level(logging.ERROR, logger="dogsnap.repository"):
         for _ in range(3):
             watched.scan()
@@ -199,34 +133,28 @@ def test_a_version_that_failed_is_tried_again_after_a_while_but_not_at_every_sca
         later = 60.0
         watched.scan()
         assert caplog.text.count("half version 2 failed to load") == 2
-
-
-def test_a_model_of_which_nothing_loads_is_not_ready(watched):
-    watched.put(1)
-    (watched.models / "half" / "1" / "saved_model.pb").write_bytes(b"no graph")
+    (status, _) = watched.repository.status(ModelSpec("half"))
+    assert (status.version, status.state, bool(status.error)) == (2, State.END, True)
+    with pytest.raises(NotFound, match="it failed to load"):
+        watched.answers(2)
+    assert (watched.answers(), watched.repository.not_ready()) == (1, "")
+    shutil.copy(watched.made / "saved_model.pb", graph)
     watched.scan()
-    assert watched.repository.not_ready() == "no version available of: half"
-    with pytest.raises(NotFound, match="none of its versions is available"):
-        watched.answers()
-
-
-def test_trouble_with_the_folders_is_told_once_and_what_is_loaded_goes_on(watched, caplog):
-    watched.put(1)
-    watched.scan()
-    watched.config_text = "what"
-    for _ in range(3):
-        watched.repository._scan_safely()
-    assert watched.answers() == 1
-    assert caplog.text.count("scanning the model folders failed; the loaded versions go on answering") == 1
-
-
-# -- warm-up -----------------------------------------------------------------------------------------------------------
+    assert (watched.answers(2), watched.answers()) == (2, 1)
 
 
 def of_input(alias: str) -> prediction_log_pb2.PredictionLog:
-    request = predict_pb2.PredictRequest(model_spec={"name": "whatever"})
-    request.inputs[alias].CopyFrom(tf.make_tensor_proto([1.0, 2.0]))
-    return prediction_log_pb2.PredictionLog(predict_log=prediction_log_pb2.PredictLog(request=request))
+    log = prediction_log_pb2.PredictionLog()
+    log.predict_log.request.inputs[alias].CopyFrom(tf.make_tensor_proto([1.0, 2.0]))
+    return log
+
+
+def of_example(value: float) -> prediction_log_pb2.PredictionLog:
+    log = prediction_log_pb2.PredictionLog()
+    log.regress_log.request.model_spec.signature_name = "regress_x_to_y"
+    features = log.regress_log.request.input.example_list.examples.add().features
+    features.feature["x"].float_list.value.append(value)
+    return log
 
 
 def write_records(version: Path, record: prediction_log_pb2.PredictionLog, count: int = 1) -> None:
@@ -236,9 +164,9 @@ def write_records(version: Path, record: prediction_log_pb2.PredictionLog, count
             writer.write(record.SerializeToString())
 
 
-def test_the_warm_up_records_run_before_a_version_answers(watched, caplog):
-    watched.put(1)
-    write_records(watched.models / "half" / "1", of_input("x"), count=3)
+@pytest.mark.parametrize("record", [of_input("x"), of_example(1.0)], ids=["tensors", "examples"])
+def test_the_warm_up_records_run_before_a_version_answers(watched, caplog, record):
+    write_records(tiny_models.half_plus_two_of_examples(watched.models / "half" / "1"), record, count=3)
     with caplog.at_level(logging.INFO, logger="dogsnap.repository"):
         watched.scan()
     assert watched.answers() == 1
@@ -257,22 +185,6 @@ def test_a_warm_up_that_fails_fails_the_load_unless_it_is_left_out(watched, alia
     cold.scan()
     assert (watched.answers(), cold.answers()) == (1, 2)
     assert reason in watched.repository.status(ModelSpec("half", 2))[0].error
-
-
-def test_records_of_examples_run_too(watched, caplog):
-    folder = tiny_models.half_plus_two_of_examples(watched.models / "half" / "1")
-    example = tf.train.Example()
-    example.features.feature["x"].float_list.value.append(1.0)
-    log = prediction_log_pb2.PredictionLog()
-    log.regress_log.request.model_spec.signature_name = "regress_x_to_y"
-    log.regress_log.request.input.example_list.examples.add().CopyFrom(example)
-    write_records(folder, log)
-    with caplog.at_level(logging.INFO, logger="dogsnap.repository"):
-        watched.scan()
-    assert "(1 warm-up records)" in caplog.text
-
-
-# -- configuration, policies, labels -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -332,44 +244,25 @@ def moved(watched, tmp_path) -> WatchedModels:
     return watched
 
 
-def test_a_request_that_runs_while_the_base_path_changes_ends_on_the_version_it_began_with(moved):
-    with moved.repository.acquire(ModelSpec("half")) as servable:
-        moved.scan()
-        assert moved.computes() == 3.0
-        assert moved.states() == {1: State.AVAILABLE}
-        assert float(servable.run(servable.signature(), {"x": 0.0})["y"]) == 2.0
-        replaced = weakref.ref(servable)
-    del servable
-    moved.scan()
-    assert replaced() is None
-    assert moved.computes() == 3.0
-
-
 def test_until_the_new_base_path_can_be_loaded_the_old_version_answers_and_the_status_says_why(moved):
-    graph = moved.models / "half" / "1" / "saved_model.pb"
-    whole = graph.read_bytes()
-    graph.write_bytes(b"no graph")
+    folder = moved.models / "half" / "1"
+    index = (folder / "variables" / "variables.index").rename(moved.models / "kept")
+    for _ in range(3):  # it is still being copied
+        moved.scan(trust=False)
+        assert moved.computes() == 2.0
+    index.rename(folder / "variables" / "variables.index")
+    graph = (folder / "saved_model.pb").read_bytes()
+    (folder / "saved_model.pb").write_bytes(b"no graph")
     moved.scan()
     assert moved.computes() == 2.0
     (status,) = moved.repository.status(ModelSpec("half"))
     assert status.state == State.AVAILABLE
     assert status.error.startswith("it answers from its old base path, since loading it from the new one failed: ")
-    graph.write_bytes(whole)
-    moved.scan()
-    assert moved.computes() == 3.0
-    assert [each.error for each in moved.repository.status(ModelSpec("half"))] == [""]
-
-
-def test_a_half_copied_version_at_the_new_base_path_is_not_picked_up(moved):
-    index = moved.models / "half" / "1" / "variables" / "variables.index"
-    kept = index.rename(moved.models / "kept")
-    for _ in range(3):
-        moved.scan(trust=False)
-        assert moved.computes() == 2.0
-    kept.rename(index)
+    (folder / "saved_model.pb").write_bytes(graph)
     for _ in range(2):
         moved.scan(trust=False)
     assert moved.computes() == 3.0
+    assert [each.error for each in moved.repository.status(ModelSpec("half"))] == [""]
 
 
 @pytest.mark.parametrize(
@@ -378,7 +271,7 @@ def test_a_half_copied_version_at_the_new_base_path_is_not_picked_up(moved):
         ("model_config_list { config { nam: 'a' } }", "protobuf's text format"),
         ("model_config_list { config { name: 'a' } }", "expected a name and a base_path"),
         (
-            "model_config_list { config { name: 'a' base_path: '/a' } config { name: 'a' base_path: '/b' } }",
+            "model_config_list {" + 2 * "config { name: 'a' base_path: '/a' }" + "}",
             "Illegal to list model a multiple times",
         ),
         (
@@ -387,12 +280,12 @@ def test_a_half_copied_version_at_the_new_base_path_is_not_picked_up(moved):
         ),
         ('{"model_config_list": {"name": "a"}}', r'expected \{"model_config_list": \[\{"name"'),
         ('{"model_config_list": [', "Simple TensorFlow Serving's JSON: Expecting value"),
+        ('{"model_config_list": [{"name": "a", "base_path": 7}]}', "JSON: Failed to parse base_path"),
+        ('{"model_config_list": [{"name": "a", "base_path": "/a", "platform": "onnx"}]}', "model_platform tensorflow"),
         (
             '{"model_config_list": [{"name": "a", "base_path": "/a", "custom_op_paths": ["x.so"]}]}',
             "custom_op_paths of a is not supported; leave it out",
         ),
-        ('{"model_config_list": [{"name": "a", "base_path": "/a", "platform": "onnx"}]}', "model_platform tensorflow"),
-        ('{"model_config_list": [{"name": "a", "base_path": 7}]}', "JSON: Failed to parse base_path"),
     ],
 )
 def test_a_wrong_configuration_is_refused_saying_why(tmp_path, text, sentence):
@@ -402,24 +295,16 @@ def test_a_wrong_configuration_is_refused_saying_why(tmp_path, text, sentence):
         configs_in_file(file)
 
 
+def test_the_policy_latest_is_for_models_that_have_none(tmp_path):
+    file = tmp_path / "models.config"
+    own = "config { name: 'a' base_path: '/a' model_version_policy { all {} } }"
+    file.write_text(f"model_config_list {{ {own} config {{ name: 'b' base_path: '/b' }} }}")
+    configs = model_source(Settings(model_config_file=str(file), version_policy="latest"))()
+    assert [each.model_version_policy.WhichOneof("policy_choice") for each in configs] == ["all", "latest"]
+
+
 def test_the_json_of_simple_tensorflow_serving_names_models_as_the_text_does(tmp_path):
     text, as_json = tmp_path / "models.config", tmp_path / "model_config_file.json"
     text.write_text("model_config_list { config { name: 'a' base_path: './a' model_platform: 'tensorflow' } }")
     as_json.write_text('{"model_config_list": [{"name": "a", "base_path": "./a", "platform": "tensorflow"}]}')
     assert configs_in_file(as_json) == configs_in_file(text)
-
-
-def test_the_policy_latest_is_for_models_that_have_none(tmp_path, made_half):
-    for number in (1, 2):
-        shutil.copytree(made_half, tmp_path / "half" / str(number))
-    settings = Settings(model_base_path=str(tmp_path / "half"), model_name="mine", version_policy="latest")
-    (config,) = model_source(settings)()
-    assert (config.name, config.model_version_policy.latest.num_versions) == ("mine", 1)
-    file = tmp_path / "models.config"
-    file.write_text(
-        "model_config_list { config { name: 'a' base_path: '/a' model_version_policy { all {} } } "
-        "config { name: 'b' base_path: '/b' } }"
-    )
-    configs = model_source(Settings(model_config_file=str(file), version_policy="latest"))()
-    assert [each.model_version_policy.WhichOneof("policy_choice") for each in configs] == ["all", "latest"]
-    assert model_source(Settings(models=tmp_path / "half"))()[0].name == "half"

@@ -1,21 +1,20 @@
 """How the server ends and starts again: a killed worker, SIGTERM, SIGHUP, and at SIGUSR2 a new server that takes over."""
 
-import concurrent.futures
 import os
 import shutil
 import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import grpc
 import numpy as np
 import pytest
 import requests
-import tiny_models
-from grpc_client import Client, predict_request
+from grpc_client import connected, predict_request
 from half_models import PATH, answer, switched
 from loading import Load, percentile
 from process_readings import children, held, sample, worker_of
@@ -28,24 +27,19 @@ BACK_SECONDS = 10.0
 CLIENTS = 4
 
 
-def sleeper(models: Path, made: Path, load_seconds: float) -> Path:
+def with_sleeper(models: Path, sleeper: Path, load_seconds: float) -> Path:
     """`models` with `sleeper` as well, which takes its time to load."""
-    folder = shutil.copytree(made / "sleeper", models / "sleeper" / "1")
+    folder = shutil.copytree(sleeper / "sleeper" / "1", models / "sleeper" / "1")
     records = folder / RECORDS_FILE
     records.parent.mkdir(exist_ok=True)
     write_warmup_requests(records, "sleeper", {"serving_default": {"x": np.array([load_seconds], np.float32)}})
     return models
 
 
-@pytest.fixture
-def slow_models(models, made) -> Path:
-    return sleeper(models, made, 1.0)
-
-
 @pytest.mark.long
-def test_after_kill_9_under_load_only_the_requests_in_flight_fail_and_the_rest_are_answered(start_server, slow_models):
+def test_after_kill_9_under_load_only_the_requests_in_flight_fail(start_server, models, sleeper):
     """By HTTP four clients are in flight; by gRPC one that waits for a server which is away."""
-    server = start_server(slow_models, "--run-threads", "5")
+    server = start_server(with_sleeper(models, sleeper, 1.0), "--run-threads", "5")
     load = Load(server, "/v1/models/sleeper:predict", 0.05, 60, clients=CLIENTS)
     with Calls(server) as calls:
         wait_until(lambda: answered(server) >= 40 and len(calls.answered) >= 20)
@@ -64,10 +58,9 @@ def test_after_kill_9_under_load_only_the_requests_in_flight_fail_and_the_rest_a
     assert len(failed) <= CLIENTS
     assert all(each.sent <= killed <= each.sent + each.seconds + 1 for each in failed)
     # Beside the call in flight one may never have left the client: it was to be sent on the connection that broke.
-    unsent = [each for each in calls.failed if "sendmsg" in each.details()]
-    lost = [each for each in calls.failed if each not in unsent]
-    assert [each.code() for each in lost] in ([], [grpc.StatusCode.UNAVAILABLE]), calls.failed
-    assert [each.code() for each in unsent] in ([], [grpc.StatusCode.UNAVAILABLE]), calls.failed
+    lost = ["sendmsg" in each.details() for each in calls.failed]
+    assert max(lost.count(True), lost.count(False)) <= 1, calls.failed
+    assert {each.code() for each in calls.failed} <= {grpc.StatusCode.UNAVAILABLE}, calls.failed
     assert worker_of(server) != worker
     assert back <= BACK_SECONDS
     assert called <= BACK_SECONDS
@@ -84,8 +77,7 @@ class Calls:
     def __init__(self, server):
         self.answered: list[float] = []  # when, by time.monotonic()
         self.failed: list[grpc.RpcError] = []
-        self._ended = False
-        self._client = Client(server.grpc_port)
+        self._ended, self._port = False, server.grpc_port
         self._thread = threading.Thread(target=self._go_on)
 
     def __enter__(self) -> "Calls":
@@ -93,29 +85,26 @@ class Calls:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.end()
-        self._client.channel.close()
-
-    def end(self) -> None:
         self._ended = True
         self._thread.join()
 
     def _go_on(self) -> None:
         request = predict_request("sleeper", x=[0.01])
-        while not self._ended:
-            try:
-                self._client.prediction.Predict(request, timeout=60, wait_for_ready=True)
-                self.answered.append(time.monotonic())
-            except grpc.RpcError as error:
-                self.failed.append(error)
+        with connected(self._port) as client:
+            while not self._ended:
+                try:
+                    client.prediction.Predict(request, timeout=60, wait_for_ready=True)
+                    self.answered.append(time.monotonic())
+                except grpc.RpcError as error:
+                    self.failed.append(error)
 
 
-def test_sigterm_answers_all_that_was_accepted_and_ends_with_0(start_server, made, models):
-    shutil.copytree(made / "sleeper", models / "sleeper" / "1")
+def test_sigterm_answers_all_that_was_accepted_and_ends_with_0(start_server, models, sleeper):
+    shutil.copytree(sleeper / "sleeper" / "1", models / "sleeper" / "1")
     server = start_server(models, "--run-threads", "2", "--queue-size", "20")
     url = f"{server.url}/v1/models/sleeper:predict"
     requests.post(url, json={"instances": [0]}, timeout=60)
-    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+    with ThreadPoolExecutor(12) as pool:
         waiting = [pool.submit(requests.post, url, json={"instances": [0.5]}, timeout=60) for _ in range(12)]
         wait_until(lambda: held(server) == 12)
         begun = time.monotonic()
@@ -149,12 +138,10 @@ def new_server(server) -> Iterator[int]:
 
 
 @pytest.mark.long
-def test_sigusr2_replaces_the_server_by_one_with_new_settings_without_failing_a_request(
-    start_server, slow_models, tmp_path
-):
+def test_sigusr2_brings_new_settings_without_failing_a_request(start_server, models, sleeper, tmp_path):
     file = tmp_path / "settings"
     file.write_text("# limits\nDOGSNAP_MAX_PHOTOS=3\nDOGSNAP_QUEUE_SIZE=20\n")
-    server = start_server(slow_models, "--settings-file", str(file))
+    server = start_server(with_sleeper(models, sleeper, 1.0), "--settings-file", str(file))
     assert sample(server, "dogsnap_places") == 28
     load = Load(server, PATH, 2.0, 120, clients=2)
     worker = worker_of(server)
@@ -165,16 +152,15 @@ def test_sigusr2_replaces_the_server_by_one_with_new_settings_without_failing_a_
     wait_until(lambda: children(server.process.pid) == [worker])
 
     file.write_text("DOGSNAP_QUEUE_SIZE=30\n")
-    with Calls(server) as calls:
+    with ExitStack() as new, Calls(server) as calls:
         wait_until(lambda: calls.answered)
-        with new_server(server):
-            wait_until(lambda: is_gone(server.process.pid), 60)
-            taken_over, taken_over_at = time.time(), time.monotonic()
-            assert sample(server, "dogsnap_places") == 38
-            assert answer(server) == 2.0
-            wait_until(lambda: calls.answered[-1] > taken_over_at)
-            answers = load.stop()
-            calls.end()
+        new.enter_context(new_server(server))
+        wait_until(lambda: is_gone(server.process.pid), 60)
+        taken_over, taken_over_at = time.time(), time.monotonic()
+        assert sample(server, "dogsnap_places") == 38
+        assert answer(server) == 2.0
+        wait_until(lambda: calls.answered[-1] > taken_over_at)
+        answers = load.stop()
     # grpcio cancels a call that reaches it in the very moment its server begins to stop.
     assert [each.code() for each in calls.failed] in ([], [grpc.StatusCode.CANCELLED]), calls.failed
     assert {each.status for each in answers} == {200}, [each for each in answers if each.status != 200]
@@ -183,23 +169,17 @@ def test_sigusr2_replaces_the_server_by_one_with_new_settings_without_failing_a_
 
 
 @pytest.mark.long
-def test_a_server_that_cannot_load_every_model_does_not_replace_one_that_answers(start_server, tmp_path):
-    tiny_models.half_plus(1, tmp_path / "half" / "1")
-    server = start_server(tmp_path, "--poll-seconds", "0")
+def test_a_new_server_that_cannot_load_or_whose_worker_ends_gives_up(start_server, models, sleeper):
+    """So it ends, too, when loading hangs and gunicorn kills the worker after ten minutes."""
+    server = start_server(models, "--poll-seconds", "0")
     worker = worker_of(server)
-    (tmp_path / "broken" / "1").mkdir(parents=True)
+    (models / "broken" / "1").mkdir(parents=True)
     server.process.send_signal(signal.SIGUSR2)
     wait_until(lambda: "the new server gives up: no version available of: broken" in server.log(), 60)
     wait_until(lambda: children(server.process.pid) == [worker], 60)
     assert answer(server) == 2.0
-
-
-@pytest.mark.long
-def test_a_new_server_whose_worker_ends_while_it_loads_gives_up(start_server, models, made):
-    """So it ends, too, when loading hangs and gunicorn kills the worker after ten minutes."""
-    server = start_server(models, "--poll-seconds", "0")
-    worker = worker_of(server)
-    sleeper(models, made, load_seconds=300)
+    shutil.rmtree(models / "broken")
+    with_sleeper(models, sleeper, load_seconds=300)
     with new_server(server) as new:
         wait_until(lambda: children(new), 60)
         os.kill(children(new)[0], signal.SIGKILL)
@@ -209,11 +189,11 @@ def test_a_new_server_whose_worker_ends_while_it_loads_gives_up(start_server, mo
 
 
 @pytest.mark.long
-def test_a_worker_that_ends_after_it_has_taken_over_is_started_again(start_server, models, made):
+def test_a_worker_that_ends_after_it_has_taken_over_is_started_again(start_server, models, sleeper):
     """While the old server still finishes its requests."""
-    server = start_server(sleeper(models, made, load_seconds=1))
+    server = start_server(with_sleeper(models, sleeper, load_seconds=1))
     path = f"{server.url}/v1/models/sleeper:predict"
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool:
         last = pool.submit(requests.post, path, json={"instances": [20.0]}, timeout=60)
         wait_until(lambda: held(server) == 1)
         with new_server(server) as new:
@@ -227,9 +207,7 @@ def test_a_worker_that_ends_after_it_has_taken_over_is_started_again(start_serve
 
 
 @pytest.mark.long
-def test_switches_acknowledged_before_a_new_server_takes_over_are_there_and_later_ones_are_refused(
-    start_server, models, tmp_path
-):
+def test_switches_before_a_new_server_takes_over_are_there_and_later_ones_refused(start_server, models, tmp_path):
     server = start_server(models, "--switch-log", str(tmp_path / "switches"), "--poll-seconds", "0.2")
     acknowledged = []
     with new_server(server):
@@ -239,26 +217,21 @@ def test_switches_acknowledged_before_a_new_server_takes_over_are_there_and_late
         assert response.status_code == 503
         assert "is taking this one's place and has read" in response.json()["error"]
         wait_until(lambda: is_gone(server.process.pid), 60)
-        kept = requests.get(f"{server.url}/api/admin/models/half", timeout=60).json()["model"]["labels"]
+        kept = server.get("/api/admin/models/half").json()["model"]["labels"]
         assert acknowledged == sorted(kept, key=lambda name: int(name.removeprefix("label")))
         assert switched(server, "late", 1).status_code == 200
     print(f"SIGUSR2 under switches: 0 of {len(acknowledged)} acknowledged ones lost")
 
 
-def test_sighup_restarts_the_worker_with_the_settings_of_the_start(start_server, models):
-    server = start_server(models, "--drain-seconds", "1")
+def test_a_worker_is_restarted_by_sighup_and_tried_again_until_it_can_start(start_server, models, tmp_path):
+    config = tmp_path / "models.config"
+    good = f'model_config_list {{ config {{ name: "half" base_path: "{models / "half"}" }} }}'
+    config.write_text(good)
+    server = start_server(models, "--model-config-file", config, "--drain-seconds", "1")
     worker = worker_of(server)
     server.process.send_signal(signal.SIGHUP)
     wait_until(lambda: worker not in children(server.process.pid))
     assert answer(server) == 2.0
-    assert worker_of(server) != worker
-
-
-def test_a_worker_that_cannot_start_again_is_tried_until_it_can(start_server, models, tmp_path):
-    config = tmp_path / "models.config"
-    good = f'model_config_list {{ config {{ name: "half" base_path: "{models / "half"}" }} }}'
-    config.write_text(good)
-    server = start_server(models, "--model-config-file", str(config), "--drain-seconds", "1")
     config.write_text("model_config_list { what")
     os.kill(worker_of(server), signal.SIGKILL)
     wait_until(lambda: "the server cannot start" in server.log())

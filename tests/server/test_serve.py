@@ -62,16 +62,13 @@ def test_a_full_queue_is_503_with_a_time_to_try_again_and_health_answers_meanwhi
         assert [first.result().status_code, second.result().status_code] == [200, 200]
 
 
-def test_metrics_have_two_addresses_and_no_name_that_a_client_made_up(narrow_server):
+def test_metrics_have_two_addresses_and_no_name_that_a_client_made_up_and_the_log_says_what_was_loaded(narrow_server):
     narrow_server.post("/v1/models/made-up:predict", json={"inputs": [1]})
     for path in ("/metrics", "/monitoring/prometheus/metrics"):
         page = narrow_server.get(path)
         assert page.headers["Content-Type"].startswith("text/plain")
         assert 'dogsnap_requests_total{door="rest",model="",outcome="NOT_FOUND",version=""}' in page.text
         assert "made-up" not in page.text
-
-
-def test_the_log_says_what_was_loaded_and_where_to_look(narrow_server):
     assert "loaded sleeper version 1 in" in narrow_server.log()
     assert f"ready: open http://localhost:{narrow_server.port}/" in narrow_server.log()
 
@@ -104,19 +101,39 @@ def test_a_folder_loads_without_what_it_must_not_depend_on_and_imports_it_nowher
     assert result.stdout.strip() == "[]"
 
 
-def test_a_misspelt_command_is_answered_with_the_right_one():
+def test_a_misspelt_command_and_a_start_without_a_temporary_folder_are_answered_with_what_to_do(monkeypatch, tmp_path):
     done = CliRunner().invoke(main, ["modles"])
     assert done.exit_code == 2
     assert "No such command 'modles'. Did you mean 'models'?" in done.output
-
-
-def test_a_start_without_a_temporary_folder_is_one_sentence(monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda: os.open(tmp_path / "none" / "file", os.O_RDWR))
     done = CliRunner().invoke(main, ["serve", "--models", str(tmp_path)])
     assert done.exit_code == 1
     assert done.output == (
         "Error: no temporary folder can be written to; in a container with a read-only root mount one: --tmpfs /tmp\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--admin-token", "sesame"), "--admin-token has 6 characters and can be guessed; expected at least 16"),
+        (("--switch-log", "/no/folder/file"), "the log of switches cannot be written to /no/folder/file"),
+        (("--api-keys", "none.json"), "--api-keys none.json holds no key; make one with `dogsnap keys add NAME`"),
+        (("--rate-limit-address", "often"), "--rate-limit-address is 'often'; expected e.g. 100/minute;5/second"),
+        (("--rate-limit-key", "1/second"), "it needs --api-keys"),
+        (("--open-app", "1/second"), "--open-app excepts the app from --api-keys, which is not given"),
+        (("--rate-limit-storage", "radish://x"), "--rate-limit-storage is no place to count in; expected memory:// or"),
+        (("--feedback", "/no/such/folder/feedback.db"), "unable to open database file"),
+        (("--feedback", __file__), "not a database"),
+        (("--feedback-secret", "short"), "can be guessed"),
+    ],
+)
+def test_what_cannot_be_used_ends_the_start_with_a_sentence(flags, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["serve", *flags])
+    assert done.exit_code == 1
+    assert sentence in done.stderr
+    assert "sesame" not in done.stderr
 
 
 def test_the_command_line_knows_its_commands_without_loading_tensorflow():
@@ -126,23 +143,17 @@ def test_the_command_line_knows_its_commands_without_loading_tensorflow():
     assert result.stdout.strip() == "False"
 
 
-def test_a_default_model_that_is_not_there_is_named_in_the_log_with_what_answers(start_server, half_models):
+def test_of_several_models_one_has_to_be_named_or_be_the_default(start_server, half_models, tmp_path):
+    for name in ("one", "other"):
+        shutil.copytree(half_models / "half", tmp_path / name)
+    refused = start_server(tmp_path).classify(PHOTO)
+    assert refused.status_code == 404
+    several = (
+        "models served here: one, other; name one of them in the request, or start the server with --default-model"
+    )
+    assert several in refused.json()["error"]
     server = start_server(half_models, "--default-model", "nosuch")
     assert (
         "--default-model nosuch waits for a model of that name, there are: half; "
         "until then, requests that name none are answered by half" in server.log()
-    )
-
-
-def test_where_several_models_are_served_a_request_that_names_none_is_told_of_the_setting(
-    start_server, half_models, tmp_path
-):
-    for name in ("one", "other"):
-        shutil.copytree(half_models / "half", tmp_path / name)
-    server = start_server(tmp_path)
-    response = server.post("/api/classify", data=PHOTO, headers={"Content-Type": "image/jpeg"})
-    assert response.status_code == 404
-    assert (
-        "models served here: one, other; name one of them in the request, or start the server with --default-model"
-        in (response.json()["error"])
     )

@@ -5,7 +5,6 @@ import json
 
 import coloured_dogs
 import pytest
-import requests
 from click.testing import CliRunner
 from coloured_dogs import NONE, ONE, TWO
 from feedback_ids import SECRET
@@ -23,45 +22,33 @@ def models(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def server(start_server, models, tmp_path_factory):
-    file = tmp_path_factory.mktemp("feedback") / "feedback.db"
-    return start_server(models, "--feedback", str(file), "--feedback-secret", SECRET)
-
-
-def classify(server, photo: bytes) -> dict:
-    answer = requests.post(f"{server.url}/api/classify", data=photo, headers={"Content-Type": "image/png"}, timeout=60)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+def server(start_server, models):
+    return start_server(models, "--feedback", models / "feedback.db", "--feedback-secret", SECRET)
 
 
 def names(answer: dict) -> list[str]:
     return [dog["breeds"][0]["name"] for dog in answer["dogs"]]
 
 
-def test_the_answer_lists_each_dog_and_is_that_of_the_first(server):
-    answer = classify(server, TWO)
+def test_the_answer_lists_each_dog_is_that_of_the_first_and_takes_feedback_on_each(server):
+    answer = server.classify(TWO).json()
     assert names(answer) == ["red hound", "blue spaniel"]
     assert answer["more_dogs"] is False
     assert {name: answer[name] for name in answer["dogs"][0]} == answer["dogs"][0]
-    assert len(classify(server, ONE)["dogs"]) == 1
-
-
-def test_each_dog_takes_feedback_of_its_own_and_the_app_is_to_ask_about_the_first(server):
-    ids = [dog["feedback_id"] for dog in classify(server, TWO)["dogs"]]
+    assert len(server.classify(ONE).json()["dogs"]) == 1
+    ids = [dog["feedback_id"] for dog in answer["dogs"]]
     assert len(set(ids)) == 2
     assert [Signer(SECRET.encode()).opened(each)[1]["asked"] for each in ids] == [True, False]
     for number in ids:
-        body = {"request_id": number, "verdict": "right"}
         for status in (200, 409):
-            assert requests.post(f"{server.url}/api/feedback", json=body, timeout=60).status_code == status
+            answer = server.post("/api/feedback", json={"request_id": number, "verdict": "right"})
+            assert answer.status_code == status
 
 
 def test_tensorflow_servings_rest_gives_the_tensors(server):
-    body = {
-        "signature_name": "scores",
-        "instances": [{"b64": base64.b64encode(photo).decode()} for photo in (TWO, NONE)],
-    }
-    answer = requests.post(f"{server.url}/v1/models/inception_v3:predict", json=body, timeout=60).json()
+    photos = [{"b64": base64.b64encode(photo).decode()} for photo in (TWO, NONE)]
+    body = {"signature_name": "scores", "instances": photos}
+    answer = server.post("/v1/models/inception_v3:predict", json=body).json()
     two, none = answer["predictions"]
     assert (two["dogs_number"], none["dogs_number"], two["dogs_more"]) == (2, 1, False)
     assert two["dogs_box"][0] == pytest.approx(two["box"])

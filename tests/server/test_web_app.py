@@ -43,17 +43,10 @@ def test_scripts_are_gzipped_for_clients_that_accept_it_and_pictures_are_not(cli
     assert "Content-Encoding" not in picture.headers
 
 
-@pytest.mark.parametrize("path", ["/nope.js", "/../secret.txt", "/..%2fsecret.txt", "/assets/../../secret.txt", "/a/b"])
-def test_what_is_not_among_the_files_is_not_found(client, path):
-    response = client.get(path, buffered=True)
-    assert response.status_code == 404
-    assert set(response.get_json()) == {"error", "request_id"}
-
-
-def test_an_app_that_was_not_built_says_how_to_build_it(tmp_path):
-    app = Flask("test", static_folder=None)
-    init_messages(app, Settings())
-    app.register_blueprint(web_app.blueprint(tmp_path))
-    response = app.test_client().get("/")
-    assert response.status_code == 503
-    assert "run `make setup`" in response.get_json()["error"]
+def test_what_is_not_among_the_files_is_not_found_and_an_app_that_was_not_built_says_how_to_build_it(client, tmp_path):
+    for path in ("/nope.js", "/../secret.txt", "/..%2fsecret.txt", "/assets/../../secret.txt", "/a/b"):
+        response = client.get(path, buffered=True)
+        assert (response.status_code, set(response.get_json())) == (404, {"error", "request_id"})
+    (tmp_path / "dist" / "index.html").unlink()
+    response = client.get("/")
+    assert (response.status_code, "run `make setup`" in response.get_json()["error"]) == (503, True)

@@ -18,10 +18,10 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
 
 
-def memory(pid: int) -> float:
-    """Resident memory in MiB."""
+def memory(pid: int, name: str = "VmRSS") -> float:
+    """Resident memory in MiB; VmHWM: its peak."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
-    return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) / 1024
+    return int(next(line for line in lines if line.startswith(f"{name}:")).split()[1]) / 1024
 
 
 def sample(server, name: str, labels: str = "") -> float:

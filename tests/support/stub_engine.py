@@ -66,9 +66,9 @@ class StubEngine:
     def __init__(self, port: int, version_dir: Path, with_status: bool = True, health: HealthServicer | None = None):
         version = int(version_dir.name)
         self.fixed = prediction(version)
-        self.answer: Handler = self.at_once
         self.about = metadata(version_dir)
-        self.tell: Handler = self.tell_at_once
+        self.answer: Handler = lambda request, context: self.fixed
+        self.tell: Handler = lambda request, context: self.about
         state = status(version)
         self._server = grpc.server(ThreadPoolExecutor(64), options=[("grpc.max_receive_message_length", -1)])
         self._serve(
@@ -88,14 +88,6 @@ class StubEngine:
 
     def _metadata(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         return self.tell(request, context)
-
-    def at_once(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        """What Predict does unless it is told otherwise."""
-        return self.fixed
-
-    def tell_at_once(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        """What GetModelMetadata does unless it is told otherwise."""
-        return self.about
 
     def _serve(self, service: str, **methods: Handler) -> None:
         """Messages stay bytes: what answers at once is to spend no time on reading them."""
