@@ -1,7 +1,5 @@
 """Whether a version brings a second runtime along is decided by measuring: faster, and the same answers."""
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,17 +8,14 @@ import exported
 import numpy as np
 import pytest
 import tensorflow as tf
-from click.testing import CliRunner
-from real_model import built_models
+from command_line import dogsnap
 
 from backend.building import acceleration
-from backend.building.acceleration import Acceleration, NotFaster, Steps, accelerate, trial_images
+from backend.building.acceleration import Acceleration, Steps, accelerate, trial_images
 from backend.building.drawn_pictures import drawn_pictures
 from backend.building.freezing import Source, freeze
-from backend.building.merging.merge import Options, merge
-from backend.building.quantization import Ranges, quantised
+from backend.building.quantization import Ranges
 from backend.building.ranges import find_ranges
-from backend.cli import main
 from backend.serving.versions.openvino_runtime import (
     FOLDER,
     NETWORK,
@@ -50,18 +45,7 @@ def ranges(network, tmp_path_factory) -> Ranges:
     return find_ranges(Weights(folder / "network.xml").model, trial_images((*exported.SIZE, 3), 8))
 
 
-def test_a_network_that_gains_is_written_with_what_was_measured(network, tmp_path, monkeypatch):
-    accelerated.patch(monkeypatch, 1.4)
-    said = []
-    assert accelerate(tmp_path, network, said.append)
-    facts = NetworkManifest.read(tmp_path / FOLDER)
-    assert (facts.precision, facts.speedup, sorted(facts.outputs)) == ("f32", 1.4, ["dog", "prediction"])
-    assert facts.largest_difference <= facts.tolerance == 1e-3
-    assert "OpenVINO" in facts.measured_by
-    assert said[0].startswith("OpenVINO runs the network in f32: 1.4 times as fast as TensorFlow, answers within ")
-
-
-def other_answers(network: Acceleration) -> Acceleration:
+def shifted(network: Acceleration) -> Acceleration:
     def other(images: tf.Tensor) -> dict[str, tf.Tensor]:
         return {name: value + 0.002 for name, value in network.reference(images).items()}
 
@@ -79,9 +63,8 @@ def unknown_operation(_: Acceleration) -> Acceleration:
 @pytest.mark.parametrize(
     ("change", "speedup", "reason"),
     [
-        (lambda network: network, 0.5, "OpenVINO in f32 is 0.50 times as fast, expected at least 1.05"),
         (lambda network: network, 1.04, "OpenVINO in f32 is 1.04 times as fast, expected at least 1.05"),
-        (other_answers, 2.0, "OpenVINO's answers differ from TensorFlow's by 0.002, expected at most 0.001"),
+        (shifted, 2.0, "OpenVINO's answers differ from TensorFlow's by 0.002, expected at most 0.001"),
         (unknown_operation, 2.0, ""),
     ],
 )
@@ -106,36 +89,40 @@ def test_the_stopwatch_gives_a_ratio_of_processor_times(network, tmp_path, monke
 
 def test_a_fast_version_that_gains_too_little_is_not_written_and_that_is_no_error(source, monkeypatch):
     accelerated.patch(monkeypatch, 2.0, 2.8)
-    sentence = "bf16 is 1.4 times as fast as f32 on this processor"
-    with pytest.raises(NotFaster, match=sentence):
-        merge(source, Options(fast=True))
-    assert [folder.name for folder in source.parent.iterdir()] == ["1"]
-    done = CliRunner().invoke(main, ["merge", "--fast", str(source)])
+    done = dogsnap("merge", "--fast", source)
     assert done.exit_code == 0
-    assert f"no version is written: {sentence}" in done.output
-
-
-def test_where_more_than_speed_is_wanted_a_fast_network_that_gains_too_little_is_float32(
-    network, tmp_path, monkeypatch
-):
-    accelerated.patch(monkeypatch, 2.0, 2.8)
-    assert accelerate(tmp_path, replace(network, fast=True))
-    assert NetworkManifest.read(tmp_path / FOLDER).precision == "f32"
+    assert "no version is written: bf16 is 1.4 times as fast as f32 on this processor" in done.output
+    assert [folder.name for folder in source.parent.iterdir()] == ["1"]
 
 
 @pytest.mark.parametrize(
-    ("speedups", "chosen"), [((2.0, 4.0, 6.0), "int8"), ((2.0, 6.0, 4.0), "bf16"), ((4.0, 2.0, 6.0), "int8")]
+    ("speedups", "chosen"),
+    [
+        ((1.4,), "f32"),
+        ((2.0, 2.8), "f32"),  # bf16 gains too little
+        ((2.0, 4.0, 6.0), "int8"),
+        ((2.0, 6.0, 4.0), "bf16"),
+        ((4.0, 2.0, 6.0), "int8"),
+    ],
 )
 def test_the_fastest_precision_is_taken_and_what_was_measured_is_told(
     network, ranges, tmp_path, monkeypatch, speedups, chosen
 ):
     accelerated.patch(monkeypatch, *speedups)
-    assert accelerate(tmp_path, replace(network, fast=True, ranges=ranges, required=True))
+    said, three = [], len(speedups) == 3
+    tried = replace(network, fast=len(speedups) > 1, ranges=ranges if three else None, required=three)
+    assert accelerate(tmp_path, tried, said.append)
     manifest = NetworkManifest.read(tmp_path / FOLDER)
-    assert (manifest.precision, manifest.speedup) == (chosen, max(speedups))
-    assert manifest.compared == dict(zip(("f32", "bf16", "int8"), speedups, strict=True))
+    compared = dict(zip(("f32", "bf16", "int8"), speedups, strict=False))
+    assert (manifest.precision, manifest.speedup) == (chosen, compared[chosen])
+    assert (sorted(manifest.outputs), "OpenVINO" in manifest.measured_by) == (["dog", "prediction"], True)
+    if chosen == "f32":
+        assert manifest.largest_difference <= manifest.tolerance == 1e-3
+        assert f"OpenVINO runs the network in f32: {speedups[0]:g} times as fast as TensorFlow, answers" in said[-1]
+        return
+    assert manifest.compared == compared
     reason = manifest.summary()["reason"]
-    for name, speedup in manifest.compared.items():
+    for name, speedup in compared.items():
         assert (f"{name} is {speedup:g} times" if name == chosen else f"{name} {speedup:g}") in reason
     files = sorted(file.name for file in (tmp_path / FOLDER).iterdir())
     assert files == ["around", "network.bin", "network.xml", "runtime.json"]
@@ -161,30 +148,6 @@ def test_a_network_is_refused_by_the_breeds_that_it_names(network, tmp_path):
 
     with pytest.raises(IncompatibleNetwork, match=r"in 24 drawn pictures \d+% differ .*`dogsnap quantize`"):
         acceleration._difference_of_names(exact, others, 0.3)
-
-
-@pytest.mark.long
-def test_the_real_network_is_taken_in_int8_and_refused_with_its_ranges_in_another_order():
-    folder = built_models() / "inception_v3" / "1"
-    if not (folder / FOLDER / NETWORK).exists():
-        pytest.skip("OpenVINO does not run the real network here")
-    outputs = NetworkManifest.read(folder / FOLDER).outputs
-    exact = Network(Weights(folder / FOLDER / NETWORK), "f32", outputs, one_caller=True)
-    stored = json.loads((folder.parent / "int8_ranges.json").read_text(encoding="utf-8"))
-    first, *others = stored["inputs"]
-    for inputs in ([first, *others], [first, *others[::-1]]):
-        weights = Weights(folder / FOLDER / NETWORK)
-        quantised(weights.model, Ranges(**{**stored, "inputs": inputs}), acceleration._weight_bits())
-        network = Network(weights, "int8", outputs, one_caller=True)
-        if inputs[1:] == others:
-            acceleration._difference_of_names(network, exact_reference(exact), 0.3)
-        else:
-            with pytest.raises(IncompatibleNetwork, match="in 24 drawn pictures"):
-                acceleration._difference_of_names(network, exact_reference(exact), 0.3)
-
-
-def exact_reference(network: Network) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
-    return lambda images: {name: tf.constant(value) for name, value in network.run(images.numpy()).items()}
 
 
 def test_drawn_pictures_are_the_same_again_and_differ_from_each_other_and_trial_images_use_the_whole_range():

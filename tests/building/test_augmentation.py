@@ -12,19 +12,13 @@ def _views(count: int, image: np.ndarray, strength: float = 1.0) -> np.ndarray:
     return np.stack(list(dataset.as_numpy_iterator()))
 
 
-def test_every_view_has_the_networks_size_and_range() -> None:
+def test_every_view_has_the_networks_size_and_range_and_no_two_are_alike() -> None:
     views = _views(60, np.asarray(striped((200, 60, 50), 1)))
     assert views.shape == (60, 48, 40, 3)
     assert views.dtype == np.float32
-    assert views.min() >= 0.0
-    assert views.max() <= 1.0
-    assert np.isfinite(views).all()
-
-
-def test_views_of_one_photo_differ() -> None:
-    views = _views(20, np.asarray(striped((200, 60, 50), 1)))
-    gaps = np.abs(views[1:] - views[:-1]).mean((1, 2, 3))
-    assert (gaps > 0.02).all()
+    assert (views >= 0).all()  # which no NaN is
+    assert (views <= 1).all()
+    assert (np.abs(views[1:20] - views[:19]).mean((1, 2, 3)) > 0.02).all()
 
 
 def test_a_weaker_augmentation_shows_more_of_the_photo_where_it_was() -> None:
@@ -43,18 +37,13 @@ def test_a_weaker_augmentation_shows_more_of_the_photo_where_it_was() -> None:
     assert half > full
 
 
-def test_a_photo_is_mirrored_about_every_second_time() -> None:
+def test_a_half_of_the_photo_stays_visible_in_nearly_every_view_and_is_mirrored_about_every_second_time() -> None:
     halves = np.zeros((64, 64, 3), np.uint8)
-    halves[:, 32:] = 255
+    halves[:, 32:] = (255, 100, 100)
     views = _views(200, halves)
+    assert ((views[..., 0].mean((1, 2)) - views[..., 2].mean((1, 2))) > 0.01).mean() > 0.9
     brighter_right = views[:, :, 20:].mean((1, 2, 3)) > views[:, :, :20].mean((1, 2, 3))
     assert 0.3 < brighter_right.mean() < 0.7
-
-
-def test_the_breed_stays_visible_in_nearly_every_view() -> None:
-    views = _views(100, np.asarray(striped((220, 30, 30), 2)))
-    redder = (views[..., 0].mean((1, 2)) - views[..., 2].mean((1, 2))) > 0.01
-    assert redder.mean() > 0.9
 
 
 def test_a_pasted_dog_stands_somewhere_inside_the_scene() -> None:

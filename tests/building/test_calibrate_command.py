@@ -3,27 +3,27 @@
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import accelerated
 import keras
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from command_line import dogsnap
 from photos import make_data_set, make_frames, striped
-from tiny_network import tiny_with_box
+from tiny_network import tiny_recipe, tiny_with_box
 
 from backend.building import TAUGHT, teaching
 from backend.building.export import export_stored
 from backend.building.merging.merge import merge_all
 from backend.building.quantization import RANGES
-from backend.cli import main
 from backend.evaluation import calibration
 from backend.evaluation.exported_version import ExportedVersion, answers
 from backend.fitting import artefacts, class_statistics, dataset
 from backend.fitting.class_statistics import STATISTICS_FILE
-from backend.fitting.recipes import RECIPES
 from backend.fitting.trainer import with_whole_pictures
 from backend.networks import architectures
 from backend.networks.architectures import STORED_WEIGHTS
@@ -33,36 +33,16 @@ WRITTEN = ("scores.json", RANGES, STATISTICS_FILE)
 BREEDS = ("n00000001-red_hound", "n00000002-green_terrier", "n00000003-blue_spaniel")
 
 
-@dataclass
-class Run:
-    """A call of the command with further breeds, and what took part in it.
+def spied(patch: pytest.MonkeyPatch, owner: Any, name: str) -> list[tuple[tuple, Any]]:
+    """The calls of a function from now on: the arguments, and what it gave."""
+    calls, function = [], getattr(owner, name)
 
-    `choices`: by their id the choices and the answers they were made on; `once`: what each choice answered; `lessons`: what was
-    taught; `parts`: the photos that each version was asked.
-    """
+    def spy(*arguments: Any) -> Any:
+        calls.append((arguments, function(*arguments)))
+        return calls[-1][1]
 
-    folder: Path
-    written: dict[str, bytes] = field(default_factory=dict)
-    given: list[calibration.Photos] = field(default_factory=list)
-    choices: dict[int, tuple[calibration.Choice, calibration.Answers]] = field(default_factory=dict)
-    once: list[tuple[calibration.Choice, calibration.Answers]] = field(default_factory=list)
-    lessons: list[teaching.Taught] = field(default_factory=list)
-    parts: list[list[dataset.Example]] = field(default_factory=list)
-
-    def watch(self, patch: pytest.MonkeyPatch) -> None:
-        calibrated, on, once = calibration.calibrate, calibration.Choice.on, calibration.Choice.once
-        answered, teach = calibration._answered, teaching.Teacher.teach
-
-        def chosen(photos: calibration.Answers, log_prior: np.ndarray) -> calibration.Choice:
-            choice = on(photos, log_prior)
-            self.choices[id(choice)] = choice, photos
-            return choice
-
-        patch.setattr(calibration, "calibrate", lambda *args: self.given.append(args[1]) or calibrated(*args))
-        patch.setattr(calibration.Choice, "on", chosen)
-        patch.setattr(calibration.Choice, "once", lambda *args: self.once.append(args) or once(*args))
-        patch.setattr(calibration, "_answered", lambda *args: self.parts.append(args[2]) or answered(*args))
-        patch.setattr(teaching.Teacher, "teach", lambda *args: self.lessons.append(teach(*args)) or self.lessons[-1])
+    patch.setattr(owner, name, spy)
+    return calls
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -87,10 +67,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trained(data: Path) -> Path:
     """Weights, labels and recipe, as a training leaves them."""
     folder = data.parent / "trained" / "tiny"
-    recipe = replace(RECIPES["inception_v3"], architecture="tiny", size=(32, 32), validation_per_breed=4)
     keras.utils.set_random_seed(3)
     labels = [{"id": name.partition("-")[0], "name": name, "name_zh": name} for name in BREEDS]
-    artefacts.finish(tiny_with_box(3), recipe, labels, [], [], folder, print)
+    artefacts.finish(tiny_with_box(3), tiny_recipe((32, 32)), labels, [], [], folder, print)
     return folder
 
 
@@ -100,72 +79,83 @@ def folder(trained: Path, tmp_path: Path) -> Path:
     return shutil.copytree(trained, tmp_path / "models" / "tiny")
 
 
-@pytest.fixture(scope="module")
-def further(data: Path) -> Path:
-    """Photos of two breeds more and of one that is not taught, by an index with sources."""
-    folder, lines = data.parent / "further", ["breed\tphoto\tsource"]
-    for breed, colour in (("yellow_dog", (220, 210, 50)), ("violet_dog", (150, 50, 200)), ("grey_dog", (90, 90, 90))):
+def indexed(folder: Path, **breeds: tuple[int, int, int]) -> Path:
+    """Photos of further breeds in a folder each, by an index with sources."""
+    lines = ["breed\tphoto\tsource"]
+    for breed, colour in breeds.items():
         (folder / breed).mkdir(parents=True)
         for number in range(10):
             striped(colour, 50 + sum(colour) + number).save(folder / breed / f"{number}.jpg")
             lines.append(f"{breed}\t{breed}/{number}.jpg\tplace {number // 2}")
-    (folder / "index.tsv").write_text("\n".join(lines[:21]) + "\n", encoding="utf-8")
-    (data.parent / "others").mkdir()
-    others = [f"{name}\t{folder / photo}\t{place}" for name, photo, place in (line.split("\t") for line in lines[21:])]
-    (data.parent / "others" / "index.tsv").write_text("\n".join([lines[0], *others]) + "\n", encoding="utf-8")
+    (folder / "index.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder
 
 
 @pytest.fixture(scope="module")
-def run(trained: Path, data: Path, further: Path) -> Run:
-    run = Run(shutil.copytree(trained, data.parent / "models" / "tiny"))
+def further(data: Path) -> Path:
+    """Photos of two breeds, and those of one that is not taught in the folder `others` beside them."""
+    indexed(data.parent / "others", grey_dog=(90, 90, 90))
+    return indexed(data.parent / "further", yellow_dog=(220, 210, 50), violet_dog=(150, 50, 200))
+
+
+@pytest.fixture(scope="module")
+def run(trained: Path, data: Path, further: Path) -> SimpleNamespace:
+    """Two calls of the command with further breeds, the first of which is interrupted: their `folder`, what was asked before and
+    after, and what took part in the second.
+    """
+    run = SimpleNamespace(folder=shutil.copytree(trained, data.parent / "models" / "tiny"))
+    taught = ("--taught", further, "--taught", further.parent / "others")
+
+    def interrupted(*_: object) -> None:
+        raise OSError("the disk is full")
+
     with pytest.MonkeyPatch.context() as patch:
-        run.watch(patch)
-        done = calibrate(run.folder, data, "--taught", further, "--taught", further.parent / "others")
+        before = spied(patch, calibration, "answers")
+        patch.setattr(calibration, "_fitted", interrupted)
+        assert "the disk is full" in calibrate(run.folder, data, *taught).output
+    assert not [name for name in WRITTEN if (run.folder / name).exists()]
+    with pytest.MonkeyPatch.context() as patch:
+        after, answered = (spied(patch, calibration, name) for name in ("answers", "_answered"))
+        run.choices, run.once = (spied(patch, calibration.Choice, name) for name in ("on", "once"))
+        run.calibrated, lessons = spied(patch, calibration, "calibrate"), spied(patch, teaching.Teacher, "teach")
+        done = calibrate(run.folder, data, *taught)
     assert done.exit_code == 0, done.output
-    run.written |= {name: (run.folder / name).read_bytes() for name in WRITTEN}
+    run.asked = [[photos for (_, photos), _ in calls] for calls in (before, after)]
+    run.parts, run.lessons = [arguments[2] for arguments, _ in answered], [lesson for _, lesson in lessons]
     return run
 
 
 def calibrate(folder: Path, data: Path, *more: object) -> Result:
     photos = ["--data", data, "--frames", data.parent / "frames", "--not-dogs", data.parent / "none"]
     work = folder.parent / "work"
-    return CliRunner().invoke(main, ["calibrate", *map(str, (folder, *photos, "--work", work, *more))])
+    return dogsnap("calibrate", folder, *photos, "--work", work, *more)
 
 
-def test_the_files_say_what_they_are_made_from_and_nothing_else_is_left(run: Run) -> None:
+def test_the_files_say_what_they_are_made_from_and_nothing_else_is_left(run: SimpleNamespace) -> None:
     assert list((run.folder.parent / "work").iterdir()) == []
     weights = checksums.digest(run.folder / STORED_WEIGHTS)
     with np.load(run.folder / STATISTICS_FILE) as statistics:
         origins = [{name: str(statistics[name]) for name in ("weights", "made_by")}]
-    origins += [json.loads(run.written[name]) for name in (RANGES, "scores.json")]
+    origins += [json.loads((run.folder / name).read_text(encoding="utf-8")) for name in (RANGES, "scores.json")]
     assert {(each["weights"], each["made_by"]) for each in origins} == {(weights, calibration.MADE_BY)}
 
 
-def test_an_interrupted_command_goes_on_with_the_answers_that_it_has_and_writes_the_same_files(
-    run: Run, folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_: object) -> None:
-        raise OSError("the disk is full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(calibration, "_fitted", interrupted)
-        assert "the disk is full" in calibrate(folder, data).output
-    assert not [name for name in WRITTEN if (folder / name).exists()]
-    monkeypatch.setattr(calibration, "answers", interrupted)
-    done = calibrate(folder, data)
-    assert done.exit_code == 0, done.output
-    assert {name: (folder / name).read_bytes() for name in WRITTEN} == run.written
+def test_an_interrupted_command_goes_on_with_the_answers_that_it_has(run: SimpleNamespace) -> None:
+    before, after = run.asked
+    assert len(before) == 6  # each of three versions, of photos with and without a dog
+    assert len(after) == 12  # the same of two parts
+    assert not [photos for photos in after if photos in before]
 
 
-def test_the_thresholds_are_found_on_the_answers_that_the_built_versions_give(run: Run) -> None:
-    files = [example.path for example in with_whole_pictures(run.given[0].validation)]
+def test_the_thresholds_are_found_on_the_answers_that_the_built_versions_give(run: SimpleNamespace) -> None:
+    (_, photos, *_), _ = run.calibrated[0]
+    files = [example.path for example in with_whole_pictures(photos.validation)]
     assert len(files) == 24
     # The choice on all photos, before further breeds were taught.
-    choice, photos = next(each for each in run.choices.values() if len(each[1].breeds) == len(files))
+    (photos, _), choice = next(each for each in run.choices if len(each[0][0].breeds) == len(files))
     one = export_stored("tiny", run.folder, run.folder.parent / "built")
     versions = [one.folder.parent / "1", *merge_all(one)]
-    scores = json.loads(run.written["scores.json"])
+    scores = json.loads((run.folder / "scores.json").read_text(encoding="utf-8"))
     for version, expected, stated in (
         (versions[1], choice.once(photos), scores["calibration"]),
         (versions[2], choice.twice(photos), scores["second_pass"]["decision"]),
@@ -176,14 +166,16 @@ def test_the_thresholds_are_found_on_the_answers_that_the_built_versions_give(ru
         assert loaded.description["decision"].items() <= stated.items()
 
 
-def test_no_photo_takes_part_in_the_choice_by_which_it_is_answered(run: Run) -> None:
-    rows = [(choice, row.tobytes()) for choice, photos in run.once for row in photos.exact[photos.breeds >= 0]]
+def test_no_photo_takes_part_in_the_choice_by_which_it_is_answered(run: SimpleNamespace) -> None:
+    rows = [(choice, row.tobytes()) for (choice, photos), _ in run.once for row in photos.exact[photos.breeds >= 0]]
     assert len(rows) == sum(map(len, run.parts))
-    chosen_on = {place: {row.tobytes() for row in photos.exact} for place, (_, photos) in run.choices.items()}
+    chosen_on = {id(choice): {row.tobytes() for row in photos.exact} for (photos, _), choice in run.choices}
     assert not [row for choice, row in rows if row in chosen_on[id(choice)]]
 
 
-def test_further_breeds_are_taught_and_their_photos_answered_by_versions_taught_without_them(run: Run) -> None:
+def test_further_breeds_are_taught_and_their_photos_answered_by_versions_taught_without_them(
+    run: SimpleNamespace,
+) -> None:
     (lesson,), (_, *parts) = run.lessons, run.parts
     assert len(parts) == 2
     assert 15 < len(lesson.photos) <= 20
@@ -199,7 +191,7 @@ def test_further_breeds_are_taught_and_their_photos_answered_by_versions_taught_
     assert (right["photos"], set(right["recall"])) == (photos - 24, {"violet_dog", "yellow_dog"})
 
 
-def test_further_photos_by_an_index_are_fitted_on_too_and_unknown_breeds_refused(
+def test_further_photos_by_an_index_are_fitted_on_too(
     folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     photo = sorted((data / "images" / BREEDS[0]).iterdir())[-1]
@@ -209,25 +201,21 @@ def test_further_photos_by_an_index_are_fitted_on_too_and_unknown_breeds_refused
     done = calibrate(folder, data, "--more", tmp_path)
     assert done.exit_code == 0, done.output
     assert photo in [example.path for example in given[0].validation]
-    (tmp_path / "index.tsv").write_text(f"breed\tphoto\nn00000009\t{photo}\n")
-    done = calibrate(folder, data, "--more-training", tmp_path)
-    assert done.exit_code == 1
-    assert "index.tsv:2 does not name a photo of a breed that the model knows" in done.output
 
 
-def test_breeds_that_were_taught_are_not_lost(folder: Path, data: Path, further: Path) -> None:
+def test_what_is_missing_or_would_be_lost_is_named_before_anything_is_computed(
+    folder: Path, data: Path, further: Path, tmp_path: Path
+) -> None:
+    def refused(words: str, *more: object, of: Path = folder) -> None:
+        done = calibrate(of, data, *more)
+        assert done.exit_code == 1
+        assert words in done.output
+        assert not (of / "scores.json").exists()
+
+    (tmp_path / "index.tsv").write_text("breed\tphoto\nn00000009\tphoto.jpg\n")
+    refused("index.tsv:2 does not name a photo of a breed that the model knows", "--more-training", tmp_path)
     (folder / TAUGHT).write_text('{"taught": [{"id": "white_dog", "name": "White dog"}]}')
-    done = calibrate(folder, data, "--taught", further)
-    assert done.exit_code == 1
-    assert f"{folder / TAUGHT} holds White dog, of which --taught gives no photos" in done.output
-    assert not (folder / "scores.json").exists()
-
-
-def test_what_is_missing_is_named_before_anything_is_computed(folder: Path, data: Path) -> None:
+    refused(f"{folder / TAUGHT} holds White dog, of which --taught gives no photos", "--taught", further)
     (folder / "labels.json").unlink()
-    done = calibrate(folder, data)
-    assert done.exit_code == 1
-    assert "labels.json does not exist" in done.output
-    done = calibrate(folder.parent / "none", data)
-    assert done.exit_code == 1
-    assert "cannot be written to" in done.output
+    refused("labels.json does not exist")
+    refused("cannot be written to", of=folder.parent / "none")

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from click.testing import Result
+from command_line import dogsnap
 from exported import LABELS, export, network, photos
 
 from backend.building.merging.merge import Options, merge
-from backend.cli import main
 from backend.evaluation.comparison import compare, photo_files
 from backend.evaluation.exported_version import ExportedVersion
 
@@ -42,51 +42,73 @@ def data(tmp_path) -> Path:
     return tmp_path
 
 
-def test_the_merged_version_agrees_with_its_source(versions, data) -> None:
-    result = compare(versions[0], versions[1], photo_files(data, 100))
-    assert (result["photos"], result["agreement"]) == (13, 1.0)
-    assert result["largest_difference"] < 1e-5
-    assert result["mean_difference"] <= result["largest_difference"]
+def run(model: Path, data: Path, *arguments: object) -> Result:
+    return dogsnap("compare", "--data", data, "--model", model, *arguments)
+
+
+def measured(model: Path, data: Path, *arguments: object) -> tuple[str, dict]:
+    """What the command said, and wrote as JSON."""
+    done = run(model, data, *arguments, "--json", data / "measured.json")
+    assert done.exit_code == 0, done.output
+    return done.output, json.loads((data / "measured.json").read_text(encoding="utf-8"))
+
+
+def test_the_merged_version_agrees_with_its_source_and_what_is_no_photo_is_named_and_left_out(model, data) -> None:
+    (data / "images" / "broken.jpg").write_bytes(b"no photo")
+    said, result = measured(model, data, 1, 2)
+    for words in (
+        f"{data / 'images' / 'broken.jpg'} cannot be decoded and is left out",
+        f"versions 1 and 2 of {model} on 13 photos of {data}",
+        "same top class              100.00%",
+        "mean absolute difference",
+        "top-1 of",
+        "median time a photo",
+    ):
+        assert words in said
+    assert "with another top class" not in said
+    assert (result["versions"], result["photos"], result["agreement"]) == ([1, 2], 13, 1.0)
+    assert result["mean_difference"] <= result["largest_difference"] < 1e-5
     assert all(time > 0 for time in result["milliseconds"])
-    assert compare(versions[0], versions[1], photo_files(data / "images" / "others", 5))["accuracy"] is None
+    assert measured(model, data / "images" / "others", 1, 2)[1]["accuracy"] is None
 
 
-def test_versions_that_differ_are_compared_and_the_photos_that_differ_are_listed(versions, data) -> None:
-    files, pair = photo_files(data, 100), (versions[0], versions[2])
-    result = compare(*pair, files)
+def test_versions_that_differ_are_compared_and_the_photos_that_differ_are_listed(model, versions, data) -> None:
+    said, result = measured(model, data, 1, 3, "--show", 2)
+    files, differing = photo_files(data, 100), result["differing"]
+    pair = (versions[0], versions[2])
     answers = np.array([[version.answer([file.read_bytes()])["prediction"][0] for file in files] for version in pair])
     best, ids = answers.argmax(-1), [label["id"] for label in LABELS]
-    assert result["agreement"] == (best[0] == best[1]).mean() < 1
+    assert result["agreement"] == pytest.approx((best[0] == best[1]).mean())
     assert result["mean_difference"] == pytest.approx(np.abs(answers[0] - answers[1]).mean())
-    assert len(result["differing"]) == (best[0] != best[1]).sum()
+    assert len(differing) == (best[0] != best[1]).sum() > 2
     names = {label["id"]: label["name"] for label in LABELS}
-    for each in result["differing"]:
-        row = files.index(each["photo"])
+    for each in differing:
+        row = files.index(Path(each["photo"]))
         assert each["names"] == [LABELS[place]["name"] for place in best[:, row]]
         assert each["probabilities"] == pytest.approx(answers[:, row].max(-1), abs=1e-6)
-        assert each["right"] == names.get(each["photo"].parent.name.split("-")[0], "")
-    surest = [sum(each["probabilities"]) for each in result["differing"]]
+        assert each["right"] == names.get(files[row].parent.name.split("-")[0], "")
+    surest = [sum(each["probabilities"]) for each in differing]
     assert surest == sorted(surest, reverse=True)
     labelled = [row for row, file in enumerate(files) if file.parent.name != "others"]
     true = [ids.index(files[row].parent.name.split("-")[0]) for row in labelled]
     assert result["accuracy"] == pytest.approx((best[:, labelled] == true).mean(-1))
     assert result["labelled"] == 12
+    assert f"{len(differing)} photos with another top class" in said
+    lines = [line for line in said.splitlines() if " | " in line]
+    assert len(lines) == 2
+    for line, each in zip(lines, differing, strict=False):
+        assert str(Path(each["photo"]).relative_to(data)) in line
+        assert all(name in line for name in each["names"])
+    assert f"and {len(differing) - 2} more; --show {len(differing)} lists all" in said
 
 
-def test_a_file_that_is_no_photo_is_named_and_left_out(versions, data) -> None:
-    (data / "images" / "broken.jpg").write_bytes(b"no photo")
-    said = []
-    result = compare(versions[0], versions[1], photo_files(data, 100), said.append)
-    assert result["photos"] == 13
-    assert said == [f"{data / 'images' / 'broken.jpg'} cannot be decoded and is left out"]
-    with pytest.raises(ValueError, match="none of 1 files can be decoded"):
-        compare(versions[0], versions[1], [data / "images" / "broken.jpg"])
-
-
-def test_versions_of_different_classes_are_not_compared(versions, data) -> None:
+def test_versions_of_different_classes_are_not_compared_and_none_without_photos(versions, data) -> None:
     foreign = ExportedVersion(versions[1].path, {"labels": LABELS[:2]}, versions[1].servable)
     with pytest.raises(ValueError, match="different classes"):
         compare(versions[0], foreign, photo_files(data, 5))
+    (data / "images" / "broken.jpg").write_bytes(b"no photo")
+    with pytest.raises(ValueError, match="none of 1 files can be decoded"):
+        compare(versions[0], versions[1], [data / "images" / "broken.jpg"])
 
 
 def test_fewer_photos_are_spread_over_all_and_come_from_the_list_where_there_is_one(data) -> None:
@@ -98,45 +120,9 @@ def test_fewer_photos_are_spread_over_all_and_come_from_the_list_where_there_is_
     assert len(photo_files(data, 100, "train_list")) == 13
 
 
-def test_the_command_prints_what_was_measured(model, data) -> None:
-    done = CliRunner().invoke(
-        main, ["compare", "1", "2", "--data", str(data), "--model", str(model), "--photos", "6"], catch_exceptions=False
-    )
-    assert done.exit_code == 0, done.output
-    assert f"versions 1 and 2 of {model} on 6 photos of {data}" in done.output
-    assert "same top class              100.00%" in done.output
-    assert "mean absolute difference" in done.output
-    assert "top-1 of" in done.output
-    assert "median time a photo" in done.output
-    assert "with another top class" not in done.output
-
-
-def test_the_command_lists_the_photos_that_differ_and_writes_all_of_it_as_json(model, data, tmp_path) -> None:
-    file = tmp_path / "measured.json"
-    arguments = ["compare", "1", "3", "--data", str(data), "--model", str(model), "--show", "2", "--json", str(file)]
-    done = CliRunner().invoke(main, arguments, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    measured = json.loads(file.read_text(encoding="utf-8"))
-    differing = measured["differing"]
-    assert len(differing) > 2
-    assert f"{len(differing)} photos with another top class" in done.output
-    lines = [line for line in done.output.splitlines() if " | " in line]
-    assert len(lines) == 2
-    for line, each in zip(lines, differing, strict=False):
-        assert str(Path(each["photo"]).relative_to(data)) in line
-        assert all(name in line for name in each["names"])
-    assert f"and {len(differing) - 2} more; --show {len(differing)} lists all" in done.output
-    assert measured["versions"] == [1, 3]
-    assert measured["agreement"] == pytest.approx(1 - len(differing) / measured["photos"])
-
-
-@pytest.mark.parametrize(
-    ("first", "folder", "said"), [("9", "images", "dogsnap.json does not exist"), ("1", ".", "holds no photos")]
-)
-def test_the_command_says_in_a_sentence_what_is_missing(model, data, tmp_path, first, folder, said) -> None:
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    where = data / folder if folder == "images" else empty
-    done = CliRunner().invoke(main, ["compare", first, "2", "--data", str(where), "--model", str(model)])
-    assert done.exit_code == 1
-    assert said in done.output
+def test_the_command_says_in_a_sentence_what_is_missing(model, data, tmp_path) -> None:
+    (tmp_path / "empty").mkdir()
+    for folder, first, said in ((data, 9, "dogsnap.json does not exist"), (tmp_path / "empty", 1, "holds no photos")):
+        done = run(model, folder, first, 2)
+        assert done.exit_code == 1
+        assert said in done.output

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -20,19 +21,14 @@ def data(tmp_path: Path) -> Path:
     return make_data_set(tmp_path / "dogs", per_breed=6, test_per_breed=2)
 
 
-def test_the_class_order_is_the_order_of_the_sorted_folders(data: Path) -> None:
+def test_classes_are_the_sorted_folders_named_by_the_breeds_file_and_else_by_themselves(data, tmp_path) -> None:
     assert dataset.breed_folders(data) == sorted(BREEDS)
-    examples = dataset.read_list(data, "train_list")
-    assert {example.path.parent.name: example.breed for example in examples} == {
-        name: i for i, name in enumerate(sorted(BREEDS))
-    }
-
-
-def test_labels_take_their_names_from_the_breeds_file_and_else_from_the_folder(data: Path, tmp_path: Path) -> None:
-    breeds = tmp_path / "breeds.json"
-    breeds.write_text('[{"id": "n00000001", "name": "red hound of Tests", "name_zh": "红猎犬"}]', encoding="utf-8")
-    labels = dataset.labels_of(dataset.breed_folders(data), breeds)
-    assert labels[0] == {"id": "n00000001", "name": "red hound of Tests", "name_zh": "红猎犬"}
+    places = {example.path.parent.name: example.breed for example in dataset.read_list(data, "train_list")}
+    assert places == {name: place for place, name in enumerate(sorted(BREEDS))}
+    named = {"id": "n00000001", "name": "red hound of Tests", "name_zh": "红猎犬"}
+    (tmp_path / "breeds.json").write_text(json.dumps([named]))
+    labels = dataset.labels_of(dataset.breed_folders(data), tmp_path / "breeds.json")
+    assert labels[0] == named
     assert labels[1] == {"id": "n00000002", "name": "green terrier", "name_zh": "green terrier"}
 
 
@@ -93,7 +89,9 @@ def test_phones_heic_photos_are_found_read_and_decoded_for_training(data: Path) 
     assert preprocessing.decode(tf.constant(dataset.photo_bytes(heic))).numpy().shape == before.shape
 
 
-def test_the_archives_of_stanford_are_read_as_they_unpack_once_their_lists_are_text(data: Path) -> None:
+def test_the_archives_of_stanford_are_read_as_they_unpack_once_their_lists_are_text(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(dataset.DatasetError, match="expected the Stanford Dogs layout"):
+        dataset.breed_folders(tmp_path)
     (data / "images").rename(data / "Images")
     assert dataset.breed_folders(data) == sorted(BREEDS)
     assert all(example.path.is_file() for example in dataset.read_list(data, "train_list"))
@@ -140,17 +138,14 @@ def test_the_widest_strip_beside_the_dog_shows_none(tmp_path: Path) -> None:
     assert (strip == 120).all()
 
 
-def test_a_name_with_a_space_is_one_photo_and_a_folder_without_boxes_is_refused(data: Path, tmp_path: Path) -> None:
+def test_a_name_with_a_space_is_one_photo_and_a_folder_without_boxes_or_of_no_breed_is_refused(
+    data: Path, tmp_path: Path
+) -> None:
     (data / "train_list.txt").write_text("\nn00000001-red_hound/my dog.jpg\n")
     examples = dataset.read_list(data, "train_list")
     assert [example.path for example in examples] == [data / "images" / "n00000001-red_hound" / "my dog.jpg"]
     with pytest.raises(dataset.DatasetError, match=r"boxes\.tsv does not exist; expected a line `photo x0 y0 x1 y1`"):
         dataset.with_boxes(examples, data, tmp_path, print)
-
-
-def test_an_empty_place_and_a_list_that_names_an_unknown_folder_are_refused(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(dataset.DatasetError, match="expected the Stanford Dogs layout"):
-        dataset.breed_folders(tmp_path)
     (data / "train_list.txt").write_text("n00000001-red_hound/n00000001_0.jpg\nn7-wolf/1.jpg\n")
     with pytest.raises(dataset.DatasetError, match=r"train_list\.txt:2 names the folder n7-wolf"):
         dataset.read_list(data, "train_list")
@@ -162,17 +157,26 @@ def test_the_two_halves_of_a_folder_share_no_photo(data: Path) -> None:
     assert len(taught) + len(checked) == 24
 
 
-def test_whole_pictures_and_boxes_are_found_by_the_names_of_their_crops(data: Path, tmp_path: Path) -> None:
-    frames = make_frames(data, tmp_path / "frames")
-    crops = dataset.read_list(data, "train_list")
-    first = frames / "boxes.tsv"
-    lines = first.read_text().splitlines()
-    first.write_text("\n".join([lines[0], *lines[2:]]) + "\n")  # the first photo has no line
+@pytest.fixture
+def frames(data: Path, tmp_path: Path) -> Path:
+    """Whole pictures of `data`, with boxes."""
+    return make_frames(data, tmp_path / "frames")
+
+
+def test_whole_pictures_and_boxes_are_found_by_the_names_of_their_crops_and_a_missing_one_is_named(
+    data: Path, frames: Path
+) -> None:
+    crops, said = dataset.read_list(data, "train_list"), []
+    head, _, second, *rest = (frames / "boxes.tsv").read_text().splitlines()
+    (frames / "boxes.tsv").write_text("\n".join([head, second, *rest]) + "\n")
     examples = dataset.with_boxes(crops, data, frames, print)
-    assert (examples[0].frame, examples[0].box) == (None, None)
-    assert examples[1].frame == frames / "images" / Path(lines[2].split("\t")[0])
-    assert examples[1].box == tuple(float(side) for side in lines[2].split("\t")[1:])
     assert [example.path for example in examples] == [crop.path for crop in crops]
+    assert (examples[0].frame, examples[0].box) == (None, None)
+    name, *sides = second.split("\t")
+    assert (examples[1].frame, examples[1].box) == (frames / "images" / name, tuple(map(float, sides)))
+    examples[3].frame.unlink()
+    assert len(dataset.readable(examples, said.append)) == len(examples) - 1
+    assert said == [f"skipped {examples[3].path}: its whole picture {examples[3].frame}: no such file"]
 
 
 @pytest.mark.parametrize(
@@ -187,26 +191,15 @@ def test_whole_pictures_and_boxes_are_found_by_the_names_of_their_crops(data: Pa
         ("a\tb\tc\td", "expected the four sides of a box, found a b c d"),
     ],
 )
-def test_a_photo_with_an_impossible_box_is_named_and_skipped(data: Path, tmp_path: Path, box: str, fault: str) -> None:
-    frames = make_frames(data, tmp_path / "frames")
-    file = frames / "boxes.tsv"
-    head, first, *rest = file.read_text().splitlines()
+def test_a_photo_with_an_impossible_box_is_named_and_skipped(data: Path, frames: Path, box: str, fault: str) -> None:
+    head, first, *rest = (frames / "boxes.tsv").read_text().splitlines()
     name = first.split("\t")[0]
-    file.write_text("\n".join([head, f"{name}\t{box}", *rest]) + "\n")
+    (frames / "boxes.tsv").write_text("\n".join([head, f"{name}\t{box}", *rest]) + "\n")
     crops, said = dataset.read_list(data, "train_list"), []
     assert len(dataset.with_boxes(crops, data, frames, said.append)) == len(crops) - 1
-    assert len(said) == 1
-    assert Path(name).stem in said[0]
-    assert fault in said[0]
-
-
-def test_a_missing_whole_picture_is_named_and_its_photo_skipped(data: Path, tmp_path: Path) -> None:
-    frames = make_frames(data, tmp_path / "frames")
-    examples = dataset.with_boxes(dataset.read_list(data, "train_list"), data, frames, print)
-    examples[3].frame.unlink()
-    said: list[str] = []
-    assert len(dataset.readable(examples, said.append)) == len(examples) - 1
-    assert said == [f"skipped {examples[3].path}: its whole picture {examples[3].frame}: no such file"]
+    (line,) = said
+    assert Path(name).stem in line
+    assert fault in line
 
 
 def test_the_official_annotations_give_boxes_in_whole_pictures(data: Path) -> None:
@@ -231,9 +224,8 @@ def test_an_index_names_photos_by_breed(data: Path) -> None:
     (data / "index.tsv").write_text("breed\tname\tphoto\nn00000002\tterrier\timages/a.webp\n", encoding="utf-8")
     assert dataset.read_index(data, labels) == [dataset.Example(data / "images" / "a.webp", 1)]
     (data / "index.tsv").write_text("breed\tphoto\nn00000002\ta.webp\nn9\tb.webp\n", encoding="utf-8")
-    with pytest.raises(
-        dataset.DatasetError, match=r"index\.tsv:3 does not name a photo of a breed that the model knows"
-    ):
+    words = r"index\.tsv:3 does not name a photo of a breed that the model knows"
+    with pytest.raises(dataset.DatasetError, match=words):
         dataset.read_index(data, labels)
     (data / "index.tsv").write_text("a\tb\n", encoding="utf-8")
     with pytest.raises(dataset.DatasetError, match="expected the columns breed and photo"):

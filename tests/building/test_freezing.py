@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
+from exported import nodes_of
 from tensorflow.python.grappler import tf_optimizer
 
 from backend.building import freezing
@@ -25,13 +25,8 @@ def saved(folder: Path, function: tf.types.experimental.ConcreteFunction, signat
     return folder
 
 
-def graph_def(folder: Path) -> tf.compat.v1.GraphDef:
-    return saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes()).meta_graphs[0].graph_def
-
-
 def operations(folder: Path) -> set[str]:
-    graph = graph_def(folder)
-    return {node.op for nodes in [graph.node, *(f.node_def for f in graph.library.function)] for node in nodes}
+    return {node.op for node in nodes_of(folder)}
 
 
 def loaded_signature(folder: Path, network: tf.types.experimental.GenericFunction, *kept: object):

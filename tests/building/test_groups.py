@@ -1,11 +1,12 @@
 """Groups of look-alikes: which breeds join, and what they are called."""
 
 import numpy as np
+import pytest
 from twelve_breeds import LABELS
 
 from backend.fitting.groups import CONFUSED, LARGEST_GROUP, find_groups, look_alikes, named_groups, of_groups
 
-GENERATOR = np.random.default_rng(5)
+JUST_BELOW = CONFUSED * 2 - 0.001
 
 
 def confused(classes: int, pairs: dict[tuple[int, int], float], photos: int = 10) -> tuple[np.ndarray, np.ndarray]:
@@ -17,21 +18,21 @@ def confused(classes: int, pairs: dict[tuple[int, int], float], photos: int = 10
     return np.repeat(answers, photos, axis=0), np.repeat(np.arange(classes), photos)
 
 
-def test_breeds_that_are_confused_are_grouped_and_others_are_not():
-    assert find_groups(*confused(8, {(0, 3): 0.2, (5, 6): 0.3, (1, 2): 0.01})) == [[0, 3], [5, 6]]
-
-
-def test_confusion_counts_in_both_directions():
-    just_below = CONFUSED * 2 - 0.001
-    assert find_groups(*confused(4, {(0, 1): just_below})) == []
-    assert find_groups(*confused(4, {(0, 1): just_below, (1, 0): 0.01})) == [[0, 1]]
-
-
-def test_a_third_breed_joins_by_its_mean_confusion_with_both():
-    pairs = {(0, 1): 0.2, (1, 2): CONFUSED * 4 + 0.002}
-    assert find_groups(*confused(5, pairs)) == [[0, 1, 2]]
-    pairs[1, 2] = CONFUSED * 4 - 0.002
-    assert find_groups(*confused(5, pairs)) == [[0, 1]]
+@pytest.mark.parametrize(
+    ("pairs", "groups"),
+    [
+        ({(0, 3): 0.2, (5, 6): 0.3, (1, 2): 0.01}, [[0, 3], [5, 6]]),
+        ({(0, 1): JUST_BELOW}, []),
+        ({(0, 1): JUST_BELOW, (1, 0): 0.01}, [[0, 1]]),  # both directions count
+        ({(0, 1): 0.2, (1, 2): CONFUSED * 4 + 0.002}, [[0, 1, 2]]),  # by the mean confusion with both
+        ({(0, 1): 0.2, (1, 2): CONFUSED * 4 - 0.002}, [[0, 1]]),
+    ],
+)
+def test_breeds_that_are_confused_are_grouped_whatever_the_order_of_the_photos(pairs, groups):
+    answers, breeds = confused(8, pairs)
+    assert find_groups(answers, breeds) == groups
+    shuffled = np.random.default_rng(5).permutation(len(breeds))
+    assert find_groups(answers[shuffled], breeds[shuffled]) == groups
 
 
 def test_no_group_grows_too_large_to_be_an_answer():
@@ -45,33 +46,22 @@ def test_no_group_grows_too_large_to_be_an_answer():
 GROUPS = [[0, 3], [5, 6]]
 
 
-def test_a_new_breed_joins_the_group_that_it_is_confused_with():
-    assert look_alikes(*confused(8, {(7, 5): 0.2, (6, 7): 0.05, (7, 1): 0.1}), GROUPS, 7) == [5, 6]
-
-
-def test_a_new_breed_forms_a_group_with_a_single_breed_that_it_is_confused_with_most():
-    assert look_alikes(*confused(8, {(7, 5): 0.05, (1, 7): 0.2}), GROUPS, 7) == [1]
-
-
-def test_a_new_breed_that_is_hardly_confused_joins_no_group():
-    just_below = CONFUSED * 2 - 0.001
-    assert look_alikes(*confused(8, {(7, 1): just_below, (7, 5): just_below}), GROUPS, 7) == []
-
-
-def test_a_new_breed_joins_no_group_that_is_full():
-    groups = [list(range(LARGEST_GROUP))]
-    assert look_alikes(*confused(8, {(7, 0): 0.4, (7, 5): 0.1}), groups, 7) == [5]
+@pytest.mark.parametrize(
+    ("pairs", "groups", "joined"),
+    [
+        ({(7, 5): 0.2, (6, 7): 0.05, (7, 1): 0.1}, GROUPS, [5, 6]),
+        ({(7, 5): 0.05, (1, 7): 0.2}, GROUPS, [1]),  # a single breed
+        ({(7, 1): JUST_BELOW, (7, 5): JUST_BELOW}, GROUPS, []),
+        ({(7, 0): 0.4, (7, 5): 0.1}, [list(range(LARGEST_GROUP))], [5]),  # the group is full
+    ],
+)
+def test_a_new_breed_joins_the_breeds_that_it_is_confused_with_most(pairs, groups, joined):
+    assert look_alikes(*confused(8, pairs), groups, 7) == joined
 
 
 def test_a_breed_without_photos_counts_by_what_the_others_give_it():
     answers, breeds = confused(8, {(7, 1): CONFUSED + 0.001})
     assert look_alikes(answers[breeds != 1], breeds[breeds != 1], GROUPS, 7) == [1]
-
-
-def test_groups_do_not_depend_on_the_order_of_the_photos():
-    answers, breeds = confused(8, {(0, 3): 0.2, (3, 4): 0.15, (5, 6): 0.3})
-    shuffled = GENERATOR.permutation(len(breeds))
-    assert find_groups(answers[shuffled], breeds[shuffled]) == find_groups(answers, breeds)
 
 
 def test_a_written_name_and_advice_hold_for_exactly_the_members_that_they_were_written_for():

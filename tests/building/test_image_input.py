@@ -31,20 +31,15 @@ def test_the_layout_is_read_from_the_shape(image, layout) -> None:
     assert layout_of(image) == layout
 
 
-def test_an_unknown_shape_is_an_image_where_the_options_name_it() -> None:
-    inputs = {"serving_default": {"x": tf.TensorSpec(None, tf.float32), "y": tf.TensorSpec(None, tf.float32)}}
-    found = find_image_input(inputs, Options(input="x"))
-    assert (found.name, found.layout) == ("x", Layout("many", None, None, 3, False))
-    with pytest.raises(MergeError, match=r'"x" \(float32 of unknown shape\) of "serving_default"'):
-        find_image_input(inputs)
-
-
 TWO = {"serving_default": {"a": spec(None, 8, 9, 3), "b": spec(None, 8, 9, 3)}, "other": {"c": spec(None, 3, 8, 9)}}
+UNKNOWN = {"serving_default": {"x": tf.TensorSpec(None, tf.float32), "y": tf.TensorSpec(None, tf.float32)}}
 
 
-@pytest.mark.parametrize(("options", "name"), [(Options(input="b"), "b"), (Options(signature="other"), "c")])
-def test_the_options_choose_between_inputs(options, name) -> None:
-    assert find_image_input(TWO, options).name == name
+def test_the_options_choose_between_inputs_and_call_one_of_unknown_shape_an_image() -> None:
+    assert find_image_input(TWO, Options(input="b")).name == "b"
+    assert find_image_input(TWO, Options(signature="other")).name == "c"
+    found = find_image_input(UNKNOWN, Options(input="x"))
+    assert (found.name, found.layout) == ("x", Layout("many", None, None, 3, False))
 
 
 @pytest.mark.parametrize(
@@ -55,6 +50,7 @@ def test_the_options_choose_between_inputs(options, name) -> None:
         (TWO, Options(signature="third"), r'--signature names "third"; available: serving_default, other$'),
         (TWO, Options(input="z"), r'^"z" is no image input: expected numbers'),
         ({"s": {"text": spec(None, dtype=tf.string)}}, Options(), r"; decoding may be merged in already$"),
+        (UNKNOWN, Options(), r'"x" \(float32 of unknown shape\) of "serving_default"'),
     ],
 )
 def test_without_one_choice_the_candidates_and_the_option_are_named(inputs, options, sentence) -> None:
@@ -62,23 +58,27 @@ def test_without_one_choice_the_candidates_and_the_option_are_named(inputs, opti
         find_image_input(inputs, options)
 
 
-def test_the_size_comes_from_the_shape_else_from_the_options_else_from_the_description() -> None:
-    fixed, free = (find_image_input({"s": {"x": spec(None, *size, 3)}}) for size in ((8, 9), (None, None)))
-    assert image_input(fixed, Options(), {"input_size": [5, 5]}).size == (8, 9)
-    assert image_input(free, Options(size=(6, 7)), {"input_size": [5, 5]}).size == (6, 7)
-    assert image_input(free, Options(), {"input_size": [5, 5]}).size == (5, 5)
-    with pytest.raises(MergeError, match="give it with --size HEIGHT WIDTH"):
-        image_input(free, Options(), {})
-    with pytest.raises(MergeError, match=r"--size is 6 7; .* takes 8 9 alone"):
-        image_input(fixed, Options(size=(6, 7)), {})
+FIXED, FREE = (find_image_input({"s": {"x": spec(None, *size, 3)}}) for size in ((8, 9), (None, None)))
 
 
-def test_a_range_of_numbers_becomes_mean_and_deviation_and_is_stated_in_one_way_only() -> None:
-    found = find_image_input({"s": {"x": spec(None, 8, 9, 3)}})
-    wanted = image_input(found, Options(input_range=(-1, 1)), {})
+def test_size_and_range_come_from_the_shape_else_from_the_options_else_from_the_description() -> None:
+    assert image_input(FIXED, Options(), {"input_size": [5, 5]}).size == (8, 9)
+    assert image_input(FREE, Options(size=(6, 7)), {"input_size": [5, 5]}).size == (6, 7)
+    assert image_input(FREE, Options(), {"input_size": [5, 5]}).size == (5, 5)
+    wanted = image_input(FIXED, Options(input_range=(-1, 1)), {})
     assert (wanted.mean, wanted.deviation) == ((0.5,), (0.5,))
-    assert image_input(found, Options(), {"input_range": [0, 255]}).deviation == (1 / 255,)
-    with pytest.raises(MergeError, match="mean the same; give one of them"):
-        image_input(found, Options(input_range=(-1, 1), mean=(0.5,)), {})
-    with pytest.raises(MergeError, match="expected two different numbers"):
-        image_input(found, Options(input_range=(1, 1)), {})
+    assert image_input(FIXED, Options(), {"input_range": [0, 255]}).deviation == (1 / 255,)
+
+
+@pytest.mark.parametrize(
+    ("found", "options", "sentence"),
+    [
+        (FREE, Options(), "give it with --size HEIGHT WIDTH"),
+        (FIXED, Options(size=(6, 7)), r"--size is 6 7; .* takes 8 9 alone"),
+        (FIXED, Options(input_range=(-1, 1), mean=(0.5,)), "mean the same; give one of them"),
+        (FIXED, Options(input_range=(1, 1)), "expected two different numbers"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(found, options, sentence) -> None:
+    with pytest.raises(MergeError, match=sentence):
+        image_input(found, options, {})

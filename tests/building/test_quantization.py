@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from openvino import Core, Model, opset13
+from openvino import Core, Model, opset13, save_model
 
 from backend.building.acceleration import _weight_bits
 from backend.building.quantization import Ranges, quantised
@@ -36,8 +36,6 @@ def convolved(values, channels: int, filters: int, size: float):
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory) -> Path:
-    from openvino import save_model
-
     path = tmp_path_factory.mktemp("network") / "network.xml"
     save_model(network(), path, compress_to_fp16=False)
     return path
@@ -65,12 +63,9 @@ def test_ranges_follow_the_values_and_meet_where_tensors_are_joined(ranges):
 
 def test_the_head_behind_the_last_convolution_stays_float32(file, ranges):
     model = quantised(Core().read_model(file), ranges, 8)
-    rounded = [
-        node.input_value(0).get_node().get_type_name()
-        for node in model.get_ordered_ops()
-        if node.get_type_name() == "FakeQuantize"
-    ]
-    assert sorted(rounded) == ["Add", "Relu", "Relu"]  # the pixels, and the two that are joined
+    rounding = [node for node in model.get_ordered_ops() if node.get_type_name() == "FakeQuantize"]
+    rounded = sorted(node.input_value(0).get_node().get_type_name() for node in rounding)
+    assert rounded == ["Add", "Relu", "Relu"]  # the pixels, and the two that are joined
 
 
 @pytest.mark.parametrize(("bits", "largest"), [(8, 127), (7, 63)])

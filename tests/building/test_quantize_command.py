@@ -6,11 +6,11 @@ from pathlib import Path
 import accelerated
 import exported
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from command_line import dogsnap
 from photos import make_data_set
 
 from backend.building.quantization import Ranges
-from backend.cli import main
 from backend.serving.versions.description import DESCRIPTION_FILE
 from backend.serving.versions.openvino_runtime import FOLDER, NetworkManifest
 
@@ -33,9 +33,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def quantize(version: Path, data: Path, *more: object) -> Result:
-    return CliRunner().invoke(
-        main, ["quantize", str(version), "--data", str(data), "--out", str(version.parent), *map(str, more)]
-    )
+    return dogsnap("quantize", version, "--data", data, "--out", version.parent, *more)
 
 
 def test_ranges_are_found_on_photos_that_are_not_for_validation(version, data):
@@ -47,39 +45,39 @@ def test_ranges_are_found_on_photos_that_are_not_for_validation(version, data):
     assert "finding ranges on 6 photos" in done.output
 
 
-def test_fewer_photos_than_folders_or_none_besides_validation_are_refused_in_a_sentence(version, data, tmp_path):
-    whole = make_data_set(tmp_path / "whole", per_breed=3)
-    done = quantize(version, data, "--data", whole, "--photos", "1")
-    assert done.exit_code == 1
-    assert done.output == "Error: --photos is 1; expected at least 2, one from each folder of --data\n"
-    describe(version, recipe={"validation_per_breed": 3, "seed": 1})
-    done = quantize(version, data)
-    assert done.exit_code == 1
-    assert "are for validation; expected some more to find the ranges on" in done.output
-
-
 def test_a_fast_version_is_made_from_the_ranges_that_its_source_brings(version, data, monkeypatch):
     describe(version, scores={"weights": "a" * 64})
     quantize(version, data)
     assert json.loads((version.parent / "int8_ranges.json").read_text(encoding="utf-8"))["weights"] == "a" * 64
     describe(version, int8_ranges=json.loads((version.parent / "int8_ranges.json").read_text(encoding="utf-8")))
     accelerated.patch(monkeypatch)
-    done = CliRunner().invoke(main, ["merge", "--fast", str(version)])
+    done = dogsnap("merge", "--fast", version)
     assert done.exit_code == 0, done.output
     assert "OpenVINO runs the network in int8: 6 times as fast as TensorFlow" in done.output
     assert NetworkManifest.read(version.parent / "2" / FOLDER).compared == {"f32": 2.0, "bf16": 4.0, "int8": 6.0}
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "flags", "words"),
     [
-        (lambda version, data: (data / "train_list.txt").unlink(), "train_list.txt does not exist"),
-        (lambda version, data: (version / DESCRIPTION_FILE).write_text("{}"), "does not say 'recipe'"),
+        (lambda version, data: (data / "train_list.txt").unlink(), [], "train_list.txt does not exist"),
+        (lambda version, data: (version / DESCRIPTION_FILE).write_text("{}"), [], "does not say 'recipe'"),
+        (
+            lambda version, data: describe(version, recipe={"validation_per_breed": 3, "seed": 1}),
+            [],
+            "are for validation; expected some more to find the ranges on",
+        ),
+        (
+            lambda version, data: make_data_set(data.parent / "whole", per_breed=3),
+            ["--data", "whole", "--photos", "1"],
+            "--photos is 1; expected at least 2, one from each folder of --data",
+        ),
     ],
 )
-def test_what_is_missing_is_named(version, data, change, words):
+def test_what_is_missing_or_too_little_is_named(version, data, monkeypatch, change, flags, words):
+    monkeypatch.chdir(data.parent)
     change(version, data)
-    done = quantize(version, data)
+    done = quantize(version, data, *flags)
     assert done.exit_code == 1
     assert words in done.output
     assert done.output.splitlines()[-1].startswith("Error: ")

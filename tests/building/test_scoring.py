@@ -6,10 +6,8 @@ import pytest
 from backend.fitting import scoring, thresholds
 from backend.fitting.temperature import Calibration, fit_temperature, softmax
 
-LABELS = [
-    {"id": f"n{i}", "name": name, "name_zh": name}
-    for i, name in enumerate(("akita", "beagle", "collie", "dhole", "eskimo", "foxhound"))
-]
+NAMES = ("akita", "beagle", "collie", "dhole", "eskimo", "foxhound")
+LABELS = [{"id": f"n{i}", "name": name, "name_zh": name} for i, name in enumerate(NAMES)]
 
 
 def _logits(photos: int, strength: float, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -20,25 +18,18 @@ def _logits(photos: int, strength: float, seed: int = 3) -> tuple[np.ndarray, np
     return logits * strength, breeds
 
 
-def test_temperature_scaling_finds_the_factor_by_which_logits_are_too_bold() -> None:
+def test_temperature_scaling_finds_the_factor_by_which_logits_are_too_bold_and_lowers_the_calibration_error() -> None:
     logits, breeds = _logits(4000, strength=2.5)
-    assert fit_temperature(logits, breeds) == pytest.approx(2.5, rel=0.07)
-
-
-def test_calibration_lowers_the_calibration_error_of_bold_logits() -> None:
-    logits, breeds = _logits(4000, strength=2.5)
-    before = scoring.calibration_error(softmax(logits), breeds)
-    after = scoring.calibration_error(softmax(logits / fit_temperature(logits, breeds)), breeds)
-    assert before > 0.1
-    assert after < 0.03
+    temperature = fit_temperature(logits, breeds)
+    assert temperature == pytest.approx(2.5, rel=0.07)
+    assert scoring.calibration_error(softmax(logits), breeds) > 0.1
+    assert scoring.calibration_error(softmax(logits / temperature), breeds) < 0.03
 
 
 def test_the_temperature_fits_to_answers_with_the_prior() -> None:
     logits, _ = _logits(4000, strength=2.5)
     log_prior = np.array([0.8, 0.2, 0.0, -0.2, -0.3, -0.5])
-    generator = np.random.default_rng(4)
-    calibration = Calibration(2.5, log_prior)
-    asked = softmax(calibration.scaled(logits))
+    generator, asked = np.random.default_rng(4), softmax(Calibration(2.5, log_prior).scaled(logits))
     breeds = np.array([generator.choice(len(LABELS), p=row) for row in asked])
     assert fit_temperature(logits, breeds, log_prior) == pytest.approx(2.5, rel=0.07)
 
@@ -49,9 +40,7 @@ def test_without_a_stated_prior_all_breeds_are_equally_common() -> None:
 
 
 def test_calibration_error_of_one_bin_is_the_gap_between_said_and_right() -> None:
-    probabilities = np.array([[0.8, 0.2]] * 10)
-    breeds = np.array([0] * 5 + [1] * 5)
-    assert scoring.calibration_error(probabilities, breeds) == pytest.approx(0.3)
+    assert scoring.calibration_error(np.array([[0.8, 0.2]] * 10), np.repeat([0, 1], 5)) == pytest.approx(0.3)
 
 
 def test_the_dog_threshold_refuses_the_asked_share_of_others_when_the_dogs_allow_it() -> None:
@@ -62,10 +51,11 @@ def test_the_dog_threshold_refuses_the_asked_share_of_others_when_the_dogs_allow
 
 
 def test_the_dog_threshold_keeps_the_asked_share_of_dogs_of_either_kind_first() -> None:
-    dogs, others = np.concatenate([np.linspace(0, 1, 1001), np.linspace(0.5, 1, 501)]), np.linspace(0, 1, 1001)
-    chosen = thresholds.dog_threshold(dogs, np.arange(1502) < 1001, others)
-    assert (dogs[:1001] >= chosen).mean() == pytest.approx(thresholds.KEPT_DOGS, abs=0.002)
-    assert thresholds.dog_threshold(dogs, np.arange(1502) < 1001, np.zeros(0)) == 0.0
+    others, whole = np.linspace(0, 1, 1001), np.arange(1502) < 1001
+    dogs = np.concatenate([others, np.linspace(0.5, 1, 501)])
+    chosen = thresholds.dog_threshold(dogs, whole, others)
+    assert (dogs[whole] >= chosen).mean() == pytest.approx(thresholds.KEPT_DOGS, abs=0.002)
+    assert thresholds.dog_threshold(dogs, whole, np.zeros(0)) == 0.0
 
 
 def test_the_report_counts_right_answers_and_names_the_confused() -> None:

@@ -1,14 +1,13 @@
 """`dogsnap teach`: a breed more from a few photos, served beside the version before, and every reason to refuse it."""
 
-import colorsys
 import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import keras
@@ -16,63 +15,34 @@ import numpy as np
 import pytest
 import requests
 import tensorflow as tf
-from click.testing import CliRunner, Result
+from command_line import dogsnap
 from photos import BREEDS, make_data_set
 from PIL import Image
-from tiny_network import tiny
+from tiny_network import tiny, tiny_recipe
 
 from backend.building.merging import merge as merging
 from backend.building.merging.options import MergeError
 from backend.building.teaching import TeachingError, breeds_in
-from backend.cli import main
-from backend.commands.export import export
-from backend.commands.merge import merge
-from backend.commands.teach import _write_first, in_own_process, teach
-from backend.commands.train import train
-from backend.fitting import dataset, recipes, trainer
-from backend.fitting.recipes import RECIPES, Stage
+from backend.commands.teach import _write_first, in_own_process
+from backend.fitting import artefacts, dataset, trainer
 from backend.networks import architectures
 from backend.serving.answers.levels import Levels
 from backend.serving.versions.description import DESCRIPTION_FILE
 
 YELLOW, VIOLET = (220, 210, 50), (150, 50, 200)
-TINY = dataclasses.replace(
-    RECIPES["inception_v3"],
-    architecture="tiny",
-    size=(16, 16),
-    # Random features keep a colour that no breed has; training three breeds alone would lose it.
-    stages=(Stage("all", from_block=None, epochs=1, rate=1e-6, warmup=2),),
-    batch=8,
-    head_views=4,
-    head_strength=0.0,
-    soup=(),
-    validation_per_breed=4,
-    chunk=12,
-)
-
-
-@contextmanager
-def done_at_once(work: Callable, *arguments: object) -> Iterator[Future]:
-    """As `own_process.beside`, in this process."""
-    done: Future = Future()
-    done.set_result(work(*arguments))
-    yield done
+TINY = tiny_recipe(head_views=4, head_strength=0.0, chunk=12)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _tiny_recipe() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(architectures.ARCHITECTURES, "tiny", tiny)
-        patch.setitem(recipes.RECIPES, "tiny", TINY)
         # Another process would not know the tiny architecture; the tutorial's test has one.
         patch.setattr("backend.commands.teach.in_own_process", lambda work, **arguments: work(**arguments))
-        patch.setattr("backend.commands.export.beside", done_at_once)
+        beside = "backend.commands.export.beside"
+        patch.setattr(beside, lambda work, *given: nullcontext(SimpleNamespace(result=lambda: work(*given))))
         yield
     keras.config.set_dtype_policy("float32")
-
-
-def called(command, *arguments: object) -> Result:
-    return CliRunner().invoke(main, [command.name, *map(str, arguments)])
 
 
 def dogs(folder: Path, colour: tuple[int, int, int], count: int, seed: int = 0) -> Path:
@@ -116,45 +86,41 @@ def fit_head(model: keras.Model, examples: list[dataset.Example], steps: int = 4
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """models/colours with what a small training stored, its version 1, and version 2, merged from it."""
+    """models/colours with what a training leaves, its version 1, and version 2, merged from it."""
     keras.utils.set_random_seed(4)
     folder = tmp_path_factory.mktemp("taught")
-    data = make_data_set(folder / "dogs")
-    examples = dataset.read_list(data, "train_list")
-    start = tiny(3)
-    fit_head(start, examples)
-    start.save_weights(folder / "start.weights.h5")
-    out = folder / "models" / "colours"
+    data, out, network = make_data_set(folder / "dogs"), folder / "models" / "colours", tiny(3)
+    fit_head(network, dataset.read_list(data, "train_list"))
+    artefacts.finish(network, TINY, dataset.labels_of(dataset.breed_folders(data), None), [], [], out, print)
     (folder / "popularity.json").write_text('{"ranks": {"n00000001": 1, "n00000002": 30}}')
-    arguments = ["--data", data, "--recipe", "tiny", "--weights", folder / "start.weights.h5"]
-    arguments += ["--popularity", folder / "popularity.json"]
+    fitting = ["--data", data, "--popularity", folder / "popularity.json", "--work", folder / "work"]
     for result in (
-        called(train, *arguments, "--out", out, "--work", folder / "work"),
-        called(export, "colours", "--out", folder / "models"),
-        called(merge, out / "1"),
+        dogsnap("calibrate", out, *fitting),
+        dogsnap("export", "colours", "--out", folder / "models"),
+        dogsnap("merge", out / "1"),
     ):
         assert result.exit_code == 0, result.output
     return out
 
 
+def copied(model: Path, folder: Path) -> Path:
+    return Path(shutil.copytree(model, folder / "models" / "colours"))
+
+
 @pytest.fixture
 def model(trained: Path, tmp_path: Path) -> Path:
     """A copy of `trained` for one test."""
-    return Path(shutil.copytree(trained, tmp_path / "models" / "colours"))
+    return copied(trained, tmp_path)
 
 
 def description(version: Path) -> dict:
     return json.loads((version / DESCRIPTION_FILE).read_text(encoding="utf-8"))
 
 
-def groups_of(version: Path) -> list[dict]:
-    return description(version)["groups"]
-
-
 def breeds_of(version: Path, photos: Path) -> list[str]:
     """The id that a version answers first for each photo of a folder."""
     loaded = tf.saved_model.load(str(version))
-    contents = tf.constant([path.read_bytes() for path in sorted(photos.iterdir())])
+    contents = tf.constant([path.read_bytes() for path in sorted(photos.glob("??.jpg"))])
     best = loaded.signatures["image_bytes"](image_bytes=contents)["prediction"].numpy().argmax(1)
     return [description(version)["labels"][each]["id"] for each in best]
 
@@ -171,84 +137,79 @@ def newest(model: Path) -> Path:
 def taught(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
     """A copy of `trained` that was taught a yellow dog, the photos that it was taught with, and what the command said."""
     folder = tmp_path_factory.mktemp("yellow")
-    model = Path(shutil.copytree(trained, folder / "models" / "colours"))
-    photos = dogs(folder / "yellow", YELLOW, 12)
-    known = others(folder / "known")
-    result = called(teach, model / "2", photos, "--name", "Yellow dog", "--name-zh", "黄犬", "--known", known)
+    model, photos, known = copied(trained, folder), dogs(folder / "yellow", YELLOW, 12), others(folder / "known")
+    (photos / "broken.jpg").write_bytes((photos / "00.jpg").read_bytes()[:150])
+    with Image.open(photos / "01.jpg") as again:
+        again.resize((48, 40)).save(photos / "same.png")
+    result = dogsnap("teach", model / "2", photos, "--name", "Yellow dog", "--name-zh", "黄犬", "--known", known)
     assert result.exit_code == 0, result.output
     return model, photos, result.output
 
 
-@pytest.fixture
-def yellow_model(taught: tuple[Path, Path, str], tmp_path: Path) -> Path:
-    """A copy of the taught model for one test."""
-    return Path(shutil.copytree(taught[0], tmp_path / "models" / "colours"))
-
-
 def test_a_breed_is_taught_from_photos_and_the_other_breeds_stay(taught, tmp_path: Path) -> None:
-    model, _, said = taught
+    model, photos, said = taught
+    first, *_, last = said.splitlines()
+    assert "answers as before until one of them is chosen" in first
+    assert f"skipped {photos / 'broken.jpg'}" in said
+    assert f"skipped {photos / 'same.png'}: the same photo as" in said
     assert "of 12 photos" in said
     assert "The other breeds lose 0.00 points" in said
-    assert description(model / "4")["labels"][3] == {"id": "yellow_dog", "name": "Yellow dog", "name_zh": "黄犬"}
+    number = newest(model).name
+    assert last.startswith(f"colours version {number} knows what was taught")
+    assert f"`dogsnap models default {number} --model colours`; to go back: `dogsnap models default 2 --model" in last
+    labels = description(model / "4")["labels"]
+    assert labels == [
+        *description(model / "2")["labels"],
+        {"id": "yellow_dog", "name": "Yellow dog", "name_zh": "黄犬"},
+    ]
+    assert description(model / "4")["taught"][0]["photos"] <= 12
     assert breeds_of(model / "4", dogs(tmp_path / "others", YELLOW, 10, seed=50)).count("yellow_dog") >= 6
     blue = breeds_of(model / "4", dogs(tmp_path / "blue", (60, 80, 210), 10, seed=90))
     assert blue == breeds_of(model / "2", tmp_path / "blue")
-    assert description(model / "2")["labels"] == description(model / "4")["labels"][:3]
-
-
-def answers_before_and_after(model: Path, signature: str, photos: Path) -> list[dict[str, np.ndarray]]:
-    """Of version 2 and of version 4, the taught one."""
-    contents = tf.constant([path.read_bytes() for path in sorted(photos.iterdir())])
-    return [tf.saved_model.load(str(model / each)).signatures[signature](image_bytes=contents) for each in "24"]
 
 
 def test_known_breeds_get_the_logits_that_they_had_and_the_same_answer_whether_there_is_a_dog(taught, tmp_path) -> None:
-    model = taught[0]
-    before, after = answers_before_and_after(model, "scores", dogs(tmp_path / "blue", (60, 80, 210), 4))
-    known = np.diff(np.log(after["prediction"])[:, :3])
-    np.testing.assert_allclose(known, np.diff(np.log(before["prediction"])), atol=1e-3)
-    np.testing.assert_allclose(after["dog"], before["dog"], atol=1e-3)
-    assert np.ptp(description(model / "4")["scores"]["calibration"]["log_prior"]) > 0.1
+    contents = tf.constant([path.read_bytes() for path in dogs(tmp_path / "blue", (60, 80, 210), 4).iterdir()])
+    loaded = [tf.saved_model.load(str(taught[0] / number)) for number in "24"]
+    for signature in ("scores", "image_bytes"):
+        before, after = (each.signatures[signature](image_bytes=contents) for each in loaded)
+        known = np.diff(np.log(after["prediction"])[:, :3])
+        np.testing.assert_allclose(known, np.diff(np.log(before["prediction"])), atol=1e-3)
+        if signature == "scores":
+            np.testing.assert_allclose(after["dog"], before["dog"], atol=1e-3)
+    assert np.ptp(description(taught[0] / "4")["scores"]["calibration"]["log_prior"]) > 0.1
 
 
-def test_a_taught_version_is_taught_another_breed_and_keeps_the_first(taught, yellow_model, tmp_path: Path) -> None:
-    violet = dogs(tmp_path / "violet", VIOLET, 8)
-    assert called(teach, yellow_model / "4", violet, "--name", "Violet dog").exit_code == 0
-    last = newest(yellow_model)
-    assert [label["id"] for label in description(last)["labels"][3:]] == ["yellow_dog", "violet_dog"]
-    assert breeds_of(last, taught[1]).count("yellow_dog") >= 9
-    assert breeds_of(last, violet).count("violet_dog") >= 6
-
-
-def test_a_folder_of_folders_is_a_breed_for_each_with_facts_by_name_and_none_of_the_known_ones_changes(
-    model: Path, tmp_path: Path
+def test_a_taught_version_is_taught_a_breed_for_each_folder_with_facts_by_name_and_keeps_the_first(
+    taught, tmp_path: Path
 ) -> None:
-    names = [f"Dog {number}" for number in range(10)]
-    for number, name in enumerate(names):
-        hue = colorsys.hsv_to_rgb(number / len(names) + 0.05, 0.8, 0.9)
-        dogs(tmp_path / "new" / name.replace(" ", "_"), tuple(round(255 * part) for part in hue), 8)
+    model, colours = (
+        copied(taught[0], tmp_path),
+        {"Violet_dog": VIOLET, "Cyan_dog": (40, 200, 200), "Pink_dog": (250, 90, 190)},
+    )
+    for name, colour in colours.items():
+        dogs(tmp_path / "new" / name, colour, 8)
     facts = tmp_path / "facts.json"
-    facts.write_text(json.dumps([{"name": "Dog 1", "name_zh": "紫犬", "size": "small"}]), encoding="utf-8")
-    result = called(teach, model / "2", tmp_path / "new", "--facts", facts)
+    facts.write_text(json.dumps([{"name": "Violet dog", "name_zh": "紫犬", "size": "small"}]), encoding="utf-8")
+    result = dogsnap("teach", model / "4", tmp_path / "new", "--facts", facts)
     assert result.exit_code == 0, result.output
-    assert result.output.count("are recognised by a head taught without them") == 10
-    labels = description(model / "4")["labels"][3:]
-    assert [label["name"] for label in labels] == names
-    assert [label["name_zh"] for label in labels[:3]] == ["Dog 0", "紫犬", "Dog 2"]
-    assert [each["facts"] for each in description(model / "4")["taught"]][:3] == [{}, {"size": "small"}, {}]
-    first = tmp_path / "new" / "Dog_0"
-    before, after = (np.log(each["prediction"]) for each in answers_before_and_after(model, "image_bytes", first))
-    assert after.shape == (8, 13)
-    np.testing.assert_allclose(np.diff(after[:, :3]), np.diff(before), atol=1e-3)
+    assert result.output.count("are recognised by a head taught without them") == 3
+    last = newest(model)
+    labels = description(last)["labels"][3:]
+    assert [label["id"] for label in labels] == ["yellow_dog", "cyan_dog", "pink_dog", "violet_dog"]
+    assert [label["name_zh"] for label in labels] == ["黄犬", "Cyan dog", "Pink dog", "紫犬"]
+    assert [each["facts"] for each in description(last)["taught"]] == [{}, {}, {}, {"size": "small"}]
+    assert breeds_of(last, taught[1]).count("yellow_dog") >= 9
+    assert breeds_of(last, tmp_path / "new" / "Violet_dog").count("violet_dog") >= 6
 
 
 @pytest.fixture(scope="module")
 def grouped(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
     """A copy of `trained` that was taught a dog that looks like the red hound, its photos, and what the command said."""
     folder = tmp_path_factory.mktemp("copper")
-    model = Path(shutil.copytree(trained, folder / "models" / "colours"))
+    model = copied(trained, folder)
     copper, known = dogs(folder / "copper", (200, 60, 50), 8), others(folder / "known")
-    result = called(teach, model / "2", copper, "--name", "Copper dog", "--name-zh", "铜犬", "--known", known)
+    result = dogsnap("teach", model / "2", copper, "--name", "Copper dog", "--name-zh", "铜犬", "--known", known)
     assert result.exit_code == 0, result.output
     return model, copper, result.output
 
@@ -256,7 +217,8 @@ def grouped(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 def test_a_breed_joins_the_breeds_that_it_is_confused_with_and_answers_tell_the_group(grouped, start_server) -> None:
     model, copper, said = grouped
     red = description(model / "2")["labels"][0]
-    known = next((group["members"] for group in groups_of(model / "2") if red["id"] in group["members"]), [red["id"]])
+    groups = description(model / "2")["groups"]
+    known = next((group["members"] for group in groups if red["id"] in group["members"]), [red["id"]])
     assert f"in one group of look-alikes with {red['name']}" in said
     server = start_server(model.parent, environ={"DOGSNAP_DEFAULT_MODEL": "colours"})
     headers = {"Content-Type": "image/jpeg"}
@@ -269,120 +231,78 @@ def test_a_breed_joins_the_breeds_that_it_is_confused_with_and_answers_tell_the_
 def test_a_breed_is_taught_anew_with_replace_alone_and_leaves_its_group_before_it_joins_another(
     grouped, tmp_path: Path
 ) -> None:
-    model = Path(shutil.copytree(grouped[0], tmp_path / "models" / "colours"))
+    model = copied(grouped[0], tmp_path)
     violet = dogs(tmp_path / "violet", VIOLET, 8)
-    assert "--replace teaches it anew" in called(teach, model / "4", violet, "--name", "Copper dog").output
-    result = called(teach, model / "4", violet, "--name", "Copper dog", "--replace")
+    assert "--replace teaches it anew" in dogsnap("teach", model / "4", violet, "--name", "Copper dog").output
+    result = dogsnap("teach", model / "4", violet, "--name", "Copper dog", "--replace")
     assert result.exit_code == 0, result.output
     last = newest(model)
     assert len(description(last)["labels"]) == 4
     assert breeds_of(last, violet).count("copper_dog") >= 6
     assert Levels.read(description(last))  # which refuses a breed in two groups
-    kept = [[each for each in group["members"] if each != "copper_dog"] for group in groups_of(last)]
-    assert all(group["members"] in kept for group in groups_of(model / "2"))
+    kept = [[each for each in group["members"] if each != "copper_dog"] for group in description(last)["groups"]]
+    assert all(group["members"] in kept for group in description(model / "2")["groups"])
 
 
-def test_photos_that_cannot_teach_are_named_and_skipped(model: Path, tmp_path: Path) -> None:
-    photos = dogs(tmp_path / "y", YELLOW, 9)
-    (photos / "broken.jpg").write_bytes((photos / "00.jpg").read_bytes()[:150])
-    with Image.open(photos / "01.jpg") as again:
-        again.resize((48, 40)).save(photos / "same.png")
-    result = called(teach, model / "2", photos, "--name", "Yellow dog")
-    assert result.exit_code == 0, result.output
-    assert f"skipped {photos / 'broken.jpg'}" in result.output
-    assert f"skipped {photos / 'same.png'}: the same photo as" in result.output
-    assert description(model / "4")["taught"][0]["photos"] <= 9
+YELLOW_PHOTOS = ["yellow", "--name", "Yellow"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "missing", "words"),
     [
-        (["nothing.jpg", "--name", "Yellow"], "nothing.jpg does not exist"),
-        (["few", "--name", "Yellow"], "expected at least 8 different photos that show the dog, received 7"),
-        (["yellow", "--name", "Red Hound"], "knows the breed red hound already; give another name"),
-        (["yellow", "--name", "rufus"], "knows the breed red hound already (rufus is another name of it)"),
-        (["yellow"], "Missing option '--name'"),
-        (["yellow", "--name", "Yellow", "--replace"], "was not taught Yellow"),
-        (["yellow", "--name", "Yellow", "--facts", "facts.json"], "has the field colour"),
+        (["nothing.jpg", "--name", "Yellow"], None, "nothing.jpg does not exist"),
+        (["few", "--name", "Yellow"], None, "expected at least 8 different photos that show the dog, received 7"),
+        (["yellow", "--name", "Red Hound"], None, "knows the breed red hound already; give another name"),
+        (["yellow", "--name", "rufus"], None, "knows the breed red hound already (rufus is another name of it)"),
+        (["yellow"], None, "Missing option '--name'"),
+        ([*YELLOW_PHOTOS, "--replace"], None, "was not taught Yellow"),
+        ([*YELLOW_PHOTOS, "--facts", "facts.json"], None, "has the field colour"),
+        (YELLOW_PHOTOS, "class_statistics.npz", "class_statistics.npz does not exist"),
+        (YELLOW_PHOTOS, f"2/{DESCRIPTION_FILE}", "is no version that names breeds"),
     ],
 )
 def test_what_cannot_be_taught_is_refused_in_a_sentence_and_writes_nothing(
-    model, tmp_path, monkeypatch, arguments, words
+    model, tmp_path, monkeypatch, arguments, missing, words
 ) -> None:
     monkeypatch.chdir(tmp_path)
     dogs(tmp_path / "few", YELLOW, 7)
     dogs(tmp_path / "yellow", YELLOW, 8)
     (tmp_path / "facts.json").write_text('{"colour": "yellow"}')
-    hound = {
-        "id": "n00000001",
-        "name": "red hound",
-        "name_zh": "红犬",
-        "other_names": ["Rufus"],
-        "other_names_zh": ["小红"],
-    }
-    (model.parent / "breeds.json").write_text(json.dumps([hound]), encoding="utf-8")
-    result = called(teach, model / "2", *arguments)
-    assert result.exit_code in (1, 2)
+    hound = {"id": "n00000001", "name": "red hound", "name_zh": "红犬"}
+    names = {"other_names": ["Rufus"], "other_names_zh": ["小红"]}
+    (model.parent / "breeds.json").write_text(json.dumps([hound | names]), encoding="utf-8")
+    if missing:
+        (model / missing).unlink()
+    result = dogsnap("teach", model / "2", *arguments)
+    assert result.exit_code == (2 if "Usage: " in result.output else 1)
     assert words in result.output
     assert "Traceback" not in result.output
     assert versions(model) == ["1", "2"]
 
 
-@pytest.mark.parametrize(
-    ("missing", "words"),
-    [
-        ("class_statistics.npz", "class_statistics.npz does not exist"),
-        (f"2/{DESCRIPTION_FILE}", "is no version that names breeds"),
-    ],
-)
-def test_a_version_that_lacks_what_teaching_needs_is_refused(model: Path, tmp_path: Path, missing, words) -> None:
-    (model / missing).unlink()
-    result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 8), "--name", "Yellow")
-    assert result.exit_code == 1
-    assert words in result.output
-
-
 def test_teaching_runs_in_a_process_of_its_own_whose_refusals_come_back(tmp_path: Path) -> None:
-    assert in_own_process(os.getpid) != os.getpid()
+    given = {"photos": (tmp_path / "nothing.jpg",), "name": "Yellow", "name_zh": "", "facts_file": None}
     with pytest.raises(TeachingError, match=r"nothing\.jpg does not exist"):
-        in_own_process(
-            _write_first,
-            temporary=None,
-            source=tmp_path,
-            photos=(tmp_path / "nothing.jpg",),
-            name="Yellow",
-            name_zh="",
-            facts_file=None,
-            replace=False,
-            artefacts=None,
-        )
+        in_own_process(_write_first, temporary=None, source=tmp_path, replace=False, artefacts=None, **given)
     with pytest.raises(click.ClickException, match="was killed, perhaps for want of memory"):
         in_own_process(os.abort)
 
 
-def test_it_says_what_will_answer_before_it_works_and_how_to_choose_at_its_end(taught) -> None:
-    model, _, said = taught
-    first, *_, last = said.splitlines()
-    number = newest(model).name
-    assert "answers as before until one of them is chosen" in first
-    assert last.startswith(f"colours version {number} knows what was taught")
-    assert f"`dogsnap models default {number} --model colours`; to go back: `dogsnap models default 2 --model" in last
-
-
 def test_a_folder_that_cannot_be_written_to_is_a_sentence_before_any_work() -> None:
-    result = called(teach, "/proc/self/2", "nothing.jpg", "--name", "Yellow")
+    result = dogsnap("teach", "/proc/self/2", "nothing.jpg", "--name", "Yellow")
     assert result.exit_code == 1
     assert "cannot be written to" in result.output
     assert result.output.strip().endswith("nothing is done")
     assert "nothing.jpg" not in result.output
 
 
-def test_a_version_that_was_taught_with_other_weights_is_refused(yellow_model: Path, tmp_path: Path) -> None:
-    scores = json.loads((yellow_model / "scores.json").read_text(encoding="utf-8"))
-    assert description(yellow_model / "4")["scores"]["weights"] == scores["weights"]
-    said = {**description(yellow_model / "4"), "scores": {**scores, "weights": "a" * 64}}
-    (yellow_model / "4" / DESCRIPTION_FILE).write_text(json.dumps(said), encoding="utf-8")
-    result = called(teach, yellow_model / "4", dogs(tmp_path / "violet", VIOLET, 8), "--name", "Violet dog")
+def test_a_version_that_was_taught_with_other_weights_is_refused(taught, tmp_path: Path) -> None:
+    model = copied(taught[0], tmp_path)
+    scores = json.loads((model / "scores.json").read_text(encoding="utf-8"))
+    assert description(model / "4")["scores"]["weights"] == scores["weights"]
+    said = {**description(model / "4"), "scores": {**scores, "weights": "a" * 64}}
+    (model / "4" / DESCRIPTION_FILE).write_text(json.dumps(said), encoding="utf-8")
+    result = dogsnap("teach", model / "4", dogs(tmp_path / "violet", VIOLET, 8), "--name", "Violet dog")
     assert result.exit_code == 1
     assert "was taught with other weights" in result.output
 
@@ -397,7 +317,7 @@ def test_while_it_merges_and_if_that_fails_no_part_of_a_taught_version_is_there(
         raise MergeError("no memory is left")
 
     monkeypatch.setattr(merging, "merge_all", failing)
-    result = called(teach, model / "2", dogs(tmp_path / "y", YELLOW, 8), "--name", "Yellow")
+    result = dogsnap("teach", model / "2", dogs(tmp_path / "y", YELLOW, 8), "--name", "Yellow")
     assert (result.exit_code, result.output.splitlines()[-1]) == (1, "Error: no memory is left; nothing is written")
     assert [name for name in seen if not name.startswith(".")] == [path.name for path in before if path.is_dir()]
     assert sorted(model.iterdir()) == before
@@ -407,12 +327,12 @@ def test_while_it_merges_and_if_that_fails_no_part_of_a_taught_version_is_there(
 def kept(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of `trained` that keeps two breeds, whose photos lay in two folders, beside the weights."""
     folder = tmp_path_factory.mktemp("kept")
-    model = Path(shutil.copytree(trained, folder / "models" / "colours"))
+    model = copied(trained, folder)
     for part, photos in (("some", 6), ("more", 4)):
         for name, colour in (("Yellow_dog", YELLOW), ("Violet_dog", VIOLET)):
             dogs(folder / part / name, colour, photos, seed=100 * photos)
     dogs(folder / "more" / "Copper_dog", (205, 60, 50), 3)
-    result = called(teach, model / "2", folder / "some", folder / "more", "--keep")
+    result = dogsnap("teach", model / "2", folder / "some", folder / "more", "--keep")
     assert result.exit_code == 0, result.output
     assert versions(model) == versions(trained)
     return model
@@ -420,7 +340,7 @@ def kept(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_breeds_that_are_kept_are_known_to_the_version_that_answers_the_app_alone(kept: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    result = called(export, "colours", "--from", kept, "--out", tmp_path / "out", "--merged")
+    result = dogsnap("export", "colours", "--from", kept, "--out", tmp_path / "out", "--merged")
     assert result.exit_code == 0, result.output
     built = tmp_path / "out" / "colours"
     assert [len(description(built / number)["labels"]) for number in versions(built)] == [3, 3, 5]
@@ -429,10 +349,10 @@ def test_breeds_that_are_kept_are_known_to_the_version_that_answers_the_app_alon
 
 
 def test_breeds_that_were_kept_with_other_weights_are_refused_with_what_to_run(kept: Path, tmp_path: Path) -> None:
-    model = Path(shutil.copytree(kept, tmp_path / "models" / "colours"))
+    model = copied(kept, tmp_path)
     taught = json.loads((model / "taught.json").read_text(encoding="utf-8"))
     (model / "taught.json").write_text(json.dumps({**taught, "weights": "a" * 64}), encoding="utf-8")
-    result = called(export, "colours", "--from", model, "--out", tmp_path / "out", "--merged")
+    result = dogsnap("export", "colours", "--from", model, "--out", tmp_path / "out", "--merged")
     assert result.exit_code == 1
     assert "received aaaaaaaaaaaa; run `dogsnap calibrate --taught` or `dogsnap teach --keep`" in result.output
     assert not (tmp_path / "out" / "colours").exists()
@@ -449,6 +369,6 @@ def test_photos_of_one_source_are_in_one_part_and_a_dry_run_writes_nothing(model
     assert len(set(folds[:, 0])) > 1
     same = dataclasses.replace(breed, sources=dict.fromkeys(breed.photos, "one place"))
     assert set(same.folds(breed.photos)) == set(range(5))  # else nothing would be left to teach with
-    result = called(teach, model / "2", tmp_path / "new", "--dry-run")
+    result = dogsnap("teach", model / "2", tmp_path / "new", "--dry-run")
     assert "of 30 photos" in result.output
     assert versions(model) == ["1", "2"]

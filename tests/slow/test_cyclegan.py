@@ -2,7 +2,6 @@
 
 import base64
 import dataclasses
-import io
 import json
 import re
 from pathlib import Path
@@ -12,10 +11,10 @@ import numpy as np
 import pytest
 import requests
 import tensorflow as tf
-from click.testing import CliRunner, Result
+from click.testing import Result
+from command_line import dogsnap
 from PIL import Image
 
-from backend.cli import main
 from backend.fitting import cyclegan
 from backend.fitting.cyclegan import Recipe, gaussian_noise, sinusoid_share, sinusoidal_noise
 from backend.networks.architectures import cyclegan_discriminator, cyclegan_generator
@@ -45,7 +44,7 @@ def test_the_share_is_1_for_a_pure_sinusoid_whatever_its_phase_and_0_for_another
         np.testing.assert_allclose(sinusoid_share(wave, 16), 0, atol=1e-9)
 
 
-def test_the_generator_has_the_layers_of_the_paper() -> None:
+def test_the_networks_have_the_layers_of_the_paper_and_the_discriminator_judges_patches() -> None:
     generator = cyclegan_generator(64, (64, 64))
     kernels = [tuple(weight.shape) for weight in generator.weights if weight.name == "kernel"]
     assert kernels == [
@@ -54,9 +53,9 @@ def test_the_generator_has_the_layers_of_the_paper() -> None:
         (3, 3, 128, 256), (3, 3, 64, 128), (7, 7, 64, 3),
     ]  # fmt: skip
     assert generator.output_shape == (None, 64, 64, 3)
-    assert (
-        len([layer for layer in cyclegan_generator(4, (256, 256)).layers if isinstance(layer, keras.layers.Add)]) == 9
-    )
+    large = cyclegan_generator(4, (256, 256)).layers
+    assert len([layer for layer in large if isinstance(layer, keras.layers.Add)]) == 9
+    assert cyclegan_discriminator(8, (64, 64)).output_shape == (None, 8, 8, 1)
 
 
 def test_the_generator_answers_in_minus_1_to_1_and_normalises_each_picture_by_itself() -> None:
@@ -68,12 +67,8 @@ def test_the_generator_answers_in_minus_1_to_1_and_normalises_each_picture_by_it
     np.testing.assert_allclose(together[1:2], alone, atol=1e-5)
 
 
-def test_the_discriminator_judges_patches() -> None:
-    assert cyclegan_discriminator(8, (64, 64)).output_shape == (None, 8, 8, 1)
-
-
 def run(*arguments: object) -> Result:
-    done = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    done = dogsnap(*arguments)
     keras.config.set_dtype_policy("float32")
     return done
 
@@ -92,24 +87,20 @@ def train(folder: Path, *more: object) -> Result:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> tuple[Path, Result]:
     """A folder in which the command trained a tiny CycleGAN, in two goes, and what the second said."""
-    folder = tmp_path_factory.mktemp("cyclegan")
+    folder, keep = tmp_path_factory.mktemp("cyclegan"), cyclegan._keep
 
-    class Stopped(Exception):
-        pass
-
-    def stop(*_: object) -> None:
-        raise Stopped
+    def keep_and_stop(*given: object) -> None:
+        keep(*given)
+        raise InterruptedError
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cyclegan, "Recipe", lambda **chosen: dataclasses.replace(TINY, **chosen))
-        patch.setattr(cyclegan, "_keep", lambda *given, keep=cyclegan._keep: (keep(*given), stop()))
-        tf.config.run_functions_eagerly(
-            True
-        )  # for two steps faster than tracing the graph, as the second training does
-        assert isinstance(train(folder).exception, Stopped)
-        tf.config.run_functions_eagerly(False)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cyclegan, "Recipe", lambda **chosen: dataclasses.replace(TINY, **chosen))
+        with patch.context() as first:
+            first.setattr(cyclegan, "_keep", keep_and_stop)
+            # For two steps faster than tracing the graph, as the second training does.
+            tf.config.run_functions_eagerly(True)
+            train(folder)
+            tf.config.run_functions_eagerly(False)
         return folder, train(folder)
 
 
@@ -133,10 +124,19 @@ def test_what_is_left_behind_describes_itself(trained) -> None:
     assert np.asarray(Image.open(examples[0])).shape == (16, 16, 3)
 
 
-def test_a_work_folder_of_another_training_is_refused_in_a_sentence(trained) -> None:
-    done = train(trained[0], "--steps", 9)
-    assert done.exit_code == 1
-    assert "holds another training" in done.output
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        ("cyclegan --size 16 --steps 9 --work work --out out", 1, "holds another training"),
+        ("cyclegan --size 20", 2, "--size is 20; expected a multiple of 8"),
+        ("", 2, "Missing option '--data'"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_in_a_sentence(trained, monkeypatch, arguments, status, words) -> None:
+    monkeypatch.chdir(trained[0])
+    done = run("train", *arguments.split())
+    assert done.exit_code == status
+    assert words in done.output
     assert "Traceback" not in done.output
 
 
@@ -155,28 +155,11 @@ def test_train_export_merge_serve_and_predict_are_one_chain(trained, start_serve
     pictures = [{"b64": base64.b64encode(file.read_bytes()).decode()} for file in sorted(picture.parent.iterdir())[:3]]
     reply = requests.post(f"{server.url}/v1/models/cyclegan:predict", json={"instances": pictures}, timeout=60)
     assert [list(row) for row in reply.json()["predictions"]] == [["b64"]] * 3
-    expected = through_version_1(models, picture)
+    version = tf.saved_model.load(str(models / "cyclegan" / "1"))
+    image = tf.constant(np.asarray(Image.open(picture), np.float32)[np.newaxis] / 127.5 - 1)
+    expected = cyclegan.as_pixels(version.signatures["serving_default"](image)["generated"][0])
     for file in ("here.png", "served.png", "all/gaussian_1.png"):
         np.testing.assert_allclose(np.asarray(Image.open(tmp_path / file)), expected, atol=1)
-
-
-def through_version_1(models: Path, picture: Path) -> np.ndarray:
-    """What the float version makes of a picture, as pixels."""
-    version = tf.saved_model.load(str(models / "cyclegan" / "1"))
-    image = np.asarray(Image.open(io.BytesIO(picture.read_bytes())), np.float32)[np.newaxis] / 127.5 - 1
-    return cyclegan.as_pixels(version.signatures["serving_default"](tf.constant(image))["generated"][0])
-
-
-def test_train_without_data_says_what_it_needs() -> None:
-    done = run("train")
-    assert done.exit_code == 2
-    assert "Missing option '--data'" in done.output
-
-
-def test_a_size_that_does_not_halve_three_times_is_refused() -> None:
-    done = run("train", "cyclegan", "--size", 20)
-    assert done.exit_code == 2
-    assert "--size is 20; expected a multiple of 8" in done.output
 
 
 @pytest.mark.long

@@ -171,18 +171,6 @@ def test_a_version_comes_and_goes_by_itself_while_the_others_answer(cluster, col
     assert len(list((tmp_path / "cache").glob("inception_v3-*"))) == 3  # one copy of each for all replicas of the node
 
 
-def test_a_version_that_was_damaged_is_refused_by_the_name_of_its_file(cluster, colour_models, tmp_path) -> None:
-    models = tmp_path / "models"
-    shutil.copytree(colour_models, models)
-    damaged = models / "inception_v3" / "2" / "saved_model.pb"
-    damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
-    done = cluster.deploy(f"file://{models}", "--cache", str(tmp_path / "cache"))
-    assert done.returncode == 1
-    assert "saved_model.pb was changed after the export" in done.stderr
-    with connected(cluster.grpc_ports[0]) as client:  # what was there answers on
-        assert client.prediction.Predict(colour_request(2), SECONDS).model_spec.version.value == 2
-
-
 # -- load, and a node that dies ----------------------------------------------------------------------------------------
 
 

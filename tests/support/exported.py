@@ -9,6 +9,7 @@ from photos import striped
 from tiny_network import tiny
 
 from backend.building.export import export_classifier
+from backend.building.inspection import meta_graphs
 from backend.fitting.temperature import Calibration
 from backend.networks.architectures import backbone_of
 
@@ -60,6 +61,12 @@ class Loaded:
 
     def __getattr__(self, name: str):
         return self.signatures[name]
+
+
+def nodes_of(folder: Path) -> list[tf.compat.v1.NodeDef]:
+    """All nodes of a version, those of its functions included."""
+    graph = meta_graphs(folder)[0].graph_def
+    return [node for nodes in [graph.node, *(each.node_def for each in graph.library.function)] for node in nodes]
 
 
 def photos(count: int = 4) -> list[bytes]:

@@ -3,10 +3,20 @@
 It is no stand-in for TensorFlow: it is trained, stored and exported by the real code.
 """
 
+import dataclasses
+from typing import Any
+
 import keras
 
+from backend.fitting.recipes import RECIPES, Recipe
 from backend.networks.architectures import AttentionPooling, StoredStatistics, box_head, heads
 from backend.networks.dogs_head import MIDDLE
+
+
+def tiny_recipe(size: tuple[int, int] = (16, 16), **changes: Any) -> Recipe:
+    """The recipe of the real network for the architecture "tiny"."""
+    real = dataclasses.replace(RECIPES["inception_v3"], architecture="tiny", batch=8, soup=(), validation_per_breed=4)
+    return dataclasses.replace(real, size=size, **changes)
 
 
 def tiny(classes: int, size: tuple[int, int] = (16, 16), dropout: float = 0.0) -> keras.Model:

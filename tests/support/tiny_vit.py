@@ -1,7 +1,6 @@
 """Tiny vision transformers made on the spot: a KerasHub classifier, and a Hugging Face checkpoint whose answers NumPy has too."""
 
 import json
-import math
 import re
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import h5py
 import keras
 import keras_hub
 import numpy as np
+import tensorflow as tf
 from exported import png
 from photos import striped
 from PIL import Image
@@ -23,16 +23,12 @@ MEAN, DEVIATION = np.array([0.45, 0.55, 0.4]), np.array([0.25, 0.3, 0.5])
 
 def photos(count: int) -> list[bytes]:
     """PNG files, wide, high and square, of many colours."""
-    random = np.random.default_rng(11)
-    return [
-        png(
-            np.asarray(striped(tuple(random.integers(0, 256, 3)), number, (30 + 3 * number % 80, 30 + 7 * number % 50)))
-        )
-        for number in range(count)
-    ]
+    colours = np.random.default_rng(11).integers(0, 256, (count, 3))
+    sizes = [(30 + 3 * number % 80, 30 + 7 * number % 50) for number in range(count)]
+    return [png(np.asarray(striped(tuple(colours[number]), number, sizes[number]))) for number in range(count)]
 
 
-def network(channels_first: bool = False, activation: str | None = None, classes: int = len(NAMES)) -> keras.Model:
+def network(channels_first: bool = False, activation: str | None = None) -> keras.Model:
     """A KerasHub ViT image classifier with its preprocessor; random weights that tell photos apart."""
     keras.utils.set_random_seed(3)
     backbone = keras_hub.models.ViTBackbone(
@@ -49,7 +45,7 @@ def network(channels_first: bool = False, activation: str | None = None, classes
     )
     task = keras_hub.models.ViTImageClassifier(
         backbone=backbone,
-        num_classes=classes,
+        num_classes=len(NAMES),
         preprocessor=keras_hub.models.ViTImageClassifierPreprocessor(image_converter=converter),
         activation=activation,
     )
@@ -118,10 +114,8 @@ def tensorflow_checkpoint(folder: Path, classes: int = 12) -> dict[str, np.ndarr
     with h5py.File(folder / "tf_model.h5", "w") as file:
         for name, value in weights.items():
             layer, *parts = re.sub(r"layer\.(\d+)", r"layer_._\1", name).split(".")
-            is_norm = "layernorm" in name
-            last = {"weight": "gamma" if is_norm else "kernel", "bias": "beta" if is_norm else "bias"}.get(
-                parts[-1], parts[-1]
-            )
+            keras_names = {"weight": "gamma", "bias": "beta"} if "layernorm" in name else {"weight": "kernel"}
+            last = keras_names.get(parts[-1], parts[-1])
             kernel = value.transpose((2, 3, 1, 0) if value.ndim == 4 else (1, 0)) if last == "kernel" else value
             path = "/".join([layer, "tf_vi_t_for_image_classification", layer, *parts[:-1], f"{last}:0"])
             file.create_dataset(path, data=kernel)
@@ -157,7 +151,7 @@ def hugging_face_probabilities(
 ) -> np.ndarray:
     """What that network says of RGB pictures, (n, classes), by the formulas of the paper and of Hugging Face's processor."""
     logits = np.stack([_logits(weights, _processed(picture, mean, deviation)) for picture in pictures])
-    return _softmax(logits)
+    return tf.nn.softmax(logits).numpy()
 
 
 def _processed(picture: Image.Image, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
@@ -190,16 +184,8 @@ def _logits(weights: dict[str, np.ndarray], image: np.ndarray) -> np.ndarray:
         attention = f"{prefix}.attention.attention"
         before = norm(f"{prefix}.layernorm_before", x)
         query, key, value = (heads(linear(f"{attention}.{part}", before)) for part in ("query", "key", "value"))
-        seen = _softmax(query @ key.swapaxes(1, 2) / np.sqrt(HIDDEN // HEADS)) @ value
+        seen = tf.nn.softmax(query @ key.swapaxes(1, 2) / np.sqrt(HIDDEN // HEADS)).numpy() @ value
         x = x + linear(f"{prefix}.attention.output.dense", seen.swapaxes(0, 1).reshape(len(x), HIDDEN))
-        inner = linear(f"{prefix}.intermediate.dense", norm(f"{prefix}.layernorm_after", x))
-        x = x + linear(f"{prefix}.output.dense", inner * (1 + _erf(inner / np.sqrt(2))) / 2)
+        inner = tf.nn.gelu(linear(f"{prefix}.intermediate.dense", norm(f"{prefix}.layernorm_after", x))).numpy()
+        x = x + linear(f"{prefix}.output.dense", inner)
     return linear("classifier", norm("vit.layernorm", x)[0])
-
-
-_erf = np.vectorize(math.erf)
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    powers = np.exp(logits - logits.max(-1, keepdims=True))
-    return powers / powers.sum(-1, keepdims=True)
