@@ -56,12 +56,6 @@ def test_what_the_graph_takes_is_read_here_too_and_as_the_same(parts):
     assert decode_base64(text) == contents
 
 
-def test_what_is_web_safe_already_is_not_copied():
-    text = to_web_safe_base64(BYTES)
-    assert web_safe(text) is text
-    assert web_safe(STANDARD.encode()) == text
-
-
 @pytest.mark.parametrize(
     ("text", "received"),
     [
