@@ -3,8 +3,8 @@
 import base64
 import http.server
 import io
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from click.testing import CliRunner, Result
+from colour_photos import encode
 from exported import png
 from PIL import Image
 
@@ -42,11 +43,9 @@ def pixels(seed: int, size: tuple[int, int] = SIZE) -> np.ndarray:
 
 
 def run(folder: Path, *files: bytes) -> dict[str, np.ndarray]:
-    loaded = tf.saved_model.load(str(folder))
-    return {
-        name: value.numpy()
-        for name, value in loaded.signatures["serving_default"](tf.constant(files, tf.string)).items()
-    }
+    loaded = tf.saved_model.load(str(folder))  # holds the variables of its signatures
+    outputs = loaded.signatures["serving_default"](tf.constant(files, tf.string))
+    return {name: value.numpy() for name, value in outputs.items()}
 
 
 def made(folder: Path, *pictures: np.ndarray) -> list[np.ndarray]:
@@ -61,19 +60,6 @@ def wrapped(source: Path, said: list[str] | None = None, **options) -> Path:
 
 
 # -- which numbers are black and white ---------------------------------------------------------------------------------
-
-
-def test_a_network_that_keeps_to_0_and_1_needs_no_range_and_is_told_what_was_taken(tmp_path) -> None:
-    said: list[str] = []
-    folder = wrapped(save(tmp_path / "m" / "1", lambda image: 1 - image, None, *SIZE, 3), said)
-    pictures = [pixels(seed) for seed in range(3)]
-    for before, after in zip(pictures, made(folder, *pictures), strict=True):
-        np.testing.assert_array_equal(after, 255 - before)
-    assert said[1] == "images go in as numbers from 0 (black) to 1 (white); --input-range LOW HIGH says otherwise"
-    assert said[2] == (
-        'output "generated" holds numbers from 0 (black) to 1 (white), as a trial with noise shows; '
-        "--output-range LOW HIGH says otherwise"
-    )
 
 
 def test_numbers_from_minus_1_to_1_are_stated_for_output_and_input(tmp_path) -> None:
@@ -99,19 +85,30 @@ def test_numbers_beyond_0_and_1_that_nothing_explains_are_refused_until_they_are
     np.testing.assert_array_equal(made(wrapped(source, output_range=(0, 255)), before)[0], before)
 
 
+TAKEN = [
+    "images go in as numbers from 0 (black) to 1 (white); --input-range LOW HIGH says otherwise",
+    'output "generated" holds numbers from 0 (black) to 1 (white), as a trial with noise shows; '
+    "--output-range LOW HIGH says otherwise",
+]
+
+
 @pytest.mark.parametrize(
-    ("network", "shape", "dtype"),
+    ("white", "shape", "dtype", "taken"),
     [
-        (lambda image: 1 - image, (None, 3, *SIZE), tf.float32),
-        (lambda image: 255 - image, (None, *SIZE, 3), tf.uint8),
+        (1, (None, *SIZE, 3), tf.float32, TAKEN),
+        (1, (None, 3, *SIZE), tf.float32, TAKEN),
+        (255, (None, *SIZE, 3), tf.uint8, []),
     ],
-    ids=["channels first", "bytes"],
+    ids=["0 to 1", "channels first", "bytes"],
 )
-def test_a_network_of_channels_first_or_of_bytes_gives_pictures_as_well(tmp_path, network, shape, dtype) -> None:
+def test_a_network_of_0_to_1_or_bytes_needs_no_range_and_is_told_what_was_taken(
+    tmp_path, white, shape, dtype, taken
+) -> None:
     said: list[str] = []
-    folder = wrapped(save(tmp_path / "m" / "1", network, *shape, dtype=dtype), said)
-    np.testing.assert_array_equal(made(folder, pixels(3))[0], 255 - pixels(3))
-    assert len(said) == (1 if dtype == tf.uint8 else 3)  # the ranges that were taken
+    folder = wrapped(save(tmp_path / "m" / "1", lambda image: white - image, *shape, dtype=dtype), said)
+    pictures = [pixels(seed) for seed in range(3)]
+    np.testing.assert_array_equal(made(folder, *pictures), 255 - np.stack(pictures))
+    assert said[1:] == taken
 
 
 # -- channels and sizes ------------------------------------------------------------------------------------------------
@@ -125,39 +122,25 @@ def test_a_grey_network_takes_colour_and_gives_grey(tmp_path) -> None:
     np.testing.assert_allclose(after, 255 - before @ [0.2989, 0.587, 0.114], atol=1)
 
 
-def test_a_colour_network_takes_grey_and_jpeg(tmp_path) -> None:
-    folder = wrapped(save(tmp_path / "m" / "1", lambda image: image, None, *SIZE, 3))
-    grey, jpeg = io.BytesIO(), io.BytesIO()
-    Image.fromarray(pixels(5)[..., 0]).save(grey, "PNG")
-    Image.new("RGB", SIZE, (200, 30, 30)).save(jpeg, "JPEG")
-    first, second = run(folder, grey.getvalue(), jpeg.getvalue())["output_bytes"]
-    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(first)))[..., 1], pixels(5)[..., 0])
-    np.testing.assert_allclose(np.asarray(Image.open(io.BytesIO(second)))[8, 8], (200, 30, 30), atol=3)
+def test_a_network_of_any_size_takes_the_one_that_is_stated_and_grey_and_jpeg(tmp_path) -> None:
+    folder = wrapped(save(tmp_path / "m" / "1", lambda image: image, None, None, None, 3), size=SIZE)
+    assert [each.shape for each in made(folder, pixels(7, (8, 12)), pixels(8, (31, 9)))] == [(*SIZE, 3)] * 2
+    files = [encode(Image.fromarray(pixels(5)[..., 0]), "PNG"), encode(Image.new("RGB", SIZE, (200, 30, 30)), "JPEG")]
+    grey, jpeg = (np.asarray(Image.open(io.BytesIO(file))) for file in run(folder, *files)["output_bytes"])
+    np.testing.assert_array_equal(grey[..., 1], pixels(5)[..., 0])
+    np.testing.assert_allclose(jpeg[8, 8], (200, 30, 30), atol=3)
 
 
 @pytest.mark.parametrize("batch", [None, 1])
-def test_a_network_of_any_size_sees_each_picture_in_its_own(tmp_path, batch) -> None:
+def test_a_network_of_any_size_sees_each_picture_in_its_own_unless_it_is_damaged_or_too_large(tmp_path, batch) -> None:
     folder = wrapped(save(tmp_path / "m" / "1", lambda image: 1 - image, batch, None, None, 3))
     pictures = [pixels(7, (16, 20)), pixels(8, (31, 9)), pixels(9, (5, 5))]
     for before, after in zip(pictures, made(folder, *pictures), strict=True):
         np.testing.assert_array_equal(after, 255 - before)
     assert run(folder)["output_bytes"].shape == (0,)
     assert warm_up(Servable.load(ServableId("m", 2), folder)) == 1
-
-
-def test_a_network_of_any_size_takes_the_one_that_is_stated(tmp_path) -> None:
-    folder = wrapped(save(tmp_path / "m" / "1", lambda image: image, None, None, None, 3), size=(8, 12))
-    assert [each.shape for each in made(folder, pixels(7), pixels(8, (31, 9)))] == [(8, 12, 3), (8, 12, 3)]
-
-
-def test_a_picture_that_cannot_be_decoded_is_named_by_its_place(tmp_path) -> None:
-    folder = wrapped(save(tmp_path / "m" / "1", lambda image: image, None, None, None, 3))
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"cannot decode the photos at these places .*\[1\]"):
         run(folder, png(pixels(1)), png(pixels(2))[:50], png(pixels(3)))
-
-
-def test_a_picture_too_large_for_its_own_size_is_refused_with_the_limit(tmp_path) -> None:
-    folder = wrapped(save(tmp_path / "m" / "1", lambda image: image, None, None, None, 3))
     with pytest.raises(tf.errors.InvalidArgumentError, match="expected a picture of at most 4194304 pixels"):
         run(folder, png(np.zeros((2049, 2048, 3), np.uint8)))
 
@@ -227,9 +210,8 @@ def test_a_detector_answers_boxes_classes_scores_and_names_through_rest(server) 
     reply = server.post("/v1/models/detector/versions/2:predict", json={"instances": rows})
     assert reply.status_code == 200, reply.text
     first, second = reply.json()["predictions"]
-    assert set(first) == {
-        "detection_boxes", "detection_classes", "detection_scores", "detection_names", "num_detections"
-    }  # fmt: skip
+    named = {f"detection_{what}" for what in ("boxes", "classes", "scores", "names")}
+    assert set(first) == {*named, "num_detections"}
     assert first["detection_names"] == ["green dog", "red dog", ""]
     assert first["detection_classes"] == [2, 1, 0]
     np.testing.assert_allclose(first["detection_boxes"][:2], [[0.5, 0.4, 1, 0.8], [0.2, 0.1, 0.4, 0.3]], atol=1e-6)
@@ -240,12 +222,8 @@ def test_a_detector_answers_boxes_classes_scores_and_names_through_rest(server) 
 
 def boxes_twice(image: tf.Tensor) -> dict[str, tf.Tensor]:
     count = tf.shape(image)[0]
-    return {
-        "rough_boxes": tf.zeros((count, 5, 4)),
-        "fine_boxes": tf.ones((count, 5, 4)),
-        "scores": tf.zeros((count, 5)),
-        "classes": tf.zeros((count, 5)),
-    }
+    boxes = {"rough_boxes": tf.zeros((count, 5, 4)), "fine_boxes": tf.ones((count, 5, 4))}
+    return {**boxes, "scores": tf.zeros((count, 5)), "classes": tf.zeros((count, 5))}
 
 
 def test_boxes_that_two_outputs_could_be_are_asked_for(tmp_path) -> None:
@@ -271,12 +249,17 @@ def predict(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["predict", "--model", "negative", *map(str, arguments)])
 
 
-def test_a_picture_becomes_another_in_the_file_that_is_named(where, tmp_path) -> None:
-    (tmp_path / "picture.png").write_bytes(png(pixels(1)))
-    done = predict(tmp_path / "picture.png", "--out", tmp_path / "results" / "result.png", *where)
-    assert done.exit_code == 0, done.output
-    assert done.stdout == f"wrote {tmp_path / 'results' / 'result.png'}\n"
-    np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / "results" / "result.png")), 255 - pixels(1))
+def test_a_picture_becomes_another_and_one_that_fails_leaves_the_earlier_result_whole(where, tmp_path) -> None:
+    picture, result = tmp_path / "picture.png", tmp_path / "results" / "result.png"
+    picture.write_bytes(png(pixels(1)))
+    done = predict(picture, "--out", result, *where)
+    assert (done.exit_code, done.stdout) == (0, f"wrote {result}\n"), done.output
+    np.testing.assert_array_equal(np.asarray(Image.open(result)), 255 - pixels(1))
+    before = result.read_bytes()
+    picture.write_bytes(b"no picture")
+    done = predict(picture, "--out", result, *where)
+    assert (done.exit_code, "Traceback" in done.output) == (1, False)
+    assert {file.name: file.read_bytes() for file in result.parent.iterdir()} == {"result.png": before}
 
 
 def test_a_folder_of_pictures_becomes_a_folder_and_the_bad_one_is_named(where, tmp_path) -> None:
@@ -295,28 +278,6 @@ def test_a_folder_of_pictures_becomes_a_folder_and_the_bad_one_is_named(where, t
     np.testing.assert_array_equal(np.asarray(Image.open(out / "1.bmp.png")), 255 - pixels(3))
 
 
-def test_a_picture_that_fails_leaves_the_earlier_result_whole(where, tmp_path) -> None:
-    (tmp_path / "bad.png").write_bytes(b"no picture")
-    (tmp_path / "result.png").write_bytes(b"of before")
-    done = predict(tmp_path / "bad.png", "--out", tmp_path / "result.png", *where)
-    assert done.exit_code == 1
-    assert "Traceback" not in done.output
-    assert {file.name: file.read_bytes() for file in tmp_path.iterdir() if "result" in file.name} == {
-        "result.png": b"of before"
-    }
-
-
-def test_a_version_that_makes_no_picture_says_so(models, tmp_path) -> None:
-    (tmp_path / "picture.png").write_bytes(png(pixels(1)))
-    done = predict(tmp_path / "picture.png", "--out", tmp_path / "x.png", "--models", models, "--version", 1)
-    assert done.exit_code == 1
-    assert done.output.splitlines()[-1] == (
-        "Error: this version takes numbers, not files of pictures; ask one that "
-        "`dogsnap merge --decode bytes --encode png` made"
-    )
-    assert not (tmp_path / "x.png").exists()
-
-
 @contextmanager
 def replying(status: int, body: bytes) -> Iterator[str]:
     """A server that answers everything the same."""
@@ -332,12 +293,10 @@ def replying(status: int, body: bytes) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             """Nothing to be printed."""
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, ThreadPoolExecutor(1) as pool:
+        pool.submit(server.serve_forever)
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
-        thread.join()
 
 
 REPLIES = {
@@ -362,7 +321,9 @@ def test_an_answer_without_a_picture_is_one_sentence_and_writes_nothing(tmp_path
     assert [file.name for file in tmp_path.iterdir()] == ["picture.png"]
 
 
-def test_folders_and_files_that_do_not_fit_together_are_refused(tmp_path) -> None:
+def test_folders_and_files_that_do_not_fit_together_and_a_version_without_pictures_are_refused(
+    models, tmp_path
+) -> None:
     folder, picture = tmp_path / "in", tmp_path / "picture.png"
     folder.mkdir()
     picture.write_bytes(png(pixels(1)))
@@ -374,3 +335,7 @@ def test_folders_and_files_that_do_not_fit_together_are_refused(tmp_path) -> Non
     assert "is a folder; expected the name of a file" in predict(picture, "--out", folder, *nowhere).output
     assert "is a folder; expected a photo, or --out" in predict(folder, *nowhere).output
     assert "--out is for the picture" in predict("--json-instances", picture, "--out", tmp_path / "x", *nowhere).output
+    done = predict(picture, "--out", tmp_path / "x.png", "--models", models, "--version", 1)
+    said = "this version takes numbers, not files of pictures; ask one that `dogsnap merge --decode bytes --encode png` made"
+    assert (done.exit_code, done.output.splitlines()[-1]) == (1, f"Error: {said}")
+    assert not (tmp_path / "x.png").exists()

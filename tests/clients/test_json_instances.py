@@ -1,6 +1,7 @@
 """Files of instances, as gcloud takes them: what is read, and that errors name the line, here and by a server alike."""
 
 import base64
+import json
 import re
 import shutil
 from pathlib import Path
@@ -30,12 +31,9 @@ def test_every_line_is_an_instance_in_the_long_form_or_the_short_one(file):
     assert read(file, text).values == [{"image_bytes": {"b64": "YQ=="}}, {"b64": "Yg=="}, [1, 2.5], "text", 7]
 
 
-def test_empty_lines_windows_line_ends_and_a_byte_order_mark_are_read_over(file):
+def test_empty_lines_windows_line_ends_and_a_byte_order_mark_are_read_over_and_a_string_ends_no_line(file):
     instances = read(file, b"\xef\xbb\xbf1\r\n\r\n  \r\n2\r\n")
     assert (instances.values, instances.lines) == ([1, 2], [1, 4])
-
-
-def test_a_line_separator_within_a_string_ends_no_line(file):
     assert read(file, '"a\u2028b\x85c"\n"d"').values == ["a\u2028b\x85c", "d"]
 
 
@@ -56,19 +54,6 @@ def test_a_file_that_is_something_else_is_refused_with_the_line(file, contents, 
         read(file, contents)
     assert error.value.message.startswith(sentence.format(file))
     assert "\n" not in error.value.message
-
-
-def test_an_error_about_a_place_of_the_request_gets_the_line_in_front(file):
-    instances = read(file, "1\n\n2\n\n3")
-    named = {
-        "Failed to process element: 1 of 'instances' list.": "line 3 of {}: ",
-        "Expecting object but got list at item 2 of input list": "line 5 of {}: ",
-        "cannot decode the photos at these places of the batch (counted from 0): [0 2]": "lines 1, 5 of {}: ",
-        "Failed to process element: 9 of 'instances' list.": "",
-        "Servable not found for request: Latest(half)": "",
-    }
-    for message, prefix in named.items():
-        assert instances.named(message) == prefix.format(file) + message
 
 
 # -- here and by a server ----------------------------------------------------------------------------------------------
@@ -95,6 +80,8 @@ def outcome(file: Path, *arguments: str) -> tuple[int, str]:
     return result.exit_code, re.sub(r"\Aloading .*\n", "", result.output)
 
 
+SCORES = ("--version", "2", "--signature-name", "scores")
+GOOD = json.dumps({"b64": base64.b64encode(encode(plain(GREEN), "JPEG")).decode()})
 # Flags, a file, and how what is said of a refused one begins.
 SAME = {
     "named inputs": (("--model", "several"), '{"a": 1.5, "b": 2}\n{"a": 3, "b": 4}\n', ""),
@@ -109,11 +96,8 @@ SAME = {
     "a whole request": (("--model", "texts"), '{"instances": [1]}', "{} holds a whole request"),
     "an unknown label": (("--model", "half", "--label", "nope"), "1", ""),
     "an unknown signature": (("--model", "half", "--signature-name", "nope"), "1", "Serving signature"),
-    "photos that are none": (
-        ("--version", "2", "--signature-name", "scores"),
-        '{"b64": "YQ=="}\n\n{"b64": "Yg=="}',
-        "lines 1, 3 of {}: ",
-    ),
+    "photos that are none": (SCORES, '{"b64": "YQ=="}\n\n{"b64": "Yg=="}', "lines 1, 3 of {}: "),
+    "one bad photo among good ones": (SCORES, f'{GOOD}\n\n{{"b64": "YQ=="}}\n{GOOD}', "line 3 of {}: "),
 }
 
 
@@ -129,10 +113,3 @@ def test_a_file_has_the_same_outcome_here_and_by_a_server(models, server, file, 
     if start:
         assert here[0] == here[1].count("\n") == 1
         assert here[1].startswith(f"Error: {start.format(file)}")
-
-
-def test_one_bad_photo_among_good_ones_is_named_by_its_line(models, file):
-    good = f'{{"b64": "{base64.b64encode(encode(plain(GREEN), "JPEG")).decode()}"}}'
-    file.write_text(f'{good}\n\n{{"b64": "YQ=="}}\n{good}', encoding="utf-8")
-    code, output = outcome(file, "--version", "2", "--signature-name", "scores", "--models", models)
-    assert (code, output.startswith(f"Error: line 3 of {file}: ")) == (1, True), output

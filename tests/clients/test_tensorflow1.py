@@ -2,7 +2,6 @@
 
 import base64
 import gc
-import shutil
 import subprocess
 import sys
 import weakref
@@ -118,11 +117,7 @@ def test_what_is_sent_in_the_wrong_encoding_is_refused_with_the_right_one(server
     for model, body, said in (
         ("saved_model", {"instances": [text]}, 'takes files and received base64 text: send {"b64": text}'),
         ("inception_v3/versions/2", {"inputs": {"b64": text}}, "if it takes base64 text, send that as a plain string"),
-        (
-            "inception_v3/versions/1",
-            {"inputs": text},
-            "Type: String is not of expected type: float; version 2 takes text",
-        ),
+        ("inception_v3/versions/1", {"inputs": text}, "is not of expected type: float; version 2 takes text"),
     ):
         answer = server.post(f"/v1/models/{model}:predict", json=body)
         assert answer.status_code == 400
@@ -156,10 +151,3 @@ def test_a_version_that_is_unloaded_takes_its_session_along(models) -> None:
     del servable
     gc.collect()
     assert session() is None
-
-
-def test_merging_a_tensorflow_1_model_prints_nothing_of_tensorflow(models, tmp_path) -> None:
-    shutil.copytree(models / "inception_v3" / "1", tmp_path / "retrained" / "1")
-    command = [Path(sys.executable).with_name("dogsnap"), "merge", tmp_path / "retrained" / "1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 import subprocess
 from typing import Any
 
@@ -36,13 +35,8 @@ def test_the_curl_commands_of_tensorflow_servings_documentation_run_but_for_the_
     url = f"{server.url}/v1/models/half_plus_two"
     predicted = curl("-d", '{"instances": [1.0, 2.0, 5.0]}', "-X", "POST", f"{url}:predict")
     assert predicted == {"predictions": [2.5, 3.0, 4.5]}
-    regressed = curl(
-        "-d",
-        '{"signature_name": "regress_x_to_y", "examples": [{"x": 1.0}, {"x": 2.0}]}',
-        "-X",
-        "POST",
-        f"{url}:regress",
-    )
+    examples = '{"signature_name": "regress_x_to_y", "examples": [{"x": 1.0}, {"x": 2.0}]}'
+    regressed = curl("-d", examples, "-X", "POST", f"{url}:regress")
     assert regressed == {"results": [2.5, 3.0]}
     (status,) = curl(url)["model_version_status"]
     assert (status["version"], status["state"]) == ("123", "AVAILABLE")
@@ -90,11 +84,11 @@ def test_a_long_reply_is_gzipped_for_clients_that_accept_it(server):
     assert zipped.json() == plain.json()
 
 
-def test_without_cors_no_other_host_is_allowed_and_options_is_malformed(colour_server):
+def test_a_head_request_is_malformed_and_without_cors_options_are_too(server, colour_server):
+    assert raw(server, "HEAD", "/v1/models/half_plus_two").status_code == 400
     headers = {"Origin": "http://example.com"}
     response = raw(colour_server, "OPTIONS", "/v1/models/inception_v3:predict", headers=headers)
-    assert response.status_code == 400
-    assert "Access-Control-Allow-Origin" not in response.headers
+    assert (response.status_code, "Access-Control-Allow-Origin" in response.headers) == (400, False)
 
 
 def test_cors_adds_its_headers_to_every_reply(server):
@@ -115,17 +109,3 @@ def test_cors_answers_a_preflight_with_an_origin_and_says_which_headers_may_be_s
         assert {"content-type", "x-api-key", "authorization", "x-request-key"} <= set(allowed)
     without = raw(server, "OPTIONS", "/v1/models/half_plus_two:predict")
     assert (without.status_code, without.content) == (400, b"")
-
-
-def test_a_head_request_is_malformed(server):
-    assert raw(server, "HEAD", "/v1/models/half_plus_two").status_code == 400
-
-
-def test_a_client_that_stops_while_sending_is_told_so_and_one_that_says_nothing_delays_nobody(server):
-    address = ("127.0.0.1", server.port)
-    with socket.create_connection(address, timeout=60), socket.create_connection(address, timeout=60) as slow:
-        slow.sendall(b"POST /v1/models/half_plus_two:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
-        assert server.get("/healthz", timeout=30).status_code == 200
-        answer = b"".join(iter(lambda: slow.recv(4096), b""))
-    assert answer.startswith(b"HTTP/1.1 408 ")
-    assert b"the request paused for 15 seconds" in answer

@@ -22,7 +22,7 @@ DEPLOY = ROOT / "backend" / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
 INFERENCE_SERVICE = KUBERNETES / "kserve_inference_service.yaml"
 MANIFESTS = sorted(set(KUBERNETES.glob("*.yaml")) - {INFERENCE_SERVICE})
-PROMTOOL, KUBECTL = shutil.which("promtool"), shutil.which("kubectl")
+PROMTOOL = shutil.which("promtool")
 # Of a KServe predictor, beside the fields of a pod: those of its ComponentExtensionSpec that are used here.
 KSERVE_FIELDS = {"minReplicas", "maxReplicas", "scaleMetric", "scaleTarget"}
 
@@ -33,57 +33,18 @@ def tool(name: str, *arguments: object) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
-def changed(file: Path, old: str, new: str, folder: Path) -> Path:
-    """A copy of a file with something else in it, to see that its tool looks."""
-    text = file.read_text(encoding="utf-8")
-    assert old in text
-    copy = folder / file.name
-    copy.write_text(text.replace(old, new), encoding="utf-8")
-    return copy
-
-
 # -- Dockerfile --------------------------------------------------------------------------------------------------------
 
 
-def test_hadolint_takes_the_dockerfile_and_would_not_take_a_worse_one(tmp_path) -> None:
+def test_hadolint_takes_the_dockerfile_whose_image_does_not_run_as_root() -> None:
     done = tool("hadolint", DEPLOY / "Dockerfile")
     assert (done.returncode, done.stdout) == (0, "")
-    worse = changed(DEPLOY / "Dockerfile", "python:3.12-slim-bookworm", "python:latest", tmp_path)
-    assert "DL3007" in tool("hadolint", worse).stdout
+    last_stage = dockerfile().rpartition("\nFROM ")[2]
+    assert re.findall(r"^USER (\d+)$", last_stage, re.M) == ["10001"]
 
 
 def dockerfile() -> str:
     return (DEPLOY / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
-
-
-# Folder -> what a RUN line finds there; "" is the base image.
-PROGRAMS = {
-    "": {"python", "rm", "find", "useradd", "export"},
-    "/opt/venv/bin": {"python", "pip"},
-    "/opt/node/bin": {"node", "npm"},
-}
-
-
-def not_found(text: str) -> list[str]:
-    """The commands of RUN lines that are not on the PATH of their stage."""
-    missing = []
-    for stage in re.split(r"^FROM ", text, flags=re.M)[1:]:
-        path = re.findall(r"^ENV .*?\bPATH=(\S+)", stage, re.M)
-        for line in re.findall(r"^RUN (.*)$", stage, re.M):
-            folders = ":".join(path)
-            for words in (part.split() for part in line.split("&&")):
-                if words[0] == "export":
-                    folders += f":{words[1]}"
-                reached = set().union(*(names for folder, names in PROGRAMS.items() if not folder or folder in folders))
-                if words[0] not in reached and not words[0].startswith("/opt/node/bin/"):
-                    missing.append(words[0])
-    return missing
-
-
-def test_every_command_of_the_dockerfile_is_on_the_path_of_its_stage() -> None:
-    assert not_found(dockerfile()) == []
-    without = re.sub(r"&& export PATH=\S+", "", dockerfile())
-    assert not_found(without) == ["npm", "node"]
 
 
 def test_what_the_image_leaves_out_of_the_environment_is_there_to_be_left_out() -> None:
@@ -92,20 +53,6 @@ def test_what_the_image_leaves_out_of_the_environment_is_there_to_be_left_out() 
     assert len(removed) >= 7
     for name in removed:
         assert list(packages.glob(name)), name
-
-
-def test_the_image_does_not_run_as_root() -> None:
-    last_stage = dockerfile().rpartition("\nFROM ")[2]
-    assert re.findall(r"^USER (\d+)$", last_stage, re.M) == ["10001"]
-
-
-def test_what_is_copied_into_the_image_is_there_and_not_kept_out_of_it() -> None:
-    let_in = re.findall(r"^!(\S+)$", (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8"), re.M)
-    copied = [name for line in re.findall(r"^COPY (?!--from)(.*)$", dockerfile(), re.M) for name in line.split()[:-1]]
-    assert len(copied) >= 5
-    for name in copied:
-        assert (ROOT / name).exists(), name
-        assert name.partition("/")[0] in let_in
 
 
 def test_the_images_health_check_is_well_with_a_server_and_not_without(colour_server) -> None:
@@ -130,12 +77,12 @@ def compose() -> dict:
     return yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
 
 
-def test_the_compose_file_follows_composes_own_schema(tmp_path) -> None:
-    check = ("--builtin-schema", "vendor.compose-spec")
-    done = tool("check-jsonschema", *check, DEPLOY / "compose.yaml")
+def test_the_compose_file_follows_composes_own_schema_and_opens_ports_to_this_machine_alone(compose) -> None:
+    done = tool("check-jsonschema", "--builtin-schema", "vendor.compose-spec", DEPLOY / "compose.yaml")
     assert done.returncode == 0, done.stdout
-    wrong = changed(DEPLOY / "compose.yaml", "    image: dogsnap\n", "    imagge: dogsnap\n", tmp_path)
-    assert tool("check-jsonschema", *check, wrong).returncode == 1
+    ports = [port for service in compose["services"].values() for port in service.get("ports", [])]
+    assert len(ports) == 4
+    assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
 def test_what_compose_mounts_and_builds_is_there(compose) -> None:
@@ -144,12 +91,6 @@ def test_what_compose_mounts_and_builds_is_there(compose) -> None:
     assert len(files) >= 8
     for file in [*files, "../../backend/deploy/Dockerfile"]:
         assert (DEPLOY / file).exists(), file
-
-
-def test_compose_opens_ports_to_this_machine_alone(compose) -> None:
-    ports = [port for service in compose["services"].values() for port in service.get("ports", [])]
-    assert len(ports) == 4
-    assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
 def test_tensorflow_serving_finds_the_configuration_that_it_is_told_of(compose) -> None:
@@ -181,14 +122,7 @@ def test_prometheus_asks_services_of_the_compose_file_and_grafana_asks_prometheu
 # -- Kubernetes --------------------------------------------------------------------------------------------------------
 
 
-def test_the_manifests_follow_kubernetes_own_schemas(tmp_path) -> None:
-    done = tool("kubernetes-validate", "--strict", *MANIFESTS)
-    assert done.returncode == 0, done.stdout + done.stderr
-    wrong = changed(KUBERNETES / "gateway.yaml", "replicas: 2", "replica: 2", tmp_path)
-    assert tool("kubernetes-validate", "--strict", wrong).returncode != 0
-
-
-def test_the_pod_of_kserves_inference_service_follows_kubernetes_own_schema(tmp_path) -> None:
+def test_the_manifests_and_the_pod_of_kserves_inference_service_follow_kubernetes_own_schemas(tmp_path) -> None:
     service = yaml.safe_load(INFERENCE_SERVICE.read_text(encoding="utf-8"))
     assert (service["apiVersion"], service["kind"]) == ("serving.kserve.io/v1beta1", "InferenceService")
     predictor = service["spec"]["predictor"]
@@ -197,7 +131,7 @@ def test_the_pod_of_kserves_inference_service_follows_kubernetes_own_schema(tmp_
     spec = {name: value for name, value in predictor.items() if name not in KSERVE_FIELDS}
     pod = tmp_path / "pod.yaml"
     pod.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}))
-    done = tool("kubernetes-validate", "--strict", pod)
+    done = tool("kubernetes-validate", "--strict", *MANIFESTS, pod)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -232,15 +166,6 @@ def test_kustomize_finds_its_files_and_mounts_what_tensorflow_serving_is_told_of
         assert (DEPLOY / file).is_file(), file
     told = re.findall(r"_file=/config/(\S+)", (KUBERNETES / "tensorflow_serving.yaml").read_text(encoding="utf-8"))
     assert sorted(told) == sorted(generated["files"])
-
-
-@pytest.mark.skipif(KUBECTL is None, reason="kubectl, which puts the manifests together, is missing")
-def test_kubectl_puts_the_manifests_together() -> None:
-    command = [KUBECTL, "kustomize", DEPLOY]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-    kinds = [each["kind"] for each in yaml.safe_load_all(done.stdout)]
-    assert {"ConfigMap", "Deployment", "Service", "PersistentVolumeClaim"} <= set(kinds)
 
 
 # -- the command -------------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ import grpc_contract
 import pytest
 import tiny_models
 from google.protobuf.message import Message
-from ray_cluster import RayCluster
 
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from backend.ray.call import Answer
@@ -50,17 +49,13 @@ def test_versions_are_found_at_a_path_and_at_a_url(colour_models, bucket) -> Non
         ("memory://nothing", "nothing does not exist"),
         ("gopher://somewhere/models", "gopher://somewhere/models cannot be opened"),
         ("/tests/nowhere", "/tests/nowhere does not exist"),
+        ("", "no version was found"),
     ],
 )
-def test_a_source_without_versions_is_refused_by_its_name(source, said) -> None:
-    with pytest.raises(InvalidArgument, match=said):
-        versions_below(source)
-
-
-def test_a_folder_without_versions_is_refused(tmp_path) -> None:
+def test_a_source_without_versions_is_refused_by_its_name(source, said, tmp_path) -> None:
     (tmp_path / "model" / "notes").mkdir(parents=True)
-    with pytest.raises(InvalidArgument, match="no version was found"):
-        versions_below(str(tmp_path))
+    with pytest.raises(InvalidArgument, match=said):
+        versions_below(source or str(tmp_path))
 
 
 def test_a_folder_that_every_node_sees_is_read_in_place(colour_models, tmp_path) -> None:
@@ -85,22 +80,21 @@ def test_a_copy_that_is_not_as_it_was_exported_is_not_kept(bucket, tmp_path) -> 
     assert [each.name for each in tmp_path.iterdir()] == [".copies.lock"]
 
 
-def test_a_version_with_other_files_has_another_digest(colour_models, tmp_path) -> None:
-    copy = Path(shutil.copytree(colour_models, tmp_path / "models"))
-    before = version(str(copy), 1).digest
-    (copy / "inception_v3" / "1" / "assets.extra" / "note").write_text("new")
-    assert version(str(copy), 1).digest == before  # it goes by the checksums that travel with the version
-    checksums.write(copy / "inception_v3" / "1")
-    assert version(str(copy), 1).digest != before
+def test_a_version_is_told_by_its_checksums_or_else_by_its_files(colour_models, tmp_path) -> None:
+    folder = Path(shutil.copytree(colour_models, tmp_path / "models")) / "inception_v3" / "1"
 
+    def digest() -> str:
+        return version(str(tmp_path / "models"), 1).digest
 
-def test_a_version_without_checksums_is_told_by_its_files(tmp_path) -> None:
-    folder = tmp_path / "m" / "1"
-    folder.mkdir(parents=True)
-    (folder / "saved_model.pb").write_bytes(b"graph")
-    before = version(str(tmp_path), 1).digest
-    (folder / "saved_model.pb").write_bytes(b"another graph")
-    assert version(str(tmp_path), 1).digest != before
+    before = digest()
+    (folder / "assets.extra" / "note").write_text("new")
+    assert digest() == before
+    checksums.write(folder)
+    assert digest() != before
+    (folder / "assets.extra" / "SHA256SUMS").unlink()
+    before = digest()
+    (folder / "assets.extra" / "note").write_text("newer")
+    assert digest() != before
 
 
 # -- a replica, called as Ray would ------------------------------------------------------------------------------------
@@ -141,6 +135,7 @@ def test_a_replica_refuses_a_call_with_a_status_code_and_a_sentence(replica) -> 
 # -- routes ------------------------------------------------------------------------------------------------------------
 
 ROUTES = Routes({"m": {1: "m-1", 3: "m-3"}, "other": {2: "other-2"}}, {"m": {"stable": 1, "next": 4}})
+UNKNOWN_LABEL = "Unrecognized servable version label: x; labels of m: next, stable"
 
 
 @pytest.mark.parametrize(
@@ -152,35 +147,22 @@ def test_a_request_goes_to_the_version_that_it_means(spec, application) -> None:
     assert Routes.from_json(ROUTES.to_json()).application(spec) == application
 
 
-@pytest.mark.parametrize(
-    ("spec", "error", "said"),
-    [
-        (ModelSpec("n"), NotFound, r"Servable not found for request: Latest\(n\); models served here: m, other"),
-        (ModelSpec("m", 2), NotFound, r"Servable not found for request: Specific\(m, 2\); available versions: 3, 1"),
-        (
-            ModelSpec("m", label="x"),
-            InvalidArgument,
-            "Unrecognized servable version label: x; labels of m: next, stable",
-        ),
-        (ModelSpec("m", label="next"), Unavailable, "label next of m waits for version 4"),
-    ],
-)
-def test_what_is_not_there_is_refused_in_tensorflow_servings_words(spec, error, said) -> None:
-    with pytest.raises(error, match=said):
-        ROUTES.application(spec)
-
-
 def test_the_status_of_a_model_is_asked_of_all_its_versions_the_largest_first() -> None:
     assert list(ROUTES.asked_for_status(ModelSpec("m")).items()) == [(3, "m-3"), (1, "m-1")]
     assert ROUTES.asked_for_status(ModelSpec("m", 1)) == {1: "m-1"}
-    with pytest.raises(NotFound, match="Could not find version 9 of model m"):
-        ROUTES.asked_for_status(ModelSpec("m", 9))
-    with pytest.raises(NotFound, match="Could not find any versions of model n"):
-        ROUTES.asked_for_status(ModelSpec("n"))
 
 
-def test_a_cluster_that_does_not_start_says_why(tmp_path, monkeypatch):
-    (tmp_path / "ray.py").write_text("raise ImportError('this Ray is broken')")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(AssertionError, match="this Ray is broken"):
-        RayCluster([1, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("ask", "spec", "error", "said"),
+    [
+        (ROUTES.application, ModelSpec("n"), NotFound, r"request: Latest\(n\); models served here: m, other"),
+        (ROUTES.application, ModelSpec("m", 2), NotFound, r"request: Specific\(m, 2\); available versions: 3, 1"),
+        (ROUTES.application, ModelSpec("m", label="x"), InvalidArgument, UNKNOWN_LABEL),
+        (ROUTES.application, ModelSpec("m", label="next"), Unavailable, "label next of m waits for version 4"),
+        (ROUTES.asked_for_status, ModelSpec("m", 9), NotFound, "Could not find version 9 of model m"),
+        (ROUTES.asked_for_status, ModelSpec("n"), NotFound, "Could not find any versions of model n"),
+    ],
+)
+def test_what_is_not_there_is_refused_in_tensorflow_servings_words(ask, spec, error, said) -> None:
+    with pytest.raises(error, match=said):
+        ask(spec)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 import pytest
-from flask import Flask
 
 from backend import reference
 from backend.app import create_app
@@ -39,12 +38,6 @@ def spans(text: str) -> list[str]:
 EVERYWHERE = [span for text in DOCUMENTS.values() for span in spans(text)]
 
 
-@pytest.fixture(scope="module")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Flask:
-    settings = Settings(models=tmp_path_factory.mktemp("none"))
-    return create_app(settings, create_predictor(settings))
-
-
 # -- README ------------------------------------------------------------------------------------------------------------
 
 
@@ -73,11 +66,17 @@ def folders_in_the_tree() -> set[str]:
 
 def test_the_tree_in_the_readme_is_the_table_of_contents() -> None:
     packages = {file.parent.relative_to(ROOT).as_posix() for file in (ROOT / "backend").rglob("__init__.py")}
-    parts = {
-        path for path in packages if path.endswith(("/programs", "/helpers"))
-    }  # of one folder, no subject of their own
+    # Parts of one folder, no subject of their own.
+    parts = {path for path in packages if path.endswith(("/programs", "/helpers"))}
     folders = {"backend/web", "backend/deploy", "backend/tutorials", "miniprogram", "models", "tests"}
     assert folders_in_the_tree() == packages - parts | folders
+
+
+def test_every_step_of_the_path_of_a_photo_exists() -> None:
+    steps = re.findall(r"^\| [\w, ]+ \| `(backend/[^`]+)` `([^`]+)` \|", DOCUMENTS["README.md"], re.M)
+    assert len(steps) >= 7
+    for file, name in steps:
+        assert f"def {name.rpartition('.')[2]}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file}: {name}"
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
@@ -130,29 +129,23 @@ def test_the_reference_is_what_the_code_says() -> None:
     assert DOCUMENTS["backend/reference.md"] == reference.text(), "run `make reference`"
 
 
-def named_routes(text: str) -> list[tuple[str, str]]:
-    return [found for span in spans(text) for found in re.findall(r"^(GET|POST|PUT|DELETE) (/[^\s?]*)", span)]
-
-
-@pytest.mark.parametrize("document", sorted(DOCUMENTS.keys() - {"backend/reference.md"}))
-def test_every_route_in_a_document_exists(app: Flask, document: str) -> None:
-    adapter = app.url_map.bind("localhost")
-    for method, path in named_routes(DOCUMENTS[document]):
-        filled = re.sub(r"<\w+>|\.\.\.", "1", path)
-        endpoint, _ = adapter.match(filled, method=method)
-        assert not endpoint.startswith("web") or document == "backend/reference.md" or path == "/", (
-            f"{method} {path} has no route"
-        )
+def test_every_route_in_a_document_exists(tmp_path: Path) -> None:
+    settings = Settings(models=tmp_path)
+    adapter = create_app(settings, create_predictor(settings)).url_map.bind("localhost")
+    for document in DOCUMENTS.keys() - {"backend/reference.md"}:  # which is made of the routes
+        named = "\n".join(spans(DOCUMENTS[document]))
+        for method, path in re.findall(r"^(GET|POST|PUT|DELETE) (/[^\s?]*)", named, re.M):
+            endpoint, _ = adapter.match(re.sub(r"<\w+>|\.\.\.", "1", path), method=method)
+            assert not endpoint.startswith("web") or path == "/", f"{document}: {method} {path} has no route"
 
 
 # -- files and links ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_every_file_that_a_document_names_exists(document: str) -> None:
-    for span in spans(DOCUMENTS[document]):
+def test_every_file_that_a_document_names_exists() -> None:
+    for span in EVERYWHERE:
         for path in re.findall(r"^(?:backend|miniprogram|models|tests)/[\w./-]*\w$", span):
-            assert MADE.match(path) or (ROOT / path).exists(), f"{document} names {path}"
+            assert MADE.match(path) or (ROOT / path).exists(), path
 
 
 def anchors(text: str) -> set[str]:

@@ -52,11 +52,6 @@ def floor(module: str) -> int:
     return found
 
 
-def place(module: str) -> str:
-    """The entry of the table that a module belongs to."""
-    return next(each for each in FLOORS[floor(module)] if inside(module, each))
-
-
 @cache
 def imports(file: Path) -> list[str]:
     """The modules of ours that a file imports, also within its functions."""
@@ -64,21 +59,18 @@ def imports(file: Path) -> list[str]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}: a relative import, line {node.lineno}"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            continue
-        found += [name.removeprefix("backend.") for name in names if name.startswith("backend.")]
-    return found
+            found += [alias.name for alias in node.names]
+    return [name.removeprefix("backend.") for name in found if name.startswith("backend.")]
 
 
 def test_a_module_imports_only_from_its_own_folder_and_from_lower_ones() -> None:
     for file in FILES:
         module = module_of(file)
         for name in imports(file) if module and module not in PACKAGES else ():
-            allowed = floor(name) < floor(module) or place(name) == place(module)
-            assert allowed, f"{file}: {name} stands above it or beside it"
+            (place,) = [each for each in FLOORS[floor(module)] if inside(module, each)]
+            assert floor(name) < floor(module) or inside(name, place), f"{file}: {name} stands above it or beside it"
 
 
 def test_what_trains_and_exports_is_imported_by_commands_and_measurements_only() -> None:
@@ -87,24 +79,3 @@ def test_what_trains_and_exports_is_imported_by_commands_and_measurements_only()
             continue
         strangers = [name for name in imports(file) if any(inside(name, maker) for maker in MAKERS)]
         assert not strangers, f"{file}: {strangers}"
-
-
-def test_no_modules_import_each_other_in_a_circle() -> None:
-    """At import; what a function imports when it is called cannot lock two modules."""
-    known = {module_of(file) for file in FILES}
-
-    def at_import(file: Path) -> set[str]:
-        found = set()
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("backend"):
-                module = node.module.removeprefix("backend").removeprefix(".")
-                for alias in node.names:
-                    full = f"{module}.{alias.name}".strip(".")
-                    found.add(full if full in known else module)
-        return found
-
-    left = {module_of(file): at_import(file) for file in FILES}
-    while free := [module for module, needed in left.items() if not needed & set(left)]:
-        for module in free:
-            del left[module]
-    assert not left, f"in a circle: {sorted(left)}"

@@ -8,7 +8,7 @@ import tiny_models
 from colour_photos import RED, encode, plain
 from PIL import Image
 from real_model import built_models
-from tutorials import blocks_of, run_page
+from tutorials import run_page
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "backend" / "tutorials"
@@ -23,10 +23,6 @@ def folder(tmp_path, colour_models) -> Path:
     shutil.copytree(colour_models, tmp_path / "models")
     (tmp_path / "dog.jpg").write_bytes(encode(plain(RED), "JPEG"))
     return tmp_path
-
-
-def nothing_more(folder: Path, request: pytest.FixtureRequest) -> None:
-    """The page needs what every page takes for granted."""
 
 
 def a_version_3(folder: Path, request: pytest.FixtureRequest) -> None:
@@ -54,21 +50,14 @@ LATER = [page for page in TUTORIALS.glob("*.md") if page.name not in {*WITHOUT_C
     "page", [*FIRST, *(pytest.param(page, marks=pytest.mark.long) for page in LATER)], ids=lambda page: page.name
 )
 def test_the_commands_of_a_page_run_in_their_order(page, folder, request):
-    NEEDS.get(page.name, nothing_more)(folder, request)
+    if page.name in NEEDS:
+        NEEDS[page.name](folder, request)
     assert run_page(page, folder) >= 3
 
 
 def test_every_tutorial_is_in_the_index():
     index = (TUTORIALS / "README.md").read_text(encoding="utf-8")
     assert {page.name for page in TUTORIALS.glob("*.md") if f"]({page.name})" not in index} == {"README.md"}
-
-
-def test_the_runner_finds_the_blocks_of_a_page_and_what_they_print():
-    page = "```sh server\nserve\n```\nText.\n```sh\none\n```\n\n```text\n1\n```\n```\nnot run\n```\n```text\nno output\n```\n"
-    assert [(block.kind, block.text, block.output) for block in blocks_of(page)] == [
-        ("server", "serve\n", None),
-        ("run", "one\n", "1\n"),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -35,26 +35,27 @@ def heic(image: Image.Image) -> bytes:
     return buffer.getvalue()
 
 
+def png(width: int, height: int, bits: int, rows: bytes) -> bytes:
+    """A PNG in colours of these sizes; `rows` need not be as many as it says."""
+    header = struct.pack(">IIBBBBB", width, height, bits, 2, 0, 0, 0)
+    chunks = chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    """A part of a PNG."""
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
 def png_16_bit(pixels: np.ndarray) -> bytes:
     """A PNG of 16 bits a channel, which Pillow does not write for colours: `pixels` uint16 (h, w, 3)."""
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in pixels)
-    header = struct.pack(">IIBBBBB", pixels.shape[1], pixels.shape[0], 16, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(rows)) + _chunk(b"IEND", b"")
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return png(pixels.shape[1], pixels.shape[0], 16, rows)
 
 
 def huge_png(width: int, height: int) -> bytes:
     """A small file whose header promises very many pixels."""
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + _chunk(b"IHDR", header)
-        + _chunk(b"IDAT", zlib.compress(b"\0" * 1000))
-        + _chunk(b"IEND", b"")
-    )
+    return png(width, height, 8, b"\0" * 1000)
 
 
 def frames() -> dict:
@@ -107,3 +108,11 @@ def with_orientation(image: Image.Image, orientation: int, kind: str = "JPEG", *
     exif[0x0112] = orientation
     exif[0x010F] = "a maker"
     return encode(image, kind, exif=exif.tobytes(), **options)
+
+
+def stored(image: Image.Image, orientation: int) -> Image.Image:
+    """As a camera that is held so stores an upright picture: the inverse of what turns it upright again."""
+    turn = Image.Transpose
+    turns = (turn.FLIP_LEFT_RIGHT, turn.ROTATE_180, turn.FLIP_TOP_BOTTOM)
+    turns += (turn.TRANSPOSE, turn.ROTATE_90, turn.TRANSVERSE, turn.ROTATE_270)
+    return image if orientation == 1 else image.transpose(turns[orientation - 2])

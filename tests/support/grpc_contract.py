@@ -18,26 +18,33 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
+CLASSIFY, REGRESS = classification_pb2.ClassificationRequest, regression_pb2.RegressionRequest
+METADATA, STATUS = get_model_metadata_pb2.GetModelMetadataRequest, get_model_status_pb2.GetModelStatusRequest
+
 
 @dataclass(frozen=True)
 class Call:
     """`says`: part of the answer, in protobuf's text format on one line, or of the message of an error."""
 
-    name: str
     request: Any
     says: str
     code: str = "OK"
+
+    @property
+    def name(self) -> str:
+        """Of the test that makes the call."""
+        return f"{type(self.request).__name__}: {self.code}, {self.says[:60]}"
 
 
 def ask(client: Client, request: Any) -> Any:
     """The answer of the method that takes this kind of request."""
     methods = {
         predict_pb2.PredictRequest: client.prediction.Predict,
-        classification_pb2.ClassificationRequest: client.prediction.Classify,
-        regression_pb2.RegressionRequest: client.prediction.Regress,
+        CLASSIFY: client.prediction.Classify,
+        REGRESS: client.prediction.Regress,
         inference_pb2.MultiInferenceRequest: client.prediction.MultiInference,
-        get_model_metadata_pb2.GetModelMetadataRequest: client.prediction.GetModelMetadata,
-        get_model_status_pb2.GetModelStatusRequest: client.models.GetModelStatus,
+        METADATA: client.prediction.GetModelMetadata,
+        STATUS: client.models.GetModelStatus,
     }
     return methods[type(request)](request, SECONDS)
 
@@ -67,8 +74,8 @@ def of_examples(kind: type, signature: str, *examples: tf.train.Example) -> Any:
     return request
 
 
-def with_context(signature: str) -> regression_pb2.RegressionRequest:
-    request = of_examples(regression_pb2.RegressionRequest, signature)
+def with_context(signature: str) -> REGRESS:
+    request = of_examples(REGRESS, signature)
     request.input.example_list_with_context.context.CopyFrom(example(x=80))
     request.input.example_list_with_context.examples.extend([example(y=1), example(x=20)])
     return request
@@ -83,12 +90,12 @@ def multi_inference(*tasks: tuple[str, str, str], examples: tuple = (example(x=2
     return request
 
 
-def metadata(model: str, *fields: str) -> get_model_metadata_pb2.GetModelMetadataRequest:
-    return get_model_metadata_pb2.GetModelMetadataRequest(model_spec={"name": model}, metadata_field=fields)
+def metadata(model: str, *fields: str) -> METADATA:
+    return METADATA(model_spec={"name": model}, metadata_field=fields)
 
 
-def status(**spec: Any) -> get_model_status_pb2.GetModelStatusRequest:
-    return get_model_status_pb2.GetModelStatusRequest(model_spec=spec)
+def status(**spec: Any) -> STATUS:
+    return STATUS(model_spec=spec)
 
 
 def half(**spec: Any) -> predict_pb2.PredictRequest:
@@ -98,175 +105,115 @@ def half(**spec: Any) -> predict_pb2.PredictRequest:
     return request
 
 
-CLASSIFY, REGRESS = classification_pb2.ClassificationRequest, regression_pb2.RegressionRequest
 REGRESS_TASK = ("half_plus_two", "regress_x_to_y", "tensorflow/serving/regress")
 CLASSIFY_TASK = ("half_plus_two", "classify_x_to_y", "tensorflow/serving/classify")
 HALF = 'model_spec { name: "half_plus_two" version { value: 123 } signature_name: "%s" }'
 AVAILABLE = "model_version_status { version: 123 state: AVAILABLE status { } }"
-INVALID, MISSING = "INVALID_ARGUMENT", "NOT_FOUND"
 
+CLASSIFIED = of_examples(CLASSIFY, "classify_x_to_y", example(x=2))
+REGRESSED = of_examples(REGRESS, "regress_x_to_y", example(x=2))
 ANSWERED = [
-    Call("predict", half(), "float_val: 3.0"),
-    Call("the version that predicted", half(), HALF % "serving_default"),
-    Call("predict by a version", half(version={"value": 123}), "float_val: 3.0"),
-    Call("predict by a label", half(version_label="some_label"), "float_val: 3.0"),
-    Call("names of any characters", half(name="a!#$&b/c", version_label="l:a b"), "float_val: 4.0"),
-    Call("bytes", predict_request("texts", signature="as_text", bin=[b"a\0"]), r'string_val: "a\000"'),
+    Call(half(), "float_val: 3.0"),
+    Call(half(), HALF % "serving_default"),
+    Call(half(version={"value": 123}), "float_val: 3.0"),
+    Call(half(version_label="some_label"), "float_val: 3.0"),
+    Call(half(name="a!#$&b/c", version_label="l:a b"), "float_val: 4.0"),
+    Call(predict_request("texts", signature="as_text", bin=[b"a\0"]), r'string_val: "a\000"'),
     Call(
-        "one output of two",
         predict_request("several", ("sum",), a=[1.0], b=[2]),
         'outputs { key: "sum" value { dtype: DT_FLOAT tensor_shape { dim { size: 1 } } float_val: 3.0 } } model_spec',
     ),
-    Call("classify", of_examples(CLASSIFY, "classify_x_to_y", example(x=2)), "classes { score: 3.0 }"),
+    Call(CLASSIFIED, "classes { score: 3.0 }"),
+    Call(CLASSIFIED, HALF % "classify_x_to_y"),
     Call(
-        "the version that classified", of_examples(CLASSIFY, "classify_x_to_y", example(x=2)), HALF % "classify_x_to_y"
-    ),
-    Call(
-        "classify with labels",
         of_examples(CLASSIFY, "classify_with_labels", example(x=20), example(x=0)),
         'classes { label: "plus" score: 12.0 } classes { label: "minus" score: -12.0 } }'
         ' classifications { classes { label: "plus" score: 2.0 }',
     ),
-    Call("regress", of_examples(REGRESS, "regress_x_to_y", example(x=2)), "regressions { value: 3.0 }"),
-    Call("the version that regressed", of_examples(REGRESS, "regress_x_to_y", example(x=2)), HALF % "regress_x_to_y"),
-    Call("a context", with_context("regress_x_to_y"), "regressions { value: 42.0 } regressions { value: 12.0 }"),
+    Call(REGRESSED, "regressions { value: 3.0 }"),
+    Call(REGRESSED, HALF % "regress_x_to_y"),
+    Call(with_context("regress_x_to_y"), "regressions { value: 42.0 } regressions { value: 12.0 }"),
     Call(
-        "several tasks",
         multi_inference(REGRESS_TASK, CLASSIFY_TASK),
         f"results {{ {HALF % 'regress_x_to_y'} regression_result {{ regressions {{ value: 3.0 }} }} }} "
         f"results {{ {HALF % 'classify_x_to_y'} classification_result {{",
     ),
-    Call("metadata", metadata("half_plus_two", "signature_def"), 'name: "half_plus_two" version { value: 123 }'),
-    Call("status", status(name="half_plus_two"), AVAILABLE),
-    Call("status of a version", status(name="half_plus_two", version={"value": 123}), AVAILABLE),
-    Call("status of a label", status(name="half_plus_two", version_label="some_label"), AVAILABLE),
+    Call(metadata("half_plus_two", "signature_def"), 'name: "half_plus_two" version { value: 123 }'),
+    *(
+        Call(status(name="half_plus_two", **which), AVAILABLE)
+        for which in ({}, {"version": {"value": 123}}, {"version_label": "some_label"})
+    ),
 ]
 
 NO_SIGNATURE = 'Serving signature key "nope" not found.'
-REFUSED = [
-    *(
-        Call(f"predict with {name}", request, says, INVALID)
-        for name, request, says in (
-            ("no model spec", predict_pb2.PredictRequest(), "Missing ModelSpec"),
-            ("no model name", half(name=""), "ModelSpec has no name specified."),
-            ("an unknown label", half(version_label="canary"), "Unrecognized servable version label: canary"),
-            (
-                "an input missing",
-                predict_request("several", a=[1.0]),
-                "1!=2 len({a}) != len({a,b}). Sent extra: {}. Missing but required: {b}.",
-            ),
-            (
-                "an input too many",
-                predict_request("half_plus_two", x=[1.0], z=[1.0]),
-                "2!=1 len({x,z}) != len({x}). Sent extra: {z}. Missing but required: {}.",
-            ),
-            ("another input", predict_request("half_plus_two", z=[1.0]), "Sent extra: {z}. Missing but req"),
-            (
-                "an unknown output",
-                predict_request("several", ("z",), a=[1.0], b=[2]),
-                "output tensor alias not found in signature: z Outputs expected to be in the set {product,sum}.",
-            ),
-            (
-                "an output twice",
-                predict_request("several", ("sum", "sum"), a=[1.0], b=[2]),
-                "duplicate output tensor alias: sum",
-            ),
-            ("another dtype", predict_request("half_plus_two", x=[1]), 'input "x": expected float32 values, received'),
-            (
-                "another shape",
-                predict_request("several", a=[[1.0]], b=[2]),
-                'input "a": expected shape (None,), received (1, 1)',
-            ),
-            ("sizes that do not go together", predict_request("several", a=[1.0, 2.0, 3.0], b=[2, 3]), ""),
-            (
-                "no dtype",
-                predict_request("half_plus_two", x=tensor_pb2.TensorProto()),
-                'tensor parsing error: input "x": expected a DataType, received 0',
-            ),
-            (
-                "a huge shape",
-                predict_request("half_plus_two", x=tf.make_tensor_proto(np.float32(1), shape=[10**9])),
-                "one value is to fill shape [1000000000] with 4000000000 bytes; at most",
-            ),
-            (
-                "bytes that are no image",
-                predict_request("odd_outputs", signature="decode_png", png=b"no image"),
-                "Unknown image file format",
-            ),
+WRONG_METHOD = (
+    "Expected regression signature method_name to be tensorflow/serving/regress. Was: tensorflow/serving/classify"
+)
+ONE_MODEL = "All ModelSpecs in a MultiInferenceRequest must access the same model name."
+EXPECTED_OUTPUTS = "output tensor alias not found in signature: z Outputs expected to be in the set {product,sum}."
+NO_DTYPE = tensor_pb2.TensorProto()
+HUGE = tf.make_tensor_proto(np.float32(1), shape=[10**9])
+# By status code: what a request is refused with.
+REFUSED = {
+    "INVALID_ARGUMENT": [
+        (predict_pb2.PredictRequest(), "Missing ModelSpec"),
+        (half(name=""), "ModelSpec has no name specified."),
+        (half(version_label="canary"), "Unrecognized servable version label: canary"),
+        (
+            predict_request("several", a=[1.0]),
+            "1!=2 len({a}) != len({a,b}). Sent extra: {}. Missing but required: {b}.",
+        ),
+        (
+            predict_request("half_plus_two", x=[1.0], z=[1.0]),
+            "2!=1 len({x,z}) != len({x}). Sent extra: {z}. Missing but required: {}.",
+        ),
+        (predict_request("half_plus_two", z=[1.0]), "Sent extra: {z}. Missing but req"),
+        (predict_request("several", ("z",), a=[1.0], b=[2]), EXPECTED_OUTPUTS),
+        (predict_request("several", ("sum", "sum"), a=[1.0], b=[2]), "duplicate output tensor alias: sum"),
+        (predict_request("half_plus_two", x=[1]), 'input "x": expected float32 values, received'),
+        (predict_request("several", a=[[1.0]], b=[2]), 'input "a": expected shape (None,), received (1, 1)'),
+        (predict_request("several", a=[1.0, 2.0, 3.0], b=[2, 3]), ""),  # sizes that do not go together
+        (
+            predict_request("half_plus_two", x=NO_DTYPE),
+            'tensor parsing error: input "x": expected a DataType, received 0',
+        ),
+        (
+            predict_request("half_plus_two", x=HUGE),
+            "one value is to fill shape [1000000000] with 4000000000 bytes; at most",
+        ),
+        (predict_request("odd_outputs", signature="decode_png", png=b"no image"), "Unknown image file format"),
+        (of_examples(REGRESS, "regress_x_to_y"), "Input is empty."),
+        (of_examples(REGRESS, "regress_x_to_y", example(y=1)), "Feature: x (data type: float) is"),
+        (of_examples(REGRESS, "nope", example(x=1)), "No signature was found with the name: nope"),
+        (of_examples(REGRESS, "classify_x_to_y", example(x=1)), WRONG_METHOD),
+        (multi_inference(), "has no tasks"),
+        (multi_inference(("", *REGRESS_TASK[1:])), "ModelSpec with an empty model name."),
+        (multi_inference(REGRESS_TASK, ("several", *CLASSIFY_TASK[1:])), ONE_MODEL),
+        (multi_inference(REGRESS_TASK, REGRESS_TASK), "Duplicate evaluation of signature"),
+        (multi_inference(REGRESS_TASK, examples=()), "Input is empty."),
+        (METADATA(metadata_field=["signature_def"]), "Missing ModelSpec"),
+        (metadata("several"), "must specify at least one metadata_field"),
+        (metadata("several", "signature_def", "weights"), "Metadata field weights is not supported"),
+        (STATUS(), "Missing ModelSpec"),
+        (status(name="half_plus_two", version_label="x"), "Unrecognized servable version label: x"),
+    ],
+    "NOT_FOUND": [
+        (half(name="half"), "Servable not found for request: Latest(half)"),
+        (half(version={"value": 99}), "Specific(half_plus_two, 99)"),
+        (metadata("foo", "signature_def"), "Latest(foo)"),
+        (status(name="foo"), "Could not find any versions of model foo"),
+        (status(name="half_plus_two", version={"value": 9}), "Could not find version 9 of model half_plus_two"),
+    ],
+    "FAILED_PRECONDITION": [
+        (half(signature_name="nope"), NO_SIGNATURE),
+        (predict_request("half_plus_two", signature="nope", x=NO_DTYPE), NO_SIGNATURE),
+    ],
+    "UNAVAILABLE": [(half(version_label="later"), "waits for version 124")],
+    "UNIMPLEMENTED": [
+        (
+            multi_inference((*REGRESS_TASK[:2], "tensorflow/serving/predict")),
+            "Unsupported signature method_name: tensorflow/serving/predict",
         )
-    ),
-    Call("an unknown model", half(name="half"), "Servable not found for request: Latest(half)", MISSING),
-    Call("an unknown version", half(version={"value": 99}), "Specific(half_plus_two, 99)", MISSING),
-    Call("a label that waits", half(version_label="later"), "waits for version 124", "UNAVAILABLE"),
-    Call("an unknown signature", half(signature_name="nope"), NO_SIGNATURE, "FAILED_PRECONDITION"),
-    Call(
-        "an unknown signature with a bad tensor",
-        predict_request("half_plus_two", signature="nope", x=tensor_pb2.TensorProto()),
-        NO_SIGNATURE,
-        "FAILED_PRECONDITION",
-    ),
-    *(
-        Call(f"regress with {name}", of_examples(REGRESS, signature, *examples), says, INVALID)
-        for name, signature, examples, says in (
-            ("no examples", "regress_x_to_y", [], "Input is empty."),
-            ("a feature missing", "regress_x_to_y", [example(y=1)], "Feature: x (data type: float) is"),
-            ("an unknown signature", "nope", [example(x=1)], "No signature was found with the name: nope"),
-            (
-                "a signature of another method",
-                "classify_x_to_y",
-                [example(x=1)],
-                "Expected regression signature method_name to be tensorflow/serving/regress. "
-                "Was: tensorflow/serving/classify",
-            ),
-        )
-    ),
-    *(
-        Call(f"tasks with {name}", request, says, INVALID)
-        for name, request, says in (
-            ("none", multi_inference(), "has no tasks"),
-            ("no model name", multi_inference(("", *REGRESS_TASK[1:])), "ModelSpec with an empty model name."),
-            (
-                "two models",
-                multi_inference(REGRESS_TASK, ("several", *CLASSIFY_TASK[1:])),
-                "All ModelSpecs in a MultiInferenceRequest must access the same model name.",
-            ),
-            ("a signature twice", multi_inference(REGRESS_TASK, REGRESS_TASK), "Duplicate evaluation of signature"),
-            ("no examples", multi_inference(REGRESS_TASK, examples=()), "Input is empty."),
-        )
-    ),
-    Call(
-        "a task with another method",
-        multi_inference((*REGRESS_TASK[:2], "tensorflow/serving/predict")),
-        "Unsupported signature method_name: tensorflow/serving/predict",
-        "UNIMPLEMENTED",
-    ),
-    Call(
-        "metadata without a model",
-        get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"]),
-        "Missing ModelSpec",
-        INVALID,
-    ),
-    Call("metadata without a field", metadata("several"), "must specify at least one metadata_field", INVALID),
-    Call(
-        "metadata of an unknown field",
-        metadata("several", "signature_def", "weights"),
-        "Metadata field weights is not supported",
-        INVALID,
-    ),
-    Call("metadata of an unknown model", metadata("foo", "signature_def"), "Latest(foo)", MISSING),
-    Call("status without a model", get_model_status_pb2.GetModelStatusRequest(), "Missing ModelSpec", INVALID),
-    Call("status of an unknown model", status(name="foo"), "Could not find any versions of model foo", MISSING),
-    Call(
-        "status of an unknown version",
-        status(name="half_plus_two", version={"value": 9}),
-        "Could not find version 9 of model half_plus_two",
-        MISSING,
-    ),
-    Call(
-        "status of an unknown label",
-        status(name="half_plus_two", version_label="x"),
-        "Unrecognized servable version label: x",
-        INVALID,
-    ),
-]
-CALLS = [*ANSWERED, *REFUSED]
+    ],
+}
+CALLS = [*ANSWERED, *(Call(*row, code) for code, rows in REFUSED.items() for row in rows)]

@@ -17,19 +17,6 @@ OBJECTS = 80 * 2**20  # bytes of shared memory a node holds, close to the least 
 START_SECONDS = 120
 
 
-def environment(worker_http: int, worker_grpc: int) -> dict[str, str]:
-    """What every process of the cluster, and a process that deploys to it, needs to see."""
-    return {
-        "RAY_USAGE_STATS_ENABLED": "0",
-        # Ray's way to have all nodes on the loopback address, whatever the system.
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-        # Both nodes are on one machine: the second one's proxy needs other ports than the first one's.
-        "RAY_SERVE_WORKER_PROXY_HTTP_PORT": str(worker_http),
-        "RAY_SERVE_WORKER_PROXY_GRPC_PORT": str(worker_grpc),
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-    }
-
-
 class RayCluster:
     """The test's side of it: `address`, `environ`, `replicas()`, `kill_node()`, `stop()`."""
 
@@ -39,11 +26,21 @@ class RayCluster:
         self.grpc_ports = [ports[1], ports[3]]
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("DOGSNAP_", "RAY_"))}
         self._folder = Path(tempfile.mkdtemp(prefix="ray-"))  # its sockets need a short path
+        self._errors = self._folder / "errors.txt"
         (self._folder / "ray").mkdir()  # where Ray keeps the address of the cluster; it does not make the folder
-        self.environ = {**clean, **environment(ports[2], ports[3]), "RAY_TMPDIR": str(self._folder)}
+        self.environ = clean | {
+            "RAY_TMPDIR": str(self._folder),
+            "RAY_USAGE_STATS_ENABLED": "0",
+            # Ray's way to have all nodes on the loopback address, whatever the system.
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+            # Both nodes are on one machine: the second one's proxy needs other ports than the first one's.
+            "RAY_SERVE_WORKER_PROXY_HTTP_PORT": str(ports[2]),
+            "RAY_SERVE_WORKER_PROXY_GRPC_PORT": str(ports[3]),
+            "TF_CPP_MIN_LOG_LEVEL": "2",
+        }
         command = [sys.executable, __file__, str(self._folder)]
         pipe = subprocess.PIPE
-        with self._errors().open("w") as errors:
+        with self._errors.open("w") as errors:
             self._process = subprocess.Popen(
                 command, stdin=pipe, stdout=pipe, stderr=errors, env=self.environ, text=True
             )
@@ -83,12 +80,8 @@ class RayCluster:
         for line in self._process.stdout:
             if line.startswith("{"):  # Ray prints, too
                 return json.loads(line)
-        said = self._errors().read_text(errors="replace").strip()
+        said = self._errors.read_text(errors="replace").strip()
         raise AssertionError(f"the process of the Ray cluster has ended; its last words:\n{said[-2000:]}")
-
-    def _errors(self) -> Path:
-        """What the process has written to its standard error."""
-        return self._folder / "errors.txt"
 
 
 def main(folder: str) -> None:

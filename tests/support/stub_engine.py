@@ -44,15 +44,13 @@ def status(version: int) -> bytes:
 
 def prediction(version: int) -> bytes:
     """The answer to Predict: a red dog, whatever the photo shows."""
-    scores = tensor_pb2.TensorProto(dtype=types_pb2.DT_FLOAT, float_val=[0.9, 0.06, 0.04])
-    scores.tensor_shape.dim.add(size=1)
-    scores.tensor_shape.dim.add(size=3)
-    dog = tensor_pb2.TensorProto(dtype=types_pb2.DT_FLOAT, float_val=[0.99])
-    dog.tensor_shape.dim.add(size=1)
-    response = predict_pb2.PredictResponse(
-        model_spec=specification(version), outputs={"prediction": scores, "dog": dog}
-    )
-    return response.SerializeToString()
+    outputs = {"prediction": floats((1, 3), [0.9, 0.06, 0.04]), "dog": floats((1,), [0.99])}
+    return predict_pb2.PredictResponse(model_spec=specification(version), outputs=outputs).SerializeToString()
+
+
+def floats(shape: tuple[int, ...], values: list[float]) -> tensor_pb2.TensorProto:
+    sizes = {"dim": [{"size": size} for size in shape]}
+    return tensor_pb2.TensorProto(dtype=types_pb2.DT_FLOAT, tensor_shape=sizes, float_val=values)
 
 
 class StubEngine:
@@ -71,11 +69,7 @@ class StubEngine:
         self.tell: Handler = lambda request, context: self.about
         state = status(version)
         self._server = grpc.server(ThreadPoolExecutor(64), options=[("grpc.max_receive_message_length", -1)])
-        self._serve(
-            PREDICTION,
-            Predict=self._predict,
-            GetModelMetadata=self._metadata,
-        )
+        self._serve(PREDICTION, Predict=self._predict, GetModelMetadata=self._metadata)
         if with_status:
             self._serve(MODELS, GetModelStatus=lambda request, context: state)
         if health is not None:
@@ -83,11 +77,11 @@ class StubEngine:
         self._server.add_insecure_port(f"127.0.0.1:{port}")
         self.target = f"grpc://127.0.0.1:{port}"
 
-    def _predict(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        return self.answer(request, context)
+    def _predict(self, *call: Any) -> bytes:
+        return self.answer(*call)
 
-    def _metadata(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        return self.tell(request, context)
+    def _metadata(self, *call: Any) -> bytes:
+        return self.tell(*call)
 
     def _serve(self, service: str, **methods: Handler) -> None:
         """Messages stay bytes: what answers at once is to spend no time on reading them."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from ports import START_SECONDS, free_port
-from waiting import answers
+from waiting import answers, wait_until
 
 STEP_SECONDS = 300
 FENCE = re.compile(r"^```(?P<language>\w+)(?: (?P<kind>\w+))?\n(?P<text>.*?)^```$", re.M | re.S)
@@ -61,18 +61,12 @@ class Shell:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DOGSNAP_")}
         path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
         ports = {"DOGSNAP_PORT": str(self.port), "DOGSNAP_GRPC_PORT": str(self.grpc_port)}
-        self._environ = {**kept, **ports, "PATH": path, "TF_CPP_MIN_LOG_LEVEL": "2"}
+        self._where = {"cwd": folder, "env": {**kept, **ports, "PATH": path, "TF_CPP_MIN_LOG_LEVEL": "2"}}
 
     def run(self, text: str) -> str:
         """What the commands print on standard output; fails the test unless each of them succeeds."""
         done = subprocess.run(
-            self._command(text),
-            cwd=self.folder,
-            env=self._environ,
-            capture_output=True,
-            text=True,
-            timeout=STEP_SECONDS,
-            check=False,
+            self._command(text), **self._where, capture_output=True, text=True, timeout=STEP_SECONDS, check=False
         )
         if done.returncode:
             pytest.fail(f"these commands failed ({done.returncode}):\n{text}\n{done.stdout}\n{done.stderr}")
@@ -84,12 +78,7 @@ class Shell:
         log_file = self.folder / f".log{time.monotonic_ns()}"
         with log_file.open("wb") as log:
             process = subprocess.Popen(
-                self._command(text),
-                cwd=self.folder,
-                env=self._environ,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+                self._command(text), **self._where, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
         try:
             if wait:
@@ -105,11 +94,9 @@ class Shell:
         return ["bash", "-euo", "pipefail", "-c", text]
 
     def _wait_until_ready(self, process: subprocess.Popen, log_file: Path) -> None:
-        end = time.monotonic() + START_SECONDS
-        while not answers(f"http://127.0.0.1:{self.port}/readyz"):
-            if process.poll() is not None or time.monotonic() > end:
-                pytest.fail(f"the server did not start:\n{log_file.read_text()}")
-            time.sleep(0.1)
+        url = f"http://127.0.0.1:{self.port}/readyz"
+        wait_until(lambda: answers(url) or process.poll() is not None, START_SECONDS)
+        assert process.poll() is None, f"the server did not start:\n{log_file.read_text()}"
 
 
 def run_page(page: Path, folder: Path) -> int:

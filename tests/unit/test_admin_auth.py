@@ -17,11 +17,8 @@ HOST = {"Host": "localhost:8501"}
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8501", "127.0.0.1:8501", "[::1]:8501"])
 def test_this_machine_may_administer_a_server_of_this_machine(address, host):
     check_access(LOCAL, address, {"Host": host})
-
-
-@pytest.mark.parametrize("origin", ["http://localhost:8501", "HTTP://LOCALHOST:8501"])
-def test_a_page_of_the_server_itself_may_administer(origin):
-    check_access(LOCAL, "127.0.0.1", {**HOST, "Origin": origin, "Sec-Fetch-Site": "same-origin"})
+    for origin in ("http://localhost:8501", "HTTP://LOCALHOST:8501"):  # a page of the server itself
+        check_access(LOCAL, address, {**HOST, "Origin": origin, "Sec-Fetch-Site": "same-origin"})
 
 
 @pytest.mark.parametrize(
@@ -71,7 +68,7 @@ def test_a_client_with_the_token_may_administer_from_anywhere(address):
 def test_with_a_token_even_this_machine_has_to_send_it(authorization, sentence):
     with pytest.raises(Unauthenticated, match=sentence) as caught:
         check_access(WITH_TOKEN, "127.0.0.1", {**HOST, "Authorization": authorization})
-    assert TOKEN not in caught.value.message
+    assert TOKEN not in caught.value.message + repr(WITH_TOKEN)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +76,3 @@ def test_with_a_token_even_this_machine_has_to_send_it(authorization, sentence):
 )
 def test_a_host_that_others_reach_is_no_loopback(host):
     assert not is_loopback(host)
-
-
-def test_the_token_is_not_in_the_printed_settings():
-    assert TOKEN not in repr(WITH_TOKEN)

@@ -8,38 +8,32 @@ import pytest
 
 from backend.commands.helpers.arguments import class_labels
 
-RED, GREEN = {"id": "c1", "name": "red dog"}, {"id": "c2", "name": "green dog"}
 
-
-def written(folder: Path, text: str, name: str = "labels.txt") -> Path:
-    file = folder / name
-    file.write_text(text, encoding="utf-8")
-    return file
+def read(folder: Path, text: str, name: str = "labels.txt") -> list[dict]:
+    (folder / name).write_text(text, encoding="utf-8")
+    return class_labels(folder / name)
 
 
 @pytest.mark.parametrize(
     ("text", "labels"),
     [
-        ("red dog\ngreen dog\n", [{"id": "red dog", "name": "red dog"}, {"id": "green dog", "name": "green dog"}]),
-        ("c1:red dog\nc2: green dog\n\n", [RED, GREEN]),
+        ("red dog\ngreen dog\n", {"red dog": "red dog", "green dog": "green dog"}),
+        ("c1:red dog\nc2: green dog\n\n", {"c1": "red dog", "c2": "green dog"}),
         (
             "n02085620 chihuahua\nn02085782-Japanese_spaniel",
-            [{"id": "n02085620", "name": "chihuahua"}, {"id": "n02085782", "name": "Japanese_spaniel"}],
+            {"n02085620": "chihuahua", "n02085782": "Japanese_spaniel"},
         ),
-        ("\ufeffred\r\ngreen\r\n", [{"id": "red", "name": "red"}, {"id": "green", "name": "green"}]),
+        ("\ufeffred\r\ngreen\r\n", {"red": "red", "green": "green"}),
     ],
 )
 def test_classes_come_one_a_line_with_or_without_an_id(tmp_path, text, labels) -> None:
-    assert class_labels(written(tmp_path, text)) == labels
+    assert read(tmp_path, text) == [{"id": name, "name": label} for name, label in labels.items()]
 
 
 def test_classes_come_as_json_with_all_that_it_says_of_them(tmp_path) -> None:
-    labels = [{**RED, "name_zh": "红犬"}, {"name": "green"}, "blue"]
-    assert class_labels(written(tmp_path, json.dumps(labels), "labels.json")) == [
-        labels[0],
-        {"id": "green", "name": "green"},
-        {"id": "blue", "name": "blue"},
-    ]
+    labels = [{"id": "c1", "name": "red dog", "name_zh": "红犬"}, {"name": "green"}, "blue"]
+    others = [{"id": name, "name": name} for name in ("green", "blue")]
+    assert read(tmp_path, json.dumps(labels), "labels.json") == [labels[0], *others]
     assert class_labels(None) == []
 
 
@@ -56,6 +50,6 @@ def test_classes_come_as_json_with_all_that_it_says_of_them(tmp_path) -> None:
 )
 def test_a_file_without_whole_classes_is_refused_in_a_sentence(tmp_path, text, name, said) -> None:
     with pytest.raises(click.ClickException) as refused:
-        class_labels(written(tmp_path, text, name))
+        read(tmp_path, text, name)
     assert said in refused.value.message
     assert name in refused.value.message

@@ -20,29 +20,22 @@ def described(folder: Path, text: str) -> Path:
     return folder
 
 
-def test_the_schema_is_one_and_describes_every_field() -> None:
+def test_the_schema_is_one_and_describes_every_field_as_the_readme_does() -> None:
     schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
     Draft202012Validator.check_schema(schema)
-    assert all(each["description"] for each in schema["properties"].values())
-
-
-def test_the_schema_and_the_readme_name_the_same_fields() -> None:
     text = (ROOT / "backend" / "models.md").read_text(encoding="utf-8").partition("## Describing a version")[2]
     rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", text.partition("\n## ")[0], re.M)
-    properties = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))["properties"]
-    assert dict(rows) == {name: each["description"] for name, each in properties.items()}
+    assert dict(rows) == {name: each["description"] for name, each in schema["properties"].items()}
+    assert all(dict(rows).values())
 
 
 def test_the_fields_are_read_and_what_is_not_known_is_kept(tmp_path) -> None:
+    assert Description.read(tmp_path) == Description()
     fields = {"labels": LABELS, "input_size": [8, 9], "decision": {"dog_threshold": 0.5}, "my_own": 1}
     description = Description.read(described(tmp_path, json.dumps(fields)))
     assert (description.labels, description.input_size) == (tuple(LABELS), (8, 9))
     assert description.decision == {"dog_threshold": 0.5}
     assert description.raw["my_own"] == 1
-
-
-def test_a_version_without_the_file_says_nothing(tmp_path) -> None:
-    assert Description.read(tmp_path) == Description()
 
 
 @pytest.mark.parametrize(

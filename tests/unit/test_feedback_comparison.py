@@ -1,5 +1,6 @@
 """The statistics behind a verdict: published examples, and simulated crowds whose report is read every day of a year."""
 
+import itertools
 import sqlite3
 from contextlib import closing
 from math import comb
@@ -14,9 +15,7 @@ from backend.serving.feedback.comparison import count, gains, new_tally, p_of_ra
 from backend.serving.feedback.report import verdict
 from backend.serving.feedback.store import Store
 
-ROWS = [
-    (answers, correlation, share) for answers in (1, 5, 20) for correlation in (0, 0.1, 0.3) for share in (0.5, 0.1)
-]
+ROWS = list(itertools.product((1, 5, 20), (0, 0.1, 0.3), (0.5, 0.1)))  # answers of a phone, their correlation, share
 PHONES = 2000
 
 
@@ -133,21 +132,15 @@ def test_a_file_of_a_format_that_no_release_wrote_is_refused_and_stays_as_it_is(
         assert connection.execute("PRAGMA user_version").fetchall() == [(number,)]
 
 
+@pytest.mark.parametrize(
+    ("runs", "most"),
+    [(40, 6), pytest.param(1000, 50, marks=pytest.mark.long)],  # of 40, more has a probability of 1 % at 5 % each
+)
 @pytest.mark.parametrize(("answers", "correlation", "share"), ROWS)
-def test_of_40_years_of_equal_versions_read_daily_few_name_a_winner(answers, correlation, share):
-    assert false_verdicts(40, answers, correlation, share) <= 6  # more has a probability of 1 % at 5 % each
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("answers", "correlation", "share"), ROWS)
-def test_of_1000_years_of_equal_versions_read_daily_at_most_50_name_a_winner(answers, correlation, share):
-    assert false_verdicts(1000, answers, correlation, share) <= 50
-
-
-def false_verdicts(runs: int, answers: int, correlation: float, share: float) -> int:
+def test_of_years_of_equal_versions_read_daily_few_name_a_winner(answers, correlation, share, runs, most):
     false = sum(winner(crowd(seed, PHONES, answers, correlation, share)) is not None for seed in range(runs))
     print(f"{answers} answers, correlation {correlation}, share {share}: {false} of {runs} false verdicts")
-    return false
+    assert false <= most
 
 
 @pytest.mark.long

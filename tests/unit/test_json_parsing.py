@@ -33,10 +33,6 @@ def test_what_is_nested_too_deep_or_too_long_a_number_is_refused(body: bytes, se
         read(body, depth=7)
 
 
-def test_what_follows_the_object_is_left_alone() -> None:
-    assert read(b'{"instances": [1]} and more') == {"instances": [1]}
-
-
 def test_depth_is_counted_in_levels_of_lists_and_objects() -> None:
     for value, levels in ((1, 0), ([], 1), ({"a": [1]}, 2), ([1, {"a": [{}]}], 4)):
         assert is_deeper(value, levels - 1) or levels == 0

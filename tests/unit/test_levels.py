@@ -29,13 +29,10 @@ def test_an_answer_claims_the_first_level_that_holds(given, level, held):
     assert (claim.level, [IDS[place] for place in claim.held]) == (level, held)
 
 
-def test_more_breeds_than_a_set_may_have_are_not_sure():
+def test_more_breeds_than_a_set_may_have_are_not_sure_and_a_set_is_never_empty():
     generous = Levels({**DECISION, "unknown_threshold": 0.0}, [HUSKIES], IDS)
     claim = generous.claim(probabilities(**{f"n{number}": 0.16 for number in range(6)}))
     assert (claim.level, len(claim.held)) == (Level.UNSURE, LARGEST_SET + 1)
-
-
-def test_a_set_is_never_empty_though_no_breed_reaches_the_threshold():
     strict = Levels({**DECISION, "set_threshold": 0.99}, [], IDS)
     assert [IDS[place] for place in strict.claim(probabilities(n4=0.5)).held] == ["n4"]
 
@@ -57,12 +54,9 @@ def test_how_far_the_first_stands_out_does_not_depend_on_the_temperature():
     assert np.isfinite(top_z_score(np.eye(12)[3]))
 
 
-def test_a_version_without_thresholds_of_its_own_has_no_levels():
+def test_levels_are_read_as_export_writes_them_and_a_version_without_thresholds_of_its_own_has_none():
     assert Levels.read({}) is None
     assert Levels.read({"labels": LABELS, "decision": {"dog_threshold": 0.5, "confident_threshold": 0.9}}) is None
-
-
-def test_levels_are_read_as_export_writes_them():
     written = [{**vars(HUSKIES), "members": list(HUSKIES.members)}]
     read = Levels.read(json.loads(json.dumps({"labels": LABELS, "decision": DECISION, "groups": written})))
     assert read.groups == (HUSKIES,)

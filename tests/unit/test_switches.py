@@ -1,10 +1,11 @@
 """Switching without a server: labels, default, splits, loading, the log, and undoing, on real small versions."""
 
-import shutil
+import json
 import sqlite3
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -40,8 +41,11 @@ LABELLED = "version_labels {{ key: 'stable' value: {stable} }} version_labels {{
 class Scenario(WatchedModels):
     """A repository, and its log of switches."""
 
-    def __init__(self, made: Path, models: Path, switch_file: Path | None = None):
-        super().__init__(made, models, switches=SwitchLog(switch_file))
+    def __init__(self, made: Path, models: Path, log: Path | None = None, versions: tuple = (), config: str = ""):
+        super().__init__(made, models, switches=SwitchLog(log))
+        self.config_text = config
+        if versions:
+            self.with_versions(*versions)
 
     def log(self) -> list[str]:
         return [f"{each.by.name}: {each}" for each in reversed(self.repository.switches.switches())]
@@ -51,44 +55,27 @@ def share(version: int, share: float) -> dict[str, float]:
     return {"version": version, "share": share}
 
 
-def started(made: Path, models: Path, switch_file: Path | None, *versions: int) -> Scenario:
-    scenario = Scenario(made, models, switch_file)
-    scenario.with_versions(*versions)
-    return scenario
+@pytest.fixture
+def scenario(made_half, tmp_path) -> Scenario:
+    return Scenario(made_half, tmp_path / "models", versions=(1, 2))
 
 
 @pytest.fixture
-def scenario(made_half, tmp_path) -> Scenario:
-    return started(made_half, tmp_path / "models", None, 1, 2)
+def start(made_half, tmp_path):
+    """A function that starts a repository whose log is in a file, with these versions."""
 
+    def start(*versions: int, config: str = "", file: str = "switches") -> Scenario:
+        return Scenario(made_half, tmp_path / "models", tmp_path / file, versions, config)
 
-def test_a_label_is_set_moved_and_removed(scenario):
-    Label("half", "stable").switch(scenario.repository, 1, ALICE)
-    assert scenario.answers(label="stable") == 1
-    Label("half", "stable").switch(scenario.repository, 2, ALICE)
-    assert scenario.answers(label="stable") == 2
-    assert Label("half", "stable").switch(scenario.repository, 2, ALICE) is None
-    assert len(scenario.log()) == 2
-    Label("half", "stable").switch(scenario.repository, None, ALICE)
-    with pytest.raises(InvalidArgument, match="Unrecognized servable version label: stable"):
-        scenario.answers(label="stable")
+    return start
 
 
 def test_every_switch_is_logged_with_who_made_it_when_and_from_what_to_what(scenario):
     Label("half", "stable").switch(scenario.repository, 1, ALICE)
     switch = Label("half", "stable").switch(scenario.repository, 2, checked_who("bob", "10.0.0.7"))
-    assert switch.to_json() == {
-        "id": 2,
-        "at": switch.at,
-        "by": {"name": "bob", "address": "10.0.0.7"},
-        "model": "half",
-        "kind": "label",
-        "name": "stable",
-        "from": 1,
-        "to": 2,
-        "undoes": None,
-        "part_of": None,
-    }
+    moved = {"model": "half", "kind": "label", "name": "stable", "from": 1, "to": 2}
+    by = {"name": "bob", "address": "10.0.0.7"}
+    assert switch.to_json() == {"id": 2, "at": switch.at, "by": by, **moved, "undoes": None, "part_of": None}
     assert scenario.repository.switches.switches()[0] == switch
     assert switch.at.endswith("Z")
 
@@ -105,25 +92,14 @@ def test_a_label_that_moves_to_a_version_that_is_not_there_answers_from_the_old_
     assert ("watcher: label stable of half: 2 -> 3" in scenario.log()) != undone
 
 
-def test_a_label_is_moved_only_from_where_it_was_expected(scenario):
-    Label("half", "stable").switch(scenario.repository, 1, ALICE, expected=None)
-    with pytest.raises(Aborted, match="was expected at 2, but it is at 1"):
-        Label("half", "stable").switch(scenario.repository, 2, ALICE, expected=2)
-    assert scenario.answers(label="stable") == 1
-
-
-@pytest.mark.parametrize("label", ["", "a b", "-x", "x" * 65, "a/b", "é"])
-def test_a_label_with_odd_characters_is_refused(scenario, label):
-    with pytest.raises(InvalidArgument, match="expected 1 to 64 of the characters"):
-        Label("half", label).switch(scenario.repository, 1, ALICE)
-
-
-def test_a_chosen_default_that_is_gone_leaves_the_answer_to_the_largest(scenario):
+def test_a_chosen_default_that_is_gone_leaves_the_answer_to_the_largest_and_what_came_before_can_be_undone(scenario):
     scenario.with_versions(1, 2, 3)
     Default("half").switch(scenario.repository, 2, ALICE)
+    Label("half", "stable").switch(scenario.repository, 1, ALICE)
     scenario.with_versions(1, 3)
     assert scenario.answers() == 3
     assert scenario.log()[-1] == "watcher: default of half: 2 -> 3"
+    assert str(undo(scenario.repository, ALICE)) == "label stable of half: 1 -> none"
 
 
 def test_a_new_version_takes_over_neither_from_the_one_that_answers_nor_from_a_chosen_one(scenario):
@@ -140,11 +116,10 @@ def test_a_new_version_takes_over_neither_from_the_one_that_answers_nor_from_a_c
     assert scenario.answers() == 2
 
 
-def test_the_version_that_answered_by_default_does_so_after_a_restart_where_a_file_keeps_it(made_half, tmp_path):
-    for file, expected in ((tmp_path / "switches", 2), (None, 3)):
-        started(made_half, tmp_path / "models", file, 1, 2)
-        restarted = started(made_half, tmp_path / "models", file, 1, 2, 3)
-        assert restarted.answers() == expected
+def test_the_version_that_answered_by_default_does_so_after_a_restart_where_a_file_keeps_it(start):
+    start(1, 2)
+    for file, expected in (("switches", 2), ("another", 3)):
+        assert start(1, 2, 3, file=file).answers() == expected
 
 
 def test_a_new_version_that_takes_over_by_the_policy_is_a_switch_that_can_be_undone(scenario):
@@ -155,16 +130,10 @@ def test_a_new_version_that_takes_over_by_the_policy_is_a_switch_that_can_be_und
     assert scenario.answers() == 2
 
 
-@pytest.fixture
-def empty(made_half, tmp_path) -> Scenario:
-    """A scenario that was started before there was a version, and has got version 1 since."""
-    scenario = Scenario(made_half, tmp_path / "models")
-    scenario.scan()
-    scenario.with_versions(1)
-    return scenario
-
-
-def test_the_first_default_of_all_came_about_by_itself_and_is_not_undone(empty):
+def test_the_first_default_of_all_came_about_by_itself_and_is_not_undone(made_half, tmp_path):
+    empty = Scenario(made_half, tmp_path / "models")
+    empty.scan()
+    empty.with_versions(1)
     (first,) = empty.repository.switches.switches()
     assert str(first) == "default of half: not chosen -> 1"
     assert not is_undoable(empty.repository, first)
@@ -175,34 +144,12 @@ def test_the_first_default_of_all_came_about_by_itself_and_is_not_undone(empty):
     assert empty.answers() == 1
 
 
-def test_what_the_watcher_did_because_a_version_is_gone_does_not_stand_before_what_can_be_undone(scenario):
-    Label("half", "stable").switch(scenario.repository, 1, ALICE)
-    scenario.with_versions(1)
-    assert scenario.log()[-1] == "watcher: default of half: 2 -> 1"
-    assert str(undo(scenario.repository, ALICE)) == "label stable of half: 1 -> none"
-
-
-def test_undo_goes_back_step_by_step(scenario):
-    Label("half", "stable").switch(scenario.repository, 1, ALICE)
-    Label("half", "stable").switch(scenario.repository, 2, ALICE)
-    Default("half").switch(scenario.repository, 1, ALICE)
-    assert str(undo(scenario.repository, ALICE)) == "default of half: 1 -> not chosen"
-    assert str(undo(scenario.repository, ALICE)) == "label stable of half: 2 -> 1"
-    assert str(undo(scenario.repository, ALICE)) == "label stable of half: 1 -> none"
-    with pytest.raises(FailedPrecondition, match="no switch to undo"):
-        undo(scenario.repository, ALICE)
-
-
-def test_an_undo_can_be_undone_by_its_number(scenario):
-    Label("half", "stable").switch(scenario.repository, 1, ALICE)
-    Label("half", "stable").switch(scenario.repository, 2, ALICE)
-    back = undo(scenario.repository, ALICE)
-    assert back.undoes == 2
-    undo(scenario.repository, ALICE, number=back.id)
-    assert scenario.answers(label="stable") == 2
-
-
 def test_undo_is_refused_for_a_switch_that_something_followed_and_back_to_a_version_that_is_gone(scenario):
+    chosen = Default("half").switch(scenario.repository, 1, ALICE)
+    back = undo(scenario.repository, ALICE)
+    assert (back.undoes, scenario.answers()) == (chosen.id, 2)
+    undo(scenario.repository, ALICE, number=back.id)
+    assert scenario.answers() == 1
     first = Label("half", "stable").switch(scenario.repository, 1, ALICE)
     Label("half", "stable").switch(scenario.repository, 2, ALICE)
     with pytest.raises(Aborted, match="not in force any more"):
@@ -322,12 +269,10 @@ def test_a_version_that_answers_by_itself_is_not_unloaded_until_another_one_does
     assert str(undo(scenario.repository, ALICE)) == "version 2 of half: unloaded -> as the policy says"
 
 
-def sent(*models: tuple[str, Path], stable: int | None = None) -> list[ModelConfig]:
-    """A configuration as a client sends it; with the label stable at a version of the first model."""
-    configs = [ModelConfig(name=name, base_path=str(path)) for name, path in models]
-    if stable is not None:
-        configs[0].version_labels["stable"] = stable
-    return configs
+def sent(folder: Path, stable: int | None = None) -> list[ModelConfig]:
+    """A configuration of the model half as a client sends it, perhaps with a label."""
+    labels = {} if stable is None else {"stable": stable}
+    return [ModelConfig(name="half", base_path=str(folder), version_labels=labels)]
 
 
 @pytest.mark.parametrize(
@@ -337,12 +282,16 @@ def sent(*models: tuple[str, Path], stable: int | None = None) -> list[ModelConf
         ((Default("third"), 1), NotFound, "models served here: half"),
         ((Label("half", "gone"), None), NotFound, "half has no label gone"),
         ((Label("half", "stable"), -1), InvalidArgument, "version is -1; expected 0 to"),
+        *(
+            ((Label("half", odd), 1), InvalidArgument, "expected 1 to 64 of the characters")
+            for odd in ("", "a b", "-x", "x" * 65, "a/b", "é")
+        ),
         ((Default("half"), 9), FailedPrecondition, "9 of half is not .*; available: 1, 2"),
         ((SplitOf("half", "gone"), share(1, 0.5)), NotFound, "half has no label gone"),
         ((SplitOf("half", ""), share(1, 0.0)), InvalidArgument, "the share is 0 percent"),
         ((SplitOf("half", ""), share(1, 1.5)), InvalidArgument, "the share is 150 percent"),
         ((SplitOf("half", ""), share(9, 0.5)), FailedPrecondition, "available: 1, 2"),
-        ((CONFIGURED, sent(("half", Path("/none")))), InvalidArgument, "No versions of servable"),
+        ((CONFIGURED, sent(Path("/none"))), InvalidArgument, "No versions of servable"),
     ],
 )
 def test_a_switch_that_makes_no_sense_is_refused_and_changes_nothing(scenario, switch, error, sentence):
@@ -356,58 +305,48 @@ def test_a_split_sends_about_its_share_and_the_same_key_always_to_the_same_side(
     Label("half", "stable").switch(scenario.repository, 1, ALICE)
     SplitOf("half", "stable").switch(scenario.repository, share(2, 0.05), ALICE)
     keys = [f"client {number}" for number in range(4000)]
-    taken = {key for key in keys if scenario.answers(label="stable", key=key) == 2}
-    assert 0.035 < len(taken) / len(keys) < 0.065  # four standard deviations of a fair 5 %
-    assert taken == {key for key in keys if scenario.answers(label="stable", key=key) == 2}
+
+    def taken() -> set[str]:
+        return {key for key in keys if scenario.answers(label="stable", key=key) == 2}
+
+    few = taken()
+    assert 0.035 < len(few) / len(keys) < 0.065  # four standard deviations of a fair 5 %
+    assert taken() == few
     SplitOf("half", "stable").switch(scenario.repository, share(2, 0.2), ALICE)
-    assert taken < {key for key in keys if scenario.answers(label="stable", key=key) == 2}
+    assert taken() > few
     SplitOf("half", "stable").switch(scenario.repository, share(2, 1.0), ALICE)
-    assert all(scenario.answers(label="stable", key=key) == 2 for key in keys[:100])
+    assert taken() == set(keys)
     Label("half", "other").switch(scenario.repository, 1, ALICE)
     assert (scenario.answers(version=1), scenario.answers(label="other")) == (1, 1)
     scenario.with_versions(1)  # its version went away
     assert scenario.answers(label="stable") == 1
 
 
-def test_a_label_with_a_split_is_not_removed(scenario):
-    Label("half", "stable").switch(scenario.repository, 1, ALICE)
-    SplitOf("half", "stable").switch(scenario.repository, share(2, 0.5), ALICE)
-    with pytest.raises(FailedPrecondition, match="end the split first"):
-        Label("half", "stable").switch(scenario.repository, None, ALICE)
-
-
-def keys_answered_by(scenario: Scenario, version: int, label: str | None) -> int:
-    return sum(scenario.answers(label=label, key=f"client {number}") == version for number in range(100))
-
-
 @pytest.mark.parametrize("label", ["stable", None])
 def test_moving_a_label_or_the_default_ends_its_split_and_one_undo_brings_back_both(scenario, label):
-    def move(version: int) -> None:
-        if label:
-            Label("half", label).switch(scenario.repository, version, ALICE)
-        else:
-            Default("half").switch(scenario.repository, version, ALICE)
+    moved = Label("half", label) if label else Default("half")
 
-    move(1)
+    def by_version_2() -> int:
+        return sum(scenario.answers(label=label, key=f"client {number}") == 2 for number in range(100))
+
+    moved.switch(scenario.repository, 1, ALICE)
     SplitOf("half", label or "").switch(scenario.repository, share(2, 0.3), ALICE)
-    before = keys_answered_by(scenario, 2, label)
+    before = by_version_2()
     assert 10 < before < 60
-    move(2)
-    assert keys_answered_by(scenario, 2, label) == 100
-    assert scenario.log()[-1].endswith("30 % to 2 -> none")
-    move(1)
-    assert keys_answered_by(scenario, 1, label) == 100
-    undo(scenario.repository, ALICE)
-    assert keys_answered_by(scenario, 2, label) == 100
-    undo(scenario.repository, ALICE)
-    assert keys_answered_by(scenario, 2, label) == before
-    undo(scenario.repository, ALICE)
-    assert keys_answered_by(scenario, 1, label) == 100
+    for version, answered in ((2, 100), (1, 0)):
+        moved.switch(scenario.repository, version, ALICE)
+        assert by_version_2() == answered
+    assert [line for line in scenario.log() if line.endswith("30 % to 2 -> none")] == scenario.log()[-2:-1]
+    for answered in (100, before, 0):
+        undo(scenario.repository, ALICE)
+        assert by_version_2() == answered
 
 
 def test_the_end_of_a_split_is_undone_with_the_move_that_ended_it_and_not_by_itself(scenario):
     Label("half", "stable").switch(scenario.repository, 1, ALICE)
     SplitOf("half", "stable").switch(scenario.repository, share(2, 0.3), ALICE)
+    with pytest.raises(FailedPrecondition, match="end the split first"):
+        Label("half", "stable").switch(scenario.repository, None, ALICE)
     move = Label("half", "stable").switch(scenario.repository, 2, ALICE)
     end = scenario.repository.switches.switches()[0]
     assert (end.part_of, is_undoable(scenario.repository, end)) == (move.id, False)
@@ -431,71 +370,30 @@ def test_a_changed_configuration_moves_its_labels_and_leaves_alone_what_people_s
     assert scenario.repository.labels("half") == ({}, {})
 
 
-def test_a_configuration_that_is_sent_is_a_switch_and_is_undone_with_all_it_brought_about(
-    scenario, made_half, tmp_path
-):
-    shutil.copytree(made_half, tmp_path / "elsewhere" / "other" / "1")
-    configs = sent(("half", scenario.models / "half"), ("other", tmp_path / "elsewhere" / "other"), stable=1)
-    switch = CONFIGURED.switch(scenario.repository, configs, checked_who("bob", "10.0.0.7"))
-    assert (switch.by, switch.before, [each["name"] for each in switch.after]) == (
-        Who("bob", "10.0.0.7"),
-        None,
-        ["half", "other"],
-    )
-    assert str(switch) == (
-        f"configuration: as at the start -> half in {scenario.models}/half, all; other in {tmp_path}/elsewhere/other, all"
-    )
-    assert scenario.answers(label="stable") == 1
-    scenario.scan()
-    assert scenario.repository.models() == ["half", "other"]
-    back = undo(scenario.repository, ALICE)
-    assert (back.undoes, back.after) == (switch.id, None)
-    scenario.scan()
-    assert scenario.repository.models() == ["half"]
-    assert scenario.repository.labels("half") == ({}, {})
-
-
 def test_configurations_are_undone_one_after_the_other_and_one_that_something_followed_is_not(scenario):
-    first = CONFIGURED.switch(scenario.repository, sent(("half", scenario.models / "half")), ALICE)
-    second = CONFIGURED.switch(scenario.repository, sent(("half", scenario.models / "half"), stable=2), ALICE)
-    assert CONFIGURED.switch(scenario.repository, sent(("half", scenario.models / "half"), stable=2), ALICE) is None
+    first = CONFIGURED.switch(scenario.repository, sent(scenario.models / "half"), ALICE)
+    second = CONFIGURED.switch(scenario.repository, sent(scenario.models / "half", 2), ALICE)
+    assert CONFIGURED.switch(scenario.repository, sent(scenario.models / "half", 2), ALICE) is None
     with pytest.raises(Aborted, match="not in force any more"):
         undo(scenario.repository, ALICE, number=first.id)
+    assert scenario.answers(label="stable") == 2
     assert undo(scenario.repository, ALICE).undoes == second.id
     assert scenario.repository.labels("half") == ({}, {})
     assert undo(scenario.repository, ALICE).undoes == first.id
     assert scenario.repository.sent_configuration() is None
 
 
-def test_a_configuration_that_was_sent_ends_with_the_server(made_half, tmp_path):
-    file = tmp_path / "switches.jsonl"
-    first = started(made_half, tmp_path / "models", file, 1, 2)
-    switch = CONFIGURED.switch(first.repository, sent(("half", first.models / "half"), stable=1), ALICE)
-
-    second = Scenario(made_half, tmp_path / "models", file)
-    second.scan()
+def test_a_configuration_that_was_sent_ends_with_the_server(start):
+    first = start(1, 2)
+    switch = CONFIGURED.switch(first.repository, sent(first.models / "half", 1), ALICE)
+    second = start(1, 2)
     assert second.repository.labels("half") == ({}, {})
-    assert not is_undoable(
-        second.repository, next(each for each in second.repository.switches.switches() if each.id == switch.id)
-    )
+    (kept,) = [each for each in second.repository.switches.switches() if each.id == switch.id]
+    assert not is_undoable(second.repository, kept)
 
 
-def test_a_label_of_a_configuration_is_moved_whatever_it_is_called_and_no_new_one_is_called_so(scenario):
-    odd = 'a"b<c>/d e'
-    config = sent(("half", scenario.models / "half"))
-    config[0].version_labels[odd] = 1
-    CONFIGURED.switch(scenario.repository, config, ALICE)
-    Label("half", odd).switch(scenario.repository, 2, ALICE)
-    assert scenario.answers(label=odd) == 2
-    with pytest.raises(InvalidArgument, match="expected 1 to 64 of the characters"):
-        Label("half", odd + "!").switch(scenario.repository, 2, ALICE)
-
-
-def test_what_was_switched_survives_a_restart_when_a_file_keeps_the_log(made_half, tmp_path):
-    file = tmp_path / "switches.jsonl"
-    first = Scenario(made_half, tmp_path / "models", file)
-    first.config_text = LABELLED.format(stable=1)
-    first.with_versions(1, 2)
+def test_what_was_switched_survives_a_restart_and_a_configuration_that_changed_meanwhile_is_followed(start):
+    first = start(1, 2, config=LABELLED.format(stable=1))
     Label("half", "stable").switch(first.repository, 2, ALICE)
     Default("half").switch(first.repository, 1, ALICE)
     SplitOf("half", "stable").switch(first.repository, share(1, 1.0), ALICE)
@@ -503,9 +401,7 @@ def test_what_was_switched_survives_a_restart_when_a_file_keeps_the_log(made_hal
     Label("half", "canary").switch(first.repository, 1, ALICE)  # ends that split
     Shadow("half").switch(first.repository, 2, ALICE)
 
-    second = Scenario(made_half, tmp_path / "models", file)
-    second.config_text = first.config_text
-    second.scan()
+    second = start(1, 2, config=first.config_text)
     assert second.repository.labels("half") == ({"stable": 2, "canary": 1}, {})
     assert second.repository.splits() == [("half", "stable", 1, 1.0)]
     assert (second.answers(), second.answers(label="stable"), second.answers(label="canary")) == (1, 1, 1)
@@ -514,18 +410,10 @@ def test_what_was_switched_survives_a_restart_when_a_file_keeps_the_log(made_hal
     assert str(undo(second.repository, ALICE)) == "label canary of half: 1 -> 2"
     assert second.repository.splits() == [("half", "canary", 2, 0.5), ("half", "stable", 1, 1.0)]
 
-
-def test_a_configuration_that_changed_while_the_server_was_down_is_followed(made_half, tmp_path):
-    file = tmp_path / "switches.jsonl"
-    first = Scenario(made_half, tmp_path / "models", file)
-    first.config_text = LABELLED.format(stable=1)
-    first.with_versions(1, 2)
-    Label("half", "canary").switch(first.repository, 1, ALICE)
-
-    second = Scenario(made_half, tmp_path / "models", file)
-    second.config_text = LABELLED.format(stable=2)
-    second.scan()
-    assert second.repository.labels("half") == ({"stable": 2, "canary": 1}, {})
+    for name in ("stable", "canary"):
+        Label("half", name).switch(second.repository, 1, ALICE)
+    third = start(1, 2, config=LABELLED.format(stable=2))
+    assert third.repository.labels("half") == ({"stable": 2, "canary": 1}, {})
 
 
 def test_two_processes_with_the_same_file_never_give_a_number_twice(tmp_path):
@@ -550,27 +438,18 @@ def test_while_another_process_that_has_read_the_file_lives_switches_are_refused
     assert log.add(ALICE, change).id == 3  # the other one did not take over
 
 
-def waits(thread: threading.Thread) -> bool:
-    thread.join(0.3)
-    return thread.is_alive()
-
-
-def test_while_the_disk_of_the_log_hangs_requests_are_answered_and_the_switch_waits(made_half, tmp_path):
-    file = tmp_path / "switches"
-    scenario = started(made_half, tmp_path / "models", file, 1, 2)
-    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+def test_while_the_disk_of_the_log_hangs_requests_are_answered_and_the_switch_waits(start, tmp_path):
+    scenario = start(1, 2)
+    file = sqlite3.connect(tmp_path / "switches", isolation_level=None)
+    with ThreadPoolExecutor(2) as pool, closing(file) as other:
         other.execute("BEGIN EXCLUSIVE")  # whoever wants to write waits, as for a disk
-        switching = threading.Thread(target=Label("half", "stable").switch, args=(scenario.repository, 1, ALICE))
-        switching.start()
-        asking = threading.Thread(target=scenario.answers)
-        asking.start()
-        asking.join(2)
-        is_answered = not asking.is_alive()
+        switching = pool.submit(Label("half", "stable").switch, scenario.repository, 1, ALICE)
+        assert pool.submit(scenario.answers).result(2) == 2
+        with pytest.raises(TimeoutError):
+            switching.result(0.3)
         assert scenario.repository.labels("half")[0] == {}
-        assert waits(switching)
         other.execute("ROLLBACK")
-    switching.join(30)
-    assert is_answered
+        switching.result(30)
     assert scenario.repository.labels("half")[0] == {"stable": 1}
 
 
@@ -584,16 +463,14 @@ def test_while_the_disk_of_the_models_hangs_requests_are_answered(scenario, monk
 
     for module in (repository, switches):
         monkeypatch.setattr(module, "version_folders", hanging, raising=False)
-    loading = threading.Thread(target=Load("half", "1").switch, args=(scenario.repository, True, ALICE))
-    loading.start()
-    assert hangs.wait(30)
-    asking = threading.Thread(target=scenario.answers)
-    asking.start()
-    is_held_up = waits(asking)
-    goes_on.set()
-    for thread in (loading, asking):
-        thread.join(30)
-    assert not is_held_up
+    with ThreadPoolExecutor(2) as pool:
+        loading = pool.submit(Load("half", "1").switch, scenario.repository, True, ALICE)
+        assert hangs.wait(30)
+        try:
+            assert pool.submit(scenario.answers).result(2) == 2
+        finally:
+            goes_on.set()
+        loading.result(30)
     assert scenario.log()[-1] == "alice: version 1 of half: as the policy says -> loaded"
 
 

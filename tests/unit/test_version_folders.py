@@ -10,7 +10,4 @@ def test_any_int64_is_a_version_and_nothing_else(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     (tmp_path / "7").write_text("a file")
     assert sorted(version_folders(tmp_path)) == [2, 9, 10, 1763725480123456789]
-
-
-def test_a_missing_folder_has_no_versions(tmp_path: Path) -> None:
     assert version_folders(tmp_path / "none") == {}

@@ -1,4 +1,4 @@
-"""Fixtures for the app in a browser: the real server with the real model, Chromium, photos, and screenshots to look at.
+"""Fixtures for the app in a browser: the real server with the real model, Chromium, and photos.
 
 The phone is driven as a person would: by what can be seen and tapped. Nothing of the app is reached from the side.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import requests
 from changed_version import changed_version
+from colour_photos import encode, plain
 from phone import DEVICES, Phone
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
@@ -21,7 +22,6 @@ from real_model import built_models
 expect.set_options(timeout=30_000)  # a machine that runs several browsers and servers at once is slow
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "backend" / "web"
-SCREENSHOTS = ROOT / "build" / "screenshots"
 # The first is Chromium without windows, menus and the processes that draw them: the tests take two thirds of the time.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -39,12 +39,6 @@ STATES = {
     "unknown": ("unknown", "other_dogs"),
     "noDog": ("no_dog", "not_dogs"),
 }
-
-
-@pytest.fixture(scope="session")
-def narrow_server(start_server):
-    """The same with two places: one is looked at, one waits, and whoever comes then is turned away."""
-    return start_server(built_models(), "--run-threads", "1", "--queue-size", "1", lasting=True)
 
 
 @pytest.fixture(scope="session")
@@ -94,7 +88,7 @@ def open_phone(browser: Browser, request) -> Iterator[Callable[..., Phone]]:
         server = server or request.getfixturevalue("app_server")
         context = browser.new_context(**{**DEVICES[device], **options})
         contexts.append(context)
-        phones.append(Phone(context, f"http://{host}:{server.port}/{path}", SCREENSHOTS, touch=device == "phone"))
+        phones.append(Phone(context, f"http://{host}:{server.port}/{path}", touch=device == "phone"))
         return phones[-1]
 
     yield open_phone
@@ -121,6 +115,13 @@ def photo_that_is(app_server, data_dir) -> Callable[[str], Path]:
 @pytest.fixture(scope="session")
 def dog(photo_that_is) -> Path:
     return photo_that_is("shown")
+
+
+@pytest.fixture
+def red_dog(tmp_path) -> Path:
+    """A photo that the tiny models name."""
+    (tmp_path / "red.jpg").write_bytes(encode(plain(), "JPEG"))
+    return tmp_path / "red.jpg"
 
 
 def some(folder: Path) -> list[Path]:

@@ -3,12 +3,17 @@
 It knows the app's words and a few class names; it asserts nothing.
 """
 
+import base64
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, ConsoleMessage, Locator
+from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page
+
+SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"  # to look at
+AXE = Path(__file__).parents[2] / "backend/web/node_modules/axe-core/axe.min.js"
 
 DEVICES = {
     "phone": {
@@ -18,10 +23,10 @@ DEVICES = {
         "is_mobile": True,
         "locale": "zh-CN",
     },
-    "desktop": {"viewport": {"width": 1280, "height": 800}, "locale": "en-US"},
+    "desktop": {"viewport": {"width": 1280, "height": 800}, "locale": "en-US", "color_scheme": "dark"},
 }
-# Each device with a theme of its own: the theme changes colours alone, and tests of quality and failures see the other pairs.
-LOOKS = pytest.mark.parametrize(("device", "theme"), [("phone", "light"), ("desktop", "dark")])
+# Each device has a theme of its own: the theme changes colours alone, and tests of quality see the other pairs.
+DEVICE = pytest.mark.parametrize("device", DEVICES)
 WORDS = {
     "zh": {
         "camera": "拍照", "album": "从相册选择", "history": "识别记录", "settings": "设置", "again": "再拍一张", "share": "分享",
@@ -45,12 +50,27 @@ IS_KEPT = """() => {
 }"""
 
 
+def violations(page: Page, impacts: tuple[str, ...] = ()) -> list[tuple[str, list[str]]]:
+    """What axe finds on a page, perhaps only of some impacts: the rule and the elements."""
+    if not AXE.is_file():
+        pytest.skip("axe-core is missing: `npm ci` in backend/web installs it")
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    return [
+        (found["id"], [node["html"][:160] for node in found["nodes"]])
+        for found in page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+        if not impacts or found["impact"] in impacts
+    ]
+
+
+def serious_violations(page: Page) -> list[tuple[str, list[str]]]:
+    return violations(page, ("serious", "critical"))
+
+
 class Phone:
     """One page of a browser context, with what its console complained about in `complaints`."""
 
-    def __init__(self, context: BrowserContext, url: str, screenshots: Path, *, touch: bool):
+    def __init__(self, context: BrowserContext, url: str, *, touch: bool):
         self.context, self.url, self.touch = context, url, touch
-        self.screenshots = screenshots
         self.complaints: list[str] = []
         self.sent: list[str] = []
         self.page = context.new_page()
@@ -74,6 +94,14 @@ class Phone:
         target = self.button(what) if isinstance(what, str) else what
         target.tap() if self.touch else target.click()
 
+    def open(self, what: Locator | str, shows: str) -> Locator:
+        """Taps a selector or a word and waits for what that shows, which it gives back."""
+        is_selector = isinstance(what, str) and what.startswith(".")
+        self.tap(self.screen.locator(what).first if is_selector else what)
+        shown = self.screen.locator(shows).first
+        shown.wait_for()
+        return shown
+
     def button(self, word: str) -> Locator:
         return self.screen.get_by_role("button", name=self.words[word], exact=word != "remove")
 
@@ -87,6 +115,12 @@ class Phone:
         self.choose(photo, by)
         return self.wait_for_answer()
 
+    def posted_photo(self, do: Callable[[], object]) -> bytes:
+        """The bytes that the app sends while `do` runs."""
+        with self.page.expect_request("**/api/classify") as request:
+            do()
+        return base64.b64decode(json.loads(request.value.post_data)["image"], validate=True)
+
     def wait_for_answer(self) -> str:
         self.screen.locator(".answer:not(.state-working)").wait_for()
         state = self.state()
@@ -97,6 +131,11 @@ class Phone:
     def back(self) -> None:
         self.page.get_by_role("button", name="返回 Back").click()
 
+    def enlarge_text(self, size: int) -> None:
+        """To so many pixels; 16 is usual."""
+        session = self.context.new_cdp_session(self.page)
+        session.send("Page.setFontSizes", {"fontSizes": {"standard": size}})
+
     def wait_until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
         """For what the browser reports (`complaints`, `sent`): Playwright hands that on only while it is called."""
         end = time.monotonic() + seconds
@@ -106,11 +145,6 @@ class Phone:
 
     def confirm(self, word: str) -> None:
         self.page.get_by_role("dialog").get_by_role("button", name=self.words[word], exact=True).click()
-
-    def shoot(self, name: str) -> None:
-        """A screenshot to look at, in build/screenshots/."""
-        self.screenshots.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=self.screenshots / f"{name}.png", animations="disabled")
 
     # --- what can be seen
 

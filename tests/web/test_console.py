@@ -4,17 +4,15 @@ import re
 import shutil
 from pathlib import Path
 
-import colour_photos
 import pytest
-import requests
 import tiny_models
 from google.protobuf import text_format
+from phone import serious_violations
 from playwright.sync_api import expect
 from tensorflow_serving.config import model_server_config_pb2
 
 from backend import api_keys
 
-AXE = Path(__file__).parents[2] / "backend/web/node_modules/axe-core/axe.min.js"
 TOKEN = "a-long-random-text"
 SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
 
@@ -37,16 +35,11 @@ def server(start_server, models):
 
 
 @pytest.fixture(scope="module")
-def key_file(tmp_path_factory):
-    file = tmp_path_factory.mktemp("keys") / "keys.json"
-    api_keys.add(file, "friends")
-    return file
-
-
-@pytest.fixture(scope="module")
-def guarded(start_server, models, key_file):
+def guarded(start_server, models, tmp_path_factory):
     """A server with a token, whose models and app need a key besides."""
-    return start_server(models, "--api-keys", str(key_file), environ={"DOGSNAP_ADMIN_TOKEN": TOKEN})
+    keys = tmp_path_factory.mktemp("keys") / "keys.json"
+    api_keys.add(keys, "friends")
+    return start_server(models, "--api-keys", str(keys), environ={"DOGSNAP_ADMIN_TOKEN": TOKEN})
 
 
 @pytest.fixture
@@ -73,12 +66,6 @@ def open_console(browser):
     assert [each for each in complaints if "Failed to load resource" not in each] == []
 
 
-def admin(server, path, fields, **options) -> requests.Response:
-    response = requests.post(f"{server.url}/api/admin/{path}", json=fields, timeout=60, **options)
-    assert response.status_code == 200, response.text
-    return response
-
-
 def dogs(page):
     return page.locator("section[data-model=inception_v3]")
 
@@ -99,6 +86,18 @@ def set_label(page, label: str, version: int) -> None:
     says(page, f"label {label} of inception_v3: none -> {version}")
 
 
+def choose(page, post: str, version: str, said: str) -> None:
+    form = dogs(page).locator(f"form[data-post={post}]")
+    form.locator("select[name=version]").select_option(version)
+    form.get_by_role("button").click()
+    says(page, said)
+
+
+def compare(page, photo: Path) -> None:
+    page.locator("#photo").set_input_files(photo)
+    page.get_by_role("button", name="Compare").click()
+
+
 def test_it_shows_models_versions_states_and_the_reason_of_a_failed_load(server, open_console):
     page = open_console(server)
     expect(page.locator("h2")).to_contain_text(["half", "inception_v3", "Switches"])
@@ -109,9 +108,8 @@ def test_it_shows_models_versions_states_and_the_reason_of_a_failed_load(server,
 
 
 def test_it_shows_requests_errors_and_times_of_each_version(server, open_console):
-    url = f"{server.url}/v1/models/half/versions/1:predict"
     for value in (1.0, 2.0, "no number"):
-        requests.post(url, json={"instances": [value]}, timeout=60)
+        server.post("/v1/models/half/versions/1:predict", json={"instances": [value]})
     page = open_console(server)
     line = page.locator("section[data-model=half] tr[data-version='1']")
     expect(line).to_be_visible()
@@ -143,7 +141,7 @@ def test_a_label_that_somebody_else_moved_meanwhile_is_not_moved(server, open_co
     page = open_console(server)
     set_label(page, "raced", 1)
     dogs(page).locator("form[data-name='raced'] select").select_option("3")  # keeps the page from refreshing
-    admin(server, "models/inception_v3/labels/raced", {"version": 2})
+    server.post("/api/admin/models/inception_v3/labels/raced", json={"version": 2}).raise_for_status()
     dogs(page).get_by_role("button", name="Move raced", exact=True).click()
     says(page, "was expected at 1, but it is at 2")
     expect(dogs(page).locator("form[data-name='raced']")).to_contain_text("version 2")
@@ -151,71 +149,46 @@ def test_a_label_that_somebody_else_moved_meanwhile_is_not_moved(server, open_co
 
 def test_the_default_a_split_and_a_shadow_are_chosen_and_ended(server, open_console):
     page = open_console(server)
-    default = dogs(page).locator("form[data-post=default]")
-    default.locator("select").select_option("2")
-    default.get_by_role("button").click()
-    says(page, "default of inception_v3: not chosen -> 2")
-    split = dogs(page).locator("form[data-post=split]")
-    split.locator("select[name=version]").select_option("3")
-    split.get_by_role("button").click()
-    says(page, "split of the default of inception_v3: none -> 5 % to 3")
+    choose(page, "default", "2", "default of inception_v3: not chosen -> 2")
+    choose(page, "split", "3", "split of the default of inception_v3: none -> 5 % to 3")
     expect(row(page, 3)).to_contain_text("5 % of default")
-    shadow = dogs(page).locator("form[data-post=shadow]")
-    shadow.locator("select").select_option("1")
-    shadow.get_by_role("button").click()
-    says(page, "shadow of inception_v3: none -> 1")
-    expect(shadow).to_contain_text("agreed on 0 of 0 photos")
+    choose(page, "shadow", "1", "shadow of inception_v3: none -> 1")
+    expect(dogs(page).locator("form[data-post=shadow]")).to_contain_text("agreed on 0 of 0 photos")
     dogs(page).get_by_role("button", name="End").click()
     says(page, "5 % to 3 -> none")
-    shadow.locator("select").select_option("")
-    shadow.get_by_role("button").click()
-    says(page, "shadow of inception_v3: 1 -> none")
-    default.locator("select").select_option("")
-    default.get_by_role("button").click()
-    says(page, "default of inception_v3: 2 -> 3")
+    choose(page, "shadow", "", "shadow of inception_v3: 1 -> none")
+    choose(page, "default", "", "default of inception_v3: 2 -> 3")
 
 
-def test_a_version_is_unloaded_and_loaded_and_the_page_follows_by_itself(server, open_console):
+def test_a_version_is_unloaded_and_loaded_the_page_follows_by_itself_and_a_refusal_is_told(server, open_console):
     page = open_console(server)
     row(page, 1).get_by_role("button", name="Unload").click()
     says(page, "version 1 of inception_v3: as the policy says -> unloaded")
     expect(row(page, 1)).to_contain_text("END")
     row(page, 1).get_by_role("button", name="Load").click()
     expect(row(page, 1)).to_contain_text("AVAILABLE")
-
-
-def test_what_the_server_refuses_is_said_in_its_own_sentence(server, open_console):
-    page = open_console(server)
     page.locator("section[data-model=half] tr[data-version='1']").get_by_role("button", name="Unload").click()
     says(page, "the last one available")
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_photo_is_tried_on_two_versions_and_nothing_is_wider_than_the_screen(server, open_console, size, tmp_path):
-    photo = tmp_path / "red.jpg"
-    photo.write_bytes(colour_photos.encode(colour_photos.plain(), "JPEG"))
+def test_a_photo_is_tried_on_two_versions_and_nothing_is_wider_than_the_screen(server, open_console, size, red_dog):
     page = open_console(server, size)
-    page.locator("#photo").set_input_files(photo)
     page.locator("#first").select_option("inception_v3 version 2")
     page.locator("#second").select_option("inception_v3 version 3")
-    page.get_by_role("button", name="Compare").click()
+    compare(page, red_dog)
     expect(page.locator("#verdict")).to_contain_text("Different first answer; over 3 breeds")
     answers = page.locator("#result > div:has(meter)")
     expect(answers.nth(0)).to_contain_text("red dog")
     expect(answers.nth(1)).to_contain_text("green dog")
-    red = page.locator("#result tbody tr", has_text="red dog").inner_text()
-    assert re.search(r"−\d+\.\d$", red), red
+    row_of_red = page.locator("#result tbody tr", has_text="red dog").inner_text()
+    assert re.search(r"−\d+\.\d$", row_of_red), row_of_red
     page.locator("#second").select_option("inception_v3 version 1")
-    page.get_by_role("button", name="Compare").click()
+    compare(page, red_dog)
     expect(page.locator("#verdict")).to_contain_text("Same first answer")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-def test_a_file_that_is_no_photo_is_refused_in_the_servers_words(server, open_console, tmp_path):
-    page = open_console(server)
-    (tmp_path / "no.jpg").write_bytes(b"no photo at all")
-    page.locator("#photo").set_input_files(tmp_path / "no.jpg")
-    page.get_by_role("button", name="Compare").click()
+    red_dog.write_bytes(b"no photo at all")
+    compare(page, red_dog)
     says(page, "expected a JPEG, PNG")
     expect(page.locator("#result")).to_be_empty()
 
@@ -245,58 +218,41 @@ def log_in(page) -> None:
 
 
 def test_the_token_alone_tries_a_photo_where_the_app_needs_a_key_and_a_refusal_does_not_log_out(
-    guarded, open_console, tmp_path
+    guarded, open_console, red_dog
 ):
     page = open_console(guarded)
     log_in(page)
-    (tmp_path / "red.jpg").write_bytes(colour_photos.encode(colour_photos.plain(), "JPEG"))
-    page.locator("#photo").set_input_files(tmp_path / "red.jpg")
-    page.get_by_role("button", name="Compare").click()
+    compare(page, red_dog)
     expect(page.locator("#verdict")).to_contain_text("first answer")
     refusal = {"error": "expected a key of this server", "request_id": "r1"}
     page.route("**/api/classify?**", lambda route: route.fulfill(status=401, json=refusal))
-    page.get_by_role("button", name="Compare").click()
+    compare(page, red_dog)
     says(page, "expected a key of this server")
     expect(page.locator("#login")).to_be_hidden()
     expect(dogs(page)).to_be_visible()
 
 
-def test_another_site_gets_nothing_of_it(server, guarded):
+def test_another_site_gets_nothing_of_it_and_every_part_comes_under_a_strict_policy(server, guarded):
     path = "/console/models"
-    assert requests.get(guarded.url + path, timeout=60).status_code == 401
-    assert requests.get(server.url + path, headers={"Host": "evil.example"}, timeout=60).status_code == 403
-    assert requests.get(server.url + path, headers={"Sec-Fetch-Site": "cross-site"}, timeout=60).status_code == 403
-
-
-@pytest.mark.parametrize("path", ["/console", "/console/console.js", "/console/console.css", "/console/models"])
-def test_every_part_of_it_comes_under_a_strict_policy(server, path):
-    response = requests.get(server.url + path, timeout=60)
-    assert response.status_code == 200
-    policy = response.headers["Content-Security-Policy"]
-    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
-    assert "unsafe" not in policy
-    assert "frame-ancestors 'none'" in policy
-    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert guarded.get(path).status_code == 401
+    for header in ({"Host": "evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        assert server.get(path, headers=header).status_code == 403
+    for part in ("/console", "/console/console.js", "/console/console.css", path):
+        response = server.get(part)
+        assert response.status_code == 200
+        policy = response.headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_no_serious_violation_in_it(server, open_console, theme):
-    if not AXE.is_file():
-        pytest.skip("axe-core is missing: `npm ci` in backend/web installs it")
     page = open_console(server, "phone")
     page.emulate_media(color_scheme=theme)
     expect(dogs(page)).to_be_visible()
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    violations = page.evaluate("axe.run()")["violations"]
-    assert [f"{each['id']}: {each['help']}" for each in violations if each["impact"] in ("serious", "critical")] == []
-
-
-def test_a_name_with_markup_in_it_stays_text(server, open_console):
-    page = open_console(server)
-    page.locator("#who").fill("<img src=x onerror=alert(1)>")
-    set_label(page, "marked", 1)
-    expect(page.locator(".log li").first).to_contain_text("<img src=x onerror=alert(1)>")
-    assert page.locator(".log img").count() == 0
+    assert serious_violations(page) == []
 
 
 ODD_MODEL, ODD_LABEL = "m\"<b>&/n's", "a\"b<c>/d  e?f#g%'"
@@ -315,9 +271,12 @@ def test_names_that_a_configuration_gives_are_shown_and_switched_whatever_is_in_
     form = page.locator("form[data-from]")
     assert form.get_attribute("data-name") == ODD_LABEL
     assert page.locator("#models b, #models c").count() == 0
+    page.locator("#who").fill("<img src=x onerror=alert(1)>")
     form.locator("select").select_option("2")
     form.locator("button").first.click()
     says(page, f"label {ODD_LABEL} of {ODD_MODEL}: 1 -> 2".replace("  ", " "))
+    expect(page.locator(".log li").first).to_contain_text("<img src=x onerror=alert(1)>")
+    assert page.locator(".log img").count() == 0
     split = page.locator("form[data-post=split]")
     split.locator("select[name=label]").select_option(ODD_LABEL)
     split.locator("select[name=version]").select_option("1")

@@ -1,6 +1,7 @@
 """The page to try the API, in Chromium: it lists every operation, and what it sends is answered."""
 
 import base64
+import json
 
 import colour_photos
 import pytest
@@ -32,30 +33,30 @@ def test_every_operation_is_listed_with_the_limits_of_this_server(page, colour_s
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_photo_as_json_is_sent_and_answered(page):
-    form = page.locator("[id='api.classify']")
+def form_of(page: Page, operation: str):
+    form = page.locator(f"[id='{operation}']")
     form.locator("summary").click()
-    text = base64.b64encode(colour_photos.every_kind()["jpeg"]).decode()
-    form.get_by_label("body", exact=True).fill(f'{{"image": "{text}"}}')
+    return form
+
+
+def sent(form) -> None:
     form.get_by_role("button", name="Send").click()
     expect(form.locator("pre")).to_contain_text("200 in")
+
+
+def test_photos_and_parameters_are_sent_and_answered(page):
+    form, photo = form_of(page, "api.classify"), colour_photos.every_kind()["jpeg"]
+    form.get_by_label("body", exact=True).fill(json.dumps({"image": base64.b64encode(photo).decode()}))
+    sent(form)
     expect(form.locator("pre")).to_contain_text("red dog")
-
-
-def test_a_photo_as_a_file_is_sent_in_a_form(page):
-    form = page.locator("[id='api.classify']")
-    form.locator("summary").click()
     form.get_by_label("kind of body").select_option("multipart/form-data")
-    photo = {"name": "a.jpg", "mimeType": "image/jpeg", "buffer": colour_photos.every_kind()["jpeg"]}
-    form.get_by_label("file", exact=True).set_input_files(photo)
-    form.get_by_role("button", name="Send").click()
+    file = {"name": "a.jpg", "mimeType": "image/jpeg", "buffer": photo}
+    form.get_by_label("file", exact=True).set_input_files(file)
+    with page.expect_response("**/api/classify*"):
+        sent(form)
     expect(form.locator("pre")).to_contain_text("red dog")
-
-
-def test_parameters_of_path_and_query_are_sent(page):
-    form = page.locator("[id='simple.gen_client']")
-    form.locator("summary").click()
+    form = form_of(page, "simple.gen_client")
     form.get_by_label("name (path)").fill("inception_v3")
     form.get_by_label("language (query)").select_option("python")
-    form.get_by_role("button", name="Send").click()
+    sent(form)
     expect(form.locator("pre")).to_contain_text("import requests")

@@ -4,25 +4,20 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import colour_photos
 import pytest
-import requests
 import tiny_models
 from click.testing import CliRunner
 from feedback_ids import SECRET, signed
-from phone import LOOKS
+from phone import DEVICE, serious_violations
 from playwright.sync_api import expect
 from real_model import built_models
 from waiting import wait_until
 
 from backend.cli import main
-from backend.serving.feedback.store import COLUMNS
 
-AXE = Path(__file__).parents[2] / "backend/web/node_modules/axe-core/axe.min.js"
 COLOURS = {"c1": colour_photos.RED, "c2": colour_photos.GREEN, "c3": colour_photos.BLUE}
-TAPPED = 16
 
 
 @pytest.fixture(scope="module")
@@ -41,21 +36,19 @@ def models(tmp_path_factory, colour_models):
 
 
 @pytest.fixture(scope="module")
-def shared_file(tmp_path_factory):
-    return tmp_path_factory.mktemp("feedback") / "feedback.db"
-
-
-@pytest.fixture(scope="module")
-def server(start_server, models, shared_file):
-    return start_server(models, "--feedback", str(shared_file))
+def server(start_server, models, tmp_path_factory):
+    file = tmp_path_factory.mktemp("feedback") / "feedback.db"
+    server = start_server(models, "--feedback", str(file))
+    server.feedback = file
+    return server
 
 
 @pytest.fixture
-def file(server, shared_file):
+def file(server):
     """The server's file, without what was said before the test."""
-    with closing(sqlite3.connect(shared_file)) as connection, connection:
+    with closing(sqlite3.connect(server.feedback)) as connection, connection:
         connection.execute("DELETE FROM feedback")
-    return shared_file
+    return server.feedback
 
 
 @pytest.fixture
@@ -68,54 +61,34 @@ def photos(tmp_path):
 
 def rows(file) -> list[dict]:
     with closing(sqlite3.connect(file)) as connection:
-        found = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM feedback ORDER BY number").fetchall()
-    return [dict(zip(COLUMNS, row, strict=True)) for row in found]
-
-
-def serious_violations(phone) -> list[str]:
-    phone.page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = phone.page.evaluate("axe.run()")["violations"]
-    return [
-        f"{each['id']}: {[node['html'][:160] for node in each['nodes']]}"
-        for each in found
-        if each["impact"] in ("serious", "critical")
-    ]
+        connection.row_factory = sqlite3.Row
+        return [dict(row) for row in connection.execute("SELECT * FROM feedback ORDER BY number")]
 
 
 def correct(phone, words: str, name: str) -> None:
     """Say that it is another dog, found by these words."""
-    phone.tap("wrong")
-    phone.screen.locator(".search input").fill(words)
-    phone.tap(phone.screen.locator(".choice", has_text=name).first)
-    phone.screen.locator(".feedback .hint").wait_for()
+    phone.open("wrong", ".search input").fill(words)
+    phone.open(phone.screen.locator(".choice", has_text=name).first, ".feedback .hint")
 
 
-@LOOKS
-def test_an_answer_is_confirmed_by_one_tap_and_corrected_by_a_search(open_phone, server, photos, file, device, theme):
-    phone = open_phone(device, server=server, color_scheme=theme)
+@DEVICE
+def test_an_answer_is_confirmed_by_one_tap_and_corrected_by_a_search(open_phone, server, photos, file, device):
+    phone = open_phone(device, server=server)
     phone.snap(photos["c3"])
-    assert serious_violations(phone) == []
-    phone.shoot(f"{device}-{theme}-feedback-open")
-    phone.tap("right")
-    phone.screen.locator(".feedback .hint").wait_for()
-    phone.shoot(f"{device}-{theme}-feedback-given")
+    assert serious_violations(phone.page) == []
+    phone.open("right", ".feedback .hint")
     phone.back()
     phone.snap(photos["c1"])
-    phone.tap("wrong")
-    phone.screen.locator(".choice").first.wait_for()
+    phone.open("wrong", ".choice")
     assert phone.screen.locator(".choice").count() == 6
-    assert serious_violations(phone) == []
-    phone.shoot(f"{device}-{theme}-feedback-search")
+    assert serious_violations(phone.page) == []
     phone.screen.locator(".search input").fill("红犬别名")
     assert phone.screen.locator(".choice .name").all_inner_texts()[0] in ("红犬", "Red dog")
     phone.screen.locator(".search input").fill("C1 hound")
-    phone.tap(phone.screen.locator(".choice").first)
-    phone.screen.locator(".feedback .hint").wait_for()
+    phone.open(".choice", ".feedback .hint")
     expect(phone.screen.locator(".feedback .said")).to_contain_text("Red dog" if device == "desktop" else "你说：红犬")
-    assert [(row["verdict"], row["breed"], row["is_right"]) for row in rows(file)] == [
-        ("breed", "c3", 1),
-        ("breed", "c1", 0),
-    ]
+    said = [(row["verdict"], row["breed"], row["is_right"]) for row in rows(file)]
+    assert said == [("breed", "c3", 1), ("breed", "c1", 0)]
     phone.page.reload()
     phone.screen.locator(".feedback .hint").wait_for()
     phone.back()
@@ -140,7 +113,7 @@ def test_what_was_said_stands_in_result_history_first_page_and_card_until_one_ta
     expect(phone.screen.locator(".said")).to_have_text(said)
     phone.page.reload()
     expect(phone.screen.locator(".said")).to_have_text(said)
-    assert serious_violations(phone) == []
+    assert serious_violations(phone.page) == []
     phone.page.evaluate(
         "() => { navigator.canShare = () => true; navigator.share = async ({title}) => { window.shared = title } }"
     )
@@ -180,13 +153,12 @@ def test_a_word_taken_back_without_connection_does_not_take_back_the_next_one(op
 def test_a_breed_that_is_not_known_can_be_typed(open_phone, server, photos, file):
     phone = open_phone(server=server)
     phone.snap(photos["c1"])
-    phone.tap("wrong")
-    search = phone.screen.locator(".search input")
+    search = phone.open("wrong", ".search input")
     search.fill("柴" * 70)
     assert len(search.input_value()) == 60
     search.fill("柴犬")
     expect(phone.screen.locator(".hint").first).to_contain_text("柴犬")
-    assert serious_violations(phone) == []
+    assert serious_violations(phone.page) == []
     phone.tap(phone.screen.locator(".choice"))
     expect(phone.screen.locator(".said")).to_contain_text("柴犬")
     assert [(row["verdict"], row["text"]) for row in rows(file)] == [("other", "柴犬")]
@@ -194,21 +166,12 @@ def test_a_breed_that_is_not_known_can_be_typed(open_phone, server, photos, file
     expect(phone.screen.locator(".recent-name")).to_have_text("柴犬")
 
 
-def test_what_is_no_breed_is_on_top_and_the_ring_around_the_search_is_whole(open_phone, server, photos):
+def test_the_settings_page_says_how_long_what_is_kept_and_without_feedback_that_none_is_asked(
+    open_phone, start_server, server, models, photos
+):
     phone = open_phone("desktop", server=server)
-    phone.snap(photos["c1"])
-    phone.tap("wrong")
-    choices = phone.screen.locator(".choice .name")
-    choices.first.wait_for()
-    assert choices.all_inner_texts()[:3] == ["A mix of breeds", "A breed that is not here", "Not a dog"]
-    phone.screen.locator(".search input").focus()
-    ring = phone.screen.locator(".search").evaluate(
-        "each => [getComputedStyle(each).outlineStyle, getComputedStyle(each.querySelector('input')).outlineStyle]"
-    )
-    assert ring == ["solid", "none"]
-
-
-def test_without_feedback_the_app_asks_for_none_and_says_so(open_phone, start_server, models, photos):
+    phone.tap("settings")
+    expect(phone.screen).to_contain_text("for up to 90 days")
     phone = open_phone("desktop", server=start_server(models))
     phone.snap(photos["c3"])
     assert phone.screen.locator(".feedback").count() == 0
@@ -217,60 +180,34 @@ def test_without_feedback_the_app_asks_for_none_and_says_so(open_phone, start_se
     expect(phone.screen).to_contain_text("does not ask whether its answers were right")
 
 
-def test_the_settings_page_says_how_long_what_is_kept(open_phone, server):
-    phone = open_phone("desktop", server=server)
-    phone.tap("settings")
-    expect(phone.screen).to_contain_text("for up to 90 days")
-    phone.shoot("desktop-light-feedback-settings")
-
-
-def tap_through(phone, key: str, dog: str, photo) -> None:
-    """What one person does by touch; each has a phone of their own, which is known by its key."""
-    phone.page.evaluate("key => localStorage.setItem('dogsnap:installKey', JSON.stringify(key))", key)
-    phone.snap(photo)
-    names = {each["id"]: each["name_zh"] for each in tiny_models.COLOURS}
-    if phone.headline() == names[dog]:
-        phone.tap("right")
-        phone.screen.locator(".feedback .hint").wait_for()
-    else:
-        correct(phone, names[dog], names[dog])
-    phone.back()
-
-
 def test_the_votes_of_a_split_name_the_better_version(open_phone, browser, start_server, models, photos, tmp_path):
-    file = tmp_path / "feedback.db"
-    server = start_server(models, "--feedback", str(file), "--feedback-secret", SECRET)
-
-    def comparison() -> dict:
-        (found,) = requests.get(f"{server.url}/api/admin/verdict", timeout=60).json()["feedback"]["comparisons"]
-        return found
-
-    admin = f"{server.url}/api/admin/models/inception_v3"
-    requests.post(f"{admin}/default", json={"version": 2}, timeout=60).raise_for_status()
-    requests.post(f"{admin}/split", json={"version": 3, "percent": 50}, timeout=60).raise_for_status()
+    flags = ("--feedback", str(tmp_path / "feedback.db"), "--feedback-secret", SECRET)
+    server = start_server(models, *flags)
+    for path, fields in (("default", {"version": 2}), ("split", {"version": 3, "percent": 50})):
+        server.post(f"/api/admin/models/inception_v3/{path}", json=fields).raise_for_status()
     # Whoever asks for the verdict has the split noticed at once; by itself it is after seconds, until which no answer counts.
-    number = comparison()["split"]
+    server.get("/api/admin/verdict")
     phone = open_phone(server=server)
-    for person in range(TAPPED):
-        dog = "c1" if person % 4 < 2 else "c3"
-        tap_through(phone, f"person {person}", dog, photos[dog])
-    kept = rows(file)
-    assert [(row["version"] == 2 or row["breed"] == "c3") for row in kept] == [row["is_right"] for row in kept]
-    own = [[row["is_right"] for row in kept if row["version"] == version] for version in (2, 3)]
-    found = comparison()
-    assert (found["versions"], found["answered"]) == ([2, 3], [len(each) for each in own])
-    assert (found["right"], sum(found["asked"])) == ([sum(each) for each in own], TAPPED)
+    for person in range(4):  # each has a phone of their own, which is known by its key
+        phone.page.evaluate(
+            "key => localStorage.setItem('dogsnap:installKey', JSON.stringify(key))", f"person {person}"
+        )
+        phone.snap(photos["c3"])
+        phone.open("right", ".feedback .hint")
+        phone.back()
+    (found,) = server.get("/api/admin/verdict").json()["feedback"]["comparisons"]
+    assert [sum(found[each]) for each in ("asked", "answered", "right")] == [4, 4, 4]
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto(f"{server.url}/console")
     said = page.locator("section[data-model] p.verdict")
     expect(said).to_contain_text("Not enough yet")
     for place in range(150):
         for version, breed in ((2, "c1"), (3, "c1" if place % 5 else "c2")):
-            vote = {"request_id": signed(version=version, split=number, phone=f"{version}-{place}"), "breed": breed}
-            requests.post(f"{server.url}/api/feedback", json=vote, timeout=60).raise_for_status()
+            voter = f"{version}-{place}"
+            vote = {"request_id": signed(version=version, split=found["split"], phone=voter), "breed": breed}
+            server.post("/api/feedback", json=vote).raise_for_status()
     page.reload()
     expected = "Version 2 is better than version 3: of those who answered"
     expect(said).to_contain_text(expected)
-    page.screenshot(path=phone.screenshots / "console-verdict.png", full_page=True)
     page.close()
     assert expected in CliRunner().invoke(main, ["models", "verdict", "--url", server.url]).output

@@ -1,15 +1,11 @@
 """Framing another dog: by touch, by mouse and by keyboard, asked about in the resolution of the photo."""
 
-import base64
 import io
-import json
 import re
 
 import pytest
-from phone import LOOKS
+from phone import DEVICE
 from PIL import Image
-
-PICTURE = ".photo"
 
 
 @pytest.fixture
@@ -26,58 +22,51 @@ def two_dogs(photo_that_is, tmp_path):
 def framing(phone, photo) -> None:
     """Leads to the framing page of a photo."""
     phone.snap(photo)
-    phone.tap(phone.screen.locator(".frame-button"))
-    phone.screen.locator(".frame").wait_for()
+    phone.open(".frame-button", ".frame")
     phone.page.wait_for_function("() => document.querySelector('.wx-frame:not([hidden]) .stage img').complete")
     phone.page.wait_for_timeout(200)
 
 
 def frame(phone) -> list[int]:
     """Left, top, width and height in percent, as a screen reader hears them."""
-    return [
-        int(number) for number in re.findall(r"\d+", phone.screen.locator(".stage .photo").get_attribute("aria-label"))
-    ]
+    told = phone.screen.locator(".stage .photo").get_attribute("aria-label")
+    return [int(number) for number in re.findall(r"\d+", told)]
 
 
 def drag(phone, start: tuple[float, float], end: tuple[float, float]) -> None:
     """By a finger or the mouse, between two places in fractions of the photo."""
     area = phone.screen.locator(".stage .photo").bounding_box()
-    points = [(area["x"] + x * area["width"], area["y"] + y * area["height"]) for x, y in (start, end)]
-    between = [(start + end) / 2 for start, end in zip(*points, strict=True)]
+    start, end = ((area["x"] + x * area["width"], area["y"] + y * area["height"]) for x, y in (start, end))
+    between = [(one + other) / 2 for one, other in zip(start, end, strict=True)]
+    mouse, session = phone.page.mouse, phone.context.new_cdp_session(phone.page)
+
+    def touch(kind: str, *at: tuple[float, float]) -> None:
+        points = [{"x": x, "y": y} for x, y in at]
+        session.send("Input.dispatchTouchEvent", {"type": f"touch{kind}", "touchPoints": points})
+
     if phone.touch:
-        session = phone.context.new_cdp_session(phone.page)
-        touch = lambda kind, at: session.send(  # noqa: E731
-            "Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": at[0], "y": at[1]}] if at else []}
-        )
-        touch("touchStart", points[0])
-        phone.page.wait_for_timeout(50)
-        touch("touchMove", between)
-        touch("touchMove", points[1])
-        touch("touchEnd", None)
+        touch("Start", start)
     else:
-        phone.page.mouse.move(*points[0])
-        phone.page.mouse.down()
-        phone.page.wait_for_timeout(50)
-        phone.page.mouse.move(*between)
-        phone.page.mouse.move(*points[1])
-        phone.page.mouse.up()
+        mouse.move(*start)
+        mouse.down()
+    phone.page.wait_for_timeout(50)
+    for place in (between, end):
+        touch("Move", place) if phone.touch else mouse.move(*place)
+    touch("End") if phone.touch else mouse.up()
     phone.page.wait_for_timeout(100)
 
 
 def asked(phone) -> Image.Image:
     """The photo that is sent when the framed part is asked about."""
-    with phone.page.expect_request("**/api/classify") as request:
-        phone.tap(phone.screen.locator(".button.primary"))
-    return Image.open(io.BytesIO(base64.b64decode(json.loads(request.value.post_data)["image"])))
+    return Image.open(io.BytesIO(phone.posted_photo(lambda: phone.tap(phone.screen.locator(".button.primary")))))
 
 
-@LOOKS
-def test_a_dragged_frame_is_asked_about_in_the_photos_own_resolution(open_phone, two_dogs, device, theme):
-    phone = open_phone(device, color_scheme=theme)
+@DEVICE
+def test_a_dragged_frame_is_asked_about_in_the_photos_own_resolution(open_phone, two_dogs, device):
+    phone = open_phone(device)
     framing(phone, two_dogs)
     drag(phone, (0.98, 0.95), (0.52, 0.05))
     assert frame(phone) == pytest.approx([52, 5, 46, 90], abs=2)
-    phone.shoot(f"{device}-{theme}-frame")
     with asked(phone) as sent:
         # 46 % of 2400 by 90 % of 1200 pixels, shrunk to what the app sends; of the whole photo there would be half as many.
         assert sent.height / sent.width == pytest.approx(1080 / 1104, abs=0.05)
@@ -88,16 +77,6 @@ def test_a_dragged_frame_is_asked_about_in_the_photos_own_resolution(open_phone,
     assert phone.screen.locator(".photo-picture").count() == 1  # the whole photo with its own answer
     phone.back()
     assert phone.screen.locator(".recent-item").count() == 2
-
-
-def test_a_tap_moves_the_frame_to_the_dog(open_phone, two_dogs):
-    phone = open_phone()
-    framing(phone, two_dogs)
-    drag(phone, (0.1, 0.1), (0.4, 0.5))
-    area = phone.screen.locator(".stage .photo").bounding_box()
-    phone.page.touchscreen.tap(area["x"] + 0.8 * area["width"], area["y"] + 0.7 * area["height"])
-    phone.page.wait_for_timeout(100)
-    assert frame(phone) == pytest.approx([65, 50, 30, 40], abs=2)
 
 
 def test_the_keyboard_alone_frames_and_asks(open_phone, two_dogs):
@@ -120,31 +99,7 @@ def test_the_keyboard_alone_frames_and_asks(open_phone, two_dogs):
     assert phone.wait_for_answer() != "failed"
 
 
-def test_the_photo_itself_leads_to_framing_and_cancel_leads_back(open_phone, dog):
-    phone = open_phone()
-    phone.snap(dog)
-    breeds = phone.rows()
-    phone.tap(phone.screen.locator(".photo-picture"))
-    phone.screen.locator(".frame").wait_for()
-    phone.tap("cancel")
-    phone.screen.locator(".row").first.wait_for()
-    assert phone.rows() == breeds
-    assert phone.classify_requests() == 1
-
-
-def test_of_a_snap_of_yesterday_the_kept_photo_is_framed(open_phone, dog):
-    phone = open_phone()
-    phone.snap(dog)
-    phone.page.reload()
-    phone.screen.locator(".row").first.wait_for()
-    phone.tap(phone.screen.locator(".frame-button"))
-    phone.screen.locator(".frame").wait_for()
-    with asked(phone) as sent:
-        assert sent.width > 50
-    assert phone.wait_for_answer() != "failed"
-
-
-@pytest.mark.parametrize("device", ["phone", "desktop"])
+@DEVICE
 def test_the_box_lies_over_the_photo_where_the_server_saw_the_dog(open_phone, dog, tmp_path, device):
     phone = open_phone(device)
 

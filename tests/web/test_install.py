@@ -30,5 +30,4 @@ def test_without_a_server_the_app_opens_with_its_history(open_phone, own_server,
     phone.page.goto(phone.url)
     phone.button("camera").wait_for()
     phone.screen.locator(".recent-item").wait_for()
-    phone.tap("history")
-    phone.screen.locator(".entry").wait_for()
+    phone.open("history", ".entry")

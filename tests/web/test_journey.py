@@ -3,32 +3,27 @@
 import re
 
 import pytest
-from phone import LOOKS
+from phone import DEVICE
 from real_model import built_models
 
 SPOKEN_LANGUAGE = "document.documentElement.lang"
 
 
-@LOOKS
-def test_snap_result_breed_history_reload_and_delete(open_phone, dog, device, theme):
-    phone = open_phone(device, color_scheme=theme)
-    shoot = lambda name: phone.shoot(f"{device}-{theme}-{name}")  # noqa: E731
+@DEVICE
+def test_snap_result_breed_history_reload_and_delete(open_phone, dog, device):
+    phone = open_phone(device)
     phone.button("camera").wait_for()
-    shoot("home-first")
 
     assert phone.snap(dog) == "shown"
     breeds = phone.rows()
     assert len(breeds) in (1, 2, 3)  # less than 1 % gets no row
     assert phone.headline() == breeds[0]
     assert phone.shown_picture(".photo")["width"] > 0
-    shoot("result-shown")
 
-    phone.tap(phone.screen.locator(".row").first)
-    phone.screen.locator(".facts").wait_for()
+    phone.open(".row", ".facts")
     assert phone.title() == phone.headline() == breeds[0]
     assert len(phone.screen.locator(".fact").all()) >= 2
     assert len(phone.screen.locator(".body").first.inner_text()) > 40
-    shoot("breed")
     phone.tap(phone.screen.locator(".look-alike").first)
     phone.screen.locator(".headline", has_not_text=breeds[0]).wait_for()
     phone.back()
@@ -37,18 +32,14 @@ def test_snap_result_breed_history_reload_and_delete(open_phone, dog, device, th
     assert phone.rows() == breeds
     phone.back()
     phone.screen.locator(".recent-item").wait_for()
-    shoot("home")
 
-    phone.tap("history")
-    phone.screen.locator(".entry").wait_for()
+    phone.open("history", ".entry")
     assert breeds[0] in phone.screen.locator(".entry").inner_text()
     phone.page.reload()
     assert phone.screen.locator(".entry").count() == 1
     assert phone.shown_picture(".thumb")["width"] > 0
-    shoot("history")
 
-    phone.tap(phone.screen.locator(".open"))
-    phone.screen.locator(".row").first.wait_for()
+    phone.open(".open", ".row")
     assert phone.rows() == breeds
     assert phone.shown_picture(".photo")["width"] > 0
     assert phone.classify_requests() == 1
@@ -56,13 +47,11 @@ def test_snap_result_breed_history_reload_and_delete(open_phone, dog, device, th
 
     phone.tap("remove")
     phone.page.get_by_role("dialog").wait_for()
-    shoot("history-delete")
     phone.confirm("cancel")
     assert phone.screen.locator(".entry").count() == 1
     phone.tap("remove")
     phone.confirm("delete")
     phone.screen.locator(".empty").wait_for()
-    shoot("history-empty")
     phone.page.reload()
     phone.screen.locator(".empty").wait_for()
 
@@ -74,13 +63,13 @@ HEADLINES = {
 }
 
 
-@LOOKS
+@DEVICE
 @pytest.mark.parametrize("state", HEADLINES)
 def test_an_answer_that_is_not_sure_says_so_shows_the_likeliest_breeds_and_what_to_do(
-    open_phone, photo_that_is, unsure_server, device, theme, state
+    open_phone, photo_that_is, unsure_server, device, state
 ):
     server, photo = (unsure_server, "group") if state == "unsure" else (None, state)
-    phone = open_phone(device, server=server, color_scheme=theme)
+    phone = open_phone(device, server=server)
     with phone.page.expect_response("**/api/classify") as response:
         assert phone.snap(photo_that_is(photo)) == state
     is_english = device == "desktop"
@@ -90,39 +79,23 @@ def test_an_answer_that_is_not_sure_says_so_shows_the_likeliest_breeds_and_what_
     assert [name.casefold() for name in phone.rows()] == [name.casefold() for name in shown]
     assert phone.screen.locator(".tip").count() == 3
     assert phone.screen.get_by_role("button", name=phone.words["share"], exact=True).count() == 0
-    phone.shoot(f"{device}-{theme}-result-{state}")
 
 
-@LOOKS
-def test_a_group_is_named_with_its_members_and_how_to_tell_them_apart(open_phone, photo_that_is, device, theme):
-    phone = open_phone(device, color_scheme=theme)
+@DEVICE
+def test_a_group_is_named_with_its_members_and_how_to_tell_them_apart(open_phone, photo_that_is, device):
+    phone = open_phone(device)
     with phone.page.expect_response("**/api/classify") as response:
         assert phone.snap(photo_that_is("group")) == "group"
-    group = response.value.json()["group"]
-    language = "name_zh" if device == "phone" else "name"
-    assert phone.headline().casefold() == group[language].casefold()
-    named = [breed[language] for breed in response.value.json()["breeds"] if breed["id"] in group["members"]]
-    assert [name.casefold() for name in phone.rows()] == [name.casefold() for name in named]
+    answer, chinese = response.value.json(), "_zh" if device == "phone" else ""
+    group = answer["group"]
+    assert phone.headline().casefold() == group[f"name{chinese}"].casefold()
+    named = [breed[f"name{chinese}"].casefold() for breed in answer["breeds"] if breed["id"] in group["members"]]
+    assert [name.casefold() for name in phone.rows()] == named
     told = phone.screen.locator(".difference").all_inner_texts()
     assert len("".join(told)) > 10
     if group["difference"] and len(named) == len(group["members"]):  # else it is about breeds that are not shown, too
-        assert told == [group["difference_zh" if device == "phone" else "difference"]]
+        assert told == [group[f"difference{chinese}"]]
     phone.button("share").wait_for()
-    phone.shoot(f"{device}-{theme}-result-group")
-
-
-@LOOKS
-def test_a_set_shows_its_breeds_and_what_tells_them_apart(open_phone, photo_that_is, device, theme):
-    phone = open_phone(device, color_scheme=theme)
-    with phone.page.expect_response("**/api/classify") as response:
-        assert phone.snap(photo_that_is("set")) == "set"
-    held = response.value.json()["set"]
-    rows = phone.rows()
-    assert len(rows) == len(held)
-    assert phone.headline() == rows[0] if len(rows) == 1 else phone.headline() not in rows
-    if len(rows) > 1:
-        phone.screen.locator(".difference").first.wait_for()
-    phone.shoot(f"{device}-{theme}-result-set")
 
 
 def test_the_history_keeps_what_was_told_of_every_photo(open_phone, photo_that_is):
@@ -139,7 +112,6 @@ def test_the_history_keeps_what_was_told_of_every_photo(open_phone, photo_that_i
     phone.tap("history")
     names = phone.screen.locator(".entry .name").all_inner_texts()
     assert [name.replace("可能是 ", "可能是") for name in names] == captions
-    phone.shoot("phone-light-history-all-kinds")
     for number, state in enumerate(newest):
         phone.tap(phone.screen.locator(".open").nth(number))
         assert phone.wait_for_answer() == state
@@ -235,7 +207,6 @@ def test_the_version_chosen_in_the_settings_answers(open_phone, dog):
     phone = open_phone("desktop")
     phone.tap("settings")
     phone.tap(phone.screen.get_by_role("radio", name="inception_v3, version 1"))
-    phone.shoot("desktop-light-settings")
     phone.back()
     phone.snap(dog)
     assert phone.screen.locator(".answered-by").inner_text() == "Answered by inception_v3, version 1"
@@ -260,8 +231,7 @@ def test_reload_back_forward_and_deep_links_work(open_phone, dog):
     phone.page.go_forward()
     phone.screen.locator(".row").first.wait_for()
     assert phone.rows() == breeds
-    phone.tap(phone.screen.locator(".row").first)
-    phone.screen.locator(".facts").wait_for()
+    phone.open(".row", ".facts")
     link = phone.page.url
     assert phone.classify_requests() == 1
 
@@ -270,18 +240,6 @@ def test_reload_back_forward_and_deep_links_work(open_phone, dog):
     assert friend.title() == friend.headline()
     friend.page.get_by_role("button", name="首页 Home").click()
     friend.button("camera").wait_for()
-
-
-def test_coming_back_from_the_background_does_not_send_again(open_phone, dog):
-    phone = open_phone()
-    phone.snap(dog)
-    for hidden in ("true", "false", "true", "false"):
-        phone.page.evaluate(
-            f"Object.defineProperty(document, 'hidden', {{configurable: true, get: () => {hidden}}});"
-            "document.dispatchEvent(new Event('visibilitychange'))"
-        )
-    phone.page.wait_for_timeout(300)
-    assert phone.classify_requests() == 1
 
 
 def test_again_shows_the_new_photo_with_its_own_answer(open_phone, dog, photo_that_is):

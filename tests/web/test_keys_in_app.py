@@ -1,18 +1,6 @@
 """The app and a server that asks for keys: refused without one, answered with one that a link contains."""
 
-from pathlib import Path
-
-import pytest
-from colour_photos import RED, encode, plain
-
 from backend import api_keys
-
-
-@pytest.fixture
-def red_dog(tmp_path) -> Path:
-    photo = tmp_path / "red.jpg"
-    photo.write_bytes(encode(plain(RED), "JPEG"))
-    return photo
 
 
 def test_the_app_is_locked_out_without_a_key_and_keeps_the_one_that_a_link_brought(

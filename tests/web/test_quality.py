@@ -1,11 +1,11 @@
 """What makes the app pleasant: accessible, legible, quick, and still while the answer arrives."""
 
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
+from phone import SCREENSHOTS, Phone, violations
 
-AXE = Path(__file__).parents[2] / "backend/web/node_modules/axe-core/axe.min.js"
 TARGET_PIXELS = 44
 FIRST_SCREEN_MS = 1000
 TAPPED = "[...document.querySelectorAll('.wx-frame:not([hidden]) :is([role=button], [role=radio], button)')]"
@@ -21,61 +21,49 @@ REACHED = f"""() => {{
 }}"""
 
 
-@pytest.fixture
-def all_pages(dog, photo_that_is, unsure_server):
-    """A function that leads a phone through every page and state, and calls `check` with the phone and the name of each.
-
-    `open_phone`: opens the app; may be given another server.
-    """
-
-    def all_pages(open_phone, check) -> None:
-        unsure = open_phone(server=unsure_server)
-        assert unsure.snap(photo_that_is("group")) == "unsure"
-        check(unsure, "result-unsure")
-        phone = open_phone()
-        phone.button("camera").wait_for()
-        check(phone, "home")
-        phone.tap("history")
-        phone.screen.locator(".empty").wait_for()
-        check(phone, "history-empty")
-        phone.back()
-        for state in ("unknown", "noDog", "set", "group", "shown"):
-            assert phone.snap(photo_that_is(state)) == state
-            check(phone, f"result-{state}")
-            if state != "shown":
-                phone.back()
-        snap = phone.page.url.split("id=")[1]
-        phone.tap(phone.screen.locator(".frame-button"))
-        phone.screen.locator(".frame").wait_for()
-        check(phone, "frame")
-        phone.back()
-        phone.tap(phone.screen.locator(".row").first)
-        phone.screen.locator(".facts").wait_for()
-        check(phone, "breed")
-        phone.back()
-        phone.back()
-        phone.context.set_offline(True)
-        phone.choose(dog)
-        assert phone.wait_for_answer() == "failed"
-        check(phone, "result-failed")
-        phone.context.set_offline(False)
-        phone.back()
-        phone.tap("history")
-        phone.screen.locator(".entry").first.wait_for()
-        check(phone, "history")
-        phone.back()
-        phone.tap(phone.screen.get_by_role("button", name="品种"))
-        phone.screen.locator(".choice").first.wait_for()
-        check(phone, "breeds")
-        phone.back()
-        phone.tap("settings")
-        phone.screen.locator(".option.model").nth(1).wait_for()
-        check(phone, "settings")
-        phone.page.evaluate(f"location.hash = '#/pages/correct/correct?id={snap}'")
-        phone.screen.locator(".choice").first.wait_for()
-        check(phone, "correct")
-
-    return all_pages
+def every_page(open_phone, photo_that_is, unsure_server) -> Iterator[tuple[Phone, str]]:
+    """Leads a phone through every page and state; gives it with the name of each."""
+    unsure = open_phone(server=unsure_server)
+    assert unsure.snap(photo_that_is("group")) == "unsure"
+    yield unsure, "result-unsure"
+    phone = open_phone()
+    phone.button("camera").wait_for()
+    yield phone, "home"
+    phone.open("history", ".empty")
+    yield phone, "history-empty"
+    phone.back()
+    for state in ("unknown", "noDog", "set", "group", "shown"):
+        assert phone.snap(photo_that_is(state)) == state
+        yield phone, f"result-{state}"
+        if state != "shown":
+            phone.back()
+    snap = phone.page.url.split("id=")[1]
+    phone.open(".frame-button", ".frame")
+    yield phone, "frame"
+    phone.back()
+    phone.open(".row", ".facts")
+    yield phone, "breed"
+    phone.back()
+    phone.back()
+    phone.context.set_offline(True)
+    phone.choose(photo_that_is("shown"))
+    assert phone.wait_for_answer() == "failed"
+    yield phone, "result-failed"
+    phone.context.set_offline(False)
+    phone.back()
+    phone.open("history", ".entry")
+    yield phone, "history"
+    phone.back()
+    phone.tap(phone.screen.get_by_role("button", name="品种"))
+    phone.screen.locator(".choice").first.wait_for()
+    yield phone, "breeds"
+    phone.back()
+    phone.tap("settings")
+    phone.screen.locator(".option.model").nth(1).wait_for()
+    yield phone, "settings"
+    phone.page.evaluate(f"location.hash = '#/pages/correct/correct?id={snap}'")
+    phone.screen.locator(".choice").first.wait_for()
+    yield phone, "correct"
 
 
 NORMAL_FONT, LARGE_FONT = 16, 26
@@ -83,30 +71,25 @@ NORMAL_FONT, LARGE_FONT = 16, 26
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_page_is_accessible_by_touch_keyboard_and_screen_reader_and_with_large_fonts(
-    open_phone, all_pages, theme
+    open_phone, photo_that_is, unsure_server, theme
 ):
     """In the dark with large fonts as well: the theme changes colours alone, which axe looks at in both."""
     found, small, missed, cut, sizes = [], [], {}, [], set()
-
-    def check(phone, name: str) -> None:
-        phone.shoot(f"axe-{theme}-{name}")
+    for phone, name in every_page(partial(open_phone, color_scheme=theme), photo_that_is, unsure_server):
+        phone.page.screenshot(path=SCREENSHOTS / f"{theme}-{name}.png", animations="disabled")
         targets = phone.page.evaluate(TARGETS)
         assert targets
-        small.extend((name, target) for target in targets if min(target["width"], target["height"]) < TARGET_PIXELS)
-        phone.page.evaluate(AXE.read_text(encoding="utf-8"))
-        for violation in phone.page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]:
-            found.append((name, violation["id"], [node["html"][:160] for node in violation["nodes"]]))
+        small += [(name, target) for target in targets if min(target["width"], target["height"]) < TARGET_PIXELS]
+        found += [(name, violation) for violation in violations(phone.page)]
         if theme == "light":
             missed[name] = not_reached_by_keyboard(phone, len(targets))
-            return
-        page, session = phone.screen.locator("wx-page"), phone.context.new_cdp_session(phone.page)
+            continue
+        page = phone.screen.locator("wx-page")
         for size in (LARGE_FONT, NORMAL_FONT):  # back again, since of large text axe demands less contrast
-            session.send("Page.setFontSizes", {"fontSizes": {"standard": size}})
+            phone.enlarge_text(size)
             if page.evaluate("element => element.scrollWidth > element.clientWidth"):
                 cut.append((name, size))
             sizes.add(page.locator(".page").evaluate("element => parseFloat(getComputedStyle(element).fontSize)"))
-
-    all_pages(partial(open_phone, color_scheme=theme), check)
     assert (found, small, cut) == ([], [], [])
     assert {name: places for name, places in missed.items() if places} == {}
     assert sizes == ({LARGE_FONT, NORMAL_FONT} if theme == "dark" else set())
@@ -172,13 +155,3 @@ def test_the_first_screen_is_usable_within_a_second(open_phone):
         times.append(phone.page.wait_for_function(painted).json_value())  # a button is there before it is painted
     print(f"first screen: {[round(time) for time in times]} ms")
     assert min(times) < FIRST_SCREEN_MS  # what else runs on the machine can only make it slower
-
-
-def test_the_page_runs_under_a_policy_without_unsafe_words(open_phone):
-    phone = open_phone()
-    phone.button("camera").wait_for()
-    with phone.page.expect_response(phone.url) as response:
-        phone.page.reload()
-    policy = response.value.headers["content-security-policy"]
-    assert "unsafe" not in policy
-    assert "default-src 'none'" in policy

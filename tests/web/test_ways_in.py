@@ -2,44 +2,24 @@
 
 import base64
 import io
-import json
-import re
 from pathlib import Path
 
 import pillow_heif
 import pytest
+from colour_photos import stored
 from PIL import Image
 
 RED, GREEN, BLUE, GREY = (200, 30, 30), (30, 160, 30), (30, 30, 200), (128, 128, 128)
 MOST_SENT_BYTES = 60_000
 ORIENTATION_TAG = 0x0112
-# How a file with each EXIF orientation holds a picture; 1 holds it as it is seen.
-STORED_AS = {
-    1: None,
-    2: Image.FLIP_LEFT_RIGHT,
-    3: Image.ROTATE_180,
-    4: Image.FLIP_TOP_BOTTOM,
-    5: Image.TRANSPOSE,
-    6: Image.ROTATE_90,
-    7: Image.TRANSVERSE,
-    8: Image.ROTATE_270,
-}
-CANVAS = Path(__file__).parents[2] / "miniprogram/services/canvas.js"
 GPS_TAG = 0x8825
-
-
-def posted_photo(phone, do) -> bytes:
-    """The bytes that the app sends while `do` runs."""
-    with phone.page.expect_request("**/api/classify") as request:
-        do()
-    return base64.b64decode(json.loads(request.value.post_data)["image"], validate=True)
 
 
 def test_a_photo_is_sent_small_as_a_jpeg_of_at_most_640_pixels(open_phone, dog, tmp_path):
     with Image.open(dog) as photo:
         photo.convert("RGB").resize((3000, 2250)).save(tmp_path / "large.jpg", quality=95)
     phone = open_phone()
-    sent = posted_photo(phone, lambda: phone.choose(tmp_path / "large.jpg"))
+    sent = phone.posted_photo(lambda: phone.choose(tmp_path / "large.jpg"))
     with Image.open(io.BytesIO(sent)) as received:
         assert (received.format, received.size) == ("JPEG", (640, 480))
     assert len(sent) <= MOST_SENT_BYTES
@@ -52,12 +32,12 @@ def test_a_photo_comes_out_upright_and_without_its_exif(open_phone, tmp_path):
     upright.paste(BLUE, (0, 600, 450, 1200))
     upright.paste(GREY, (450, 600, 900, 1200))
     phone, file = open_phone(), tmp_path / "turned.jpg"
-    for orientation, turn in STORED_AS.items():
+    for orientation in range(1, 9):
         exif = Image.Exif()
         exif[ORIENTATION_TAG] = orientation
         exif.get_ifd(GPS_TAG)[1] = "N"
-        (upright if turn is None else upright.transpose(turn)).save(file, exif=exif)
-        with Image.open(io.BytesIO(posted_photo(phone, lambda: phone.choose(file)))) as received:
+        stored(upright, orientation).save(file, exif=exif)
+        with Image.open(io.BytesIO(phone.posted_photo(lambda: phone.choose(file)))) as received:
             assert received.size == (480, 640), orientation
             corners = [received.getpixel(place) for place in ((60, 60), (420, 60), (60, 580), (420, 580))]
             assert [nearest(corner) for corner in corners] == [RED, GREEN, BLUE, GREY], orientation
@@ -72,19 +52,10 @@ def nearest(colour: tuple[int, int, int]) -> tuple[int, int, int]:
     return min((RED, GREEN, BLUE, GREY), key=lambda one: sum(abs(a - b) for a, b in zip(one, colour, strict=True)))
 
 
-def test_the_picture_that_tries_out_the_canvas_is_what_the_app_takes_it_for():
-    written = "".join(re.findall(r"^  '([A-Za-z0-9+/=]+)'", CANVAS.read_text(), re.MULTILINE))
-    with Image.open(io.BytesIO(base64.b64decode(written, validate=True))) as picture:
-        assert picture.size == (16, 8)
-        assert picture.getexif()[ORIENTATION_TAG] == 6
-        assert picture.convert("L").getpixel((4, 4)) > 200
-        assert picture.convert("L").getpixel((12, 4)) < 50
-
-
 def test_a_see_through_png_is_sent_on_white(open_phone, tmp_path):
     Image.new("RGBA", (64, 64), (0, 0, 0, 0)).save(tmp_path / "glass.png")
     phone = open_phone()
-    sent = posted_photo(phone, lambda: phone.choose(tmp_path / "glass.png", by="album"))
+    sent = phone.posted_photo(lambda: phone.choose(tmp_path / "glass.png", by="album"))
     with Image.open(io.BytesIO(sent)) as received:
         assert min(received.getpixel((32, 32))) > 250
     phone.wait_for_answer()
@@ -96,8 +67,7 @@ def test_a_heic_that_this_browser_cannot_show_is_shown_and_framed_as_the_servers
     assert phone.wait_for_answer() == "shown"
     with Image.open(dog) as photo:
         assert phone.shown_picture(".photo") == {"width": photo.width, "height": photo.height}
-    phone.tap(phone.screen.locator(".frame-button"))
-    phone.screen.locator(".frame").wait_for()
+    phone.open(".frame-button", ".frame")
     phone.tap(phone.screen.get_by_role("button", name="这是什么狗？"))
     phone.screen.locator(".row").first.wait_for()
 
@@ -105,7 +75,7 @@ def test_a_heic_that_this_browser_cannot_show_is_shown_and_framed_as_the_servers
 def test_a_heic_is_answered_without_a_picture_where_the_server_makes_none(open_phone, dog, tmp_path):
     phone = open_phone()
     phone.page.route("**/api/upright", lambda route: route.fulfill(status=503, json={"error": "full"}))
-    sent = posted_photo(phone, lambda: phone.choose(as_heic(dog, tmp_path / "dog.heic")))
+    sent = phone.posted_photo(lambda: phone.choose(as_heic(dog, tmp_path / "dog.heic")))
     assert sent[4:8] == b"ftyp"
     assert phone.wait_for_answer() == "shown"
     assert phone.rows()
@@ -146,25 +116,6 @@ def test_a_photo_can_be_dropped_and_pasted(open_phone, dog, kind):
     assert phone.wait_for_answer() == "shown"
     phone.back()
     assert phone.screen.locator(".recent-item").count() == 2
-
-
-def test_dragging_shows_where_to_let_go(open_phone):
-    phone = open_phone("desktop")
-    phone.page.evaluate("document.body.dispatchEvent(new DragEvent('dragover', {bubbles: true, cancelable: true}))")
-    assert "Drop" in phone.page.evaluate("getComputedStyle(document.body, '::after').content")
-    phone.shoot("desktop-light-dragging")
-    phone.page.evaluate("document.body.dispatchEvent(new DragEvent('dragleave', {bubbles: true}))")
-    assert phone.page.evaluate("getComputedStyle(document.body, '::after').content") == "none"
-
-
-def test_closing_the_file_dialog_stays_on_the_page(open_phone):
-    phone = open_phone()
-    with phone.page.expect_file_chooser():
-        phone.tap("camera")
-    phone.page.evaluate("document.querySelector('input[type=file]').dispatchEvent(new Event('cancel'))")
-    phone.page.wait_for_timeout(200)
-    phone.button("camera").wait_for()
-    assert phone.page.locator("input[type=file]").count() == 0
 
 
 def test_only_the_camera_button_asks_for_the_camera(open_phone):

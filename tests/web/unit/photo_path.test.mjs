@@ -1,4 +1,4 @@
-/** The path of a photo in the README, on the phone; tests/docs/test_photo_path.py tests the server's part of the same table. */
+/** The path of a photo in the README, on the phone; tests/docs/test_docs.py looks at the part on the server. */
 import assert from 'node:assert/strict'
 import fs from 'node:fs'
 import { test } from 'node:test'
