@@ -1,6 +1,5 @@
 """Switching without a server: labels, default, splits, loading, the log, and undoing, on real small versions."""
 
-import json
 import sqlite3
 import subprocess
 import sys
