@@ -72,13 +72,6 @@ def test_the_tree_in_the_readme_is_the_table_of_contents() -> None:
     assert folders_in_the_tree() == packages - parts | folders
 
 
-def test_every_step_of_the_path_of_a_photo_exists() -> None:
-    steps = re.findall(r"^\| [\w, ]+ \| `(backend/[^`]+)` `([^`]+)` \|", DOCUMENTS["README.md"], re.M)
-    assert len(steps) >= 7
-    for file, name in steps:
-        assert f"def {name.rpartition('.')[2]}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file}: {name}"
-
-
 # -- commands ----------------------------------------------------------------------------------------------------------
 
 

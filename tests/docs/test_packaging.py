@@ -1,13 +1,19 @@
 """What pyproject.toml asks for is what the tests run with: each lower bound is the version that the lock files hold."""
 
+import ast
 import re
 import tomllib
 from itertools import chain
 from pathlib import Path
 
 import pytest
+from gunicorn.config import make_settings
 from packaging.requirements import Requirement
 from packaging.version import Version
+
+from backend.http_server.config import Logger, gunicorn_options
+from backend.http_server.server import MASTER, Server
+from backend.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("backend", "backend/web", "tests", "backend/bench", "backend/ray")
@@ -38,3 +44,39 @@ def test_the_lower_bound_is_a_version_that_is_tested(requirement):
     assert requirement.specifier.contains(version)
     bounds = [each.version.removesuffix(".*") for each in requirement.specifier if each.operator in (">=", "==")]
     assert [Version(bound).release[:2] for bound in bounds] == [version.release[:2]], "set it to the locked version"
+
+
+# What gunicorn's documentation names: https://gunicorn.org/custom and the setting logger_class.
+DOCUMENTED = {"gunicorn.app.base.BaseApplication", "gunicorn.glogging.Logger"}
+
+
+def imported(text: str) -> set[str]:
+    """The names of gunicorn that a module imports."""
+    if "gunicorn" not in text:
+        return set()
+    nodes = list(ast.walk(ast.parse(text)))
+    whole = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    parts = {
+        f"{node.module}.{alias.name}" for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    return {name for name in whole | parts if name.split(".")[0] == "gunicorn"}
+
+
+def test_of_gunicorn_only_what_its_documentation_names_is_used():
+    files = [file for file in (ROOT / "backend").rglob("*.py") if "node_modules" not in file.parts]
+    assert {name for file in files for name in imported(file.read_text(encoding="utf-8"))} == DOCUMENTED
+
+
+def test_every_setting_and_hook_of_gunicorn_is_one_of_its_settings(monkeypatch):
+    monkeypatch.setenv(MASTER, "")  # set by a server, and meant for the process that replaces it
+    server = Server(Settings())
+    changed = {name for name, each in server.cfg.settings.items() if each.get() != make_settings()[name].get()}
+    assert {*gunicorn_options(Settings())} <= {*server.cfg.settings}
+    assert {"pre_fork", "post_worker_init", "worker_exit"} <= changed
+
+
+@pytest.mark.parametrize("ours", [Server, Logger])
+def test_no_private_method_of_gunicorn_is_overridden(ours):
+    base = next(each for each in ours.__mro__ if each.__module__.startswith("gunicorn."))
+    overridden = {name for name in {*vars(ours)} & {*dir(base)} if not name.startswith("__")}
+    assert overridden <= {"load_config", "load", "setup", "error", "exception"}

@@ -79,3 +79,24 @@ def test_what_trains_and_exports_is_imported_by_commands_and_measurements_only()
             continue
         strangers = [name for name in imports(file) if any(inside(name, maker) for maker in MAKERS)]
         assert not strangers, f"{file}: {strangers}"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """At import; what a function imports when it is called cannot lock two modules."""
+    known = {module_of(file) for file in FILES}
+
+    def at_import(file: Path) -> set[str]:
+        found = set()
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("backend"):
+                module = node.module.removeprefix("backend").removeprefix(".")
+                for alias in node.names:
+                    full = f"{module}.{alias.name}".strip(".")
+                    found.add(full if full in known else module)
+        return found
+
+    left = {module_of(file): at_import(file) for file in FILES}
+    while free := [module for module, needed in left.items() if not needed & set(left)]:
+        for module in free:
+            del left[module]
+    assert not left, f"in a circle: {sorted(left)}"
