@@ -15,9 +15,9 @@ from backend.middleware.request_ids import new_id, own_sticky_key
 from backend.protocols.fields import TEXT, TEXTS, WHOLE, Body
 from backend.serving.answers.classification import Classification
 from backend.serving.feedback.feedback import Feedback
+from backend.serving.inference.content_check import ContentCheck
 from backend.serving.inference.predictor import Predictor
 from backend.serving.photos.base64_text import decode_base64
-from backend.serving.photos.content_check import ContentCheck
 from backend.serving.photos.photo import check
 from backend.serving.repository.model import ModelSpec
 from backend.serving.repository.repository import Repository
