@@ -32,7 +32,7 @@ WEB_BY_THEMSELVES = ("test_feedback_in_app", "test_console", "test_keys_in_app",
 # What takes longest begins first, so that no process is left with one of these at the end while the others wait.
 LONGEST = (
     WEB, "calibrate_command", "merge", "feedback", "feedback_in_app", "teach_command", "real_photos", "trainer",
-    "faults", "restarts", "gateway", "console", "tf_serving_grpc", "boxes", "second_pass", "train_command", "image_to_image",
+    "faults", "restarts", "gateway", "console", "tf_serving_grpc", "box_head", "second_pass", "train_command", "image_to_image",
     "hostile_requests", "runtimes", "app_api", "tutorials", "bench", "tensorflow_import", "acceleration", "predict",
     "hostile_photos", "switches", "shadow", "serve",
 )  # fmt: skip

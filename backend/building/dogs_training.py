@@ -17,7 +17,7 @@ from backend.fitting.scenes import Scenes
 from backend.fitting.scoring import share
 from backend.networks import dogs_head as dogs
 from backend.networks.architectures import in_precision, save_half_weights
-from backend.networks.boxes import overlap
+from backend.networks.box_head import overlap
 from backend.networks.every_dog import CELLS, EveryDog
 from backend.networks.second_pass import SecondPass
 from backend.serving.photos.preprocessing import photos_to_images

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
+from backend.allocator import give_back_free
 from backend.building import TAUGHT, layers
 from backend.building.acceleration import Acceleration, Steps, accelerate
 from backend.building.freezing import Source, freeze
@@ -22,7 +23,6 @@ from backend.building.quantization import RANGES
 from backend.fitting.groups import named_groups
 from backend.fitting.popularity import further_prior
 from backend.fitting.temperature import Calibration
-from backend.memory import give_back_free
 from backend.networks import dogs_head as dogs
 from backend.networks.architectures import (
     ARCHITECTURES,

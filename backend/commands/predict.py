@@ -139,11 +139,11 @@ class Here:
 
     def predict(self, body: dict[str, Any]) -> dict[str, Any]:
         from backend.serving.inference.work import Values
-        from backend.serving.tensors import json_values
+        from backend.serving.tensors import json_tensors
 
-        work = Values(lambda signature: json_values.from_body(body, signature), body["signature_name"])
+        work = Values(lambda signature: json_tensors.from_body(body, signature), body["signature_name"])
         (prediction,) = self._predictor.answer(self._spec, [work], "command")
-        return {"predictions": json_values.to_rows(prediction.outputs)}
+        return {"predictions": json_tensors.to_rows(prediction.outputs)}
 
 
 @dataclass(frozen=True)

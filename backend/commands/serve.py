@@ -19,11 +19,11 @@ from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
 
 from backend import api_keys, tracing
+from backend.allocator import share_arenas
 from backend.commands.helpers.local_models import refuse_missing_models
 from backend.gateway.target import Target
 from backend.http_server.server import Server, replaced_process
 from backend.logs import prepare_logging, survive_full_disk
-from backend.memory import share_arenas
 from backend.settings import Settings, flag, options
 
 log = logging.getLogger("dogsnap")

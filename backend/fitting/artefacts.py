@@ -15,7 +15,7 @@ from backend.fitting.dataset import Example, Report
 from backend.fitting.recipes import Recipe
 from backend.fitting.trainer import BOX_LAYERS, fastest_precision, features_of, plain_batches, training_batches
 from backend.networks import architectures
-from backend.networks.boxes import box_loss
+from backend.networks.box_head import box_loss
 
 # Views per photo, to balance 12,000 photos of dogs against some hundred others.
 PAIR_SHARE = 0.3  # of the views for the box that show two dogs side by side

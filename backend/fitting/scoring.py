@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from backend.networks.boxes import overlap
+from backend.networks.box_head import overlap
 
 CALIBRATION_BINS = 15
 

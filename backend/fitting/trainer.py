@@ -19,7 +19,7 @@ from backend.fitting.augmentation import augment
 from backend.fitting.dataset import Example, Report
 from backend.fitting.recipes import Recipe, Stage
 from backend.networks import architectures
-from backend.networks.boxes import box_loss
+from backend.networks.box_head import box_loss
 from backend.serving.photos.preprocessing import resize
 
 ADAM = (0.9, 0.999)  # decay of the mean and of the squares

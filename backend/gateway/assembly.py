@@ -1,9 +1,9 @@
 """Builds a predictor whose models run in an engine, from the settings."""
 
+from backend.allocator import give_back_large
 from backend.gateway.client import EngineClient
 from backend.gateway.repository import EngineRepository
 from backend.gateway.target import Target
-from backend.memory import give_back_large
 from backend.serving.assembly import predictor_over
 from backend.serving.inference.executor import InlineExecutor
 from backend.serving.inference.predictor import Predictor

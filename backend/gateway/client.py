@@ -20,10 +20,10 @@ from tensorflow_serving.apis import (
 )
 
 from backend import errors
+from backend.allocator import LARGE
 from backend.errors import DogsnapError, EngineFailed, TooLarge, Unavailable
 from backend.gateway.target import Target
 from backend.logs import REQUEST_ID
-from backend.memory import LARGE
 from backend.serving.inference.executor import TOO_LATE, remaining
 from backend.serving.metrics import LATENCY_BUCKETS, Metrics
 from backend.serving.repository.model import ModelSpec

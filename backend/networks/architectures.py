@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from backend.files import replacing
-from backend.networks import boxes
+from backend.networks.box_head import CELL_NUMBERS, CellBoxes, Centres
 
 STORED_WEIGHTS = "float16.weights.h5"
 BOX_FILTERS = 128
@@ -51,7 +51,7 @@ def inception_v3(classes: int, size: tuple[int, int] = (299, 299), dropout: floa
 
     Input: `image` float32 (n, height, width, 3) in [0, 1].
     Output, float32: "breeds" (n, classes) and "dog" (n, 1), logits; "box" (n, 4), where the dog is; "cells" (n, h', w', 5),
-    what the box is made of: see `boxes.py`.
+    what the box is made of: see `box_head.py`.
     """
     image = keras.Input((*size, 3), name="image")
     scaled = keras.layers.Rescaling(2.0, offset=-1.0, name="to_inception_range")(image)
@@ -62,15 +62,15 @@ def inception_v3(classes: int, size: tuple[int, int] = (299, 299), dropout: floa
     return keras.Model(image, outputs, name="inception_v3")
 
 
-def box_head(maps: keras.KerasTensor, centres: boxes.Centres) -> dict[str, keras.KerasTensor]:
+def box_head(maps: keras.KerasTensor, centres: Centres) -> dict[str, keras.KerasTensor]:
     """Maps (n, h', w', channels) -> {"cells": (n, h', w', 5), "box": (n, 4)}, float32; `centres`: of the cells."""
     x = keras.layers.Conv2D(BOX_FILTERS, 1, activation="relu", name="box_channels")(maps)
     x = keras.layers.Conv2D(BOX_FILTERS, 3, padding="same", activation="relu", name="box_surroundings")(x)
-    cells = keras.layers.Conv2D(boxes.CELL_NUMBERS, 1, name="cells", dtype="float32")(x)
-    return {"cells": cells, "box": boxes.CellBoxes(centres, name="box", dtype="float32")(cells)}
+    cells = keras.layers.Conv2D(CELL_NUMBERS, 1, name="cells", dtype="float32")(x)
+    return {"cells": cells, "box": CellBoxes(centres, name="box", dtype="float32")(cells)}
 
 
-def cell_centres(size: tuple[int, int]) -> boxes.Centres:
+def cell_centres(size: tuple[int, int]) -> Centres:
     """Where the cells of Inception v3's last maps have their centres: of rows and columns, fractions of the picture."""
     # Its strides multiply to 32 pixels; the convolutions without padding move the first centre to pixel 37.
     rows, columns = (tuple((37 + 32 * place) / side for place in range((side - 43) // 32)) for side in size)

@@ -12,9 +12,9 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from backend.networks import boxes
+from backend.networks import box_head
 from backend.networks.architectures import backbone_of
-from backend.networks.boxes import Centres
+from backend.networks.box_head import Centres
 from backend.networks.every_dog import CELLS
 
 DESCRIPTION, WEIGHTS = "dogs.json", "dogs.float16.weights.h5"  # beside the network's own files
@@ -42,7 +42,7 @@ def head_for(model: keras.Model, filters: int = FILTERS) -> keras.Model:
         x = keras.layers.Conv2D(filters, 3, padding="same", name=name)(x)
     x = keras.layers.LeakyReLU(0.1)(x)
     start = keras.initializers.Constant([OFFSET, 0.0, 0.0, 0.0, 0.0])
-    cells = keras.layers.Conv2D(boxes.CELL_NUMBERS, 1, bias_initializer=start, name="dogs_cells", dtype="float32")(x)
+    cells = keras.layers.Conv2D(box_head.CELL_NUMBERS, 1, bias_initializer=start, name="dogs_cells", dtype="float32")(x)
     return keras.Model([fine, coarse], cells, name="dogs")
 
 
@@ -65,7 +65,7 @@ class DogCells(keras.layers.Layer):
         self.places = places
 
     def call(self, cells):
-        logits, found = boxes.unfold(cells, self.places)
+        logits, found = box_head.unfold(cells, self.places)
         score = ops.sigmoid(logits)[..., None]
         # Times the score, so that what hardly shows a dog is hardly different in another precision.
         return ops.concatenate([score, score * ops.clip(found, 0.0, 1.0)], axis=-1)
@@ -100,10 +100,10 @@ def dogs_loss(targets, cells, places: Centres):
     A cell in the middle of a dog's box is to tell that box, by its generalised overlap (Rezatofighi et al. 2019), and to have
     the overlap that it reaches as its score; all others are to have 0 (quality focal loss, Li et al. 2020).
     """
-    logits, found = boxes.unfold(cells, places)
+    logits, found = box_head.unfold(cells, places)
     true, own = _assigned(targets, places)
-    generalised = boxes.generalised_overlap(found, true)
-    quality = tf.stop_gradient(own * boxes.overlap(tf.clip_by_value(found, 0.0, 1.0), true))
+    generalised = box_head.generalised_overlap(found, true)
+    quality = tf.stop_gradient(own * box_head.overlap(tf.clip_by_value(found, 0.0, 1.0), true))
     gap = ops.abs(quality - ops.sigmoid(logits)) ** FOCUS
     score = gap * tf.nn.sigmoid_cross_entropy_with_logits(quality, logits)
     dogs = ops.maximum(ops.sum(own), 1.0)
@@ -112,9 +112,9 @@ def dogs_loss(targets, cells, places: Centres):
 
 def _assigned(targets, places: Centres):
     """The box that each cell is to tell, (n, cells, 4), and 1 where it is to tell one, (n, cells)."""
-    far, known = boxes.way_from_middle(targets[..., :4], places), targets[..., None, 4]
+    far, known = box_head.way_from_middle(targets[..., :4], places), targets[..., None, 4]
     nearest = far <= tf.reduce_min(far, axis=-1, keepdims=True)
     far = tf.where(nearest, far * 1e-3, far)  # a dog between the centres has one cell, whatever lies there besides
     far = tf.where(known > 0, far, 1e9)
-    own = tf.cast(tf.reduce_min(far, axis=1) < boxes.CENTRE, tf.float32)
+    own = tf.cast(tf.reduce_min(far, axis=1) < box_head.CENTRE, tf.float32)
     return tf.gather(targets[..., :4], tf.argmin(far, axis=1), batch_dims=1), own

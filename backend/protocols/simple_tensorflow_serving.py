@@ -22,7 +22,7 @@ from backend.protocols.fields import text_field, whole_number
 from backend.serving.inference.predictor import Predictor
 from backend.serving.inference.work import Photos, Prediction, Values
 from backend.serving.repository.model import ModelSpec
-from backend.serving.tensors import json_values
+from backend.serving.tensors import json_tensors
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature
 from backend.settings import Settings
 
@@ -37,7 +37,7 @@ def blueprint(settings: Settings, predictor: Predictor) -> Blueprint:
     def infer() -> Response:
         is_form = request.mimetype == "multipart/form-data"
         prediction = _from_form(settings, predictor) if is_form else _from_json(settings, predictor)
-        outputs = {alias: json_values.to_json(alias, value) for alias, value in prediction.outputs.items()}
+        outputs = {alias: json_tensors.to_json(alias, value) for alias, value in prediction.outputs.items()}
         return json_response(outputs, headers=version_header(prediction.servable))
 
     @routes.get("/health")
@@ -73,11 +73,11 @@ def _from_json(settings: Settings, predictor: Predictor) -> Prediction:
         spec = _spec(predictor, text_field("model_name", fields.get("model_name")), fields.get("model_version"))
         if spec.version is None:
             spec = predictor.taking(
-                spec, signature_name, lambda signature: json_values.takes(signature, fields["data"])
+                spec, signature_name, lambda signature: json_tensors.takes(signature, fields["data"])
             )
 
         def inputs(signature: Signature) -> dict[str, np.ndarray]:
-            arrays = json_values.from_data(fields["data"], signature, base64_decode)
+            arrays = json_tensors.from_data(fields["data"], signature, base64_decode)
             fields.clear()  # many times as large as the arrays
             document.close()
             return arrays

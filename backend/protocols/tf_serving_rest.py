@@ -18,7 +18,7 @@ from backend.protocols import grpc_messages
 from backend.serving.inference.predictor import Predictor
 from backend.serving.inference.work import Examples, Task, Values
 from backend.serving.repository.model import ModelSpec
-from backend.serving.tensors import json_values
+from backend.serving.tensors import json_tensors
 from backend.serving.tensors.examples import examples_from_body
 from backend.serving.tensors.signatures import Signature
 from backend.serving.versions.version_folders import MAX_INT64
@@ -86,7 +86,7 @@ def _predict(settings: Settings, predictor: Predictor, spec: ModelSpec) -> Respo
         by_rows = "instances" in fields
 
         def inputs(signature: Signature) -> dict[str, np.ndarray]:
-            arrays = json_values.from_body(fields, signature)
+            arrays = json_tensors.from_body(fields, signature)
             fields.clear()  # the parsed JSON is many times as large as the arrays
             document.close()
             return arrays
@@ -94,7 +94,9 @@ def _predict(settings: Settings, predictor: Predictor, spec: ModelSpec) -> Respo
         works = [Values(inputs, signature_name(fields))]
         (prediction,) = predictor.answer(spec, works, PROTOCOL, is_gone=client_is_gone())
     outputs = prediction.outputs  # rows are answered with rows, columns with columns
-    answer = {"predictions": json_values.to_rows(outputs)} if by_rows else {"outputs": json_values.to_columns(outputs)}
+    answer = (
+        {"predictions": json_tensors.to_rows(outputs)} if by_rows else {"outputs": json_tensors.to_columns(outputs)}
+    )
     return json_response(answer, headers=version_header(prediction.servable))
 
 
@@ -102,7 +104,7 @@ def signature_name(fields: dict[str, Any]) -> str:
     name = fields.get("signature_name", "")
     if not isinstance(name, str):
         raise InvalidArgument(
-            f"JSON Value: {json_values.show(fields)} not formatted correctly. 'signature_name' key must be a string value."
+            f"JSON Value: {json_tensors.show(fields)} not formatted correctly. 'signature_name' key must be a string value."
         )
     return name
 

@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[2]
 BACKEND = ROOT / "backend"
 # From the bottom up: a module imports from its own folder, and from the lines above it. A folder stands for all in it.
 FLOORS = (
-    ("errors", "files", "http_client", "memory", "tensorflow_import", "processor", "logs", "tracing", "settings"),
+    ("errors", "files", "http_client", "allocator", "tensorflow_import", "processor", "logs", "tracing", "settings"),
     ("addresses", "api_keys"),
     ("serving.photos",),
     ("serving.tensors",),

@@ -19,8 +19,8 @@ from process_readings import memory, most_seconds, worker_of
 from backend.building.merging import merge
 from backend.errors import InvalidArgument, TooLarge
 from backend.serving.photos.base64_text import web_safe
+from backend.serving.photos.hostile_files import gif_pixels
 from backend.serving.photos.photo import PhotoLimits
-from backend.serving.photos.photo_files import gif_pixels
 from backend.serving.photos.photo_values import Decoding, checked, decoded
 
 STILL, MOVING = Decoding(pictures=True), Decoding(pictures=True, frames=True)

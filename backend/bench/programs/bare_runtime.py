@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from backend.memory import share_arenas
+from backend.allocator import share_arenas
 from backend.tensorflow_import import import_tensorflow
 
 WARM_UP_SECONDS = 1.0

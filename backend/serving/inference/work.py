@@ -13,7 +13,7 @@ from backend.serving.metrics import Metrics
 from backend.serving.photos import photo, photo_values, preprocessing
 from backend.serving.photos.photo import PhotoLimits
 from backend.serving.tensors.examples import check_signature, classify_rows, regress_rows
-from backend.serving.tensors.json_values import OtherInputs
+from backend.serving.tensors.json_tensors import OtherInputs
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature
 from backend.serving.versions.servable import BaseServable
 

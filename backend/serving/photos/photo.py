@@ -10,7 +10,7 @@ import pillow_heif
 from PIL import ExifTags, Image
 
 from backend.errors import InvalidArgument, TooLarge, UnsupportedPhoto
-from backend.serving.photos.photo_files import check_structure
+from backend.serving.photos.hostile_files import check_structure
 
 pillow_heif.register_heif_opener()
 # Pillow's own limit warns on standard error and refuses late; `check` refuses by pixel count before anything is decoded.

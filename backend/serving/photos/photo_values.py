@@ -13,8 +13,8 @@ from tensorflow.core.framework import graph_pb2
 from backend.errors import InvalidArgument, UnsupportedPhoto
 from backend.serving.photos import photo
 from backend.serving.photos.base64_text import decode_base64, to_web_safe_base64, web_safe
+from backend.serving.photos.hostile_files import GIF, JPEG, PNG, check_structure, first_frame, gif_pixels
 from backend.serving.photos.photo import Photo, PhotoLimits
-from backend.serving.photos.photo_files import GIF, JPEG, PNG, check_structure, first_frame, gif_pixels
 
 # The magic bytes by which TensorFlow recognises pictures (ClassifyFileFormat in decode_image_op.cc).
 BMP = b"BM"

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from backend.allocator import give_back_free
 from backend.errors import Cancelled, DeadlineExceeded, DogsnapError
-from backend.memory import give_back_free
 from backend.serving.metrics import Metrics
 from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import Model, ModelSpec, State, Version, VersionStatus

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend.errors import InvalidArgument
-from backend.serving.tensors.json_values import is_base64, show, to_bytes, type_name
+from backend.serving.tensors.json_tensors import is_base64, show, to_bytes, type_name
 from backend.serving.tensors.signatures import Signature
 
 METHODS = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from backend.errors import InvalidArgument, TooLarge, Unavailable
-from backend.serving.tensors.json_values import show
+from backend.serving.tensors.json_tensors import show
 
 SHORT_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|\bInf\b', re.DOTALL)
 DEPTH_LIMIT = "{} levels (DOGSNAP_MAX_JSON_DEPTH)"

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2
 
 from backend.errors import InvalidArgument, Unimplemented
-from backend.serving.tensors.json_values import MAX_RANK
+from backend.serving.tensors.json_tensors import MAX_RANK
 
 STRING_BYTES = 24  # memory of a string in a tensor beside its characters
 # The field of tensor.proto with the values of a dtype. Half and bfloat16 are stored as 16 bits in an int32, complex numbers as

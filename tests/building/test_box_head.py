@@ -12,18 +12,18 @@ from tiny_network import tiny_recipe, tiny_with_box
 
 from backend.fitting import artefacts, dataset, trainer, windows
 from backend.fitting.recipes import RECIPES
-from backend.networks import architectures, boxes
+from backend.networks import architectures, box_head
 
 CENTRES = ((0.25, 0.75), (0.1, 0.5, 0.9))
 
 
 def cells(**placed: tuple[float, tuple[float, float, float, float]]) -> np.ndarray:
     """A map (1, 2, 3, 5): at `r0c1`, say, a score and a box; elsewhere a low score and a box of everything."""
-    numbers = np.zeros((1, 2, 3, boxes.CELL_NUMBERS), np.float32)
+    numbers = np.zeros((1, 2, 3, box_head.CELL_NUMBERS), np.float32)
     for row, down in enumerate(CENTRES[0]):
         for column, across in enumerate(CENTRES[1]):
             score, (left, top, right, bottom) = placed.get(f"r{row}c{column}", (-9.0, (-0.4, -0.4, 1.4, 1.4)))
-            distances = np.array([across - left, down - top, right - across, bottom - down]) / boxes.UNIT
+            distances = np.array([across - left, down - top, right - across, bottom - down]) / box_head.UNIT
             numbers[0, row, column] = [score, *np.log(distances)]
     return numbers
 
@@ -50,7 +50,7 @@ ONE, OTHER = (0.2, 0.2, 0.8, 0.8), (0.3, 0.2, 0.8, 0.8)
     ],
 )
 def test_the_cells_that_see_the_surest_dog_give_the_box(placed: dict, expected: tuple) -> None:
-    np.testing.assert_allclose(np.asarray(boxes.CellBoxes(CENTRES)(cells(**placed)))[0], expected, atol=1e-4)
+    np.testing.assert_allclose(np.asarray(box_head.CellBoxes(CENTRES)(cells(**placed)))[0], expected, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_the_cells_that_see_the_surest_dog_give_the_box(placed: dict, expected: 
     ],
 )
 def test_overlap_is_intersection_over_union(one: tuple, other: tuple, expected: float) -> None:
-    found = boxes.overlap(np.array(one, np.float32), np.array(other, np.float32))
+    found = box_head.overlap(np.array(one, np.float32), np.array(other, np.float32))
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -70,7 +70,7 @@ def test_the_loss_is_least_for_the_right_box_at_its_middle_and_counts_known_boxe
     true = (0.2, 0.3, 0.8, 0.9)
 
     def loss(numbers: np.ndarray, known: float = 1.0) -> float:
-        return float(boxes.box_loss(np.array([[*true, known]], np.float32), numbers, CENTRES))
+        return float(box_head.box_loss(np.array([[*true, known]], np.float32), numbers, CENTRES))
 
     right = loss(cells(r1c1=(9.0, true)))
     shifted = loss(cells(r1c1=(9.0, (0.3, 0.3, 0.9, 0.9))))
@@ -97,7 +97,7 @@ def test_a_network_learns_breeds_and_boxes_from_whole_pictures(tmp_path: Path, m
     whole = trainer.with_whole_pictures(examples)[len(examples) :]
     (images, target), *_ = trainer.plain_batches(whole, (32, 32), len(whole))
     found = model.predict(images, verbose=0)
-    overlaps = np.asarray(boxes.overlap(found["box"], np.array([example.box for example in whole], np.float32)))
+    overlaps = np.asarray(box_head.overlap(found["box"], np.array([example.box for example in whole], np.float32)))
     assert overlaps.mean() > 0.5
     assert (found["breeds"].argmax(-1) == target["breeds"].numpy()).mean() > 0.8
 
