@@ -263,6 +263,12 @@ def sleeper(tmp_path_factory) -> Path:
     return models
 
 
+@pytest.fixture(scope="module")
+def server(start_server, models) -> Server:
+    """A server of the `models` of a module."""
+    return start_server(models)
+
+
 @pytest.fixture(scope="session")
 def colour_server(start_server, colour_models) -> Server:
     """A server of `colour_models`, shared by the tests of a session."""

@@ -119,20 +119,15 @@ def test_the_merged_version_of_the_real_network_names_breeds_there(real) -> None
         assert (np.diff(answer["probabilities"]) <= 0).all()
 
 
-# -- configuration -----------------------------------------------------------------------------------------------------
-
-
-def test_the_model_config_list_serves_every_version_of_the_folder_and_labels_only_those_always_there(tiny) -> None:
+def test_the_model_config_list_serves_every_version_labels_those_always_there_and_is_taken_by_our_server(
+    tiny, start_server, colour_models, tmp_path
+) -> None:
     text = (DEPLOY / "models.config").read_text(encoding="utf-8")
     (config,) = text_format.Parse(text, model_server_config_pb2.ModelServerConfig()).model_config_list.config
     assert (config.name, config.base_path) == ("inception_v3", "/models/inception_v3")
     assert config.model_version_policy.WhichOneof("policy_choice") == "all"
     assert dict(config.version_labels) == {"image": 1, "stable": 2}
     assert {str(number) for number in config.version_labels.values()} <= set(tiny.versions)
-
-
-def test_our_server_takes_the_same_model_config_list(start_server, colour_models, tmp_path) -> None:
-    text = (DEPLOY / "models.config").read_text(encoding="utf-8")
     file = tmp_path / "models.config"
     file.write_text(text.replace('"/models/', f'"{colour_models}/'), encoding="utf-8")
     server = start_server(tmp_path, "--model-config-file", str(file))

@@ -1,29 +1,26 @@
 """Image-to-image networks and detectors, wrapped by merging: files of pictures in; PNG files, or named boxes, out."""
 
 import base64
-import http.server
 import io
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from click.testing import CliRunner, Result
+from click.testing import Result
 from colour_photos import encode
+from command_line import dogsnap
 from exported import png
 from PIL import Image
+from stub_service import StubService
 
 from backend.building.merging.merge import MergeError, Options, merge
-from backend.cli import main
 from backend.serving.tensors.signatures import ServableId
 from backend.serving.versions.servable import Servable
 from backend.serving.versions.warmup import warm_up
 
 SIZE = (16, 16)
-NAMES = ["red dog", "green dog"]
 
 
 def save(folder: Path, network: Callable, *shape: int | None, dtype: tf.DType = tf.float32) -> Path:
@@ -59,14 +56,10 @@ def wrapped(source: Path, said: list[str] | None = None, **options) -> Path:
     return merge(source, Options(decode="bytes", encode="png", **options), report)
 
 
-# -- which numbers are black and white ---------------------------------------------------------------------------------
-
-
 def test_numbers_from_minus_1_to_1_are_stated_for_output_and_input(tmp_path) -> None:
     source = save(tmp_path / "m" / "1", lambda image: tf.reshape(tf.tanh(-image), (-1, *SIZE, 3)), None, *SIZE, 3)
-    with pytest.raises(
-        MergeError, match=r"held numbers from -0.* to .*--output-range LOW HIGH.*--input-range LOW HIGH"
-    ):
+    both = r"held numbers from -0.* to .*--output-range LOW HIGH.*--input-range LOW HIGH"
+    with pytest.raises(MergeError, match=both):
         wrapped(source)
     assert [file.name for file in source.parent.iterdir()] == ["1"]
     folder = wrapped(source, input_range=(-1, 1), output_range=(-1, 1))
@@ -101,17 +94,12 @@ TAKEN = [
     ],
     ids=["0 to 1", "channels first", "bytes"],
 )
-def test_a_network_of_0_to_1_or_bytes_needs_no_range_and_is_told_what_was_taken(
-    tmp_path, white, shape, dtype, taken
-) -> None:
+def test_a_network_of_0_to_1_or_bytes_needs_no_range_and_is_told_which(tmp_path, white, shape, dtype, taken) -> None:
     said: list[str] = []
     folder = wrapped(save(tmp_path / "m" / "1", lambda image: white - image, *shape, dtype=dtype), said)
     pictures = [pixels(seed) for seed in range(3)]
     np.testing.assert_array_equal(made(folder, *pictures), 255 - np.stack(pictures))
     assert said[1:] == taken
-
-
-# -- channels and sizes ------------------------------------------------------------------------------------------------
 
 
 def test_a_grey_network_takes_colour_and_gives_grey(tmp_path) -> None:
@@ -143,9 +131,6 @@ def test_a_network_of_any_size_sees_each_picture_in_its_own_unless_it_is_damaged
         run(folder, png(pixels(1)), png(pixels(2))[:50], png(pixels(3)))
     with pytest.raises(tf.errors.InvalidArgumentError, match="expected a picture of at most 4194304 pixels"):
         run(folder, png(np.zeros((2049, 2048, 3), np.uint8)))
-
-
-# -- a detector --------------------------------------------------------------------------------------------------------
 
 
 def corners(image: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -184,25 +169,17 @@ def scene(size: tuple[int, int]) -> bytes:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory) -> Path:
-    """Two networks for pictures of any size, each with its merged version 2.
-
-    negative/; detector/: the toy detector as TensorFlow's Object Detection API exports, for a batch of one picture, in bytes.
-    """
+    """negative/, and detector/ as TensorFlow's Object Detection API exports: for one picture in bytes; each with version 2."""
     models = tmp_path_factory.mktemp("pictures")
     wrapped(save(models / "negative" / "1", lambda image: 1 - image, None, None, None, 3))
     source = save(models / "detector" / "1", corners, 1, None, None, 3, dtype=tf.uint8)
     names = models / "names.txt"
-    names.write_text("\n".join(NAMES))
-    options = ["--decode", "bytes", "--encode", "detections", "--first-class", "1", "--labels", str(names)]
+    names.write_text("red dog\ngreen dog")
+    options = ["--decode", "bytes", "--encode", "detections", "--first-class", "1", "--labels", names]
     options += ["--boxes", "output_0", "--classes", "output_1", "--scores", "output_2"]
-    done = CliRunner().invoke(main, ["merge", str(source), *options])
+    done = dogsnap("merge", source, *options)
     assert done.exit_code == 0, done.output
     return models
-
-
-@pytest.fixture(scope="module")
-def server(start_server, models):
-    return start_server(models)
 
 
 def test_a_detector_answers_boxes_classes_scores_and_names_through_rest(server) -> None:
@@ -237,16 +214,13 @@ def test_boxes_that_two_outputs_could_be_are_asked_for(tmp_path) -> None:
     assert answer["detection_boxes"].min() == 1
 
 
-# -- dogsnap predict PICTURE --out -------------------------------------------------------------------------------------
-
-
 @pytest.fixture(params=["here", "by a server"])
 def where(request, models, server) -> list[str]:
     return ["--models", str(models)] if request.param == "here" else ["--url", server.url]
 
 
 def predict(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["predict", "--model", "negative", *map(str, arguments)])
+    return dogsnap("predict", "--model", "negative", *arguments)
 
 
 def test_a_picture_becomes_another_and_one_that_fails_leaves_the_earlier_result_whole(where, tmp_path) -> None:
@@ -278,27 +252,6 @@ def test_a_folder_of_pictures_becomes_a_folder_and_the_bad_one_is_named(where, t
     np.testing.assert_array_equal(np.asarray(Image.open(out / "1.bmp.png")), 255 - pixels(3))
 
 
-@contextmanager
-def replying(status: int, body: bytes) -> Iterator[str]:
-    """A server that answers everything the same."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Nothing to be printed."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, ThreadPoolExecutor(1) as pool:
-        pool.submit(server.serve_forever)
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
 REPLIES = {
     "an error": (404, '{"error": "Servable not found"}', "Servable not found"),
     "no predictions": (200, '{"outputs": ["x"]}', "with one row of predictions, received {'outputs'"),
@@ -313,17 +266,16 @@ REPLIES = {
 @pytest.mark.parametrize(("status", "body", "sentence"), REPLIES.values(), ids=REPLIES)
 def test_an_answer_without_a_picture_is_one_sentence_and_writes_nothing(tmp_path, status, body, sentence) -> None:
     (tmp_path / "picture.png").write_bytes(png(pixels(1)))
-    with replying(status, body.encode()) as url:
-        done = predict(tmp_path / "picture.png", "--out", tmp_path / "x.png", "--url", url)
+    with StubService() as service:
+        service.set(body.encode(), status)
+        done = predict(tmp_path / "picture.png", "--out", tmp_path / "x.png", "--url", service.url)
     assert done.exit_code == 1
     assert sentence in done.output
     assert done.output.count("\n") == 1
     assert [file.name for file in tmp_path.iterdir()] == ["picture.png"]
 
 
-def test_folders_and_files_that_do_not_fit_together_and_a_version_without_pictures_are_refused(
-    models, tmp_path
-) -> None:
+def test_folders_and_files_that_do_not_fit_and_a_version_without_pictures_are_refused(models, tmp_path) -> None:
     folder, picture = tmp_path / "in", tmp_path / "picture.png"
     folder.mkdir()
     picture.write_bytes(png(pixels(1)))

@@ -9,10 +9,9 @@ from pathlib import Path
 import click
 import pytest
 import tiny_models
-from click.testing import CliRunner
 from colour_photos import GREEN, encode, plain
+from command_line import dogsnap
 
-from backend.cli import main
 from backend.commands.helpers.json_instances import Instances, read_instances
 
 
@@ -56,9 +55,6 @@ def test_a_file_that_is_something_else_is_refused_with_the_line(file, contents, 
     assert "\n" not in error.value.message
 
 
-# -- here and by a server ----------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def models(tmp_path_factory, colour_models) -> Path:
     models = tmp_path_factory.mktemp("instances_models")
@@ -69,14 +65,9 @@ def models(tmp_path_factory, colour_models) -> Path:
     return models
 
 
-@pytest.fixture(scope="module")
-def server(start_server, models):
-    return start_server(models)
-
-
 def outcome(file: Path, *arguments: str) -> tuple[int, str]:
     """Exit code, and what it says but for the line about loading."""
-    result = CliRunner().invoke(main, ["predict", "--json-instances", str(file), *map(str, arguments)])
+    result = dogsnap("predict", "--json-instances", file, *arguments)
     return result.exit_code, re.sub(r"\Aloading .*\n", "", result.output)
 
 

@@ -4,18 +4,18 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 import requests
 import tensorflow1_models
 import tiny_models
-from click.testing import CliRunner, Result
+from command_line import dogsnap, refused
 from exported import png
 from ports import START_SECONDS, free_port
 from waiting import answers, wait_until
 
-from backend.cli import main
 from backend.commands import model_server
 
 DOGSNAP = Path(sys.executable).with_name("dogsnap")
@@ -33,8 +33,7 @@ def settings(monkeypatch) -> dict:
     return received
 
 
-def run(*flags: str) -> Result:
-    return CliRunner().invoke(main, ["model-server", *flags])
+run = partial(dogsnap, "model-server")
 
 
 def test_the_command_of_the_articles_serves_the_latest_version_on_their_ports(tmp_path) -> None:
@@ -102,10 +101,9 @@ def test_the_flags_about_threads_are_tensorflows_environment(settings) -> None:
 @pytest.mark.parametrize("name", model_server.REFUSED)
 def test_a_flag_that_does_not_work_is_refused_with_what_to_do_but_not_its_neutral_value(settings, name) -> None:
     neutral, instead = model_server.REFUSED[name]
-    refused = run("--model_base_path=/m", f"--{name}=other")
-    assert refused.exit_code == 2
+    said = refused("model-server", "--model_base_path=/m", f"--{name}=other", status=2)
     advice = f"use {instead}" if instead else "leave it out"
-    assert f"--{name} is not supported here; {advice}" in " ".join(refused.output.split())
+    assert f"--{name} is not supported here; {advice}" in " ".join(said.split())
     assert settings == {}
     if neutral:
         assert run("--model_base_path=/m", f"--{name}={neutral}").exit_code == 0
@@ -122,21 +120,15 @@ def test_a_flag_that_does_not_work_is_refused_with_what_to_do_but_not_its_neutra
     ],
 )
 def test_flags_that_cannot_work_together_are_refused(settings, flags, said) -> None:
-    done = run(*flags)
-    assert done.exit_code == 2
-    assert said in done.output
+    assert said in refused("model-server", *flags, status=2)
     assert settings == {}
 
 
 @pytest.mark.parametrize("flag", ["--rest_api_port=8501", "--enable_ssl", "--model_base_path=/m"])
 def test_serve_points_from_other_servers_flags_to_their_counterparts(flag) -> None:
-    done = CliRunner().invoke(main, ["serve", flag])
-    assert done.exit_code == 2
-    assert "Did you mean" not in done.output
-    assert "`dogsnap model-server` takes the flags of tensorflow_model_server" in done.output
-
-
-# -- where the models are ----------------------------------------------------------------------------------------------
+    said = refused("serve", flag, status=2)
+    assert "Did you mean" not in said
+    assert "`dogsnap model-server` takes the flags of tensorflow_model_server" in said
 
 
 @pytest.mark.parametrize(
@@ -145,19 +137,17 @@ def test_serve_points_from_other_servers_flags_to_their_counterparts(flag) -> No
 )
 def test_a_folder_of_models_that_is_not_there_is_told_with_its_path(tmp_path, monkeypatch, command, flag) -> None:
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(main, [*command, flag, "mine"])
-    assert done.exit_code == 1
-    assert f"there is no folder {tmp_path / 'mine'}" in done.output
-    assert flag in done.output
+    said = refused(*command, flag, "mine")
+    assert f"there is no folder {tmp_path / 'mine'}" in said
+    assert flag in said
 
 
 def test_a_folder_of_one_version_is_told_with_the_folder_to_name_which_is_served_as_that_model(start_server, tmp_path):
     model = tmp_path / "half_plus_two"
     for version in (1, 2):
         tiny_models.half_plus(version, model / str(version))
-    done = CliRunner().invoke(main, ["serve", "--models", str(model / "1")])
-    assert done.exit_code == 1
-    assert f"is a single version; name the folder of its model with --models: {model}" in done.output
+    said = refused("serve", "--models", model / "1")
+    assert f"is a single version; name the folder of its model with --models: {model}" in said
     server = start_server(model)
     for version in (1, 2):
         answer = server.post(f"/v1/models/half_plus_two/versions/{version}:predict", json={"inputs": [1.0]})
@@ -166,6 +156,5 @@ def test_a_folder_of_one_version_is_told_with_the_folder_to_name_which_is_served
 
 @pytest.mark.parametrize("command", [["serve", "--model-config-file"], ["model-server", "--model_config_file"]])
 def test_a_configuration_file_that_is_not_there_is_one_sentence(tmp_path, command) -> None:
-    done = CliRunner().invoke(main, [*command, str(tmp_path / "no.config")])
-    assert done.exit_code == 1
-    assert done.output == f"Error: there is no file {tmp_path / 'no.config'}; name it with --model-config-file\n"
+    file = tmp_path / "no.config"
+    assert refused(*command, file) == f"Error: there is no file {file}; name it with --model-config-file\n"

@@ -15,6 +15,7 @@ import tensorflow1_models
 from exported import png
 from grpc_client import connected
 from PIL import Image
+from refusals import assert_refused
 
 from backend.errors import InvalidArgument
 from backend.serving.tensors.signatures import ServableId
@@ -78,15 +79,13 @@ def test_grpc_takes_one_row_or_the_bare_picture(server, picture, shape) -> None:
 def test_more_rows_than_the_graph_takes_are_refused_with_both_shapes(server, picture) -> None:
     row = {"b64": base64.b64encode(picture.read_bytes()).decode()}
     answer = server.post("/v1/models/saved_model:predict", json={"instances": [row, row]})
-    assert answer.status_code == 400
-    assert 'input "input_bytes": declared shape (), received (2,)' in answer.json()["error"]
-    assert "requested shape has 1" in answer.json()["error"], "the graph's own words are missing"
+    ours, the_graphs = 'input "input_bytes": declared shape (), received (2,)', "requested shape has 1"
+    assert_refused(answer, 400, ours, the_graphs)
 
 
 def test_a_form_of_several_pictures_is_answered_one_by_one(server, picture) -> None:
     files = [("images", picture.read_bytes())] * 2
-    fields = {"model_name": "saved_model"}
-    answer = server.post("/", data=fields, files=files)
+    answer = server.post("/", data={"model_name": "saved_model"}, files=files)
     assert answer.status_code == 200, answer.text
     assert [is_negative(base64.b64decode(each["b64"])) for each in answer.json()["output_bytes"]] == [True, True]
 
@@ -119,9 +118,7 @@ def test_what_is_sent_in_the_wrong_encoding_is_refused_with_the_right_one(server
         ("inception_v3/versions/2", {"inputs": {"b64": text}}, "if it takes base64 text, send that as a plain string"),
         ("inception_v3/versions/1", {"inputs": text}, "is not of expected type: float; version 2 takes text"),
     ):
-        answer = server.post(f"/v1/models/{model}:predict", json=body)
-        assert answer.status_code == 400
-        assert said in answer.json()["error"]
+        assert_refused(server.post(f"/v1/models/{model}:predict", json=body), 400, said)
 
 
 def test_reference_variables_are_read_without_complaints(engine) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,25 +20,18 @@ from grpc_contract import CALLS, ask, outcome, status
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from process_readings import children, held
-from tensorflow_serving.apis import (
-    get_model_status_pb2,
-    model_management_pb2,
-    prediction_service_pb2_grpc,
-)
+from tensorflow_serving.apis import get_model_status_pb2, model_management_pb2, prediction_service_pb2_grpc
 from waiting import wait_until
 
 from backend.addresses import SPARE_THREADS
 from backend.protocols.tf_serving_grpc import peer_address
 
-DOGSNAP = Path(sys.executable).with_name("dogsnap")
-
 
 @pytest.fixture(scope="module")
 def server(start_server, tmp_path_factory):
     models = tmp_path_factory.mktemp("grpc_models")
-    return start_server(
-        models, "--model-config-file", str(contract_table.make_models(models)), "--max-tensor-body-mb", "8"
-    )
+    file = contract_table.make_models(models)
+    return start_server(models, "--model-config-file", str(file), "--max-tensor-body-mb", "8")
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +52,6 @@ def test_a_call_is_answered_as_tensorflow_serving_does(client, call):
     assert (code, call.says in text, "Traceback" in text) == (call.code, True, False), text
 
 
-# -- tensors -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", tiny_models.TYPES)
 def test_every_dtype_goes_in_and_comes_out(client, name):
     dtype = tf.as_dtype(getattr(tf, name))
@@ -80,11 +69,9 @@ def test_a_message_is_cut_at_1024_bytes(client):
 
 
 def test_a_request_beyond_the_size_limit_is_refused_and_the_next_one_answered(client):
-    code, details = refused(
-        client.prediction.Predict, predict_request("half_plus_two", x=np.zeros(3_000_000, np.float32)), SECONDS
-    )
-    assert code == "RESOURCE_EXHAUSTED"
-    assert "larger than max" in details
+    large = predict_request("half_plus_two", x=np.zeros(3_000_000, np.float32))
+    code, details = refused(client.prediction.Predict, large, SECONDS)
+    assert (code, "larger than max" in details) == ("RESOURCE_EXHAUSTED", True)
     filled = tf.make_tensor_proto(np.float32(1), shape=[10_000_000])  # in a message of a few bytes
     _, details = refused(client.prediction.Predict, predict_request("half_plus_two", x=filled), SECONDS)
     assert "at most 8388608 bytes are taken" in details
@@ -109,15 +96,8 @@ def test_an_answer_may_be_larger_than_any_request(client):
     assert len(answer.outputs["y"].float_val) == 4_000_000
 
 
-# -- health and reflection ---------------------------------------------------------------------------------------------
-
-HEALTH_NAMES = (
-    "",
-    "tensorflow.serving.PredictionService",
-    "tensorflow.serving.ModelService",
-    "PredictionService",
-    "ModelService",
-)
+SERVICES = ("tensorflow.serving.PredictionService", "tensorflow.serving.ModelService")
+HEALTH_NAMES = ("", *SERVICES, "PredictionService", "ModelService")
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 
 
@@ -134,8 +114,8 @@ def test_reflection_lists_and_describes_the_services(client):
     reflected = reflection_pb2_grpc.ServerReflectionStub(client.channel).ServerReflectionInfo
     (listed,) = reflected(iter([reflection_pb2.ServerReflectionRequest(list_services="")]), timeout=SECONDS)
     services = {each.name for each in listed.list_services_response.service}
-    assert services == {*HEALTH_NAMES[1:3], "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
-    symbol = reflection_pb2.ServerReflectionRequest(file_containing_symbol=HEALTH_NAMES[1])
+    assert services == {*SERVICES, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
+    symbol = reflection_pb2.ServerReflectionRequest(file_containing_symbol=SERVICES[0])
     (described,) = reflected(iter([symbol]), timeout=SECONDS)
     assert described.file_descriptor_response.file_descriptor_proto
 
@@ -151,9 +131,6 @@ def test_health_follows_the_models_and_is_sent_to_watching_clients(start_server,
         assert server.get("/readyz").status_code == 200
         assert health(client.channel) == SERVING
         watch.cancel()
-
-
-# -- load, deadlines, cancelled calls, stopping ------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -277,9 +254,6 @@ def test_a_flood_of_calls_is_refused_at_once_and_does_not_pile_up(narrow, sleepe
         wait_until(lambda: sleep(client, 0.0).code() == grpc.StatusCode.OK)
 
 
-# -- configuration -----------------------------------------------------------------------------------------------------
-
-
 def reload_request(*configs: tuple[str, Path]) -> model_management_pb2.ReloadConfigRequest:
     listed = [{"name": name, "base_path": str(path), "model_platform": "tensorflow"} for name, path in configs]
     return model_management_pb2.ReloadConfigRequest(config={"model_config_list": {"config": listed}})
@@ -372,9 +346,7 @@ def test_a_configuration_that_cannot_be_served_is_refused_and_changes_nothing(co
     assert values(configured.predict("half", x=[2.0]).outputs) == before
 
 
-def test_a_model_that_cannot_be_loaded_is_told_with_its_reason_by_every_protocol(
-    reloading, configured, halves, tmp_path
-):
+def test_a_model_that_cannot_be_loaded_has_its_reason_in_every_protocol(reloading, configured, halves, tmp_path):
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "saved_model.pb").write_bytes(b"\xff broken")
     request = reload_request(("half", halves / "half"), ("broken", tmp_path))
@@ -394,9 +366,7 @@ def test_a_model_that_cannot_be_loaded_is_told_with_its_reason_by_every_protocol
     assert (shown["state"], shown["error"]) == ("END", version.status.error_message)
 
 
-def test_configuring_takes_the_token_where_there_is_one_and_keeps_to_the_servers_policy(
-    start_server, configured, halves
-):
+def test_configuring_takes_the_token_if_there_is_one_and_keeps_to_the_servers_policy(start_server, configured, halves):
     request = reload_request(("half", halves / "half"))
     by_proxy = [("x-forwarded-for", "10.0.0.7")]  # without a token only this machine may configure
     code, details = refused(configured.models.HandleReloadConfigRequest, request, SECONDS, by_proxy)
@@ -409,9 +379,6 @@ def test_configuring_takes_the_token_where_there_is_one_and_keeps_to_the_servers
         assert refused(client.predict, "other")[0] == "NOT_FOUND"
     states = server.get("/v1/models/half").json()["model_version_status"]
     assert [each["version"] for each in states if each["state"] == "AVAILABLE"] == ["2"]
-
-
-# -- the port ----------------------------------------------------------------------------------------------------------
 
 
 def test_grpc_port_0_opens_no_port(start_server, sleeper):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from contract_table import CASES, make_models
-from rest_client import ask, raw
+from rest_client import assert_contract, raw
 
 
 @pytest.fixture(scope="module")
@@ -18,19 +18,10 @@ def server(start_server, tmp_path_factory):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_rest_api_answers_as_tensorflow_serving_does(server, case):
-    response = ask(server, case)
-    assert response.headers["Content-Type"] == "application/json"
-    assert response.status_code == case.status, response.text
-    if case.status == 200:
-        assert json.loads(response.text, parse_constant=pytest.fail) == case.answer
-    else:
-        assert case.error in response.json()["error"]
-        assert response.json()["request_id"] == response.headers["X-Request-Id"]
+    assert_contract(server, case)
 
 
-@pytest.mark.skipif(
-    not shutil.which("curl"), reason="curl is missing, by which TensorFlow Serving's documentation asks"
-)
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is missing: install Debian's package curl")
 def test_the_curl_commands_of_tensorflow_servings_documentation_run_but_for_the_host(server):
     url = f"{server.url}/v1/models/half_plus_two"
     predicted = curl("-d", '{"instances": [1.0, 2.0, 5.0]}', "-X", "POST", f"{url}:predict")
@@ -59,13 +50,9 @@ def test_metadata_has_the_signatures_as_tensorflow_serving_writes_them(server):
     answer = raw(server, "GET", "/v1/models/several/versions/1/metadata").json()
     assert answer["model_spec"] == {"name": "several", "signature_name": "", "version": "1"}
     definition = answer["metadata"]["signature_def"]["signature_def"]["serving_default"]
-    assert definition["method_name"] == "tensorflow/serving/predict"
-    assert definition["defaults"] == {}
-    assert definition["inputs"]["a"] == {
-        "dtype": "DT_FLOAT",
-        "tensor_shape": {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False},
-        "name": "serving_default_a:0",
-    }
+    assert (definition["method_name"], definition["defaults"]) == ("tensorflow/serving/predict", {})
+    shape = {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False}
+    assert definition["inputs"]["a"] == {"dtype": "DT_FLOAT", "tensor_shape": shape, "name": "serving_default_a:0"}
     assert set(definition["outputs"]) == {"sum", "product"}
 
 

@@ -7,28 +7,18 @@ import shutil
 
 import colour_photos
 import pytest
-import requests
 from colour_photos import BLUE, GREEN, RED, encode, huge_png, plain
 from PIL import Image
 from process_readings import worker_of
+from refusals import assert_refused
 from tiny_models import colours, half_plus, with_levels
 
-PHOTOS = {
-    "red dog": encode(plain(RED), "JPEG"),
-    "green dog": encode(plain(GREEN), "PNG"),
-    "blue dog": encode(plain(BLUE), "WEBP"),
-}
+KINDS = {"red dog": (RED, "JPEG"), "green dog": (GREEN, "PNG"), "blue dog": (BLUE, "WEBP")}
+PHOTOS = {name: encode(plain(colour), kind) for name, (colour, kind) in KINDS.items()}
 
 
 def text(photo: bytes) -> str:
     return base64.b64encode(photo).decode()
-
-
-def refusal(response: requests.Response) -> tuple[int, str]:
-    body = response.json()
-    assert set(body) == {"error", "request_id"}
-    assert body["request_id"] == response.headers["X-Request-Id"]
-    return response.status_code, body["error"]
 
 
 @pytest.mark.parametrize("version", [1, 2, None])
@@ -107,6 +97,7 @@ def test_a_version_without_levels_answers_by_its_own_threshold(levels_server):
 
 
 RED_TEXT = text(PHOTOS["red dog"])
+SERVED = "models served here: inception_v3"
 HALF_A_JPEG = encode(Image.effect_noise((200, 200), 80), "JPEG")[:5000]
 REFUSED = {
     "no image": ({}, 400, 'expected "image": the photo as base64 text, received nothing'),
@@ -117,12 +108,8 @@ REFUSED = {
     "encoded twice": ({"image": text(RED_TEXT.encode())}, 415, "encoded twice"),
     "a truncated JPEG": ({"image": text(HALF_A_JPEG)}, 415, "damaged or cut off"),
     "too many pixels": ({"image": text(huge_png(12000, 7000))}, 413, "84.0 megapixels (12000 x 7000); at most 50"),
-    "an unknown model": ({"image": RED_TEXT, "model": "nope"}, 404, "models served here: inception_v3"),
-    "a model that is a path": (
-        {"image": RED_TEXT, "model": "../inception_v3"},
-        404,
-        "models served here: inception_v3",
-    ),
+    "an unknown model": ({"image": RED_TEXT, "model": "nope"}, 404, SERVED),
+    "a model that is a path": ({"image": RED_TEXT, "model": "../inception_v3"}, 404, SERVED),
     "an unknown version": ({"image": RED_TEXT, "version": 9}, 404, "available versions: 2, 1"),
     "an unknown label": ({"image": RED_TEXT, "label": "x"}, 400, "Unrecognized servable version label: x"),
     "a version and a label": ({"image": RED_TEXT, "version": 1, "label": "x"}, 400, "received both"),
@@ -142,9 +129,7 @@ def test_a_wrong_request_is_refused_saying_why(colour_server, case, version):
     fields, status, sentence = REFUSED[case]
     if isinstance(fields, dict):
         fields = fields if {"version", "label"} & set(fields) else {**fields, "version": version}
-    code, error = refusal(colour_server.post("/api/classify", json=fields))
-    assert code == status
-    assert sentence in error
+    assert_refused(colour_server.post("/api/classify", json=fields), status, sentence)
 
 
 @pytest.mark.parametrize(
@@ -157,9 +142,8 @@ def test_a_wrong_request_is_refused_saying_why(colour_server, case, version):
     ids=["JSON", "form", "chunks"],
 )
 def test_a_body_above_the_limit_is_refused_with_413_after_it_was_read(colour_server, make_sent):
-    code, error = refusal(colour_server.post("/api/classify", **make_sent()))
-    assert code == 413
-    assert "at most 16 MiB are taken (DOGSNAP_MAX_BODY_MB)" in error
+    answer = colour_server.post("/api/classify", **make_sent())
+    assert_refused(answer, 413, "at most 16 MiB are taken (DOGSNAP_MAX_BODY_MB)")
 
 
 def test_a_photo_comes_back_upright_or_is_refused_as_one_to_classify_is(colour_server):
@@ -168,17 +152,14 @@ def test_a_photo_comes_back_upright_or_is_refused_as_one_to_classify_is(colour_s
     with Image.open(io.BytesIO(base64.b64decode(answer["image"]))) as copy:
         assert copy.size == (48, 64)
     for photo, status in ((b"no photo", 415), (huge_png(9000, 9000), 413)):
-        assert refusal(colour_server.post("/api/upright", json={"image": text(photo)}))[0] == status
+        assert_refused(colour_server.post("/api/upright", json={"image": text(photo)}), status)
 
 
 def test_the_models_are_listed_with_versions_states_and_labels(colour_server):
     (model,) = colour_server.get("/api/models").json()["models"]
-    assert model["name"] == "inception_v3"
-    assert model["default_version"] == 2
-    assert [(each["version"], each["state"], each["error"], each["classes"]) for each in model["versions"]] == [
-        (2, "AVAILABLE", "", 3),
-        (1, "AVAILABLE", "", 3),
-    ]
+    assert (model["name"], model["default_version"]) == ("inception_v3", 2)
+    versions = [(each["version"], each["state"], each["error"], each["classes"]) for each in model["versions"]]
+    assert versions == [(2, "AVAILABLE", "", 3), (1, "AVAILABLE", "", 3)]
     assert [each["runtime"] for each in model["versions"]] == [{"name": "tensorflow"}] * 2
     assert model["labels"] == model["pending_labels"] == {}
 
@@ -198,9 +179,8 @@ def breeds_server(start_server, tmp_path_factory, colour_models):
 def test_a_model_that_names_nothing_has_no_classes_and_classify_refuses_it(breeds_server):
     models = {model["name"]: model for model in breeds_server.get("/api/models").json()["models"]}
     assert [each["classes"] for each in models["half_plus_two"]["versions"]] == [0]
-    code, error = refusal(breeds_server.classify(PHOTOS["red dog"], model="half_plus_two"))
-    assert code == 400
-    assert "half_plus_two version 1 cannot name breeds: expected labels in its assets.extra/dogsnap.json" in error
+    said = "half_plus_two version 1 cannot name breeds: expected labels in its assets.extra/dogsnap.json"
+    assert_refused(breeds_server.classify(PHOTOS["red dog"], model="half_plus_two"), 400, said)
 
 
 def test_the_breeds_are_sent_as_they_are_stored_and_not_twice(breeds_server, colour_server):
@@ -208,22 +188,21 @@ def test_the_breeds_are_sent_as_they_are_stored_and_not_twice(breeds_server, col
     assert first.json() == {"breeds": [{"id": "c1", "name_zh": "红犬"}]}
     again = breeds_server.get("/api/breeds", headers={"If-None-Match": first.headers["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
-    code, error = refusal(colour_server.get("/api/breeds"))
-    assert (code, "breeds.json" in error) == (503, True)
+    assert_refused(colour_server.get("/api/breeds"), 503, "breeds.json")
 
 
 def test_a_wrong_body_path_or_method_is_told_in_the_one_error_body_with_an_id_that_is_sane(colour_server):
     for sent, kept in (("my-id.7", True), ("a b<script>", False)):
         number = colour_server.get("/api/nope", headers={"X-Request-Id": sent}).json()["request_id"]
         assert (number == sent, len(number)) == (kept, 7 if kept else 16)
-    code, error = refusal(colour_server.post("/api/classify", data=b"{"))
-    assert (code, "expected a JSON object as body, received 1 bytes" in error) == (400, True)
-    response = colour_server.post("/api/classify", files={"photo": ("a.jpg", b"x")})
-    assert refusal(response) == (400, "expected one file in the form's field image, received 0")
+    broken = colour_server.post("/api/classify", data=b"{")
+    assert_refused(broken, 400, "expected a JSON object as body, received 1 bytes")
+    other_field = colour_server.post("/api/classify", files={"photo": ("a.jpg", b"x")})
+    assert_refused(other_field, 400, "expected one file in the form's field image, received 0")
     hint = "; GET /openapi.json lists every path with its methods"
-    assert refusal(colour_server.get("/api/nope")) == (404, f"Not Found: GET /api/nope{hint}")
-    assert refusal(colour_server.get("/api/classify")) == (405, f"Method Not Allowed: GET /api/classify{hint}")
-    assert refusal(colour_server.request("DELETE", "/healthz"))[0] == 405
+    assert_refused(colour_server.get("/api/nope"), 404, f"Not Found: GET /api/nope{hint}")
+    assert_refused(colour_server.get("/api/classify"), 405, f"Method Not Allowed: GET /api/classify{hint}")
+    assert_refused(colour_server.request("DELETE", "/healthz"), 405)
 
 
 def test_a_large_photo_in_a_form_is_not_written_to_a_file(breeds_server):

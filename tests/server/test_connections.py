@@ -8,6 +8,7 @@ import select
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from flask import Flask, Response
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from gunicorn.config import Config
 from process_readings import memory, most_seconds, worker_of
+from refusals import assert_refused
 from waiting import wait_until
 
 from backend.addresses import grpc_connections
@@ -45,33 +47,26 @@ def server(start_server, half_models):
     return start_server(half_models, "--receive-seconds", "6", "--max-tensor-body-mb", "1", "--max-held-mb", "16")
 
 
-class Slow:
-    """Clients that send a request byte by byte, four bytes a second, until `stop`."""
+@contextlib.contextmanager
+def slow_clients(server, count: int) -> Iterator[list[socket.socket]]:
+    """Clients that send a body of 500 bytes byte by byte, four bytes a second, while the block lasts."""
+    request, over = post("Content-Length: 500", body=b" " * 500), threading.Event()
 
-    def __init__(self, server, request: bytes, count: int):
-        self.sockets = [connected(server) for _ in range(count)]
-        self._request, self._stop = request, threading.Event()
-        self._thread = threading.Thread(target=self._drip)
-
-    def _drip(self) -> None:
-        for place in range(len(self._request)):
-            for each in self.sockets:
-                try:
-                    each.send(self._request[place : place + 1])
-                except OSError:
-                    continue  # cut off by the server
-            if self._stop.wait(0.25):
+    def drip(clients: list[socket.socket]) -> None:
+        for place in range(len(request)):
+            for each in clients:
+                with contextlib.suppress(OSError):  # cut off by the server
+                    each.send(request[place : place + 1])
+            if over.wait(0.25):
                 return
 
-    def __enter__(self) -> "Slow":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        for each in self.sockets:
-            each.close()
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(1) as pool:
+        clients = [stack.enter_context(connected(server)) for _ in range(count)]
+        pool.submit(drip, clients)
+        try:
+            yield clients
+        finally:
+            over.set()
 
 
 def predict_seconds(server) -> float:
@@ -82,7 +77,7 @@ def predict_seconds(server) -> float:
 
 @pytest.mark.long
 def test_two_hundred_slow_clients_do_not_delay_the_others(server):
-    with Slow(server, post("Content-Length: 500", body=b" " * 500), SLOW_CLIENTS):
+    with slow_clients(server, SLOW_CLIENTS):
         time.sleep(1)
         seconds = [predict_seconds(server) for _ in range(100)]
         with requests.Session() as session:
@@ -105,8 +100,8 @@ def answer(client: socket.socket) -> tuple[bytes, dict]:
 
 
 def test_a_client_that_drips_its_body_is_told_the_limit(server):
-    with Slow(server, post("Content-Length: 500", body=b" " * 500), 1) as slow:
-        status, error = answer(slow.sockets[0])
+    with slow_clients(server, 1) as (client,):
+        status, error = answer(client)
     assert status.startswith(b"HTTP/1.1 408 ")
     assert "6 seconds (DOGSNAP_RECEIVE_SECONDS)" in error["error"]
     assert error["request_id"]
@@ -165,9 +160,7 @@ def test_half_a_request_is_refused_with_what_is_missing_and_no_piece_of_it_is_lo
 
 
 def test_a_body_or_a_head_over_the_limit_is_refused_while_it_is_still_being_sent(server):
-    response = server.post(PREDICT, data=b" " * 20_000_000)
-    assert response.status_code == 413
-    assert "DOGSNAP_MAX_TENSOR_BODY_MB" in response.json()["error"]
+    assert_refused(server.post(PREDICT, data=b" " * 20_000_000), 413, "DOGSNAP_MAX_TENSOR_BODY_MB")
     assert exchange(server, b"GET / HTTP/1.1\r\n" + b"X-A: b\r\n" * 120_000).startswith(b"HTTP/1.1 431 ")
     assert exchange(server, post("Content-Length: " + "9" * 30, body=BODY)).startswith(b"HTTP/1.1 413 ")
 
@@ -273,15 +266,13 @@ def test_a_request_with_an_unclear_end_is_refused_and_what_follows_it_is_not_rea
 
 
 LENGTH = "Content-Length: 20"
+EXTENDED = b'14;a=b;c="d"\r\n' + BODY + b"\r\n0;x\r\nX-A: b\r\n\r\n"
+EXPECTING = post("Expect: 100-continue", "Connection: keep-alive", LENGTH, body=BODY)
 CLEAR = {
-    "chunks with extensions and a trailer": post(
-        CHUNKED, body=b'14;a=b;c="d"\r\n' + BODY + b"\r\n0;x\r\nX-A: b\r\n\r\n"
-    ),
+    "chunks with extensions and a trailer": post(CHUNKED, body=EXTENDED),
     "a target that names its host": post(LENGTH, body=BODY, path=f"http://x:1{PREDICT}"),
     "an offer of another protocol": post("Connection: Upgrade", "Upgrade: h2c", LENGTH, body=BODY),
-    "an expectation in HTTP/1.0": post("Expect: 100-continue", "Connection: keep-alive", LENGTH, body=BODY).replace(
-        b"HTTP/1.1", b"HTTP/1.0"
-    ),
+    "an expectation in HTTP/1.0": EXPECTING.replace(b"HTTP/1.1", b"HTTP/1.0"),
     "a header that would move its path": post("SCRIPT_NAME: /x", "PATH_INFO: /y", LENGTH, body=BODY),
     "an empty line before it": b"\r\n" + post(LENGTH, body=BODY),
     "a header that looks like a length": post("Content_Length: 3", LENGTH, body=BODY),
@@ -373,10 +364,8 @@ LARGE = bytes(range(256)) * 64 * 1024  # 16 MiB, more than Linux buffers
 def pair(monkeypatch):
     """Both ends of a connection: the server's, which ends after a pause of a second, and the client's."""
     monkeypatch.setattr(bodies, "PAUSE_SECONDS", 1)
-    with (
-        socket.create_server(("127.0.0.1", 0)) as listener,
-        socket.create_connection(listener.getsockname()) as clients,
-    ):
+    listener = socket.create_server(("127.0.0.1", 0))
+    with listener, socket.create_connection(listener.getsockname()) as clients:
         ours, _ = listener.accept()
         with ours:
             yield ours, clients

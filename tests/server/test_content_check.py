@@ -1,13 +1,10 @@
 """The optional content check: what is sent to whose service, and what its answers mean."""
 
 import io
-import json
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from email import message_from_bytes
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import colour_photos
 import pytest
@@ -15,72 +12,40 @@ import requests
 from colour_photos import RED, encode, plain
 from PIL import Image
 from process_readings import most_seconds
+from refusals import assert_refused
+from stub_service import StubService
 
 # As https://api.weixin.qq.com/wxa/img_sec_check answered: recorded.
 PASSED = {"errcode": 0, "errmsg": "ok"}
 RISKY = {"errcode": 87014, "errmsg": "risky content rid: 5f0a1b2c-1d2e3f40-5a6b7c8d"}
 NO_TOKEN = {"errcode": 40001, "errmsg": "invalid credential, access_token is invalid or not latest rid: 5f0a1b2c"}
 RED_PHOTO = encode(plain(RED), "JPEG")
+PATH = "/wxa/img_sec_check?access_token=SECRET"
 GPS_TAG, ORIENTATION_TAG = 0x8825, 0x0112
 
 
-class FakeService(ThreadingHTTPServer):
-    """Keeps what it is sent and gives `answer`; None: it hangs up."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), FakeHandler)
-        self.url = f"http://127.0.0.1:{self.server_port}/wxa/img_sec_check?access_token=SECRET"
-        self.set()
-
-    def set(self, answer: dict | list | bytes | None = PASSED, status: int = 200, seconds=0.0, drip=0.0) -> None:
-        """`seconds`: before the answer; `drip`: after each of its bytes."""
-        self.received: list[tuple[str, dict[str, str], bytes]] = []
-        self.answer, self.status, self.seconds, self.drip = answer, status, seconds, drip
-
-
-class FakeHandler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.received.append((self.path, dict(self.headers), body))
-        answer = self.server.answer
-        if answer is None:
-            return
-        time.sleep(self.server.seconds)
-        answer = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-        self.send_response(self.server.status)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        for at in range(len(answer)):
-            self.wfile.write(answer[at : at + 1])
-            time.sleep(self.server.drip)
-
-    def log_message(self, *_: object) -> None: ...
-
-
 @pytest.fixture(scope="module")
-def running_service() -> Iterator[FakeService]:
-    with FakeService() as service:
-        threading.Thread(target=service.serve_forever, daemon=True).start()
+def running_service() -> Iterator[StubService]:
+    with StubService() as service:
         yield service
-        service.shutdown()
 
 
 @pytest.fixture
-def service(running_service) -> FakeService:
-    running_service.set()
+def service(running_service) -> StubService:
+    running_service.set(PASSED)
     return running_service
 
 
 @pytest.fixture(scope="module")
 def checked_server(start_server, colour_models, running_service):
-    return start_server(colour_models, "--content-check", running_service.url)
+    return start_server(colour_models, "--content-check", f"{running_service.url}{PATH}")
 
 
 def classify(server, photo: bytes = RED_PHOTO) -> requests.Response:
     return server.classify(photo, {"X-Request-Key": "mine"})
 
 
-def sent_photo(service: FakeService) -> Image.Image:
+def sent_photo(service: StubService) -> Image.Image:
     ((_, headers, body),) = service.received
     message = message_from_bytes(f"Content-Type: {headers['Content-Type']}\r\n\r\n".encode() + body)
     (part,) = message.get_payload()
@@ -92,11 +57,10 @@ def sent_photo(service: FakeService) -> Image.Image:
 def test_a_photo_that_passes_is_classified_and_one_that_does_not_is_422(checked_server, service):
     answer = classify(checked_server)
     assert (answer.status_code, answer.json()["breeds"][0]["id"]) == (200, "c1")
-    assert service.received[0][0] == "/wxa/img_sec_check?access_token=SECRET"
+    assert service.received[0][0] == PATH
     service.set(RISKY)
-    answer = classify(checked_server)
-    assert answer.status_code == 422
-    assert answer.json()["error"] == "the photo did not pass the content check; choose another one"
+    said = "the photo did not pass the content check; choose another one"
+    assert_refused(classify(checked_server), 422, said)
 
 
 @pytest.mark.parametrize(
@@ -107,9 +71,8 @@ def test_a_photo_that_passes_is_classified_and_one_that_does_not_is_422(checked_
 def test_without_a_usable_answer_it_is_503_and_the_url_stays_secret(checked_server, service, answer, status):
     service.set(answer, status)
     refused = classify(checked_server)
-    assert (refused.status_code, bool(refused.headers["Retry-After"])) == (503, True)
-    assert "content check is not available" in refused.json()["error"]
-    assert "SECRET" not in refused.text
+    assert_refused(refused, 503, "content check is not available")
+    assert (bool(refused.headers["Retry-After"]), "SECRET" in refused.text) == (True, False)
 
 
 def test_a_small_upright_jpeg_without_exif_is_sent_and_nothing_about_the_sender(checked_server, service):
@@ -145,11 +108,9 @@ def test_what_is_no_photo_is_refused_before_anything_is_sent(checked_server, ser
 
 
 def test_a_service_that_drips_its_answer_is_not_waited_for_longer_than_5_seconds(checked_server, service):
-    service.set(drip=0.3)  # a byte, of some 30
+    service.set(PASSED, drip=0.3)  # a byte, of some 30
     begun = time.monotonic()
-    refused = classify(checked_server)
-    assert refused.status_code == 503
-    assert "content check is not available" in refused.json()["error"]
+    assert_refused(classify(checked_server), 503, "content check is not available")
     assert time.monotonic() - begun < most_seconds(7)
 
 
@@ -167,7 +128,7 @@ def health_seconds(server) -> float:
 @pytest.mark.long
 def test_beside_160_photos_whose_check_takes_4_seconds_health_is_answered_as_fast_as_without(checked_server, service):
     alone = health_seconds(checked_server)
-    service.set(seconds=4.0)
+    service.set(PASSED, seconds=4.0)
     with ThreadPoolExecutor(160) as pool:
         checks = [pool.submit(classify, checked_server) for _ in range(160)]
         time.sleep(1)

@@ -15,9 +15,11 @@ from pathlib import Path
 
 import pytest
 import requests
+from command_line import refused
 from half_models import PATH, answer, switched
 from ports import free_port
 from process_readings import held, worker_of
+from refusals import assert_refused
 from small_disk import fill, small_disk
 from waiting import answers, wait_until
 
@@ -62,7 +64,7 @@ ORDINARY = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.ge
 
 
 @pytest.mark.skipif(
-    bool(ORDINARY) and not shutil.which("setpriv"), reason="root loses no right without setpriv, which is missing"
+    bool(ORDINARY) and not shutil.which("setpriv"), reason="setpriv, by which root loses rights, is missing"
 )
 def test_a_model_folder_that_may_no_longer_be_read_goes_on_answering(start_server, models):
     server = start_server(models, "--poll-seconds", "0.2", prefix=ORDINARY)
@@ -90,9 +92,8 @@ def test_on_a_full_disk_it_serves_and_takes_switches_when_there_is_room(start_se
         filler = fill(disk)
         flags = ("--switch-log", str(disk / "switches"), "--poll-seconds", "0.2")
         with start_server(models, *flags, environ={"TMPDIR": str(disk)}) as server:
-            refused = switched(server, "stable", 1)
-            assert refused.status_code == 503
-            assert "cannot be written (database or disk is full); the switch was not made" in refused.json()["error"]
+            said = "cannot be written (database or disk is full); the switch was not made"
+            assert_refused(switched(server, "stable", 1), 503, said)
             shutil.copytree(made_half, models / "half" / "3")
             wait_until(lambda: "loaded half version 3" in server.log())
             assert answer(server, path="/v1/models/half/versions/3:predict") == 3.0
@@ -225,6 +226,5 @@ def test_a_wrong_model_platform_and_a_wrong_settings_file_end_the_start_with_a_s
     assert (done.returncode, "starting" in starting) == (4, True)
     assert "the server cannot start: expected the model_platform tensorflow, received" in reason
     file.write_text("max_photos=3\n")
-    done = serve("--settings-file", str(file))
-    assert done.returncode == 2
-    assert "expected lines of the form DOGSNAP_NAME=value, received 'max_photos'" in done.stderr
+    said = "expected lines of the form DOGSNAP_NAME=value, received 'max_photos'"
+    assert said in refused("serve", "--settings-file", file, status=2)

@@ -17,15 +17,15 @@ import colour_photos
 import pytest
 import requests
 import tiny_models
-from click.testing import CliRunner, Result
 from colour_photos import BLUE, GREEN, RED
+from command_line import dogsnap
 from feedback_ids import SECRET, signed
 from process_readings import sample, worker_of
+from refusals import assert_refused
 from small_disk import fill, small_disk
 from waiting import wait_until
 
 from backend import api_keys
-from backend.cli import main
 from backend.middleware.request_ids import new_id
 from backend.serving.feedback.store import COLUMNS
 from backend.serving.repository.choices import Split
@@ -93,13 +93,9 @@ def kill(server) -> None:
     server.process.wait(60)
 
 
-def command(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
-
-
 def printed(server) -> str:
     """What the command prints of the verdict."""
-    return command("models", "verdict", "--url", server.url).output
+    return dogsnap("models", "verdict", "--url", server.url).output
 
 
 def admin(server, path, **fields) -> None:
@@ -119,8 +115,8 @@ def test_the_request_id_of_an_answer_takes_feedback_once(server, file):
     assert answer["feedback_asked"] is True
     assert say(server, answer["request_id"], verdict="right").status_code == 200
     repeated = say(server, answer["request_id"], verdict="no_dog")
-    assert (repeated.status_code, len(rows(file))) == (409, len(before) + 1)
-    assert "once" in repeated.json()["error"]
+    assert_refused(repeated, 409, "once")
+    assert len(rows(file)) == len(before) + 1
     for _ in range(2):  # a client's own id stays, and a signed one stands beside it; a proxy may send the same again
         answer = classify(server, headers={"X-Request-Id": "proxy-7"}).json()
         assert answer["request_id"] == "proxy-7"
@@ -133,8 +129,7 @@ def test_answers_and_errors_of_other_paths_and_of_a_server_without_the_setting_k
     assert re.fullmatch("[0-9a-f]{16}", server.classify(b"no photo").json()["request_id"])
     answer = classify(colour_server).json()
     assert ("feedback_id" in answer, len(answer["request_id"])) == (False, 16)
-    refused = say(colour_server, signed(), verdict="right")
-    assert (refused.status_code, "--feedback" in refused.json()["error"]) == (404, True)
+    assert_refused(say(colour_server, signed(), verdict="right"), 404, "--feedback")
     assert verdict(colour_server)["feedback"] is None
 
 
@@ -192,7 +187,7 @@ def test_a_row_holds_what_the_version_and_the_person_said_and_nothing_that_leads
     header, *lines = csv.reader(io.StringIO(text))
     assert header == list(COLUMNS)
     assert [line[0] for line in lines] == [row["request_id"] for row in rows(file)]
-    assert command("models", "feedback", "--url", server.url).output.splitlines() == text.splitlines()
+    assert dogsnap("models", "feedback", "--url", server.url).output.splitlines() == text.splitlines()
     at = time.mktime(time.strptime(row.pop("answered_at"), "%Y-%m-%dT%H:%M:%SZ")) - time.timezone
     assert abs(time.time() - at) < 60
     row.pop("number")
@@ -213,13 +208,8 @@ def test_every_level_is_kept_with_the_breeds_that_it_means_whatever_their_ids(st
     tiny_models.with_levels(two, 3)
     tiny_models.changed_version(two, models / MODEL / "4", rename)
     server = start_server(models, "--feedback", file)
-    for colour, said in (
-        ((200, 0, 0), "c1"),
-        ((200, 200, 0), "c2"),
-        ((200, 0, 200), "c2"),
-        ((150, 150, 150), "other"),
-        ((2, 2, 2), "no_dog"),
-    ):
+    colours = [(200, 0, 0), (200, 200, 0), (200, 0, 200), (150, 150, 150), (2, 2, 2)]
+    for colour, said in zip(colours, ("c1", "c2", "c2", "other", "no_dog"), strict=True):
         answer = server.classify(colour_photos.encode(colour_photos.plain(colour), "PNG"), version=3)
         kind = "breed" if said.startswith("c") else "verdict"
         assert say(server, answer.json()["request_id"], **{kind: said}).status_code == 200
@@ -257,8 +247,7 @@ def test_names_of_unknown_breeds_are_kept_in_one_safe_line_and_listed_by_the_ver
     for typed in ("柴犬", "=Shiba\x1b[31m\n inu", "shiba[31m Inu", "x" * 60, "\x00"):
         assert say(server, classify(server).json()["request_id"], verdict="other", text=typed).status_code == 200
     for given, reason in (("other", "at most 60"), ("mix", "with verdict other alone")):
-        refused = say(server, classify(server).json()["request_id"], verdict=given, text="柴" * 61)
-        assert (refused.status_code, reason in refused.json()["error"]) == (400, True)
+        assert_refused(say(server, classify(server).json()["request_id"], verdict=given, text="柴" * 61), 400, reason)
     assert [row["text"] for row in rows(file)][-5:] == ["柴犬", "Shiba[31m inu", "shiba[31m Inu", "x" * 60, None]
     typed = verdict(server)["feedback"]["typed"]
     assert (typed[0]["text"].lower(), [each["times"] for each in typed]) == ("shiba[31m inu", [2, 1, 1])
@@ -322,7 +311,7 @@ def test_a_gateway_takes_feedback_on_what_its_engine_answers(start, start_server
     (row,) = rows(tmp_path / "feedback.db")
     assert (row["version"], row["breeds"], row["is_right"]) == (3, '["c2"]', 0)
     assert verdict(gateway)["feedback"]["versions"][0]["version"] == 3
-    assert command("models", "verdict", "--url", gateway.url).exit_code == 0
+    assert dogsnap("models", "verdict", "--url", gateway.url).exit_code == 0
 
 
 def test_kill_9_in_the_middle_of_writes_loses_nothing_that_was_acknowledged(start, tmp_path):
@@ -348,8 +337,7 @@ def test_kill_9_in_the_middle_of_writes_loses_nothing_that_was_acknowledged(star
     print(f"killed after {len(accepted)} acknowledged: {len(set(accepted) - kept)} lost, {len(kept)} kept")
     assert set(accepted) <= kept
     again = start()
-    statuses = {say(again, each, verdict="right").status_code for each in ids[:8]}
-    assert statuses == {409}
+    assert {say(again, each, verdict="right").status_code for each in ids[:8]} == {409}
 
 
 def test_a_full_disk_costs_the_feedback_alone_and_it_is_taken_once_there_is_room(start, tmp_path):

@@ -48,17 +48,12 @@ def full(store):
     store.follow({ARMS})
     columns = "request_id, answered_at, model, version, split, asked, level, breeds, verdict, is_right"
     now = datetime.now(UTC).strftime(TIME)
+    many = range(10**6)
+    said = ((f"{n:016x}", now, DOGS, 1 + n % 2, 1, 1, "breed", f'["n{n % 120:08}"]', "wrong", 0) for n in many)
+    voted = ((f"{n:016x}", 1 + n % 2) for n in many)
     with store.transaction() as connection:
-        connection.executemany(
-            f"INSERT INTO feedback ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                (f"{n:016x}", now, DOGS, 1 + n % 2, 1, 1, "breed", f'["n{n % 120:08}"]', "wrong", 0)
-                for n in range(10**6)
-            ),
-        )
-        connection.executemany(
-            "INSERT INTO phones VALUES (1, ?, ?, 1)", ((f"{n:016x}", 1 + n % 2) for n in range(10**6))
-        )
+        connection.executemany(f"INSERT INTO feedback ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", said)
+        connection.executemany("INSERT INTO phones VALUES (1, ?, ?, 1)", voted)
     return store
 
 

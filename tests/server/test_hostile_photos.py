@@ -2,17 +2,14 @@
 
 import base64
 import itertools
-import json
-import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import hostile_photos
 import pytest
-import requests
 from hostile_photos import Case
-from process_readings import memory, most_seconds, worker_of
+from process_readings import memory, worker_of
+from refusals import assert_clear, assert_refused
 
 CLIENTS = 4
 MOST_GROWTH = 50  # MiB
@@ -47,45 +44,27 @@ def taking_turns(cases: list[Case]) -> Iterator[tuple[Case, str]]:
     return itertools.chain(*(zip(cases, itertools.cycle(ways), strict=False) for ways in (APP, TENSOR)))
 
 
-def faults(url: str, sendings: Iterator[tuple[Case, str]]) -> list[str]:
+def faults(server, sendings: Iterable[tuple[Case, str]]) -> list[str]:
     """What is wrong with the answers: a sentence for each wrong one."""
-    local, sessions = threading.local(), []
 
     def fault(sending: tuple[Case, str]) -> str:
         case, way = sending
-        if not hasattr(local, "session"):
-            local.session = requests.Session()
-            sessions.append(local.session)
         path, statuses = ("/api/classify", case.api) if way in APP else (PREDICT, case.tensor)
-        begun = time.monotonic()
-        response = local.session.post(url + path, timeout=60, **(APP | TENSOR)[way](case.contents))
-        wrong = _wrong(response, statuses, time.monotonic() - begun)
-        return wrong and f"{case.name}, {way}: {wrong}"
+        try:
+            assert_clear(server.post(path, **(APP | TENSOR)[way](case.contents)), statuses)
+        except AssertionError as wrong:
+            return f"{case.name}, {way}: {wrong}"
+        return ""
 
     with ThreadPoolExecutor(CLIENTS) as pool:
-        found = [sentence for sentence in pool.map(fault, sendings) if sentence]
-    for session in sessions:
-        session.close()
-    return found
-
-
-def _wrong(response: requests.Response, statuses: tuple[int, ...], seconds: float) -> str:
-    if seconds > most_seconds():
-        return f"took {seconds:.1f} s"
-    if response.status_code not in statuses:
-        return f"status {response.status_code}, expected {statuses}: {response.text[:200]}"
-    if response.status_code != 200:
-        body = json.loads(response.content)
-        if set(body) != {"error", "request_id"} or not body["error"] or not body["request_id"]:
-            return f"an error body of {sorted(body)}"
-    return ""
+        return [sentence for sentence in pool.map(fault, sendings) if sentence]
 
 
 def test_two_hundred_of_them_get_their_answer(colour_server, cases):
     process = worker_of(colour_server)
     some = [*hostile_photos.good(), *hostile_photos.strange(), *cases[::15]]
     assert len(some) > 200
-    assert faults(colour_server.url, taking_turns(some)) == []
+    assert faults(colour_server, taking_turns(some)) == []
     assert worker_of(colour_server) == process, "the server's process died"
 
 
@@ -93,9 +72,9 @@ def test_two_hundred_of_them_get_their_answer(colour_server, cases):
 def test_every_hostile_photo_gets_its_answer_by_every_protocol_in_time_and_memory(colour_server, cases):
     server, process = colour_server, worker_of(colour_server)
     special = itertools.product([*hostile_photos.good(), *hostile_photos.strange()], (*APP, *TENSOR))
-    found = faults(server.url, special) + faults(server.url, taking_turns(cases[::8]))  # warms up as well
+    found = faults(server, special) + faults(server, taking_turns(cases[::8]))  # warms up as well
     before = memory(process)
-    found += faults(server.url, taking_turns(cases))
+    found += faults(server, taking_turns(cases))
     after = memory(process)
     print(f"{len(cases)} photos; resident memory {before:.0f} MiB before, {after:.0f} MiB after")
     assert found == []
@@ -105,6 +84,5 @@ def test_every_hostile_photo_gets_its_answer_by_every_protocol_in_time_and_memor
 
 def test_several_photos_are_held_to_the_pixels_of_all_together(colour_server):
     bomb = text(hostile_photos.huge_png(7000, 7000))
-    response = colour_server.post(PREDICT, json={"inputs": [bomb] * 3})
-    assert response.status_code == 413
-    assert "147.0 megapixels together; at most 100 are taken (DOGSNAP_MAX_REQUEST_PIXELS)" in response.json()["error"]
+    said = "147.0 megapixels together; at most 100 are taken (DOGSNAP_MAX_REQUEST_PIXELS)"
+    assert_refused(colour_server.post(PREDICT, json={"inputs": [bomb] * 3}), 413, said)

@@ -18,8 +18,7 @@ from backend.serving.tensors.signatures import ServableId
 
 DEPLOY = Path(__file__).parents[2] / "backend" / "deploy"
 PROMTOOL = shutil.which("promtool")
-# What Prometheus adds itself.
-OWN = {"up"}
+OWN = {"up"}  # what Prometheus adds itself
 SUFFIXES = ("_bucket", "_sum", "_count", "")
 PHOTO = encode(plain(), "JPEG")
 
@@ -84,9 +83,8 @@ def test_a_version_that_is_gone_leaves_no_number_to_the_next_one_of_its_name():
         metrics.shadowed(answered, shadow, "agree", 5)
     metrics.forgotten(gone)
     metrics.shadowed(ServableId("dogs", 1), 2, "agree", 1)
-    found = re.findall(
-        r'^dogsnap_shadowed_photos_total\{model="(\w+)",.*\} (\S+)$', generate_latest(metrics.registry).decode(), re.M
-    )
+    shown = generate_latest(metrics.registry).decode()
+    found = re.findall(r'^dogsnap_shadowed_photos_total\{model="(\w+)",.*\} (\S+)$', shown, re.M)
     assert sorted(found) == [("cats", "5.0"), ("dogs", "1.0")]
 
 
@@ -153,9 +151,7 @@ OF_SPLIT = """[{exp_labels: {severity: page, model: m, version: "2"}, exp_annota
 sends requests, fails: `dogsnap models undo`."}}]"""
 
 
-@pytest.mark.skipif(
-    PROMTOOL is None, reason="promtool (Debian's package prometheus), which reads the rules, is missing"
-)
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool, which reads the rules, is missing: install Debian's prometheus")
 @pytest.mark.parametrize(("split", "of_split"), [(2, OF_SPLIT), (1, "[]")])
 def test_a_version_that_fails_in_a_small_split_raises_an_alert_of_its_own(tmp_path, split, of_split):
     text = SPLIT_THAT_FAILS.format(rules=DEPLOY / "alerts.yml", label="stable", split=split, of_split=of_split)

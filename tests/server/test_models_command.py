@@ -1,14 +1,12 @@
 """`dogsnap models` against a real server: what it prints, what it switches, and its one-sentence errors."""
 
 import shutil
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from command_line import dogsnap, refused
+from stub_service import StubService
 from waiting import wait_until
-
-from backend.cli import main
 
 TOKEN = "a-long-random-text"
 
@@ -26,7 +24,7 @@ def server(start_server, made_half, tmp_path_factory):
 
 def run(server, *arguments: str, token: str = TOKEN) -> Result:
     url = server if isinstance(server, str) else server.url
-    return CliRunner().invoke(main, ["models", *arguments, "--url", url], env={"DOGSNAP_ADMIN_TOKEN": token})
+    return dogsnap("models", *arguments, "--url", url, DOGSNAP_ADMIN_TOKEN=token)
 
 
 def said(server, *arguments: str) -> str:
@@ -47,9 +45,7 @@ def refusal(server, *arguments: str, token: str = TOKEN) -> str:
 def test_the_list_shows_every_version_and_what_sends_requests_to_it(server):
     said(server, "label", "set", "listed", "1")
     lines = [line.split() for line in said(server, "list").splitlines()]
-    assert lines[0] == ["half"]
-    assert lines[1][:3] == ["version", "state", "used"]
-    assert lines[2][:3] == ["2", "AVAILABLE", "default"]
+    assert [line[:3] for line in lines[:3]] == [["half"], ["version", "state", "used"], ["2", "AVAILABLE", "default"]]
     assert lines[3][:2] == ["1", "AVAILABLE"]
     assert "listed" in lines[3]
 
@@ -78,23 +74,19 @@ def test_a_label_that_waits_says_so_until_its_version_is_there(server, made_half
 
 
 @pytest.mark.parametrize(
-    ("graph", "refused", "listed"),
+    ("graph", "said_of_load", "listed"),
     [
         (b"no model", "version 7 of half failed to load: ", "version 7: "),
-        (
-            None,
-            "/half/7 has no saved_model.pb; expected all files of a SavedModel",
-            "/half/7 has no saved_model.pb yet",
-        ),
+        (None, "/half/7 has no saved_model.pb; expected all files of a SavedModel", "7 has no saved_model.pb yet"),
     ],
 )
-def test_a_version_that_cannot_be_loaded_gives_its_reason(server, graph, refused, listed):
+def test_a_version_that_cannot_be_loaded_gives_its_reason(server, graph, said_of_load, listed):
     broken = server.models / "half" / "7"
     broken.mkdir()
     if graph:
         (broken / "saved_model.pb").write_bytes(graph)
     try:
-        assert refused in refusal(server, "load", "7")
+        assert said_of_load in refusal(server, "load", "7")
         wait_until(lambda: listed in said(server, "show", "half"))
     finally:
         shutil.rmtree(broken)
@@ -117,9 +109,9 @@ def test_a_default_a_split_and_a_shadow_are_chosen_and_given_back(server):
 
 def test_the_log_has_a_line_for_each_switch_and_any_of_them_is_undone_by_its_number(server):
     said(server, "label", "set", "logged", "1")
-    number = said(server, "log").split()[0]
-    assert "label logged of half: none -> 1" in said(server, "log").splitlines()[0]
-    assert "127.0.0.1" in said(server, "log").splitlines()[0]
+    newest = said(server, "log").splitlines()[0]
+    number = newest.split()[0]
+    assert ("label logged of half: none -> 1" in newest, "127.0.0.1" in newest) == (True, True)
     said(server, "default", "1")
     said(server, "undo", number)
     lines = said(server, "log", "--model", "half").splitlines()
@@ -152,16 +144,14 @@ def test_a_wrong_argument_is_refused_without_asking_the_server():
         (["shadow", "on"], 'expected a number, or "off"'),
         (["split", "--percent", "5"], "expected --to"),
     ):
-        result = run("http://127.0.0.1:1", *arguments)
-        assert result.exit_code == 2
-        assert sentence in result.output
+        assert sentence in refused("models", *arguments, "--url", "http://127.0.0.1:1", status=2)
 
 
 def test_a_wrong_token_or_none_is_refused_and_none_is_logged(server):
     assert "expected the header Authorization" in refusal(server, "list", token="")
     assert "the token is not this server's" in refusal(server, "list", token="wrong-one")
-    refused = server.get("/api/admin/models")
-    assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
+    without = server.get("/api/admin/models")
+    assert (without.status_code, without.headers["WWW-Authenticate"]) == (401, "Bearer")
     told = server.get("/api/admin/models", headers={"Authorization": f"Bearer {TOKEN}"})
     assert (told.status_code, told.headers["Cache-Control"]) == (200, "no-store")
     assert server.get("/api/models").status_code == 200
@@ -174,8 +164,5 @@ def test_when_no_server_or_another_kind_of_server_answers_it_says_so():
         "no server answers at http://127.0.0.1:1; start one with `dogsnap serve`, or name another with --url"
     )
     assert "expected http:// or https://" in refusal("no url", "list")
-    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as other:
-        Thread(target=other.serve_forever, daemon=True).start()
-        done = run(f"http://127.0.0.1:{other.server_port}", "list")
-        other.shutdown()
-    assert (done.exit_code, "answers, but not as a dogsnap server does (status 501)" in done.output) == (1, True)
+    with StubService() as other:
+        assert "answers, but not as a dogsnap server does (status 501)" in refusal(other.url, "list")

@@ -125,11 +125,6 @@ def models(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def server(start_server, models):
-    return start_server(models)
-
-
 # Model, signature, and the key under which REST takes its values.
 GRAPHS = {
     "merged, text": ("merged", "serving_default", "instances"),

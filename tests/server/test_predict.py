@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from colour_photos import BLUE, GREEN, encode, huge_png, plain
+from command_line import dogsnap, refused
+from refusals import assert_refused
 
 from backend import api_keys
-from backend.cli import main
 
 DOGSNAP = Path(sys.executable).with_name("dogsnap")
 
@@ -25,11 +26,11 @@ def photo(tmp_path) -> Path:
 
 
 def run(*arguments, **environ: str) -> Result:
-    return CliRunner().invoke(main, ["predict", *map(str, arguments)], env=environ)
+    return dogsnap("predict", *arguments, **environ)
 
 
-def answer(*arguments) -> dict:
-    result = run(*arguments)
+def answer(*arguments, **environ: str) -> dict:
+    result = run(*arguments, **environ)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
@@ -54,9 +55,8 @@ def test_inputs_of_another_signature_are_refused_with_its_name(colour_server, fo
     row = {"image_bytes": {"b64": base64.b64encode(encode(plain(BLUE), "JPEG")).decode()}}
     body = {form: [row] if form == "instances" else {"image_bytes": [row["image_bytes"]]}}
     path = "/v1/models/inception_v3/versions/2:predict"
-    answer = colour_server.post(path, json=body)
-    assert answer.status_code == 400
-    assert '; for image_bytes send "signature_name": "image_bytes"' in answer.json()["error"]
+    said = '; for image_bytes send "signature_name": "image_bytes"'
+    assert_refused(colour_server.post(path, json=body), 400, said)
     assert colour_server.post(path, json={**body, "signature_name": "image_bytes"}).status_code == 200
 
 
@@ -75,10 +75,8 @@ def test_a_wrong_photo_model_version_or_url_is_told_in_one_sentence(colour_model
         ((photo, "--url", "localhost:8501"), "expected http:// or https:// before it, such as http://localhost:8501"),
         ((photo, "--url", url.replace("http:", "https:")), no_tls),
     ):
-        result = run(*arguments)
-        assert result.exit_code == 1
-        assert sentence in result.output
-        assert "certificate" not in result.output
+        said = refused("predict", *arguments)
+        assert (sentence in said, "certificate" in said) == (True, False), said
 
 
 WITHOUT_TENSORFLOW = {
@@ -112,9 +110,8 @@ def test_a_newest_version_that_cannot_be_loaded_leaves_the_answer_to_the_one_bef
     assert said[0] == "loading inception_v3 version 3 ..."
     assert said[1].startswith("inception_v3 version 3 failed to load: ")
     assert said[2] == "loading inception_v3 version 2 ..."
-    alone = run(photo, "--models", tmp_path / "models", "--version", 3)
-    assert alone.exit_code == 1
-    assert "no version of inception_v3 that was asked for can be loaded: 3" in alone.stderr
+    alone = refused("predict", photo, "--models", tmp_path / "models", "--version", 3)
+    assert "no version of inception_v3 that was asked for can be loaded: 3" in alone
 
 
 def test_labels_and_names_of_a_configuration_file_are_known(colour_models, photo, tmp_path):
@@ -140,9 +137,8 @@ def keyed(start_server, colour_models, tmp_path_factory):
 def test_a_server_that_wants_a_key_gets_it_by_flag_or_environment_and_its_default_model_answers(keyed, photo, tmp_path):
     server, key = keyed
     for arguments, environ in ((("--key", key), {}), ((), {"DOGSNAP_KEY": key})):
-        result = run(photo, "--url", server.url, *arguments, **environ)
-        assert result.exit_code == 0, result.output
-        assert json.loads(result.stdout)["model"] == {"name": "ours", "version": 2}
+        answered = answer(photo, "--url", server.url, *arguments, **environ)
+        assert answered["model"] == {"name": "ours", "version": 2}
     file = tmp_path / "instances.json"
     file.write_text(json.dumps(base64.b64encode(photo.read_bytes()).decode()), encoding="utf-8")
     arguments = ("--json-instances", file, "--model", "ours", "--url", server.url)
@@ -152,11 +148,8 @@ def test_a_server_that_wants_a_key_gets_it_by_flag_or_environment_and_its_defaul
 
 def test_what_can_be_no_key_is_not_shown_and_a_photo_or_a_file_of_instances_is_needed_and_not_both(photo):
     for wrong in ("dogsnap_1\n", "dogsnap 1", "dogsnap_狗"):
-        result = run(photo, "--url", "http://127.0.0.1:9", "--key", wrong)
-        assert result.exit_code == 2
-        assert "expected a key as `dogsnap keys add` prints it" in result.output
-        assert wrong not in result.output
+        said = refused("predict", photo, "--url", "http://127.0.0.1:9", "--key", wrong, status=2)
+        assert ("expected a key as `dogsnap keys add` prints it" in said, wrong in said) == (True, False), said
     for arguments in ((), (photo, "--json-instances", photo)):
-        result = run(*arguments)
-        assert result.exit_code == 2
-        assert "expected either PHOTO or --json-instances FILE" in result.output
+        said = refused("predict", *arguments, status=2)
+        assert "expected either PHOTO or --json-instances FILE" in said

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import grpc
 import numpy as np
@@ -18,6 +19,7 @@ from grpc_client import connected, predict_request
 from half_models import PATH, answer, switched
 from loading import Load, percentile
 from process_readings import children, held, sample, worker_of
+from refusals import assert_refused
 from waiting import wait_until
 
 from backend.building.export import write_warmup_requests
@@ -41,7 +43,7 @@ def test_after_kill_9_under_load_only_the_requests_in_flight_fail(start_server, 
     """By HTTP four clients are in flight; by gRPC one that waits for a server which is away."""
     server = start_server(with_sleeper(models, sleeper, 1.0), "--run-threads", "5")
     load = Load(server, "/v1/models/sleeper:predict", 0.05, 60, clients=CLIENTS)
-    with Calls(server) as calls:
+    with calls_of(server) as calls:
         wait_until(lambda: answered(server) >= 40 and len(calls.answered) >= 20)
         worker = worker_of(server)
         os.kill(worker, signal.SIGKILL)
@@ -71,32 +73,28 @@ def answered(server) -> float:
     return sample(server, "dogsnap_request_seconds_count", 'door="rest",model="sleeper",version="1"')
 
 
-class Calls:
-    """One gRPC call of `sleeper` after the other while the block lasts."""
+@contextmanager
+def calls_of(server) -> Iterator[SimpleNamespace]:
+    """One gRPC call of `sleeper` after the other while the block lasts: when they were answered (time.monotonic), or errors."""
+    calls, ended = SimpleNamespace(answered=[], failed=[]), threading.Event()
 
-    def __init__(self, server):
-        self.answered: list[float] = []  # when, by time.monotonic()
-        self.failed: list[grpc.RpcError] = []
-        self._ended, self._port = False, server.grpc_port
-        self._thread = threading.Thread(target=self._go_on)
-
-    def __enter__(self) -> "Calls":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended = True
-        self._thread.join()
-
-    def _go_on(self) -> None:
+    def go_on() -> None:
         request = predict_request("sleeper", x=[0.01])
-        with connected(self._port) as client:
-            while not self._ended:
+        with connected(server.grpc_port) as client:
+            while not ended.is_set():
                 try:
                     client.prediction.Predict(request, timeout=60, wait_for_ready=True)
-                    self.answered.append(time.monotonic())
+                    calls.answered.append(time.monotonic())
                 except grpc.RpcError as error:
-                    self.failed.append(error)
+                    calls.failed.append(error)
+
+    with ThreadPoolExecutor(1) as pool:
+        going_on = pool.submit(go_on)
+        try:
+            yield calls
+        finally:
+            ended.set()
+    going_on.result()
 
 
 def test_sigterm_answers_all_that_was_accepted_and_ends_with_0(start_server, models, sleeper):
@@ -152,7 +150,7 @@ def test_sigusr2_brings_new_settings_without_failing_a_request(start_server, mod
     wait_until(lambda: children(server.process.pid) == [worker])
 
     file.write_text("DOGSNAP_QUEUE_SIZE=30\n")
-    with ExitStack() as new, Calls(server) as calls:
+    with ExitStack() as new, calls_of(server) as calls:
         wait_until(lambda: calls.answered)
         new.enter_context(new_server(server))
         wait_until(lambda: is_gone(server.process.pid), 60)
@@ -190,11 +188,10 @@ def test_a_new_server_that_cannot_load_or_whose_worker_ends_gives_up(start_serve
 
 @pytest.mark.long
 def test_a_worker_that_ends_after_it_has_taken_over_is_started_again(start_server, models, sleeper):
-    """While the old server still finishes its requests."""
     server = start_server(with_sleeper(models, sleeper, load_seconds=1))
     path = f"{server.url}/v1/models/sleeper:predict"
     with ThreadPoolExecutor(1) as pool:
-        last = pool.submit(requests.post, path, json={"instances": [20.0]}, timeout=60)
+        last = pool.submit(requests.post, path, json={"instances": [20.0]}, timeout=60)  # which the old server finishes
         wait_until(lambda: held(server) == 1)
         with new_server(server) as new:
             wait_until(lambda: "takes the place of process" in server.log(), 60)
@@ -214,8 +211,7 @@ def test_switches_before_a_new_server_takes_over_are_there_and_later_ones_refuse
         while (response := switched(server, f"label{len(acknowledged)}", 1)).status_code == 200:
             assert not is_gone(server.process.pid)
             acknowledged.append(f"label{len(acknowledged)}")
-        assert response.status_code == 503
-        assert "is taking this one's place and has read" in response.json()["error"]
+        assert_refused(response, 503, "is taking this one's place and has read")
         wait_until(lambda: is_gone(server.process.pid), 60)
         kept = server.get("/api/admin/models/half").json()["model"]["labels"]
         assert acknowledged == sorted(kept, key=lambda name: int(name.removeprefix("label")))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import accelerated
 import numpy as np
@@ -96,17 +97,14 @@ def test_requests_side_by_side_get_their_own_answers_and_one_without_a_photo_an_
             np.testing.assert_allclose(answer.result()["prediction"], alone[place % len(PHOTOS)], atol=1e-6)
 
 
-class StubRequest:
-    """An inference request that fails."""
-
-    def infer(self, *_: object, **__: object) -> None:
-        raise MemoryError("out of memory")
-
-
 def test_after_an_error_every_request_is_idle_again(loaded, monkeypatch):
     network, idle = loaded[2]._loaded._network, queue.SimpleQueue()
+
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError("out of memory")
+
     for _ in range(2):
-        idle.put(StubRequest())
+        idle.put(SimpleNamespace(infer=fail))
     monkeypatch.setattr(network, "_together", idle)
     for _ in range(2):
         with pytest.raises(MemoryError, match="out of memory"):
@@ -134,9 +132,7 @@ def test_a_changed_file_of_the_runtime_is_refused_with_its_name(copy, name):
     ],
     ids=["not installed", "other answers than at the export", "facts of another form"],
 )
-def test_a_runtime_that_cannot_be_used_leaves_the_version_to_tensorflow(
-    loaded, copy, monkeypatch, caplog, change, reason
-):
+def test_a_runtime_that_cannot_be_used_leaves_all_to_tensorflow(loaded, copy, monkeypatch, caplog, change, reason):
     expected = loaded[2].run_photos(loaded[2].signature("scores"), PHOTOS)["prediction"]
     monkeypatch.setattr(openvino_runtime, "_NETWORKS", {})
     if change is None:

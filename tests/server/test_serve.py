@@ -14,12 +14,11 @@ import colour_photos
 import grpc
 import pytest
 import requests
-from click.testing import CliRunner
+from command_line import refused
 from grpc_client import connected
 from process_readings import held
+from refusals import assert_refused
 from waiting import wait_until
-
-from backend.cli import main
 
 PHOTO = colour_photos.encode(colour_photos.plain(), "JPEG")
 ROOT = Path(__file__).parents[2]
@@ -37,9 +36,7 @@ def sleep_for(server, seconds: float) -> requests.Response:
 
 def test_an_answer_past_its_deadline_is_504_at_the_deadline(start_server, sleeper):
     server = start_server(sleeper, "--deadline-ms", "500", "--drain-seconds", "1")
-    response = sleep_for(server, 30)
-    assert response.status_code == 504
-    assert "deadline" in response.json()["error"]
+    assert_refused(sleep_for(server, 30), 504, "deadline")
     assert held(server) == 1, "the answer came when the work was done, not at the deadline"
     with connected(server.grpc_port) as client, pytest.raises(grpc.RpcError, match="the request's deadline") as late:
         client.predict("sleeper", x=[30.0])  # whose client would wait longer
@@ -53,9 +50,8 @@ def test_a_full_queue_is_503_with_a_time_to_try_again_and_health_answers_meanwhi
         second = pool.submit(sleep_for, narrow_server, 0.1)
         wait_until(lambda: held(narrow_server) == 2)
         third = sleep_for(narrow_server, 0.1)
-        assert third.status_code == 503
+        assert_refused(third, 503, "the server is full: 2 requests are running or waiting")
         assert int(third.headers["Retry-After"]) >= 1
-        assert "the server is full: 2 requests are running or waiting" in third.json()["error"]
         assert narrow_server.get("/healthz").json() == {"status": "alive"}
         assert narrow_server.get("/readyz").json() == {"status": "ready"}
         assert not first.done(), "health answered only when the server was not full any more"
@@ -87,8 +83,7 @@ UPPER_FLOORS = r"flask|werkzeug|gunicorn|backend\.(protocols|middleware|http_ser
 
 
 @pytest.mark.parametrize(
-    ("folder", "strangers"),
-    [("serving", rf"{UPPER_FLOORS}|grpc|grpc_health|\w+_pb2_grpc"), ("gateway", UPPER_FLOORS)],
+    ("folder", "strangers"), [("serving", rf"{UPPER_FLOORS}|grpc|grpc_health|\w+_pb2_grpc"), ("gateway", UPPER_FLOORS)]
 )
 def test_a_folder_loads_without_what_it_must_not_depend_on_and_imports_it_nowhere(folder, strangers):
     files = [*(ROOT / "backend" / folder).rglob("*.py")]
@@ -102,15 +97,10 @@ def test_a_folder_loads_without_what_it_must_not_depend_on_and_imports_it_nowher
 
 
 def test_a_misspelt_command_and_a_start_without_a_temporary_folder_are_answered_with_what_to_do(monkeypatch, tmp_path):
-    done = CliRunner().invoke(main, ["modles"])
-    assert done.exit_code == 2
-    assert "No such command 'modles'. Did you mean 'models'?" in done.output
+    assert "No such command 'modles'. Did you mean 'models'?" in refused("modles", status=2)
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda: os.open(tmp_path / "none" / "file", os.O_RDWR))
-    done = CliRunner().invoke(main, ["serve", "--models", str(tmp_path)])
-    assert done.exit_code == 1
-    assert done.output == (
-        "Error: no temporary folder can be written to; in a container with a read-only root mount one: --tmpfs /tmp\n"
-    )
+    said = "no temporary folder can be written to; in a container with a read-only root mount one: --tmpfs /tmp"
+    assert refused("serve", "--models", tmp_path) == f"Error: {said}\n"
 
 
 @pytest.mark.parametrize(
@@ -130,10 +120,8 @@ def test_a_misspelt_command_and_a_start_without_a_temporary_folder_are_answered_
 )
 def test_what_cannot_be_used_ends_the_start_with_a_sentence(flags, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(main, ["serve", *flags])
-    assert done.exit_code == 1
-    assert sentence in done.stderr
-    assert "sesame" not in done.stderr
+    said = refused("serve", *flags)
+    assert (sentence in said, "sesame" in said) == (True, False), said
 
 
 def test_the_command_line_knows_its_commands_without_loading_tensorflow():
@@ -146,14 +134,8 @@ def test_the_command_line_knows_its_commands_without_loading_tensorflow():
 def test_of_several_models_one_has_to_be_named_or_be_the_default(start_server, half_models, tmp_path):
     for name in ("one", "other"):
         shutil.copytree(half_models / "half", tmp_path / name)
-    refused = start_server(tmp_path).classify(PHOTO)
-    assert refused.status_code == 404
-    several = (
-        "models served here: one, other; name one of them in the request, or start the server with --default-model"
-    )
-    assert several in refused.json()["error"]
+    said = "models served here: one, other; name one of them in the request, or start the server with --default-model"
+    assert_refused(start_server(tmp_path).classify(PHOTO), 404, said)
     server = start_server(half_models, "--default-model", "nosuch")
-    assert (
-        "--default-model nosuch waits for a model of that name, there are: half; "
-        "until then, requests that name none are answered by half" in server.log()
-    )
+    assert "--default-model nosuch waits for a model of that name, there are: half; " in server.log()
+    assert "until then, requests that name none are answered by half" in server.log()

@@ -5,12 +5,11 @@ import json
 
 import coloured_dogs
 import pytest
-from click.testing import CliRunner
 from coloured_dogs import NONE, ONE, TWO
+from command_line import dogsnap
 from feedback_ids import SECRET
 
 from backend.building.merging.merge import Options, merge
-from backend.cli import main
 from backend.serving.feedback.signed_ids import Signer
 
 
@@ -40,9 +39,8 @@ def test_the_answer_lists_each_dog_is_that_of_the_first_and_takes_feedback_on_ea
     assert len(set(ids)) == 2
     assert [Signer(SECRET.encode()).opened(each)[1]["asked"] for each in ids] == [True, False]
     for number in ids:
-        for status in (200, 409):
-            answer = server.post("/api/feedback", json={"request_id": number, "verdict": "right"})
-            assert answer.status_code == status
+        said = {"request_id": number, "verdict": "right"}
+        assert [server.post("/api/feedback", json=said).status_code for _ in range(2)] == [200, 409]
 
 
 def test_tensorflow_servings_rest_gives_the_tensors(server):
@@ -58,8 +56,8 @@ def test_tensorflow_servings_rest_gives_the_tensors(server):
 def test_the_command_prints_the_same_list(server, models, tmp_path):
     photo = tmp_path / "two.png"
     photo.write_bytes(TWO)
-    for where in (("--url", server.url), ("--models", str(models))):
-        result = CliRunner().invoke(main, ["predict", str(photo), *where])
+    for where in (("--url", server.url), ("--models", models)):
+        result = dogsnap("predict", photo, *where)
         assert result.exit_code == 0, result.output
         answer = json.loads(result.stdout)
         assert names(answer) == ["red hound", "blue spaniel"]

@@ -34,11 +34,6 @@ def models(tmp_path_factory, colour_models):
     return folder
 
 
-@pytest.fixture(scope="module")
-def server(start_server, models):
-    return start_server(models)
-
-
 def counts(server, shadow: int) -> dict[str, int]:
     """By result, from /metrics."""
     text = server.get("/metrics").text

@@ -3,13 +3,12 @@
 import base64
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from colour_photos import encode, plain
 from grpc_client import connected, predict_request
+from stub_service import StubService
 
 pytest.importorskip("opentelemetry.sdk", reason="the extra dogsnap[otel], which sends traces, is not installed")
 
@@ -23,32 +22,17 @@ PHOTO = encode(plain(), "JPEG")
 @pytest.fixture(scope="module")
 def collected(start_server, colour_models) -> list:
     """The spans of one request by HTTP and one by gRPC, both below the same span of their client."""
-    spans: list = []
-
-    class Collector(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
-                for scope in resource.scope_spans:
-                    spans.extend(scope.spans)
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Nothing to say."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as collector:
-        threading.Thread(target=collector.serve_forever, daemon=True).start()
-        endpoint = f"http://127.0.0.1:{collector.server_port}/v1/traces"
-        server = start_server(colour_models, "--otlp-endpoint", endpoint)
+    with StubService() as collector:
+        server = start_server(colour_models, "--otlp-endpoint", f"{collector.url}/v1/traces")
         assert server.classify(PHOTO, HEADERS).status_code == 200
         request = predict_request("inception_v3", image=[base64.b64encode(PHOTO)])
         with connected(server.grpc_port) as client:
             client.prediction.Predict(request, 60, metadata=list(HEADERS.items()))
         assert server.stop() == 0  # which sends what is left
-        collector.shutdown()
     assert "Traceback" not in server.log()
-    return spans
+    sent = [ExportTraceServiceRequest.FromString(body) for _, _, body in collector.received]
+    resources = [resource for each in sent for resource in each.resource_spans]
+    return [span for resource in resources for scope in resource.scope_spans for span in scope.spans]
 
 
 @pytest.mark.parametrize(
@@ -68,12 +52,10 @@ def test_a_request_has_a_span_below_its_clients_and_one_for_each_step_and_nothin
 
 
 def test_without_the_extra_an_endpoint_ends_the_start_with_a_sentence(tmp_path):
-    """A folder before all others hides the installed package."""
-    (tmp_path / "opentelemetry").mkdir()
+    (tmp_path / "opentelemetry").mkdir()  # hides the installed package
     (tmp_path / "opentelemetry" / "__init__.py").touch()
     command = [Path(sys.executable).with_name("dogsnap"), "serve", "--otlp-endpoint", "http://127.0.0.1:9"]
-    done = subprocess.run(
-        command, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=60, check=False
-    )
+    environ = {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "--otlp-endpoint needs OpenTelemetry: install it with `make setup EXTRAS=otel`" in done.stderr

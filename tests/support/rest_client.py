@@ -3,8 +3,10 @@
 import json
 from typing import Any
 
+import pytest
 import requests
 from contract_table import Case
+from refusals import assert_refused
 
 
 def raw(
@@ -17,6 +19,13 @@ def raw(
         return session.send(request, timeout=60)
 
 
-def ask(server: Any, case: Case) -> requests.Response:
+def assert_contract(server: Any, case: Case) -> None:
+    """The server answers as the case says."""
     body = case.body if isinstance(case.body, bytes) else b"" if case.body is None else json.dumps(case.body).encode()
-    return raw(server, case.method, f"/v1/models/{case.path}", body)
+    response = raw(server, case.method, f"/v1/models/{case.path}", body)
+    assert response.headers["Content-Type"] == "application/json"
+    if case.status == 200:
+        assert response.status_code == 200, response.text
+        assert json.loads(response.text, parse_constant=pytest.fail) == case.answer
+    else:
+        assert_refused(response, case.status, case.error)
