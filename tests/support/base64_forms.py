@@ -2,15 +2,6 @@
 
 import base64
 
-
-def data_url(contents: bytes) -> bytes:
-    return b"data:image/jpeg;base64," + base64.b64encode(contents)
-
-
-def data_url_in_capitals(contents: bytes) -> bytes:
-    return b"  DATA:image/jpeg;name=a.jpg;base64,\n" + base64.b64encode(contents) + b"\n"
-
-
 FORMS = {
     "standard": base64.b64encode,
     "standard without padding": lambda contents: base64.b64encode(contents).rstrip(b"="),
@@ -18,6 +9,8 @@ FORMS = {
     "web-safe without padding": lambda contents: base64.urlsafe_b64encode(contents).rstrip(b"="),
     "line breaks": base64.encodebytes,
     "Windows line breaks": lambda contents: base64.encodebytes(contents).replace(b"\n", b"\r\n"),
-    "a data: prefix": data_url,
-    "a data: prefix with parameters, in capitals, and white space": data_url_in_capitals,
+    "a data: prefix": lambda contents: b"data:image/jpeg;base64," + base64.b64encode(contents),
+    "a data: prefix with parameters, in capitals, and white space": lambda contents: (
+        b"  DATA:image/jpeg;name=a.jpg;base64,\n" + base64.b64encode(contents) + b"\n"
+    ),
 }

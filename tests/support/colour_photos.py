@@ -43,14 +43,7 @@ def png(width: int, height: int, bits: int, rows: bytes) -> bytes:
 
 
 def chunk(kind: bytes, data: bytes) -> bytes:
-    """A part of a PNG."""
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def png_16_bit(pixels: np.ndarray) -> bytes:
-    """A PNG of 16 bits a channel, which Pillow does not write for colours: `pixels` uint16 (h, w, 3)."""
-    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in pixels)
-    return png(pixels.shape[1], pixels.shape[0], 16, rows)
 
 
 def huge_png(width: int, height: int) -> bytes:
@@ -58,12 +51,9 @@ def huge_png(width: int, height: int) -> bytes:
     return png(width, height, 8, b"\0" * 1000)
 
 
-def frames() -> dict:
-    return {"save_all": True, "append_images": [plain(BLUE)], "duration": 100}
-
-
 def every_kind() -> dict[str, bytes]:
     """Red photos by a name for the kind."""
+    frames = {"save_all": True, "append_images": [plain(BLUE)], "duration": 100}
     return {
         "jpeg": encode(plain(), "JPEG"),
         "progressive jpeg": encode(plain(), "JPEG", progressive=True),
@@ -76,14 +66,14 @@ def every_kind() -> dict[str, bytes]:
         "palette png with a transparent colour": encode(see_through().quantize(8), "PNG"),
         "png with alpha": encode(see_through(), "PNG"),
         "png with a transparent colour": encode(plain(), "PNG", transparency=BLUE),
-        "16-bit png": png_16_bit(np.full((48, 64, 3), (60000, 5000, 5000), np.uint16)),
+        "16-bit png": png(*SIZE, 16, (b"\0" + struct.pack(">HHH", 60000, 5000, 5000) * SIZE[0]) * SIZE[1]),
         "gif": encode(plain(), "GIF"),
-        "animated gif": encode(plain(), "GIF", **frames()),
+        "animated gif": encode(plain(), "GIF", **frames),
         "bmp": encode(plain(), "BMP"),
         "palette bmp": encode(plain(mode="P"), "BMP"),
         "webp": encode(plain(), "WEBP"),
         "lossless webp with alpha": encode(see_through(), "WEBP", lossless=True),
-        "animated webp": encode(plain(), "WEBP", **frames()),
+        "animated webp": encode(plain(), "WEBP", **frames),
         "avif": encode(plain(), "AVIF"),
         "heic": heic(plain()),
         "heic with alpha": heic(see_through()),

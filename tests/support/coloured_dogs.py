@@ -18,10 +18,9 @@ DECISION = {"dog_threshold": 0.1, "confident_threshold": 0.9}
 
 @keras.saving.register_keras_serializable("tests")
 class ColouredParts(keras.layers.Layer):
-    """Images (n, h, w, 3) -> cells (n, 3, 5): for each of the three colours, whether it is there, and the box of its pixels."""
+    """Images (n, h, w, 3) -> cells (n, 3, 5): for each colour, 0.9 where it is there, else 0, and the box of its pixels."""
 
     def call(self, image):
-        """Each score is 0.9 or 0."""
         cells = []
         for channel in range(3):
             coloured = keras.ops.cast(image[..., channel] - keras.ops.min(image, axis=-1) > 0.3, "float32")

@@ -18,9 +18,7 @@ DOGS, LABELS = "dogs", [{"id": f"n{number:08}", "name": f"breed {number}"} for n
 ARMS = (DOGS, "", 1, 2, 0.5)
 
 
-def signed(
-    age: float = 0, secret: str = SECRET, version: int = 2, split: int = 0, phone: str = "", model: str = "inception_v3"
-) -> str:
+def signed(age: float = 0, secret=SECRET, version=2, split=0, phone="", model="inception_v3") -> str:
     """The id of an answer `age` seconds ago that named the version's first breed, and that the app asks about."""
 
     class Then(TimestampSigner):

@@ -1,7 +1,6 @@
 """`dogsnap serve` and other commands in processes forked from one that has imported TensorFlow: a start costs 1 s instead of 6.
 
-The commands, the signals, the ports and the exit status are those of a process of its own; what is measured (times, memory)
-is measured on such a one, see `Server` in conftest.py.
+Times and memory are measured on a process of its own, see `Server` in conftest.py.
 """
 
 import importlib
@@ -42,7 +41,7 @@ class ForkedServer:
 
 
 def printed_by(module: str, *arguments: object) -> str:
-    """The standard output of a module's `main` in a fork, as of a command: `arguments` are its sys.argv[1:]. Fails if it does."""
+    """The standard output of a module's `main`, whose sys.argv[1:] are `arguments`, in a fork. Fails if it does."""
     with tempfile.NamedTemporaryFile() as output:
         process = FORKS.Process(target=_print, args=(module, list(map(str, arguments)), output.name))
         process.start()

@@ -34,9 +34,8 @@ def connected(port: int) -> Iterator[Client]:
 
 
 def predict_request(model: str, output_filter: tuple[str, ...] = (), signature: str = "", **inputs: Any) -> Any:
-    request = predict_pb2.PredictRequest(output_filter=output_filter)
-    request.model_spec.name = model
-    request.model_spec.signature_name = signature
+    spec = {"name": model, "signature_name": signature}
+    request = predict_pb2.PredictRequest(model_spec=spec, output_filter=output_filter)
     for alias, value in inputs.items():
         proto = value if isinstance(value, tensor_pb2.TensorProto) else tf.make_tensor_proto(value)
         request.inputs[alias].CopyFrom(proto)

@@ -7,7 +7,8 @@ import grpc
 import numpy as np
 import tensorflow as tf
 from google.protobuf import text_format
-from grpc_client import SECONDS, Client, predict_request
+from grpc_client import SECONDS, Client
+from grpc_client import predict_request as predict
 from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import (
     classification_pb2,
@@ -32,7 +33,6 @@ class Call:
 
     @property
     def name(self) -> str:
-        """Of the test that makes the call."""
         return f"{type(self.request).__name__}: {self.code}, {self.says[:60]}"
 
 
@@ -57,9 +57,6 @@ def outcome(client: Client, request: Any) -> tuple[str, str]:
         return error.code().name, error.details()
 
 
-# -- requests ----------------------------------------------------------------------------------------------------------
-
-
 def example(**features: float) -> tf.train.Example:
     message = tf.train.Example()
     for name, value in features.items():
@@ -68,7 +65,6 @@ def example(**features: float) -> tf.train.Example:
 
 
 def of_examples(kind: type, signature: str, *examples: tf.train.Example) -> Any:
-    """A request to classify or regress."""
     request = kind(model_spec={"name": "half_plus_two", "signature_name": signature})
     request.input.example_list.examples.extend(examples)
     return request
@@ -100,7 +96,7 @@ def status(**spec: Any) -> STATUS:
 
 def half(**spec: Any) -> predict_pb2.PredictRequest:
     """A prediction for 2; `spec`: version, label, or another name."""
-    request = predict_request(spec.pop("name", "half_plus_two"), x=[2.0])
+    request = predict(spec.pop("name", "half_plus_two"), x=[2.0])
     request.model_spec.MergeFrom(type(request.model_spec)(**spec))
     return request
 
@@ -118,9 +114,9 @@ ANSWERED = [
     Call(half(version={"value": 123}), "float_val: 3.0"),
     Call(half(version_label="some_label"), "float_val: 3.0"),
     Call(half(name="a!#$&b/c", version_label="l:a b"), "float_val: 4.0"),
-    Call(predict_request("texts", signature="as_text", bin=[b"a\0"]), r'string_val: "a\000"'),
+    Call(predict("texts", signature="as_text", bin=[b"a\0"]), r'string_val: "a\000"'),
     Call(
-        predict_request("several", ("sum",), a=[1.0], b=[2]),
+        predict("several", ("sum",), a=[1.0], b=[2]),
         'outputs { key: "sum" value { dtype: DT_FLOAT tensor_shape { dim { size: 1 } } float_val: 3.0 } } model_spec',
     ),
     Call(CLASSIFIED, "classes { score: 3.0 }"),
@@ -146,9 +142,9 @@ ANSWERED = [
 ]
 
 NO_SIGNATURE = 'Serving signature key "nope" not found.'
-WRONG_METHOD = (
-    "Expected regression signature method_name to be tensorflow/serving/regress. Was: tensorflow/serving/classify"
-)
+METHOD = "tensorflow/serving/"
+PREDICTS = f"{METHOD}predict"
+WRONG_METHOD = f"Expected regression signature method_name to be {METHOD}regress. Was: {METHOD}classify"
 ONE_MODEL = "All ModelSpecs in a MultiInferenceRequest must access the same model name."
 EXPECTED_OUTPUTS = "output tensor alias not found in signature: z Outputs expected to be in the set {product,sum}."
 NO_DTYPE = tensor_pb2.TensorProto()
@@ -159,29 +155,20 @@ REFUSED = {
         (predict_pb2.PredictRequest(), "Missing ModelSpec"),
         (half(name=""), "ModelSpec has no name specified."),
         (half(version_label="canary"), "Unrecognized servable version label: canary"),
+        (predict("several", a=[1.0]), "1!=2 len({a}) != len({a,b}). Sent extra: {}. Missing but required: {b}."),
         (
-            predict_request("several", a=[1.0]),
-            "1!=2 len({a}) != len({a,b}). Sent extra: {}. Missing but required: {b}.",
-        ),
-        (
-            predict_request("half_plus_two", x=[1.0], z=[1.0]),
+            predict("half_plus_two", x=[1.0], z=[1.0]),
             "2!=1 len({x,z}) != len({x}). Sent extra: {z}. Missing but required: {}.",
         ),
-        (predict_request("half_plus_two", z=[1.0]), "Sent extra: {z}. Missing but req"),
-        (predict_request("several", ("z",), a=[1.0], b=[2]), EXPECTED_OUTPUTS),
-        (predict_request("several", ("sum", "sum"), a=[1.0], b=[2]), "duplicate output tensor alias: sum"),
-        (predict_request("half_plus_two", x=[1]), 'input "x": expected float32 values, received'),
-        (predict_request("several", a=[[1.0]], b=[2]), 'input "a": expected shape (None,), received (1, 1)'),
-        (predict_request("several", a=[1.0, 2.0, 3.0], b=[2, 3]), ""),  # sizes that do not go together
-        (
-            predict_request("half_plus_two", x=NO_DTYPE),
-            'tensor parsing error: input "x": expected a DataType, received 0',
-        ),
-        (
-            predict_request("half_plus_two", x=HUGE),
-            "one value is to fill shape [1000000000] with 4000000000 bytes; at most",
-        ),
-        (predict_request("odd_outputs", signature="decode_png", png=b"no image"), "Unknown image file format"),
+        (predict("half_plus_two", z=[1.0]), "Sent extra: {z}. Missing but req"),
+        (predict("several", ("z",), a=[1.0], b=[2]), EXPECTED_OUTPUTS),
+        (predict("several", ("sum", "sum"), a=[1.0], b=[2]), "duplicate output tensor alias: sum"),
+        (predict("half_plus_two", x=[1]), 'input "x": expected float32 values, received'),
+        (predict("several", a=[[1.0]], b=[2]), 'input "a": expected shape (None,), received (1, 1)'),
+        (predict("several", a=[1.0, 2.0, 3.0], b=[2, 3]), ""),  # sizes that do not go together
+        (predict("half_plus_two", x=NO_DTYPE), 'tensor parsing error: input "x": expected a DataType, received 0'),
+        (predict("half_plus_two", x=HUGE), "one value is to fill shape [1000000000] with 4000000000 bytes; at most"),
+        (predict("odd_outputs", signature="decode_png", png=b"no image"), "Unknown image file format"),
         (of_examples(REGRESS, "regress_x_to_y"), "Input is empty."),
         (of_examples(REGRESS, "regress_x_to_y", example(y=1)), "Feature: x (data type: float) is"),
         (of_examples(REGRESS, "nope", example(x=1)), "No signature was found with the name: nope"),
@@ -206,14 +193,11 @@ REFUSED = {
     ],
     "FAILED_PRECONDITION": [
         (half(signature_name="nope"), NO_SIGNATURE),
-        (predict_request("half_plus_two", signature="nope", x=NO_DTYPE), NO_SIGNATURE),
+        (predict("half_plus_two", signature="nope", x=NO_DTYPE), NO_SIGNATURE),
     ],
     "UNAVAILABLE": [(half(version_label="later"), "waits for version 124")],
     "UNIMPLEMENTED": [
-        (
-            multi_inference((*REGRESS_TASK[:2], "tensorflow/serving/predict")),
-            "Unsupported signature method_name: tensorflow/serving/predict",
-        )
+        (multi_inference((*REGRESS_TASK[:2], PREDICTS)), f"Unsupported signature method_name: {PREDICTS}"),
     ],
 }
 CALLS = [*ANSWERED, *(Call(*row, code) for code, rows in REFUSED.items() for row in rows)]

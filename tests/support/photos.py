@@ -1,7 +1,4 @@
-"""Makes small photos for the tests: breeds are told apart by colour and stripes, so that a network can learn them at once.
-
-It holds no photo of a real dog.
-"""
+"""Small photos of breeds told apart by colour and stripes, so that a network can learn them at once."""
 
 from pathlib import Path
 

@@ -17,10 +17,7 @@ engine = prediction_service_pb2_grpc.PredictionServiceStub(grpc.insecure_channel
 
 @app.post("/")
 def classify() -> dict[str, list[float]]:
-    photo = tensor_pb2.TensorProto(
-        dtype=types_pb2.DT_STRING, string_val=[base64.b64decode(request.get_json()["image"])]
-    )
-    photo.tensor_shape.dim.add(size=1)
-    asked = predict_pb2.PredictRequest(inputs={"image_bytes": photo})
-    asked.model_spec.name = "inception_v3"
+    photo = base64.b64decode(request.get_json()["image"])
+    row = tensor_pb2.TensorProto(dtype=types_pb2.DT_STRING, string_val=[photo], tensor_shape={"dim": [{"size": 1}]})
+    asked = predict_pb2.PredictRequest(model_spec={"name": "inception_v3"}, inputs={"image_bytes": row})
     return {"prediction": list(engine.Predict(asked, 60).outputs["prediction"].float_val)}

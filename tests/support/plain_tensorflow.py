@@ -23,9 +23,8 @@ def main(packages: str, answers_file: str, loaders: str, *versions: str) -> None
             outputs = run.pop("outputs")
             run["shapes"] = {alias: array.shape for alias, array in outputs.items()}
             answers.update({f"{version.name}/{number}/{alias}": np.asarray(each) for alias, each in outputs.items()})
-    np.savez(
-        answers_file, **{name: array.astype("S") if array.dtype == object else array for name, array in answers.items()}
-    )
+    texts = {name: array.astype("S") for name, array in answers.items() if array.dtype == object}
+    np.savez(answers_file, **answers | texts)
     print(json.dumps(ran))
 
 
@@ -57,9 +56,8 @@ def requests(version: Path) -> list:
     import tensorflow as tf
     from tensorflow_serving.apis import prediction_log_pb2
 
-    records = tf.data.TFRecordDataset(str(version / "assets.extra" / "tf_serving_warmup_requests"))
-    logs = map(prediction_log_pb2.PredictionLog.FromString, records.as_numpy_iterator())
-    return [log.predict_log.request for log in logs]
+    records = tf.data.TFRecordDataset(str(version / "assets.extra" / "tf_serving_warmup_requests")).as_numpy_iterator()
+    return [prediction_log_pb2.PredictionLog.FromString(record).predict_log.request for record in records]
 
 
 def in_session(session, signature):

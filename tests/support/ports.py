@@ -7,10 +7,8 @@ import socket
 START_SECONDS = 600  # importing TensorFlow on a busy machine takes its time
 # Below the ports that Linux hands out by itself (from 32768), so that no other socket takes one before its server does; each of
 # the test processes that run side by side (gw0, gw1, ...) has its own thousand.
-PORTS = range(12_000, 32_000)
-PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-OWN_PORTS = PORTS[1000 * PROCESS : 1000 * (PROCESS + 1)]
-UNUSED_PORTS = random.SystemRandom().sample(OWN_PORTS, len(OWN_PORTS))
+FIRST = 12_000 + 1000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+UNUSED_PORTS = random.SystemRandom().sample(range(FIRST, FIRST + 1000), 1000)
 
 
 def listens(port: int) -> bool:

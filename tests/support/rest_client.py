@@ -9,9 +9,7 @@ from contract_table import Case
 from refusals import assert_refused
 
 
-def raw(
-    server: Any, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
-) -> requests.Response:
+def raw(server: Any, method: str, path: str, body: bytes = b"", headers: Any = None) -> requests.Response:
     """A request whose path is sent exactly as written."""
     request = requests.Request(method, server.url, data=body, headers=headers).prepare()
     request.url = server.url + path

@@ -13,10 +13,8 @@ import pytest
 def small_disk(folder: Path, size: str) -> Iterator[Path]:
     """A file system of `size`, like "8m", mounted at `folder`."""
     folder.mkdir()
-    mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True, check=False
-    )
-    if mount.returncode:
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("mounting a small file system needs root: the full disk cannot be provoked here")
     try:
         yield folder

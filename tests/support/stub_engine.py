@@ -13,39 +13,25 @@ from grpc_health.v1 import health_pb2_grpc
 from grpc_health.v1.health import HealthServicer
 from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow.core.protobuf import saved_model_pb2
-from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2, predict_pb2
+from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
 PREDICTION, MODELS = "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService"
 Handler = Callable[[bytes, grpc.ServicerContext], bytes]
 
 
-def specification(version: int) -> model_pb2.ModelSpec:
-    spec = model_pb2.ModelSpec(name="inception_v3")
-    spec.version.value = version
-    return spec
-
-
-def metadata(version_dir: Path) -> bytes:
+def metadata(version_dir: Path, spec: dict[str, Any]) -> bytes:
     """The answer to GetModelMetadata about a version folder."""
     graph = saved_model_pb2.SavedModel.FromString((version_dir / "saved_model.pb").read_bytes()).meta_graphs[0]
     packed = any_pb2.Any()
     packed.Pack(get_model_metadata_pb2.SignatureDefMap(signature_def=graph.signature_def))
-    response = get_model_metadata_pb2.GetModelMetadataResponse(
-        model_spec=specification(int(version_dir.name)), metadata={"signature_def": packed}
-    )
+    response = get_model_metadata_pb2.GetModelMetadataResponse(model_spec=spec, metadata={"signature_def": packed})
     return response.SerializeToString()
 
 
-def status(version: int) -> bytes:
-    """The answer to GetModelStatus: one version, available."""
-    each = get_model_status_pb2.ModelVersionStatus(version=version, state="AVAILABLE")
-    return get_model_status_pb2.GetModelStatusResponse(model_version_status=[each]).SerializeToString()
-
-
-def prediction(version: int) -> bytes:
+def prediction(spec: dict[str, Any]) -> bytes:
     """The answer to Predict: a red dog, whatever the photo shows."""
     outputs = {"prediction": floats((1, 3), [0.9, 0.06, 0.04]), "dog": floats((1,), [0.99])}
-    return predict_pb2.PredictResponse(model_spec=specification(version), outputs=outputs).SerializeToString()
+    return predict_pb2.PredictResponse(model_spec=spec, outputs=outputs).SerializeToString()
 
 
 def floats(shape: tuple[int, ...], values: list[float]) -> tensor_pb2.TensorProto:
@@ -54,20 +40,20 @@ def floats(shape: tuple[int, ...], values: list[float]) -> tensor_pb2.TensorProt
 
 
 class StubEngine:
-    """The service of a version folder on `port`; `answer` says what Predict does, `tell` what GetModelMetadata does.
+    """The service of a version folder on `port`, inside a `with` block.
 
-    Use it as a context manager.
-
-    `with_status`: it also has ModelService; `health`: it also tells its health, which `health.set("", ...)` changes.
+    `answer` says what Predict does, `tell` what GetModelMetadata does. `with_status`: it also has ModelService; `health`: it also
+    tells its health, which `health.set("", ...)` changes.
     """
 
     def __init__(self, port: int, version_dir: Path, with_status: bool = True, health: HealthServicer | None = None):
         version = int(version_dir.name)
-        self.fixed = prediction(version)
-        self.about = metadata(version_dir)
+        spec = {"name": "inception_v3", "version": {"value": version}}
+        self.fixed, self.about = prediction(spec), metadata(version_dir, spec)
         self.answer: Handler = lambda request, context: self.fixed
         self.tell: Handler = lambda request, context: self.about
-        state = status(version)
+        states = [{"version": version, "state": "AVAILABLE"}]
+        state = get_model_status_pb2.GetModelStatusResponse(model_version_status=states).SerializeToString()
         self._server = grpc.server(ThreadPoolExecutor(64), options=[("grpc.max_receive_message_length", -1)])
         self._serve(PREDICTION, Predict=self._predict, GetModelMetadata=self._metadata)
         if with_status:
@@ -85,9 +71,7 @@ class StubEngine:
 
     def _serve(self, service: str, **methods: Handler) -> None:
         """Messages stay bytes: what answers at once is to spend no time on reading them."""
-        handlers: dict[str, Any] = {
-            name: grpc.unary_unary_rpc_method_handler(method) for name, method in methods.items()
-        }
+        handlers: dict[str, Any] = {name: grpc.unary_unary_rpc_method_handler(each) for name, each in methods.items()}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
 
     def __enter__(self) -> "StubEngine":

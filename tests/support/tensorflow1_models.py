@@ -64,26 +64,21 @@ def retrained(folder: Path, use_resource: bool = False) -> Path:
 
 def merged(source: Path, folder: Path) -> Path:
     """The retrained model behind layers that decode: image, one base64 text of unknown rank -> prediction (1, 3)."""
-    front = _decoding()
+    with tf.Graph().as_default() as decoding:
+        text = v1.placeholder(tf.string, name="input_string")
+        picture = tf.image.decode_png(tf.io.decode_base64(text), channels=3)
+        image = tf.expand_dims(tf.image.convert_image_dtype(picture, tf.float32), 0)
+        tf.identity(v1.image.resize_bilinear(image, SIZE), name="decoded")
     with tf.Graph().as_default() as graph, v1.Session() as session:
         v1.saved_model.loader.load(session, ["serve"], str(source))
         network = v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), ["final_result"])
     with tf.Graph().as_default(), v1.Session() as session:
         text = v1.placeholder(tf.string, name="base64_string")
         (decoded,) = tf.graph_util.import_graph_def(
-            front, input_map={"input_string:0": text}, return_elements=["decoded:0"]
+            decoding.as_graph_def(), input_map={"input_string:0": text}, return_elements=["decoded:0"]
         )
         (result,) = tf.graph_util.import_graph_def(
             network, input_map={"Placeholder:0": decoded}, return_elements=["final_result:0"]
         )
         v1.saved_model.simple_save(session, str(folder), {"image": text}, {"prediction": result})
     return folder
-
-
-def _decoding() -> v1.GraphDef:
-    with tf.Graph().as_default() as graph:
-        text = v1.placeholder(tf.string, name="input_string")
-        picture = tf.image.decode_png(tf.io.decode_base64(text), channels=3)
-        image = tf.expand_dims(tf.image.convert_image_dtype(picture, tf.float32), 0)
-        tf.identity(v1.image.resize_bilinear(image, SIZE), name="decoded")
-        return graph.as_graph_def()

@@ -1,7 +1,4 @@
-"""A network of the same shape as the real one, small enough to train within seconds: backbone, features, breeds, dog.
-
-It is no stand-in for TensorFlow: it is trained, stored and exported by the real code.
-"""
+"""A network of the same shape as the real one, small enough to train within seconds: backbone, features, breeds, dog."""
 
 import dataclasses
 from typing import Any
@@ -21,24 +18,23 @@ def tiny_recipe(size: tuple[int, int] = (16, 16), **changes: Any) -> Recipe:
 
 def tiny(classes: int, size: tuple[int, int] = (16, 16), dropout: float = 0.0) -> keras.Model:
     """The interface of `architectures.inception_v3`, with two convolutions behind it and 16 features."""
-    image = keras.Input((*size, 3), name="image")
-    scaled = keras.layers.Rescaling(2.0, offset=-1.0)(image)
-    maps = StoredStatistics(_backbone(size), name="backbone")(scaled)
+    image, maps = _backbone(size)
     features = keras.layers.GlobalAveragePooling2D(name="features", dtype="float32")(maps)
     return keras.Model(image, heads(features, classes, dropout), name="tiny")
 
 
 def tiny_with_box(classes: int, size: tuple[int, int] = (32, 32), dropout: float = 0.0) -> keras.Model:
     """The same with a box from maps of a quarter of the sides, as the real network has one."""
-    image = keras.Input((*size, 3), name="image")
-    scaled = keras.layers.Rescaling(2.0, offset=-1.0)(image)
-    maps = StoredStatistics(_backbone(size), name="backbone")(scaled)
+    image, maps = _backbone(size)
     features = AttentionPooling(name="features", dtype="float32")(maps)
     rows, columns = (tuple((place + 0.5) / (side // 4) for place in range(side // 4)) for side in size)
     return keras.Model(image, heads(features, classes, dropout) | box_head(maps, (rows, columns)), name="tiny_with_box")
 
 
-def _backbone(size: tuple[int, int]) -> keras.Model:
+def _backbone(size: tuple[int, int]) -> tuple[Any, Any]:
+    """The input, and the maps of a quarter of its sides."""
+    image = keras.Input((*size, 3), name="image")
+    scaled = keras.layers.Rescaling(2.0, offset=-1.0)(image)
     layers = [keras.Input((*size, 3))]
     for filters, name in ((8, MIDDLE), (16, "last")):
         layers += [
@@ -46,4 +42,4 @@ def _backbone(size: tuple[int, int]) -> keras.Model:
             keras.layers.BatchNormalization(scale=False),
             keras.layers.ReLU(name=name),
         ]
-    return keras.Sequential(layers)
+    return image, StoredStatistics(keras.Sequential(layers), name="backbone")(scaled)

@@ -1,7 +1,4 @@
-"""Runs the commands of a document: its fenced `sh` blocks, in order, in one folder, against a real server.
-
-How to mark the blocks of a page is described at `run_page`.
-"""
+"""Runs the commands of a document: its fenced `sh` blocks, in order, in one folder, against a real server."""
 
 import doctest
 import os
@@ -12,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -22,29 +18,18 @@ from waiting import answers, wait_until
 STEP_SECONDS = 300
 FENCE = re.compile(r"^```(?P<language>\w+)(?: (?P<kind>\w+))?\n(?P<text>.*?)^```$", re.M | re.S)
 # `make` is replaced: what it builds is there already, and it would build it into the repository.
-MAKE = (
-    '#!/bin/sh\ncase "$1" in run) exec dogsnap serve;; setup) ;; *) echo "make $1 is not replaced" >&2; exit 2;; esac\n'
-)
+MAKE = '#!/bin/sh\ncase "$1" in run) exec dogsnap serve;; setup) ;; *) echo "no make $1 here" >&2; exit 2;; esac\n'
 
 
-@dataclass(frozen=True)
-class Block:
-    """One fenced block: `kind` is "run", "server" or "background"; `output` is None where nothing is expected."""
-
-    kind: str
-    text: str
-    output: str | None
-
-
-def blocks_of(page: str) -> list[Block]:
-    """The `sh` blocks of a page. A `text` block right after one that runs is what it is expected to print."""
-    found: list[Block] = []
+def blocks_of(page: str) -> list[list]:
+    """The `sh` blocks of a page: "run", "server" or "background", the text, and that of a `text` block right after it or None."""
+    found: list[list] = []
     end = 0
     for fence in FENCE.finditer(page):
         if fence["language"] == "sh":
-            found.append(Block(fence["kind"] or "run", fence["text"], None))
+            found.append([fence["kind"] or "run", fence["text"], None])
         elif fence["language"] == "text" and found and not page[end : fence.start()].strip():
-            found[-1] = Block(found[-1].kind, found[-1].text, fence["text"])
+            found[-1][-1] = fence["text"]
         end = fence.end()
     return found
 
@@ -82,7 +67,9 @@ class Shell:
             )
         try:
             if wait:
-                self._wait_until_ready(process, log_file)
+                url = f"http://127.0.0.1:{self.port}/readyz"
+                wait_until(lambda: answers(url) or process.poll() is not None, START_SECONDS)
+                assert process.poll() is None, f"the server did not start:\n{log_file.read_text()}"
             yield
             assert process.poll() is None, f"ended too early: {text}\n{log_file.read_text()}"
         finally:
@@ -92,11 +79,6 @@ class Shell:
     def _command(self, text: str) -> list[str]:
         text = text.replace("8501", str(self.port)).replace("8500", str(self.grpc_port))
         return ["bash", "-euo", "pipefail", "-c", text]
-
-    def _wait_until_ready(self, process: subprocess.Popen, log_file: Path) -> None:
-        url = f"http://127.0.0.1:{self.port}/readyz"
-        wait_until(lambda: answers(url) or process.poll() is not None, START_SECONDS)
-        assert process.poll() is None, f"the server did not start:\n{log_file.read_text()}"
 
 
 def run_page(page: Path, folder: Path) -> int:
@@ -111,18 +93,13 @@ def run_page(page: Path, folder: Path) -> int:
     """
     blocks = blocks_of(page.read_text(encoding="utf-8"))
     shell = Shell(folder)
+    is_as, rules = doctest.OutputChecker().check_output, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     with ExitStack() as stack:
-        for block in blocks:
-            if block.kind == "run":
-                _check_output(block, shell.run(block.text))
-            else:
-                stack.enter_context(shell.running(block.text, wait=block.kind == "server"))
+        for kind, text, expected in blocks:
+            if kind != "run":
+                stack.enter_context(shell.running(text, wait=kind == "server"))
+                continue
+            printed = shell.run(text)
+            if expected is not None and not is_as(expected, printed, rules):
+                pytest.fail(f"these commands print something else:\n{text}\nexpected:\n{expected}\nprinted:\n{printed}")
     return len(blocks)
-
-
-def _check_output(block: Block, printed: str) -> None:
-    rules = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    if block.output is not None and not doctest.OutputChecker().check_output(block.output, printed, rules):
-        pytest.fail(
-            f"these commands print something else:\n{block.text}\nexpected:\n{block.output}\nprinted:\n{printed}"
-        )

@@ -45,10 +45,7 @@ def test_the_fields_are_read_and_what_is_not_known_is_kept(tmp_path) -> None:
         ({"labels": [{"name": "red"}]}, "labels[0]: 'id' is a required property"),
         ({"labels": ["red"]}, "labels[0]: 'red' is not of type 'object'"),
         ({"labels": []}, "labels: [] should be non-empty"),
-        (
-            {"labels": LABELS, "decision": {"dog_threshold": 2}},
-            "decision.dog_threshold: 2 is greater than the maximum of 1",
-        ),
+        ({"decision": {"dog_threshold": 2}}, "decision.dog_threshold: 2 is greater than the maximum of 1"),
         ({"decision": {"confident_threshold": "high"}}, "decision.confident_threshold: 'high' is not of type 'number'"),
         ({"input_size": [299]}, "input_size: [299] is too short"),
         ({"input_size": [0, 299]}, "input_size[0]: 0 is less than the minimum of 1"),

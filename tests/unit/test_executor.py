@@ -1,8 +1,4 @@
-"""The bounded executor: deadlines of what runs.
-
-That a full queue refuses, and that what waits past its deadline or its client never runs, test_serve.py and test_overload.py
-show.
-"""
+"""The bounded executor: deadlines of what runs; test_serve.py and test_overload.py have those of what waits."""
 
 import threading
 import time

@@ -12,9 +12,7 @@ from backend.serving.feedback.store import Store
 from backend.serving.metrics import Metrics
 from backend.serving.repository.model import ModelSpec
 
-REFUSED = (
-    "CREATE TRIGGER refused BEFORE INSERT ON phones WHEN NEW.version = 2 BEGIN SELECT RAISE(FAIL, 'disk full'); END"
-)
+REFUSED = "CREATE TRIGGER refused BEFORE INSERT ON phones WHEN NEW.version = 2 BEGIN SELECT RAISE(FAIL, 'full'); END"
 
 
 @pytest.fixture

@@ -89,9 +89,7 @@ def test_too_many_pixels_are_refused_from_the_header_naming_the_limit():
     ],
 )
 def test_what_is_no_photo_is_refused_saying_what_came(contents, received):
-    with pytest.raises(
-        UnsupportedPhoto, match="expected a JPEG, PNG, GIF, BMP, WebP, HEIC or AVIF photo, received"
-    ) as error:
+    with pytest.raises(UnsupportedPhoto, match="expected a JPEG, PNG, GIF, BMP, WebP, HEIC or AVIF photo") as error:
         photo.check(contents, LIMITS)
     assert received in error.value.message
 

@@ -16,19 +16,7 @@ from backend.serving.administration.undo import is_undoable, undo
 from backend.serving.repository import repository, switches
 from backend.serving.repository.model import ModelSpec, State
 from backend.serving.repository.switch_log import SwitchLog
-from backend.serving.repository.switches import (
-    CONFIGURATION,
-    CONFIGURED,
-    WATCHER,
-    Default,
-    Label,
-    Load,
-    Shadow,
-    SplitOf,
-    Switch,
-    Who,
-    checked_who,
-)
+from backend.serving.repository.switches import CONFIGURED, Default, Label, Load, Shadow, SplitOf, Who, checked_who
 from backend.serving.versions.model_configs import ModelConfig
 from backend.serving.versions.servable import Servable
 from backend.serving.versions.version_folders import version_folders
@@ -38,8 +26,6 @@ LABELLED = "version_labels {{ key: 'stable' value: {stable} }} version_labels {{
 
 
 class Scenario(WatchedModels):
-    """A repository, and its log of switches."""
-
     def __init__(self, made: Path, models: Path, log: Path | None = None, versions: tuple = (), config: str = ""):
         super().__init__(made, models, switches=SwitchLog(log))
         self.config_text = config
@@ -61,7 +47,7 @@ def scenario(made_half, tmp_path) -> Scenario:
 
 @pytest.fixture
 def start(made_half, tmp_path):
-    """A function that starts a repository whose log is in a file, with these versions."""
+    """Starts a repository whose log is in a file."""
 
     def start(*versions: int, config: str = "", file: str = "switches") -> Scenario:
         return Scenario(made_half, tmp_path / "models", tmp_path / file, versions, config)
@@ -107,12 +93,9 @@ def test_a_new_version_takes_over_neither_from_the_one_that_answers_nor_from_a_c
     assert str(Default("half").switch(scenario.repository, None, ALICE)) == "default of half: not chosen -> 3"
     undo(scenario.repository, ALICE)
     assert scenario.answers() == 2
-    scenario.with_versions(1, 2)
     Default("half").switch(scenario.repository, 1, ALICE)
-    scenario.with_versions(1, 2, 3)
+    scenario.with_versions(1, 2, 3, 4)
     assert scenario.answers() == 1
-    undo(scenario.repository, ALICE)
-    assert scenario.answers() == 2
 
 
 def test_the_version_that_answered_by_default_does_so_after_a_restart_where_a_file_keeps_it(start):
@@ -186,13 +169,13 @@ POINTING = {
 }
 
 
-def point(scenario: Scenario, use: str) -> Switch:
+def point(scenario: Scenario, use: str) -> switches.Switch:
     subject, value = POINTING[use]
     return subject.switch(scenario.repository, value, ALICE)
 
 
 @pytest.mark.parametrize("use", POINTING)
-def test_nothing_is_pointed_to_a_version_that_is_being_or_was_unloaded(scenario, use):
+def test_nothing_is_pointed_to_a_version_that_is_being_or_was_unloaded_and_one_in_use_is_not_unloaded(scenario, use):
     with scenario.repository.acquire(ModelSpec("half", 1)):
         Load("half", "1").switch(scenario.repository, False, ALICE)
         with pytest.raises(FailedPrecondition, match="version 1 of half is being unloaded; load it again first"):
@@ -203,6 +186,8 @@ def test_nothing_is_pointed_to_a_version_that_is_being_or_was_unloaded(scenario,
     Load("half", "1").switch(scenario.repository, True, ALICE)
     scenario.scan()
     assert point(scenario, use).after
+    with pytest.raises(FailedPrecondition, match=f"version 1 of half is in use: {use}; move that first"):
+        Load("half", "1").switch(scenario.repository, False, ALICE)
 
 
 def test_a_version_unloaded_while_it_loads_never_answers(scenario, monkeypatch):
@@ -240,22 +225,14 @@ def test_a_version_that_was_chosen_stays_when_the_policy_would_let_it_go_and_goe
 def test_a_version_that_failed_is_tried_again_at_once_when_told_to(scenario):
     (scenario.models / "half" / "3").mkdir()
     (scenario.models / "half" / "3" / "saved_model.pb").write_bytes(b"no model")
-    scenario.scan()
-    assert scenario.states()[3] == State.END
     loads = []
+    scenario.scan()
     scenario.repository._load = lambda model, version: loads.append(version.id.version)
     scenario.scan()
-    assert loads == []
+    assert (loads, scenario.states()[3]) == ([], State.END)
     Load("half", "3").switch(scenario.repository, True, ALICE)
     scenario.scan()
     assert loads == [3]
-
-
-@pytest.mark.parametrize("use", POINTING)
-def test_a_version_in_use_is_not_unloaded(scenario, use):
-    point(scenario, use)
-    with pytest.raises(FailedPrecondition, match=f"version 1 of half is in use: {use}; move that first"):
-        Load("half", "1").switch(scenario.repository, False, ALICE)
 
 
 def test_a_version_that_answers_by_itself_is_not_unloaded_until_another_one_does(scenario):
@@ -270,8 +247,7 @@ def test_a_version_that_answers_by_itself_is_not_unloaded_until_another_one_does
 
 def sent(folder: Path, stable: int | None = None) -> list[ModelConfig]:
     """A configuration of the model half as a client sends it, perhaps with a label."""
-    labels = {} if stable is None else {"stable": stable}
-    return [ModelConfig(name="half", base_path=str(folder), version_labels=labels)]
+    return [ModelConfig(name="half", base_path=str(folder), version_labels={"stable": stable} if stable else {})]
 
 
 @pytest.mark.parametrize(
@@ -363,7 +339,7 @@ def test_a_changed_configuration_moves_its_labels_and_leaves_alone_what_people_s
     scenario.config_text = LABELLED.format(stable=2)
     scenario.scan()
     assert (scenario.answers(label="stable"), scenario.answers(label="canary")) == (2, 1)
-    assert scenario.log()[-1] == f"{CONFIGURATION.name}: label stable of half: 1 -> 2"
+    assert scenario.log()[-1] == f"{switches.CONFIGURATION.name}: label stable of half: 1 -> 2"
     scenario.config_text = ""
     scenario.scan()
     assert scenario.repository.labels("half") == ({}, {})
@@ -431,7 +407,7 @@ def test_while_another_process_that_has_read_the_file_lives_switches_are_refused
         other.stdout.readline()
         with pytest.raises(Unavailable, match=f"process {other.pid}.* the switch was not made, try again"):
             log.add(ALICE, change)
-        log.note(WATCHER, change)
+        log.note(switches.WATCHER, change)
         log.write()  # what has happened already is written by either
         other.communicate(b"\n")
     assert log.add(ALICE, change).id == 3  # the other one did not take over
@@ -474,7 +450,7 @@ def test_while_the_disk_of_the_models_hangs_requests_are_answered(scenario, monk
 
 
 def test_a_client_cannot_pose_as_the_server():
-    for name in ("", WATCHER.name, f" {CONFIGURATION.name}\n"):
+    for name in ("", switches.WATCHER.name, f" {switches.CONFIGURATION.name}\n"):
         assert checked_who(name, "127.0.0.1").name == "someone"
     assert checked_who(" a\n b ", "").name == "a b"
     assert len(checked_who("x" * 1000, "").name) == 64

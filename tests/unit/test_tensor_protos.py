@@ -71,14 +71,11 @@ def test_every_float_array_keeps_its_shape_and_its_bits(array):
 @settings(deadline=None)
 @given(strings=st.lists(st.binary(max_size=400), min_size=1, max_size=5))
 def test_strings_in_tensor_content_are_read_as_tensorflow_reads_them(strings):
-    proto = message(tf.string, len(strings), tensor_content=packed(strings))
+    # As C++ clients send them: all lengths as varints, then all bytes.
+    content = b"".join(varint(len(each)) for each in strings) + b"".join(strings)
+    proto = message(tf.string, len(strings), tensor_content=content)
     assert read(proto).tolist() == strings
     assert tf.io.parse_tensor(proto.SerializeToString(), tf.string).numpy().tolist() == strings
-
-
-def packed(strings: list[bytes]) -> bytes:
-    """Strings as C++ clients send them: all lengths as varints, then all bytes."""
-    return b"".join(varint(len(each)) for each in strings) + b"".join(strings)
 
 
 def varint(number: int) -> bytes:

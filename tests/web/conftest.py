@@ -1,10 +1,6 @@
-"""Fixtures for the app in a browser: the real server with the real model, Chromium, and photos.
-
-The phone is driven as a person would: by what can be seen and tapped. Nothing of the app is reached from the side.
-"""
+"""Fixtures for the app in a browser: the real server with the real model, Chromium, and photos."""
 
 import base64
-import io
 import shutil
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -14,21 +10,17 @@ import pytest
 import requests
 from changed_version import changed_version
 from colour_photos import encode, plain
-from phone import DEVICES, Phone
+from phone import DEVICES, STATUS_NOTICE, Phone
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from real_model import built_models
 
 expect.set_options(timeout=30_000)  # a machine that runs several browsers and servers at once is slow
-ROOT = Path(__file__).parents[2]
-WEB = ROOT / "backend" / "web"
 # The first is Chromium without windows, menus and the processes that draw them: the tests take two thirds of the time.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
-CHROMIUM_FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --host-resolver-rules=MAP\tphone.test\t127.0.0.1"
-)
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-sync", "--disable-background-networking"]
+FLAGS += ["--no-first-run", "--disable-component-update", "--host-resolver-rules=MAP phone.test 127.0.0.1"]
 MOST_PHOTOS_TRIED = 240
 # States of the result page: the server's level, and a folder of photos that has many of them. Hardly any photo is clearly
 # unsure: for that state there is a server of its own.
@@ -43,9 +35,7 @@ STATES = {
 
 @pytest.fixture(scope="session")
 def unsure_server(start_server, tmp_path_factory):
-    """The newest version without groups, and with thresholds that make every set too large: it answers each photo of a dog as
-    unsure, unless the probability of a breed is exactly 1.
-    """
+    """The newest version without groups, and with thresholds that make every set too large: each photo of a dog is unsure."""
 
     def make_unsure(description: dict) -> None:
         certain = {"confident_threshold": 1.0, "group_threshold": 1.0, "set_threshold": 0.0, "unknown_threshold": 0.0}
@@ -60,7 +50,7 @@ def unsure_server(start_server, tmp_path_factory):
 
 @pytest.fixture
 def own_server(start_server, colour_models):
-    """A function that starts a server with these flags for a test that treats it badly; a tiny model starts sooner."""
+    """Starts a server with these flags for a test that treats it badly; a tiny model starts sooner."""
     built_models()
     return lambda *flags: start_server(colour_models, *flags)
 
@@ -69,9 +59,8 @@ def own_server(start_server, colour_models):
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("chromium is missing: install Debian's packages chromium-headless-shell and fonts-wqy-microhei")
-    flags = [flag.replace("\t", " ") for flag in CHROMIUM_FLAGS.split(" ")]
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         browser.close()
 
@@ -79,23 +68,40 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def open_phone(browser: Browser, request) -> Iterator[Callable[..., Phone]]:
     """A function that opens the app on a fresh device; at the end, none of them may have complained in its console."""
-    contexts: list[BrowserContext] = []
     phones: list[Phone] = []
 
-    def open_phone(
-        device: str = "phone", server=None, host: str = "127.0.0.1", path: str = "", **options: object
-    ) -> Phone:
+    def open_phone(device: str = "phone", server=None, host="127.0.0.1", path="", **options: object) -> Phone:
         server = server or request.getfixturevalue("app_server")
         context = browser.new_context(**{**DEVICES[device], **options})
-        contexts.append(context)
         phones.append(Phone(context, f"http://{host}:{server.port}/{path}", touch=device == "phone"))
         return phones[-1]
 
     yield open_phone
     complaints = [complaint for phone in phones for complaint in phone.complaints]
-    for context in contexts:
-        context.close()
+    for phone in phones:
+        phone.context.close()
     assert complaints == []
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens a page of a server; at the end, none may have complained in its console, nor have asked another host."""
+    pages, complaints = [], []
+
+    def open_page(server, path: str, size: dict[str, int]) -> Page:
+        page = browser.new_page(viewport=size)
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        own = server.url, "blob:", "data:"
+        page.on("request", lambda asked: asked.url.startswith(own) or complaints.append(f"asked {asked.url}"))
+        page.goto(f"{server.url}{path}")
+        pages.append(page)
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert [each for each in complaints if STATUS_NOTICE not in each] == []
 
 
 @pytest.fixture(scope="session")
@@ -106,7 +112,9 @@ def photo_that_is(app_server, data_dir) -> Callable[[str], Path]:
     @cache
     def photo_that_is(state: str) -> Path:
         folder = data_dir / STATES[state][1] / "images"
-        found = next((photo for photo in some(folder) if state_of(photo) == state), None)
+        photos = sorted(path for path in folder.rglob("*") if path.suffix in (".jpg", ".webp"))
+        some = photos[:: max(1, len(photos) // MOST_PHOTOS_TRIED)][:MOST_PHOTOS_TRIED]  # spread over all breeds
+        found = next((photo for photo in some if state_of(photo) == state), None)
         return found or pytest.skip(f"none of {MOST_PHOTOS_TRIED} photos in {folder} is clearly answered as {state}")
 
     return photo_that_is
@@ -124,22 +132,15 @@ def red_dog(tmp_path) -> Path:
     return tmp_path / "red.jpg"
 
 
-def some(folder: Path) -> list[Path]:
-    """Photos of the folder, spread over all breeds."""
-    photos = sorted(path for path in folder.rglob("*") if path.suffix in (".jpg", ".webp"))
-    return photos[:: max(1, len(photos) // MOST_PHOTOS_TRIED)][:MOST_PHOTOS_TRIED]
-
-
 def clear_state(url: str, photo: Path) -> str:
     """What the app shows for a photo; empty near a threshold, where a smaller copy, as the app sends, can cross it."""
-    state, small = state_of(url, photo.read_bytes()), io.BytesIO()
+    state = state_of(url, photo.read_bytes())
     if not state:
         return ""
     with Image.open(photo) as image:
         copy = image.convert("RGB")
     copy.thumbnail((640, 640))
-    copy.save(small, "JPEG", quality=78)
-    return state if state_of(url, small.getvalue()) == state else ""
+    return state if state_of(url, encode(copy, "JPEG", quality=78)) == state else ""
 
 
 def state_of(url: str, contents: bytes) -> str:

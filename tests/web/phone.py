@@ -1,7 +1,4 @@
-"""A person with a phone (or a mouse): opens the app, taps what is written on the screen, and looks at the answer.
-
-It knows the app's words and a few class names; it asserts nothing.
-"""
+"""A person with a phone (or a mouse): opens the app, taps what is written on the screen, and looks at the answer."""
 
 import base64
 import json
@@ -28,17 +25,11 @@ DEVICES = {
 # Each device has a theme of its own: the theme changes colours alone, and tests of quality see the other pairs.
 DEVICE = pytest.mark.parametrize("device", DEVICES)
 WORDS = {
-    "zh": {
-        "camera": "拍照", "album": "从相册选择", "history": "识别记录", "settings": "设置", "again": "再拍一张", "share": "分享",
-        "save": "存为图片", "retry": "重试", "cancel": "取消", "clear": "全部删除", "delete": "删除", "remove": "删除这条",
-        "right": "认对了", "wrong": "不对，它是…",
-    },
-    "en": {
-        "camera": "Take a photo", "album": "Choose from album", "history": "History", "settings": "Settings",
-        "again": "Snap another", "share": "Share", "save": "Save picture", "retry": "Try again", "cancel": "Cancel",
-        "clear": "Delete all", "delete": "Delete", "remove": "Delete this one",
-        "right": "That is right", "wrong": "No, it is a …",
-    },
+    "camera": ("拍照", "Take a photo"), "album": ("从相册选择", "Choose from album"), "again": ("再拍一张", "Snap another"),
+    "history": ("识别记录", "History"), "settings": ("设置", "Settings"), "share": ("分享", "Share"),
+    "save": ("存为图片", "Save picture"), "retry": ("重试", "Try again"), "cancel": ("取消", "Cancel"),
+    "clear": ("全部删除", "Delete all"), "delete": ("删除", "Delete"), "remove": ("删除这条", "Delete this one"),
+    "right": ("认对了", "That is right"), "wrong": ("不对，它是…", "No, it is a …"),
 }  # fmt: skip
 # A browser writes this for every status but 2xx; whether a status is expected, the tests say themselves.
 STATUS_NOTICE = "Failed to load resource"
@@ -81,13 +72,12 @@ class Phone:
         # which can be later than the key that opens it.
         self.page.on("filechooser", lambda _: None)
         self.page.goto(url)
-        self.words = WORDS["zh" if self.page.evaluate("navigator.language").startswith("zh") else "en"]
+        is_english = self.page.evaluate("navigator.language").startswith("en")
+        self.words = {word: said[is_english] for word, said in WORDS.items()}
 
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning") and STATUS_NOTICE not in message.text:
             self.complaints.append(f"{message.type}: {message.text}")
-
-    # --- what can be done
 
     def tap(self, what: Locator | str) -> None:
         """A word of WORDS, or anything on the page in view."""
@@ -145,8 +135,6 @@ class Phone:
 
     def confirm(self, word: str) -> None:
         self.page.get_by_role("dialog").get_by_role("button", name=self.words[word], exact=True).click()
-
-    # --- what can be seen
 
     @property
     def screen(self) -> Locator:

@@ -6,6 +6,7 @@ Where an answer has to be just so, the browser gets it instead of the server's.
 import pytest
 from phone import Phone, serious_violations
 
+LOCALE = pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
 SIDEWAYS = {"viewport": {"width": 844, "height": 390}}
 NAMES = {
     "n02110185": ("Siberian husky", "西伯利亚雪橇犬"),
@@ -14,24 +15,22 @@ NAMES = {
     "n02109961": ("Eskimo dog", "爱斯基摩犬"),
     "n02085620": ("Chihuahua", "吉娃娃犬"),
 }
-HUSKIES = ["n02109961", "n02110185", "n02110063"]
 HUSKY_GROUP = {
-    "id": "husky", "name": "husky", "name_zh": "哈士奇类", "members": HUSKIES, "probability": 0.97,
-    "difference": "About all three of them.", "difference_zh": "三种都说到。",
+    "id": "husky", "name": "husky", "name_zh": "哈士奇类", "members": ["n02109961", "n02110185", "n02110063"],
+    "probability": 0.97, "difference": "About all three of them.", "difference_zh": "三种都说到。",
 }  # fmt: skip
+
+
+def likely(breed: str, probability: float) -> dict[str, object]:
+    return {"id": breed, "name": NAMES[breed][0], "name_zh": NAMES[breed][1], "probability": probability}
 
 
 def answer_with(phone: Phone, level: str, probabilities: dict[str, float], **fields: object) -> None:
     """From now on every photo gets this answer. `probabilities`: by breed, the most likely first."""
-    breeds = [
-        {"id": breed, "name": NAMES[breed][0], "name_zh": NAMES[breed][1], "probability": probability}
-        for breed, probability in probabilities.items()
-    ]
+    breeds = [likely(*each) for each in probabilities.items()]
     answer = {
-        "model": {"name": "inception_v3", "version": 3}, "dog": level != "no_dog",
-        "confident": level == "breed",
-        "level": level, "breeds": breeds, "group": None, "set": None, "box": None, "request_id": "r1",
-        "feedback_id": "f1", **fields,
+        "model": {"name": "inception_v3", "version": 3}, "dog": level != "no_dog", "confident": level == "breed", "level": level,
+        "breeds": breeds, "group": None, "set": None, "box": None, "request_id": "r1", "feedback_id": "f1", **fields,
     }  # fmt: skip
     phone.page.unroute("**/api/classify")
     phone.page.route("**/api/classify", lambda route: route.fulfill(json=answer))
@@ -39,10 +38,11 @@ def answer_with(phone: Phone, level: str, probabilities: dict[str, float], **fie
 
 def is_in_view(phone: Phone, target) -> bool:
     box, view = target.bounding_box(), phone.page.viewport_size
-    return box["y"] >= 0 and box["y"] + box["height"] <= view["height"] and box["x"] + box["width"] <= view["width"]
+    within = box["y"] + box["height"] <= view["height"] and box["x"] + box["width"] <= view["width"]
+    return min(box["x"], box["y"]) >= 0 and within
 
 
-@pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
+@LOCALE
 def test_on_its_side_the_phone_shows_photo_answer_and_buttons_beside_each_other(open_phone, dog, locale):
     phone = open_phone(**SIDEWAYS, locale=locale)
     for button in ("camera", "album"):
@@ -53,7 +53,6 @@ def test_on_its_side_the_phone_shows_photo_answer_and_buttons_beside_each_other(
     assert photo.bounding_box()["height"] > 200
     for seen in (phone.screen.locator(".headline"), phone.button("again"), phone.screen.locator(".frame-button")):
         assert is_in_view(phone, seen)
-        assert seen.bounding_box()["x"] > 0
     left, width = (photo.bounding_box()[side] for side in ("x", "width"))
     assert phone.screen.locator(".headline").bounding_box()["x"] > left + width
     assert serious_violations(phone.page) == []
@@ -66,10 +65,8 @@ def test_on_its_side_the_phone_shows_photo_answer_and_buttons_beside_each_other(
     assert serious_violations(phone.page) == []
 
 
-@pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
-def test_on_its_side_the_phone_shows_every_button_of_the_first_page_the_history_and_a_photo_under_way(
-    open_phone, dog, locale
-):
+@LOCALE
+def test_on_its_side_the_phone_shows_every_button_of_the_other_pages(open_phone, dog, locale):
     phone = open_phone(**SIDEWAYS, locale=locale)
     phone.tap("history")
     assert is_in_view(phone, phone.screen.locator(".button"))
@@ -107,7 +104,7 @@ def test_rows_and_buttons_follow_what_an_answer_claims(open_phone, dog):
     assert phone.rows() == ["Siberian husky"]  # beside a sure breed none of less than one percent
 
 
-@pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
+@LOCALE
 def test_text_of_twice_the_size_is_neither_cut_nor_broken_within_a_word(open_phone, dog, locale):
     phone = open_phone(locale=locale)
     phone.enlarge_text(32)
@@ -134,14 +131,14 @@ def test_text_of_twice_the_size_is_neither_cut_nor_broken_within_a_word(open_pho
     assert words["y"] - row["y"] >= 8
 
 
-@pytest.mark.parametrize("locale", ["zh-CN", "en-US"])
+@LOCALE
 def test_each_of_two_dogs_has_a_box_that_is_tapped_or_reached_by_keyboard(open_phone, dog, locale):
     phone = open_phone(locale=locale)
     parts = [("breed", "n02110185", [0.0, 0.1, 0.5, 1.0]), ("unsure", "n02085620", [0.6, 0.4, 0.9, 0.9])]
     dogs = [
         {
             "level": level, "confident": level == "breed", "group": None, "set": None, "box": box, "feedback_id": f"f{breed}",
-            "breeds": [{"id": breed, "name": NAMES[breed][0], "name_zh": NAMES[breed][1], "probability": 0.97}],
+            "breeds": [likely(breed, 0.97)],
         }
         for level, breed, box in parts
     ]  # fmt: skip

@@ -43,27 +43,8 @@ def guarded(start_server, models, tmp_path_factory):
 
 
 @pytest.fixture
-def open_console(browser):
-    """A function that opens the console; at the end, no page may have complained, nor have asked another host."""
-    pages, complaints = [], []
-
-    def open_console(server, size="desktop"):
-        page = browser.new_page(viewport=SIZES[size])
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: outside(request.url, server.url))
-        page.goto(f"{server.url}/console")
-        pages.append(page)
-        return page
-
-    def outside(url, own):
-        if not url.startswith((own, "blob:", "data:")):
-            complaints.append(f"asked {url}")
-
-    yield open_console
-    for page in pages:
-        page.close()
-    assert [each for each in complaints if "Failed to load resource" not in each] == []
+def open_console(open_page):
+    return lambda server, size="desktop": open_page(server, "/console", SIZES[size])
 
 
 def dogs(page):
@@ -217,9 +198,7 @@ def log_in(page) -> None:
     expect(dogs(page)).to_be_visible()
 
 
-def test_the_token_alone_tries_a_photo_where_the_app_needs_a_key_and_a_refusal_does_not_log_out(
-    guarded, open_console, red_dog
-):
+def test_the_token_alone_tries_a_photo_and_a_refusal_does_not_log_out(guarded, open_console, red_dog):
     page = open_console(guarded)
     log_in(page)
     compare(page, red_dog)
@@ -239,7 +218,6 @@ def test_another_site_gets_nothing_of_it_and_every_part_comes_under_a_strict_pol
         assert server.get(path, headers=header).status_code == 403
     for part in ("/console", "/console/console.js", "/console/console.css", path):
         response = server.get(part)
-        assert response.status_code == 200
         policy = response.headers["Content-Security-Policy"]
         assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
         assert "unsafe" not in policy
@@ -258,9 +236,7 @@ def test_axe_finds_no_serious_violation_in_it(server, open_console, theme):
 ODD_MODEL, ODD_LABEL = "m\"<b>&/n's", "a\"b<c>/d  e?f#g%'"
 
 
-def test_names_that_a_configuration_gives_are_shown_and_switched_whatever_is_in_them(
-    start_server, models, open_console, tmp_path
-):
+def test_names_are_shown_and_switched_whatever_is_in_them(start_server, models, open_console, tmp_path):
     config = model_server_config_pb2.ModelServerConfig()
     model = config.model_config_list.config.add(name=ODD_MODEL, base_path=str(models / "inception_v3"))
     model.model_version_policy.specific.versions.extend([1, 2])

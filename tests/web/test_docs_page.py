@@ -6,24 +6,14 @@ import json
 import colour_photos
 import pytest
 import requests
-from playwright.sync_api import Browser, Page, expect
-
-expect.set_options(timeout=30_000)
+from playwright.sync_api import Page, expect
 
 
 @pytest.fixture
-def page(browser: Browser, colour_server) -> Page:
-    """The page on a phone's screen; at the end, it may not have complained in its console."""
-    context = browser.new_context(viewport={"width": 390, "height": 844})
-    page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto(f"{colour_server.url}/docs")
+def page(open_page, colour_server) -> Page:
+    page = open_page(colour_server, "/docs", {"width": 390, "height": 844})
     expect(page.locator("main")).not_to_have_attribute("aria-busy", "true")
-    yield page
-    context.close()
-    assert complaints == []
+    return page
 
 
 def test_every_operation_is_listed_with_the_limits_of_this_server(page, colour_server):

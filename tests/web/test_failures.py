@@ -62,10 +62,12 @@ def test_a_server_that_starts_is_told_and_asked_again_until_it_answers(open_phon
     phone.page.route("**/api/classify", lambda route: route.fulfill(**loading), times=2)
     phone.page.route("**/api/classify", lambda route: route.abort("connectionrefused"), times=1)
     phone.choose(dog)
-    phone.screen.get_by_text(
-        "连不上服务器，马上重试" if locale == "zh-CN" else "cannot be reached; trying again"
-    ).wait_for()
-    phone.screen.get_by_text("服务器正在启动" if locale == "zh-CN" else "The server is starting").wait_for()
+    words = {
+        "zh-CN": ("连不上服务器，马上重试", "服务器正在启动"),
+        "en-US": ("cannot be reached; trying again", "is starting"),
+    }
+    for told in words[locale]:
+        phone.screen.get_by_text(told).wait_for()
     assert phone.wait_for_answer() == "shown"
     assert phone.classify_requests() == 4
 
@@ -77,8 +79,7 @@ def waiting(phone) -> int:
 
 
 def test_photos_without_a_connection_wait_and_are_answered_later_but_those_deleted(open_phone, dog):
-    phone = open_phone(locale="en-US")
-    word = "Waiting"
+    phone, word = open_phone(locale="en-US"), "Waiting"
     phone.button("camera").wait_for()
     phone.page.evaluate("navigator.serviceWorker.ready.then(() => null)")
     phone.context.set_offline(True)

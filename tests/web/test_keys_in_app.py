@@ -3,9 +3,7 @@
 from backend import api_keys
 
 
-def test_the_app_is_locked_out_without_a_key_and_keeps_the_one_that_a_link_brought(
-    own_server, open_phone, red_dog, tmp_path
-):
+def test_the_app_is_locked_out_without_a_key_and_keeps_that_of_a_link(own_server, open_phone, red_dog, tmp_path):
     key = api_keys.add(tmp_path / "keys.json", "friends")
     server = own_server("--api-keys", str(tmp_path / "keys.json"))
     stranger = open_phone(server=server)

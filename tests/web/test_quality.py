@@ -70,9 +70,7 @@ NORMAL_FONT, LARGE_FONT = 16, 26
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_page_is_accessible_by_touch_keyboard_and_screen_reader_and_with_large_fonts(
-    open_phone, photo_that_is, unsure_server, theme
-):
+def test_every_page_is_accessible_and_legible_in_large_fonts(open_phone, photo_that_is, unsure_server, theme):
     """In the dark with large fonts as well: the theme changes colours alone, which axe looks at in both."""
     found, small, missed, cut, sizes = [], [], {}, [], set()
     for phone, name in every_page(partial(open_phone, color_scheme=theme), photo_that_is, unsure_server):

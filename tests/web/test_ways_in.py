@@ -90,28 +90,24 @@ def as_heic(photo: Path, file: Path) -> Path:
     return file
 
 
-def deliver(phone, photo: Path, kind: str) -> None:
-    """Drops or pastes a file onto the page, as a browser does."""
-    phone.page.evaluate(
-        """([kind, base64]) => {
-            const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0))
-            const transfer = new DataTransfer()
-            transfer.items.add(new File([bytes], 'dog.jpg', {type: 'image/jpeg'}))
-            const event = kind === 'drop'
-                ? new DragEvent('drop', {dataTransfer: transfer, bubbles: true, cancelable: true})
-                : new ClipboardEvent('paste', {clipboardData: transfer, bubbles: true})
-            document.body.dispatchEvent(event)
-        }""",
-        [kind, base64.b64encode(photo.read_bytes()).decode()],
-    )
+# Drops or pastes a file onto the page, as a browser does.
+DELIVER = """([kind, base64]) => {
+    const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0))
+    const transfer = new DataTransfer()
+    transfer.items.add(new File([bytes], 'dog.jpg', {type: 'image/jpeg'}))
+    const event = kind === 'drop'
+        ? new DragEvent('drop', {dataTransfer: transfer, bubbles: true, cancelable: true})
+        : new ClipboardEvent('paste', {clipboardData: transfer, bubbles: true})
+    document.body.dispatchEvent(event)
+}"""
 
 
 @pytest.mark.parametrize("kind", ["drop", "paste"])
 def test_a_photo_can_be_dropped_and_pasted(open_phone, dog, kind):
-    phone = open_phone("desktop")
-    deliver(phone, dog, kind)
+    phone, file = open_phone("desktop"), [kind, base64.b64encode(dog.read_bytes()).decode()]
+    phone.page.evaluate(DELIVER, file)
     assert phone.wait_for_answer() == "shown"
-    deliver(phone, dog, kind)  # also onto the result of another photo
+    phone.page.evaluate(DELIVER, file)  # also onto the result of another photo
     phone.page.wait_for_function("() => document.querySelectorAll('.recent-item').length === 1")
     assert phone.wait_for_answer() == "shown"
     phone.back()

@@ -11,16 +11,9 @@ from pathlib import Path
 import numpy as np
 import requests
 
-
-def main() -> None:
-    endpoint, photo = sys.argv[1:]
-    encoded = str(base64.urlsafe_b64encode(Path(photo).read_bytes()), "utf-8")
-    body = {"model_name": "default", "model_version": 2, "data": {"image": encoded}}
-    result = requests.post(endpoint, json=body, timeout=60)
-    scores = np.array(json.loads(result.text)["prediction"][0])
-    best = np.argsort(-scores)[:3]
-    print(json.dumps([[int(place), float(scores[place])] for place in best]))
-
-
-if __name__ == "__main__":
-    main()
+endpoint, photo = sys.argv[1:]
+encoded = str(base64.urlsafe_b64encode(Path(photo).read_bytes()), "utf-8")
+body = {"model_name": "default", "model_version": 2, "data": {"image": encoded}}
+result = requests.post(endpoint, json=body, timeout=60)
+scores = np.array(json.loads(result.text)["prediction"][0])
+print(json.dumps([[int(place), float(scores[place])] for place in np.argsort(-scores)[:3]]))

@@ -15,5 +15,4 @@ server, picture, out = sys.argv[1:]
 text = base64.b64encode(Path(picture).read_bytes()).decode("utf-8")
 data = json.dumps({"instances": [{"b64": text}]})
 answer = requests.post(f"{server}/v1/models/saved_model:predict", data=data, timeout=60)
-contents = json.loads(answer.text)["predictions"][0]["b64"]
-Path(out).write_bytes(base64.b64decode(contents.encode("utf-8")))
+Path(out).write_bytes(base64.b64decode(json.loads(answer.text)["predictions"][0]["b64"]))
