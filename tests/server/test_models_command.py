@@ -83,8 +83,8 @@ def test_a_label_that_waits_says_so_until_its_version_is_there(server, made_half
         (b"no model", "version 7 of half failed to load: ", "version 7: "),
         (
             None,
-            "/half/7 has no saved_model.pb; expected all files of a SavedModel",
-            "/half/7 has no saved_model.pb yet",
+            "/half/7 lacks saved_model.pb; expected all files of a SavedModel",
+            "/half/7 still lacks saved_model.pb;",
         ),
     ],
 )

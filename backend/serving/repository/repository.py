@@ -313,7 +313,7 @@ class Repository(ModelRepository):
         with self._lock:
             settled = not lacks and (untouched or version.fingerprint == now)
             version.fingerprint = now
-            version.error = f"{version.path} has no {lacks} yet; it is loaded when that is there" if lacks else ""
+            version.error = f"{version.path} still lacks {lacks}; it is loaded when that is there" if lacks else ""
         return settled
 
     def _load(self, model: Model, version: Version) -> None:
