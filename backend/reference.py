@@ -57,7 +57,7 @@ def metrics() -> Iterator[str]:
     for predictor in (create_predictor(nowhere), create_gateway(nowhere)):
         for each in predictor.metrics.registry.collect():
             if each.name.startswith("dogsnap_"):
-                found.setdefault(each.name, (each, predictor.metrics.labels.get(each.name, ())))
+                found.setdefault(each.name, (each, predictor.metrics.label_names.get(each.name, ())))
         predictor.close()
     body = (
         (f"`{name}{'_total' * (each.type == 'counter')}`", each.type, ", ".join(labels), each.documentation)

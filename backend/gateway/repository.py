@@ -24,7 +24,9 @@ log = logging.getLogger("dogsnap.engine")
 
 STATES = get_model_status_pb2.ModelVersionStatus.State
 POLL_SECONDS = 1.0  # if the settings say to scan only at the start: an engine may stop and start again
-ASK_ENGINE = "the models run in an engine behind this server: send this request to the engine"
+ASK_ENGINE = (
+    "the models run in an engine behind this server, which switches versions itself: send this request to the engine"
+)
 Answer = TypeVar("Answer")
 
 

@@ -106,7 +106,10 @@ class EngineServable(BaseServable):
         return servable.for_request(ModelSpec(identity.name, version, sticky_key=self._spec.sticky_key))
 
     def _moved(self) -> "EngineServable | None":
-        """The version that the label or default now means; None if it is this one. A removed label is not the photo's fault."""
+        """The version that the label or default now means; None if it is this one.
+
+        Raises FailedPrecondition for a removed label, so that the photo is not blamed.
+        """
         if self._spec.version is not None:
             return None
         try:

@@ -17,7 +17,8 @@ FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via")
 def check_access(settings: Settings, address: str, headers: Mapping[str, str]) -> None:
     """Raises Unauthenticated or PermissionDenied unless a request with `headers` from `address` may administer.
 
-    A token alone decides, if one is set: no page of another site knows it. Without one, only this machine may.
+    A token alone decides, if one is set: no page of another site knows it. Without one, the server must listen on loopback, and
+    the request come from this machine, through no proxy, and from no page of another site.
     """
     if settings.admin_token:
         _check_token(settings, headers)

@@ -82,10 +82,8 @@ def texts(name: str, value: Any) -> list[str]:
 
 
 TEXT = Kind(text_field, {"type": ["string", "null"]})
-INTEGER, DIGITS = (
-    {"type": "integer", "minimum": 0, "maximum": MAX_INT64},
-    {"type": "string", "pattern": "^[0-9]{0,18}$"},
-)
+INTEGER = {"type": "integer", "minimum": 0, "maximum": MAX_INT64}
+DIGITS = {"type": "string", "pattern": "^[0-9]{0,18}$"}
 WHOLE = Kind(whole_number, {"anyOf": [INTEGER, DIGITS, {"type": "null"}]})
 TEXTS = Kind(texts, {"type": "array", "items": {"type": "string"}, "maxItems": MOST_TEXTS})
 # A version, or the id of a switch.

@@ -37,7 +37,7 @@ class Metrics(Collector):
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.labels: dict[str, tuple[str, ...]] = {SPLIT_SHARE: SPLIT}  # names of the labels, by metric
+        self.label_names: dict[str, tuple[str, ...]] = {SPLIT_SHARE: SPLIT}  # by metric
         self._of_versions: list[Any] = []  # the metrics that grow with every version
         # Called after each step; for traces.
         self.on_step: Callable[[str, float, ServableId | None], None] = lambda step, seconds, servable: None
@@ -97,7 +97,7 @@ class Metrics(Collector):
 
     def add(self, kind: type[Any], name: str, text: str, labels: tuple[str, ...] = (), **options: Any) -> Any:
         """A new metric of this kind (Counter, Gauge or Histogram) in the registry."""
-        self.labels[name] = labels
+        self.label_names[name] = labels
         metric = kind(name, text, labels, registry=self.registry, **options)
         if set(VERSION) <= set(labels):
             self._of_versions.append(metric)

@@ -194,7 +194,7 @@ def test_the_file_for_tensorflow_serving_is_read_and_what_it_leaves_out_is_as_th
         ("max_batch_sise { value: 8 }", "expected TensorFlow Serving's BatchingParameters as text: .*max_batch_sise"),
         ("max_batch_size { value: 0 }", "expected numbers of at least 1"),
         ("max_batch_size { value: 8 } allowed_batch_sizes: 4", "rising numbers that end with max_batch_size, 8"),
-        ("pad_variable_length_inputs: true", "pad_variable_length_inputs is not supported"),
+        ("pad_variable_length_inputs: true", "leave it out: requests of other shapes run by themselves"),
     ],
 )
 def test_a_file_that_does_not_work_is_refused_in_a_sentence(tmp_path, text, said) -> None:

@@ -77,7 +77,11 @@ def test_a_label_that_waits_says_so_until_its_version_is_there(server, made_half
     ("graph", "said_of_load", "listed"),
     [
         (b"no model", "version 7 of half failed to load: ", "version 7: "),
-        (None, "/half/7 has no saved_model.pb; expected all files of a SavedModel", "7 has no saved_model.pb yet"),
+        (
+            None,
+            "/half/7 lacks saved_model.pb; expected all files of a SavedModel",
+            "/half/7 still lacks saved_model.pb;",
+        ),
     ],
 )
 def test_a_version_that_cannot_be_loaded_gives_its_reason(server, graph, said_of_load, listed):

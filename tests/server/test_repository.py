@@ -67,7 +67,7 @@ def test_without_polling_a_version_is_loaded_when_somebody_asks_for_it(watched):
     wait_until(lambda: not watched.repository.not_ready())
     version = watched.put(2)
     graph = (version / "saved_model.pb").rename(version / "still_coming")
-    said = r"version 2 of half cannot be loaded: .*/half/2 has no saved_model\.pb"
+    said = r"version 2 of half cannot be loaded: .*/half/2 lacks saved_model\.pb"
     with pytest.raises(FailedPrecondition, match=said):
         Load("half", "2").switch(watched.repository, True, Who("somebody"))
     graph.rename(version / "saved_model.pb")
@@ -97,7 +97,7 @@ def test_a_version_is_not_picked_up_while_a_file_is_missing_or_still_changes(wat
     shutil.copy(made / "saved_model.pb", target)
     shutil.copy(made / "variables" / "variables.index", target / "variables")
     shard = target / "variables" / "variables.data-00001-of-00002"
-    for missing in ("has no variables/variables.data-* yet", "some of 2 files variables/variables.data-* yet"):
+    for missing in ("still lacks variables/variables.data-*;", "lacks some of the 2 files variables/variables.data-*;"):
         for _ in range(3):
             watched.scan(trust=False)
             assert (watched.answers(), watched.states()[2]) == (1, State.START)

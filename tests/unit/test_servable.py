@@ -92,7 +92,7 @@ def test_a_photo_for_an_input_of_open_size_needs_the_size_said(tmp_path):
     folder = tiny_models.save(tmp_path / "1", serving_default=serving_default)
     photo = encode(plain(GREEN), "PNG")
     servable = Servable.load(ME, folder)
-    with pytest.raises(FailedPrecondition, match="does not say which size of image it takes"):
+    with pytest.raises(FailedPrecondition, match="size of image it takes: expected input_size in assets"):
         servable.run_photos(servable.signature(), [photo])
     servable = Servable.load(ME, described(folder, input_size=[8, 8]))
     assert servable.run_photos(servable.signature(), [photo])["prediction"].shape == (1, 3)

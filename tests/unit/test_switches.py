@@ -13,7 +13,7 @@ from watched_models import WatchedModels
 
 from backend.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from backend.serving.administration.undo import is_undoable, undo
-from backend.serving.repository import repository, switches
+from backend.serving.repository import repository, switch_log, switches
 from backend.serving.repository.model import ModelSpec, State
 from backend.serving.repository.switch_log import SwitchLog
 from backend.serving.repository.switches import CONFIGURED, Default, Label, Load, Shadow, SplitOf, Who, checked_who
@@ -411,6 +411,24 @@ def test_while_another_process_that_has_read_the_file_lives_switches_are_refused
         log.write()  # what has happened already is written by either
         other.communicate(b"\n")
     assert log.add(ALICE, change).id == 3  # the other one did not take over
+
+
+def test_a_server_that_could_not_write_at_its_start_does_not_claim_the_file_without_a_switch(tmp_path, monkeypatch):
+    monkeypatch.setattr(switch_log, "BUSY_SECONDS", 0.0)
+    with closing(sqlite3.connect(tmp_path / "switches", isolation_level=None)) as file:
+        file.execute("BEGIN IMMEDIATE")
+        log = SwitchLog(tmp_path / "switches")
+        file.execute("ROLLBACK")
+        SwitchLog(tmp_path / "switches")
+        file.execute("UPDATE reader SET process = 0")  # as if another process had read it
+        log.write()
+        assert file.execute("SELECT process FROM reader").fetchall() == [(0,)]
+
+
+def test_a_file_that_is_no_log_of_switches_is_refused_by_its_name(tmp_path):
+    (tmp_path / "switches").write_text('{"id": 1}\n', encoding="utf-8")
+    with pytest.raises(InvalidArgument, match=r"/switches is no log of switches \(.*\); choose another --switch-log"):
+        SwitchLog(tmp_path / "switches")
 
 
 def test_while_the_disk_of_the_log_hangs_requests_are_answered_and_the_switch_waits(start, tmp_path):

@@ -14,7 +14,7 @@ LONGEST_TEXT = 60  # characters of a breed's name as a user types it
 
 
 def claim_of(result: Classification) -> dict[str, Any]:
-    """Level, ids of the breeds that it means, the first named one first, and probability; none of both for "no dog"."""
+    """Level, ids of the breeds that it means, the first named one first, and probability; neither for no dog."""
     breeds: tuple[str, ...] = (result.breeds[0].id,)
     probability: float | None = result.breeds[0].probability
     if result.level is Level.NO_DOG:

@@ -72,7 +72,7 @@ class Classification:
 
 
 def checked_top_k(servable: BaseServable, top_k: int | None) -> int:
-    """`top_k`, or DEFAULT_TOP_K. Raises FailedPrecondition without labels, InvalidArgument if there are fewer."""
+    """`top_k`, or DEFAULT_TOP_K but at most all. Raises FailedPrecondition without labels, InvalidArgument outside 1 to all."""
     labels = _labels(servable)
     if top_k is None:
         return min(DEFAULT_TOP_K, len(labels))

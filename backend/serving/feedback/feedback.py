@@ -78,7 +78,7 @@ class Feedback:
         return why_not
 
     def forget(self, request_ids: Sequence[str]) -> int:
-        """Delete the feedback on these answers, however old; unknown ids are ignored. Returns how many rows were deleted."""
+        """Delete the feedback on these answers, however old; returns how many. Unknown ids are ignored. Raises Unavailable."""
         numbers = []
         for each in request_ids:
             with suppress(InvalidArgument, NotFound):

@@ -13,7 +13,7 @@ from itsdangerous import BadData, SignatureExpired, TimestampSigner, URLSafeTime
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound
 from backend.files import locked, write_private
 
-FORM = re.compile(r"([0-9a-f]{16})\.([A-Za-z0-9_.-]+)")
+FORM = re.compile(r"([0-9a-f]{16})\.([A-Za-z0-9_.-]+)")  # the request's id or a new one, and what itsdangerous signed
 SECRET_BYTES = 32
 # Feedback is accepted for a day after the answer: later, users do not remember which dog it was.
 MAX_AGE_SECONDS = 24 * 3600

@@ -31,7 +31,7 @@ class ContentCheck:
 
     def __init__(self, url: str):
         self._url = url
-        self._executor = Executor(CHECKS, WAITING)
+        self._executor = Executor(CHECKS, WAITING, "content-check")
 
     def require_passed(self, photo: Photo) -> None:
         """Raises PhotoRefused for a photo that did not pass, Unavailable without an answer, UnsupportedPhoto if damaged."""

@@ -38,12 +38,12 @@ def within(deadline: float) -> Iterator[None]:
 class Executor:
     """At most `threads` requests run and `queue_size` wait; further ones are refused at once."""
 
-    def __init__(self, threads: int, queue_size: int = 0):
+    def __init__(self, threads: int, queue_size: int = 0, name: str = "run"):
         self.capacity = threads + queue_size
         self.held = 0  # requests that run or wait
         self._threads = threads
         self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="run")
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
 
     def run(self, work: Callable[[], Result], deadline: float, is_gone: IsGone | None = None) -> Result:
         """Run `work` and return its result; `deadline` is a time of time.monotonic().

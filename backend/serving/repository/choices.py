@@ -16,7 +16,10 @@ class Split:
     share: float
 
     def takes(self, model: str, key: str) -> bool:
-        """Whether a client with this sticky key is in the share: not always the same clients, and still when the share grows."""
+        """Whether a client with this key is in the share; it stays in while the share grows.
+
+        The version is hashed, too: not always the same clients get new versions first.
+        """
         digest = hashlib.blake2b(f"{model}/{self.version}/{key}".encode(), digest_size=4).digest()
         return int.from_bytes(digest) < self.share * BUCKETS
 
@@ -36,7 +39,7 @@ class Choices(dict[tuple[str, str], Any]):
         return self.get(("shadow", ""))
 
     def split(self, label: str) -> Split | None:
-        value = self.get(("split", label))  # for each request
+        value = self.get(("split", label))  # asked for each request, hence without building all splits
         return value and Split(**value)
 
     def splits(self) -> dict[str, Split]:

@@ -27,7 +27,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """The model that a request asks for: by version, label or default. `sticky_key` identifies the client in splits."""
+    """The model that a request asks for: by version, label or default. In splits, a `sticky_key` is always on the same side."""
 
     name: str
     version: int | None = None
@@ -49,7 +49,7 @@ class ModelSpec:
 
 @dataclass
 class Version:
-    """A version folder and its state. `path`: from which it is to be loaded; `fingerprint`: of that when it was last seen."""
+    """A version folder; guarded by the repository's lock. `path`: to load it from; `fingerprint`: of that, when last seen."""
 
     id: ServableId
     path: Path

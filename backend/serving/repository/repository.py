@@ -151,7 +151,9 @@ class Repository(ModelRepository):
             return self._sent
 
     def follow(self, configs: Sequence[ModelConfig] | None, by: Who, undoes: int | None = None) -> Switch | None:
-        """Serve these models until a restart; None: those of the start. Returns the switch, None if nothing changed."""
+        """Serve these models until a restart; None: those of the start. Available versions of models that stay configured go on
+        answering meanwhile. Returns the switch, None if nothing changed.
+        """
         source = self._configs_at_start if configs is None else (lambda: configs)
         listed, sent = list(source()), None if configs is None else to_json(configs)
         with self.changing():
@@ -168,8 +170,8 @@ class Repository(ModelRepository):
     def wait_until_served(
         self, configs: Sequence[ModelConfig], timeout: float, is_awaited: Callable[[], bool] = lambda: True
     ) -> None:
-        """Wait until these models are available as configured. Raises DeadlineExceeded, Cancelled if no client `is_awaited`, and
-        an error with the code UNKNOWN, as in TensorFlow Serving, if one fails to load.
+        """Wait until these models are available as configured, at most `timeout` seconds. Raises DeadlineExceeded, Cancelled once
+        `is_awaited` returns False, and an error with the code UNKNOWN, as in TensorFlow Serving, if one fails to load.
         """
         deadline = time.monotonic() + min(timeout, RELOAD_SECONDS)
         with self._scanned:
@@ -240,7 +242,7 @@ class Repository(ModelRepository):
                 raise OSError("; ".join(troubles))
 
     def _configure(self, configs: list[ModelConfig], part_of: int | None = None) -> None:
-        """Apply these configurations, with the lock held. `part_of`: the id of the switch that this is, if it is one."""
+        """Apply these, with the lock held; the next scan loads versions. `part_of`: the id of the switch that this is, if any."""
         for config in configs:
             model = self._models.get(config.name)
             if model is None:
@@ -313,7 +315,7 @@ class Repository(ModelRepository):
         with self._lock:
             settled = not lacks and (untouched or version.fingerprint == now)
             version.fingerprint = now
-            version.error = f"{version.path} has no {lacks} yet; it is loaded when that is there" if lacks else ""
+            version.error = f"{version.path} still lacks {lacks}; it is loaded when that is there" if lacks else ""
         return settled
 
     def _load(self, model: Model, version: Version) -> None:
@@ -369,7 +371,9 @@ class Repository(ModelRepository):
             self.switches.note_answering(model.name, now)
 
     def retire(self, model: Model, numbers: list[int], keep_one: bool = False) -> None:
-        """Give no new request to these versions, while `switching` the model; with `keep_one` the last available one stays."""
+        """Give no new request to these versions, while `switching` the model; they are unloaded at the next scan after their last
+        request. With `keep_one` the last available one stays.
+        """
         if keep_one and set(numbers) == set(model.available()):
             numbers = numbers[1:]
         with self._default_noted(model):

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from backend.errors import Unavailable
+from backend.errors import InvalidArgument, Unavailable
 from backend.serving.repository.switches import CONFIGURATION, KINDS, WATCHER, Change, Label, Subject, Switch, Who
 
 log = logging.getLogger("dogsnap.switches")
@@ -46,7 +46,7 @@ class SwitchLog:
     """
 
     def __init__(self, file: Path | None = None):
-        """Raises sqlite3.Error or OSError for a file that cannot be read. On a full disk the log starts, and refuses switches."""
+        """Raises InvalidArgument for another file, sqlite3.Error if locked. On a full disk it starts, and refuses switches."""
         self._file = file
         self._lock = threading.Lock()
         # Threads append to these while another one writes: it removes only what it has written.
@@ -56,10 +56,15 @@ class SwitchLog:
         self._is_reader = False
         path = file or ":memory:"
         self._connection = sqlite3.connect(path, BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-        # FULL, and the folder when the journal is deleted: with the journal, a power failure would bring back the old state.
-        self._connection.execute("PRAGMA synchronous=EXTRA")
-        self._read("SELECT count(*) FROM sqlite_master")
-        self.write()
+        try:
+            # FULL, and the folder when the journal is deleted: with the journal, a power failure would bring back the old state.
+            self._connection.execute("PRAGMA synchronous=EXTRA")
+            self._read("SELECT count(*) FROM sqlite_master")
+        except sqlite3.OperationalError:  # such as a lock
+            raise
+        except sqlite3.DatabaseError as error:
+            raise InvalidArgument(f"{file} is no log of switches ({error}); choose another --switch-log") from error
+        self._write()
 
     def add(self, by: Who, changes: Sequence[Change], undoes: int | None = None) -> Switch:
         """Write a switch to disk; its first change is returned, of which the others are parts. Raises Unavailable.
@@ -78,8 +83,10 @@ class SwitchLog:
 
     def write(self) -> None:
         """Write what was put down. What cannot be written is logged once, and waits for the next time."""
-        if self._is_reader and not self._unwritten and not self._answering:
-            return
+        if self._unwritten or self._answering:
+            self._write()
+
+    def _write(self) -> None:
         trouble = ""
         try:
             self._commit()

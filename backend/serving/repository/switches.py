@@ -272,7 +272,7 @@ class Load(Subject):
         with repository.switching(self.model) as model:
             folder = None if model.answers(int(self.name)) else model.folders.get(int(self.name))
         if value and folder and (lacks := missing(folder)):
-            cannot = f"version {self.name} of {self.model} cannot be loaded: {folder} has no {lacks}"
+            cannot = f"version {self.name} of {self.model} cannot be loaded: {folder} lacks {lacks}"
             raise FailedPrecondition(f"{cannot}; expected all files of a SavedModel, copy them there and load it again")
         switch = super().switch(repository, value, by)
         if switch is None:  # loading a version that is to be loaded already tries again one that failed
@@ -302,8 +302,9 @@ class Load(Subject):
 
     def _unloads(self, model: Model, value: bool | None) -> bool:
         """Without a choice the policy decides, which may mean unloading."""
-        aspired = aspired_versions(model.config.model_version_policy, model.folders)
-        return int(self.name) not in aspired if value is None else not value
+        if value is not None:
+            return not value
+        return int(self.name) not in aspired_versions(model.config.model_version_policy, model.folders)
 
 
 class Configuration(Subject):

@@ -59,7 +59,7 @@ def reading(body: bytes, depth: int = 100, values: int = 12_000_000) -> Iterator
 def _one_large() -> Iterator[None]:
     """Allow one large document in memory at a time. Raises Unavailable.
 
-    Garbage collection would visit every list of it repeatedly, with all threads waiting.
+    Garbage collection is off meanwhile: it would visit each value again and again, with all threads waiting.
     """
     if not _large.acquire(timeout=WAIT_SECONDS):
         raise Unavailable("the server is reading other large JSON documents; try again later")

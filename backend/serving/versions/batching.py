@@ -59,7 +59,9 @@ class BatchingParameters:
             expected = "expected TensorFlow Serving's BatchingParameters as text"
             raise InvalidArgument(f"{file}: {expected}: {error}") from error
         if message.pad_variable_length_inputs:
-            raise InvalidArgument(f"{file}: pad_variable_length_inputs is not supported; leave it out")
+            raise InvalidArgument(
+                f"{file}: pad_variable_length_inputs is not supported; leave it out: requests of other shapes run by themselves"
+            )
         given = {name: getattr(message, name).value for name in USED if message.HasField(name)}
         if message.HasField("max_execution_batch_size"):
             given["max_batch_size"] = message.max_execution_batch_size.value

@@ -44,7 +44,7 @@ def configs_in_folder(models: Path) -> list[ModelConfig]:
     """Every folder in `models` with at least one numeric folder in it, as a model; or `models` itself if it holds versions."""
     if not models.is_dir():
         return []
-    if not all(map(missing, version_folders(models).values())):
+    if any(not missing(each) for each in version_folders(models).values()):
         return _one_model(models)
     folders = [child for child in sorted(models.iterdir()) if child.is_dir() and version_folders(child)]
     return [config for folder in folders for config in _one_model(folder)]

@@ -42,8 +42,9 @@ class IncompatibleNetwork(ValueError):
 class NetworkManifest:
     """What an export measured and wrote into runtime.json.
 
-    `speedup`: over TensorFlow; `compared`: that of each precision. `largest_difference`: between their answers.
-    `outputs`: of the network, in its order. `signatures`: their outputs. `grey`: the outputs for a grey image.
+    `precision`: EXACT, BFLOAT16 or INT8. `speedup`: over TensorFlow; `compared`: that of each precision that was measured.
+    `largest_difference`: between their answers, at most `tolerance`. `measured_by`: programs and processor.
+    `outputs`: of the network, in its order. `signatures`: the outputs of each. `grey`: the outputs for a grey image.
     """
 
     precision: str
@@ -159,7 +160,10 @@ class Network:
         self._running, self._lock = 0, threading.Lock()
 
     def run(self, images: np.ndarray) -> Arrays:
-        """Images float32 (n, height, width, channels) -> each output (n, ...). They run one at a time: each costs the same."""
+        """Images float32 (n, height, width, channels) -> each output (n, ...).
+
+        Images run one at a time, so that one costs the same in a batch of any size.
+        """
         seen = images if len(images) else np.zeros((1, *self.shape), np.float32)
         with self._lock:
             self._running += 1

@@ -106,7 +106,7 @@ class BaseServable:
     def answer_photos(
         self, signature: Signature, count: int, upright: Callable[["BaseServable"], Sequence[bytes]]
     ) -> tuple[dict[str, np.ndarray], "BaseServable"]:
-        """As `answer`, on photos from `upright`, as file bytes, base64 text or images. Raises FailedPrecondition otherwise."""
+        """As `answer`, on `count` photos from `upright`: as bytes, base64 text or images. Raises FailedPrecondition otherwise."""
 
         def feed(servable: BaseServable, signature: Signature) -> dict[str, Any]:
             alias, spec = servable.photo_input(signature)
@@ -155,7 +155,8 @@ class BaseServable:
             raise FailedPrecondition(f"{cannot}, expected strings or float32 images (n, h, w, 3)")
         size = self.description.input_size or tuple(spec.shape[1:3])
         if None in size:
-            raise FailedPrecondition(f"{self.id} does not say which size of image it takes: {DESCRIPTION_FILE} has it")
+            expected = f"expected input_size in {DESCRIPTION_FILE}"
+            raise FailedPrecondition(f"{self.id} does not say which size of image it takes: {expected}")
         try:
             return _photos_to_images(size)(tf.constant(list(photos)))
         except tf.errors.OpError as error:
@@ -211,7 +212,7 @@ class Servable(BaseServable):
         }
 
     def run(self, signature: Signature, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Every output for `inputs`, arrays of the declared dtypes; strings are objects of bytes. Raises InvalidArgument."""
+        """All outputs for `inputs` of the declared dtypes; strings are object arrays of bytes in both. Raises InvalidArgument."""
         batcher = self._batchers.get(signature.name)
         if batcher is None:
             return self._run(signature, inputs)

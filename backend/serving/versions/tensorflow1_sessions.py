@@ -66,7 +66,7 @@ def _can_run(name: str, definition: meta_graph_pb2.SignatureDef) -> bool:
 def _placeholders(
     graph_def: tf.compat.v1.GraphDef, definitions: Mapping[str, meta_graph_pb2.SignatureDef]
 ) -> dict[str, tf.Tensor]:
-    """By name, a placeholder of any shape for each input that the graph uses: Python's session insists on declared shapes."""
+    """By name, a placeholder of any shape per used input: TensorFlow Serving's session (C++), unlike Python's, takes any."""
     used = {_tensor_name(edge) for node in graph_def.node for edge in node.input}
     infos = [info for each in definitions.values() for info in each.inputs.values()]
     return {info.name: tf.compat.v1.placeholder(info.dtype) for info in infos if _tensor_name(info.name) in used}

@@ -46,7 +46,8 @@ def missing(path: Path) -> str:
     has_index = (variables / "variables.index").is_file()
     if has_index != bool(counts):
         return "variables/variables.data-*" if has_index else "variables/variables.index"
-    return f"some of {max(counts)} files variables/variables.data-*" if counts and len(shards) != max(counts) else ""
+    is_part = counts and len(shards) != max(counts)
+    return f"some of the {max(counts)} files variables/variables.data-*" if is_part else ""
 
 
 def fingerprint(path: Path) -> Fingerprint:
