@@ -115,12 +115,12 @@ def run(trained: Path, data: Path, further: Path) -> SimpleNamespace:
         assert "the disk is full" in calibrate(run.folder, data, *taught).output
     assert not [name for name in WRITTEN if (run.folder / name).exists()]
     with pytest.MonkeyPatch.context() as patch:
-        after, answered = (spied(patch, calibration, name) for name in ("answers", "_answered"))
+        after, answered, merged = (spied(patch, calibration, name) for name in ("answers", "_answered", "merge"))
         run.choices, run.once = (spied(patch, calibration.Choice, name) for name in ("on", "once"))
         run.calibrated, lessons = spied(patch, calibration, "calibrate"), spied(patch, teaching.Teacher, "teach")
         done = calibrate(run.folder, data, *taught)
     assert done.exit_code == 0, done.output
-    run.asked = [[photos for (_, photos), _ in calls] for calls in (before, after)]
+    run.merged, run.asked = len(merged), [[photos for (_, photos), _ in calls] for calls in (before, after)]
     run.parts, run.lessons = [arguments[2] for arguments, _ in answered], [lesson for _, lesson in lessons]
     return run
 
@@ -143,7 +143,7 @@ def test_the_files_say_what_they_are_made_from_and_nothing_else_is_left(run: Sim
 def test_an_interrupted_command_goes_on_with_the_answers_that_it_has(run: SimpleNamespace) -> None:
     before, after = run.asked
     assert len(before) == 6  # each of three versions, of photos with and without a dog
-    assert len(after) == 12  # the same of two parts
+    assert (len(after), run.merged) == (12, 4)  # the same of two parts, of which two versions are merged
     assert not [photos for photos in after if photos in before]
 
 

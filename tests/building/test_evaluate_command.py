@@ -52,7 +52,7 @@ def test_a_folder_without_lists_is_taken_whole_and_a_named_list_has_to_be_there(
         (data / f"{name}.txt").unlink()
     assert f"on 18 photos of {data}" in _evaluate(version, data).output
     _failed_with(_evaluate(version, data, "--list", "tset_list"), "tset_list.txt does not exist")
-    _failed_with(_evaluate(version, data / "nowhere"), "expected images/<wnid>-<Name>/*.jpg")
+    _failed_with(_evaluate(version, data / "nowhere"), f"{data}/nowhere/images holds no photo; expected .jpg, ")
     _failed_with(_evaluate(version, data, "--json", data / "none" / "scores.json"), "No such file or directory")
 
 
