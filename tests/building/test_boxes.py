@@ -41,13 +41,7 @@ ONE, OTHER = (0.2, 0.2, 0.8, 0.8), (0.3, 0.2, 0.8, 0.8)
         ({"r0c1": (2.0, ONE), "r1c1": (2.0 + np.log(3), OTHER)}, (0.275, 0.2, 0.8, 0.8)),
         ({"r0c0": (5.0, (-0.3, -0.2, 1.3, 1.1))}, (0, 0, 1, 1)),
     ],
-    ids=[
-        "the best cell",
-        "two dogs",
-        "two dogs, the other better",
-        "one dog, averaged by scores",
-        "inside the picture",
-    ],
+    ids=["the best cell", "two dogs", "two dogs, the other better", "one dog, averaged", "inside the picture"],
 )
 def test_the_cells_that_see_the_surest_dog_give_the_box(placed: dict, expected: tuple) -> None:
     np.testing.assert_allclose(np.asarray(boxes.CellBoxes(CENTRES)(cells(**placed)))[0], expected, atol=1e-4)
