@@ -10,7 +10,7 @@ import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import keras
@@ -40,6 +40,7 @@ RANGE_PHOTOS = 432  # training photos that the ranges of int8 are found on, crop
 LEAST = 1e-37  # stands for a probability of 0
 # What is stored until everything is fitted: an answer of such a version is the softmax of its logits.
 PLAIN = {"temperature": 1.0, "dog_threshold": 0.0, "confident_threshold": 1.0}
+Plain = Callable[[], Path]  # builds such a version when it is asked for the first time
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,7 @@ def calibrate(folder: Path, photos: Photos, ranks: Path, work: Path, report: Rep
     scores. With photos of further breeds, write taught.json, too.
 
     `ranks`: see `popularity`. `work`: folder for what is computed, to go on from where the same call was interrupted; it is
-    removed in the end. Raises ExportError, DatasetError, MergeError, FreezingError, TeachingError,
-    IncompatibleNetwork or OSError.
+    removed in the end. Raises ExportError, DatasetError, MergeError, FreezingError, TeachingError, IncompatibleNetwork, OSError.
     """
     breeds = teaching.breeds_in(photos.taught, {}) if photos.taught else []
     lost = "of which --taught gives no photos; give their folder, or remove the file"
@@ -134,7 +134,7 @@ def calibrate(folder: Path, photos: Photos, ranks: Path, work: Path, report: Rep
     training, validation = (with_whole_pictures(part) for part in (photos.training, photos.validation))
     work = work / _key(weights, training, validation, photos.others)
     work.mkdir(parents=True, exist_ok=True)
-    plain = _plain_version(folder, work, weights, report)
+    plain = cache(partial(_plain_version, folder, work, weights, report))
     ranges = _ranges(plain, training, weights, work / RANGES, report)
     said, precision = _answered(plain, ranges, validation, photos.others, work, report)
     report(f"choosing and fitting on {len(validation)} photos, {len(photos.others)} without a dog")
@@ -147,7 +147,7 @@ def calibrate(folder: Path, photos: Photos, ranks: Path, work: Path, report: Rep
     ranges.write(folder / RANGES)
     write_json(scores, folder / "scores.json")
     if breeds:
-        teacher = teaching.Teacher(plain, folder)
+        teacher = teaching.Teacher(plain(), folder)
         known = np.concatenate([features["features"], teacher.features_of_known(photos.taught, breeds, report)])
         taught = teacher.teach(breeds, False, report, known, folds(validation)[::2])
         said, precision, parts = _left_out(folder, teacher, taught, validation, photos.others, ranges, work, report)
@@ -174,7 +174,7 @@ def _left_out(
         kept = teacher.kept(taught.parts[fold])
         part = work / f"taught-{hashlib.sha256(json.dumps(kept['taught']).encode()).hexdigest()[:16]}"
         part.mkdir(exist_ok=True)
-        version = _plain_version(folder, part, kept["weights"], report, kept)
+        version = cache(partial(_plain_version, folder, part, kept["weights"], report, kept))
         inside = [example for example, own in zip(examples, parts, strict=True) if own == fold]
         said.append(_answered(version, ranges, inside, others[place :: len(filled)], part, report))
     found, precisions = zip(*said, strict=True)
@@ -188,8 +188,7 @@ def _key(weights: str, training: list[Example], validation: list[Example], other
 
 def _plain_version(folder: Path, work: Path, weights: str, report: Report, taught: dict | None = None) -> Path:
     """A version whose answers are the softmax of its logits; `taught`: with these breeds, see `Teacher.kept`."""
-    stage = work / "artefacts" / folder.resolve().name
-    models = work / "models"
+    stage, models = work / "artefacts" / folder.resolve().name, work / "models"
     shutil.rmtree(models, ignore_errors=True)
     stage.mkdir(parents=True, exist_ok=True)
     for name in ("labels.json", "recipe.json"):
@@ -203,35 +202,35 @@ def _plain_version(folder: Path, work: Path, weights: str, report: Report, taugh
     return export_stored(stage.name, stage, models, report).folder
 
 
-def _ranges(plain: Path, training: list[Example], weights: str, file: Path, report: Report) -> Ranges:
+def _ranges(plain: Plain, training: list[Example], weights: str, file: Path, report: Report) -> Ranges:
     if not file.is_file():
         kinds = [[each.path for each in training if each.is_whole == whole] for whole in (False, True)]
         found_on = [path for kind in kinds for path in kind[:: max(1, 2 * len(kind) // RANGE_PHOTOS)]]
-        ranges = int8_ranges.calibrate(plain, found_on, report)
+        ranges = int8_ranges.calibrate(plain(), found_on, report)
         replace(ranges, weights=weights, made_by=MADE_BY).write(file)
     return Ranges(**read_json(file))
 
 
 def _answered(
-    plain: Path, ranges: Ranges, validation: list[Example], others: Sequence[Path | bytes], work: Path, report: Report
+    plain: Plain, ranges: Ranges, validation: list[Example], others: Sequence[Path | bytes], work: Path, report: Report
 ) -> tuple[Answers, str]:
-    """What the networks say of these, kept in `work`, and the precision of the fast version."""
-    exact = ExportedVersion.load(plain)
+    """What the networks say of these, kept in `work`, and the precision of the fast version. What is kept needs no version."""
     # A version that never has a second pass, and one that always has one, which counts alone.
     passes = {"fast": second_pass_choice.NEVER, "after": SecondPass(second_pass_choice.MARGIN, 1.0, 2.0, 1.0, 1.0)}
-    versions = {"exact": exact, "fast": exact}
-    if "box" in exact.servable.signatures["scores"].outputs:
-        for name, passing in passes.items():
-            scores = {"second_pass": {**passing.to_json(), "decision": PLAIN}}
-            described = {INT8_RANGES: asdict(ranges), "scores": scores}
-            options = Options(fast=True, second_pass=True, description=described)
-            versions[name] = ExportedVersion.load(merge(plain, options, report))
+
+    @cache
+    def version(name: str) -> ExportedVersion:
+        if name == "exact" or "box" not in version("exact").servable.signatures["scores"].outputs:
+            return ExportedVersion.load(plain())
+        scores = {"second_pass": {**passes[name].to_json(), "decision": PLAIN}}
+        options = Options(fast=True, second_pass=True, description={INT8_RANGES: asdict(ranges), "scores": scores})
+        return ExportedVersion.load(merge(plain(), options, report))
 
     def answered(photos: Sequence[Path | bytes], breeds: np.ndarray, whole: np.ndarray, ending: str) -> Answers:
-        said = {
-            name: _kept(work / f"{name}{ending}.npz", partial(answers, version, photos))
-            for name, version in versions.items()
-        }
+        said: dict[str, dict] = {}
+        for name in ("exact", *passes):
+            if name != "after" or "box" in said["exact"]:
+                said[name] = _kept(work / f"{name}{ending}.npz", lambda name=name: answers(version(name), photos))
         logits = {name: np.log(np.maximum(each["prediction"].astype(np.float64), LEAST)) for name, each in said.items()}
         dogs = np.stack([said.get(name, said["fast"])["dog"] for name in ("exact", "fast", "after")], axis=1)
         return Answers(breeds, whole, logits["exact"], logits["fast"], logits.get("after"), dogs)
@@ -239,13 +238,14 @@ def _answered(
     breeds, whole = (np.array([getattr(each, name) for each in validation]) for name in ("breed", "is_whole"))
     found = [answered([example.path for example in validation], breeds, whole, "")]
     if others:
-        none = np.full(len(others), -1)
-        found.append(answered(others, none, none > 0, "_others"))
-    return Answers.joined(found), versions["fast"].servable.runtime.get("precision", "f32")
+        found.append(answered(others, np.full(len(others), -1), np.zeros(len(others), bool), "_others"))
+    precision = work / "precision.json"
+    if not precision.is_file():
+        write_json(version("fast").servable.runtime.get("precision", "f32"), precision)
+    return Answers.joined(found), read_json(precision)
 
 
 def _kept(file: Path, computed: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """What is `computed`, which is kept in `file`."""
     if not file.is_file():
         with replacing(file) as temporary:
             np.savez(temporary, **computed())

@@ -7,7 +7,7 @@ import socket
 import sys
 
 import pytest
-from command_line import dogsnap
+from command_line import dogsnap, output_of
 from ports import free_port
 
 from backend.bench import report, servers
@@ -99,8 +99,7 @@ def test_a_ratio_is_that_of_the_medians_over_alternating_rounds(measuring):
 @pytest.mark.long
 def test_this_server_is_started_measured_and_stopped(colour_models, tmp_path):
     saved = tmp_path / "bench.json"
-    result = dogsnap("bench", "--models", colour_models, "--only", "latency", *BRIEF, "--save", saved)
-    assert result.exit_code == 0, result.output
+    output_of(dogsnap("bench", "--models", colour_models, "--only", "latency", *BRIEF, "--save", saved))
     (target,) = json.loads(saved.read_text())["bars"]
     assert target["part"] == "latency"
     assert target["measured"] > 0

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import pytest
 from click.testing import Result
-from command_line import dogsnap
+from command_line import dogsnap, output_of, refused
 from photos import make_data_set, make_frames, striped
 from tiny_network import tiny_recipe, tiny_with_box
 
@@ -115,12 +115,11 @@ def run(trained: Path, data: Path, further: Path) -> SimpleNamespace:
         assert "the disk is full" in calibrate(run.folder, data, *taught).output
     assert not [name for name in WRITTEN if (run.folder / name).exists()]
     with pytest.MonkeyPatch.context() as patch:
-        after, answered = (spied(patch, calibration, name) for name in ("answers", "_answered"))
+        after, answered, merged = (spied(patch, calibration, name) for name in ("answers", "_answered", "merge"))
         run.choices, run.once = (spied(patch, calibration.Choice, name) for name in ("on", "once"))
         run.calibrated, lessons = spied(patch, calibration, "calibrate"), spied(patch, teaching.Teacher, "teach")
-        done = calibrate(run.folder, data, *taught)
-    assert done.exit_code == 0, done.output
-    run.asked = [[photos for (_, photos), _ in calls] for calls in (before, after)]
+        output_of(calibrate(run.folder, data, *taught))
+    run.merged, run.asked = len(merged), [[photos for (_, photos), _ in calls] for calls in (before, after)]
     run.parts, run.lessons = [arguments[2] for arguments, _ in answered], [lesson for _, lesson in lessons]
     return run
 
@@ -143,7 +142,7 @@ def test_the_files_say_what_they_are_made_from_and_nothing_else_is_left(run: Sim
 def test_an_interrupted_command_goes_on_with_the_answers_that_it_has(run: SimpleNamespace) -> None:
     before, after = run.asked
     assert len(before) == 6  # each of three versions, of photos with and without a dog
-    assert len(after) == 12  # the same of two parts
+    assert (len(after), run.merged) == (12, 4)  # the same of two parts, of which two versions are merged
     assert not [photos for photos in after if photos in before]
 
 
@@ -198,24 +197,21 @@ def test_further_photos_by_an_index_are_fitted_on_too(
     (tmp_path / "index.tsv").write_text(f"breed\tphoto\tsource\nn00000001\t{photo}\tsomewhere\n")
     given = []
     monkeypatch.setattr(calibration, "calibrate", lambda *args: given.append(args[1]) or {"validation": {"top1": 1.0}})
-    done = calibrate(folder, data, "--more", tmp_path)
-    assert done.exit_code == 0, done.output
+    output_of(calibrate(folder, data, "--more", tmp_path))
     assert photo in [example.path for example in given[0].validation]
 
 
 def test_what_is_missing_or_would_be_lost_is_named_before_anything_is_computed(
     folder: Path, data: Path, further: Path, tmp_path: Path
 ) -> None:
-    def refused(words: str, *more: object, of: Path = folder) -> None:
-        done = calibrate(of, data, *more)
-        assert done.exit_code == 1
-        assert words in done.output
+    def is_named(words: str, *more: object, of: Path = folder) -> None:
+        refused(calibrate(of, data, *more), words)
         assert not (of / "scores.json").exists()
 
     (tmp_path / "index.tsv").write_text("breed\tphoto\nn00000009\tphoto.jpg\n")
-    refused("index.tsv:2 does not name a photo of a breed that the model knows", "--more-training", tmp_path)
+    is_named("index.tsv:2 does not name a photo of a breed that the model knows", "--more-training", tmp_path)
     (folder / TAUGHT).write_text('{"taught": [{"id": "white_dog", "name": "White dog"}]}')
-    refused(f"{folder / TAUGHT} holds White dog, of which --taught gives no photos", "--taught", further)
+    is_named(f"{folder / TAUGHT} holds White dog, of which --taught gives no photos", "--taught", further)
     (folder / "labels.json").unlink()
-    refused("labels.json does not exist")
-    refused("cannot be written to", of=folder.parent / "none")
+    is_named("labels.json does not exist")
+    is_named("cannot be written to", of=folder.parent / "none")

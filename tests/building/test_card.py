@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import spotting
 from click.testing import Result
-from command_line import dogsnap
+from command_line import dogsnap, output_of, refused
 from photos import make_data_set, make_frames
 
 from backend.building.merging.merge import Options, merge
@@ -43,8 +43,7 @@ def renew(root: Path, file: Path) -> Result:
 
 
 def test_the_command_measures_all_lists_and_renews_the_tables_alone(root: Path) -> None:
-    done = renew(root, root / "card.md")
-    assert done.exit_code == 0, done.output
+    output_of(renew(root, root / "card.md"))
     measured = json.loads((root / "measured.json").read_text(encoding="utf-8"))
     text = (root / "card.md").read_text(encoding="utf-8")
     tables = card.as_tables(measured)
@@ -56,8 +55,7 @@ def test_the_command_measures_all_lists_and_renews_the_tables_alone(root: Path) 
 def test_a_card_without_a_place_for_the_tables_is_refused_before_the_work(root: Path, tmp_path: Path) -> None:
     (tmp_path / "card.md").write_text("A card.\n")
     done = renew(root, tmp_path / "card.md")
-    assert done.exit_code == 1
-    assert f"expected the lines {card.BEGIN} and {card.END}" in done.output
+    refused(done, f"expected the lines {card.BEGIN} and {card.END}")
     assert "photo" not in done.output
 
 
@@ -101,10 +99,8 @@ def test_the_card_holds_what_was_measured_of_the_weights_that_are_here_and_is_sh
         assert each["weights"] == scores["weights"], "another training: make card DATA=..."
         assert each["decision"].items() <= decisions[number].items(), "other thresholds: make card DATA=..."
     # How often each breed that was taught is named right.
-    found, names = (
-        taught["scores"]["second_pass"]["validation"]["taught"],
-        {each["id"]: each["name"] for each in taught["taught"]},
-    )
+    found = taught["scores"]["second_pass"]["validation"]["taught"]
+    names = {each["id"]: each["name"] for each in taught["taught"]}
     section = " ".join(text.split("## Breeds that were taught")[1].split("##")[0].split())
     mean = sum(found["recall"].values()) / len(names)
     recall = sorted(found["recall"].items(), key=lambda each: -each[1])

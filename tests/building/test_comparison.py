@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import Result
-from command_line import dogsnap
+from command_line import dogsnap, output_of, refused
 from exported import LABELS, export, network, photos
 
 from backend.building.merging.merge import Options, merge
@@ -48,9 +48,8 @@ def run(model: Path, data: Path, *arguments: object) -> Result:
 
 def measured(model: Path, data: Path, *arguments: object) -> tuple[str, dict]:
     """What the command said, and wrote as JSON."""
-    done = run(model, data, *arguments, "--json", data / "measured.json")
-    assert done.exit_code == 0, done.output
-    return done.output, json.loads((data / "measured.json").read_text(encoding="utf-8"))
+    said = output_of(run(model, data, *arguments, "--json", data / "measured.json"))
+    return said, json.loads((data / "measured.json").read_text(encoding="utf-8"))
 
 
 def test_the_merged_version_agrees_with_its_source_and_what_is_no_photo_is_named_and_left_out(model, data) -> None:
@@ -123,6 +122,4 @@ def test_fewer_photos_are_spread_over_all_and_come_from_the_list_where_there_is_
 def test_the_command_says_in_a_sentence_what_is_missing(model, data, tmp_path) -> None:
     (tmp_path / "empty").mkdir()
     for folder, first, said in ((data, 9, "dogsnap.json does not exist"), (tmp_path / "empty", 1, "holds no photos")):
-        done = run(model, folder, first, 2)
-        assert done.exit_code == 1
-        assert said in done.output
+        refused(run(model, folder, first, 2), said)

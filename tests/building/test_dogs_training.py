@@ -9,7 +9,8 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from command_line import dogsnap, output_of, refused
 from exported import LABELS
 from photos import make_data_set, make_frames
 from PIL import Image
@@ -17,7 +18,6 @@ from tiny_network import tiny_with_box
 
 from backend.building.dogs_training import MOST_DOGS, Judged, shares
 from backend.building.export import ExportError, read_stored
-from backend.cli import main
 from backend.files import write_json
 from backend.fitting import dataset
 from backend.fitting.dataset import Example
@@ -49,8 +49,7 @@ def trained(sources, tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe = asdict(replace(RECIPES["inception_v3"], architecture="tiny", size=SIZE))
     for name, content in (("recipe", recipe), ("labels", LABELS), ("scores", scores)):
         write_json(content, folder / f"{name}.json")
-    result = run(folder, sources)
-    assert result.exit_code == 0, result.output
+    output_of(run(folder, sources))
     return folder
 
 
@@ -76,11 +75,10 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"data": data, "frames": frames, "not-dogs": data / "images" / "n00000003-blue_spaniel", "judged": judged}
 
 
-def run(stored: Path, sources: dict[str, Path], *more: str) -> Result:
-    named = [str(each) for name, path in sources.items() for each in (f"--{name}", path)]
+def run(stored: Path, sources: dict[str, Path]) -> Result:
+    named = [each for name, path in sources.items() for each in (f"--{name}", path)]
     amounts = ["--pictures", "40", "--epochs", "2", "--precision", "float32"]
-    places = ["--out", str(stored), "--work", str(stored.parent / "work")]
-    return CliRunner().invoke(main, ["train", "dogs", *named, *amounts, *places, *more])
+    return dogsnap("train", "dogs", *named, *amounts, "--out", stored, "--work", stored.parent / "work")
 
 
 def test_the_head_is_stored_with_its_digest_and_parameters_and_read_again(trained) -> None:
@@ -113,9 +111,8 @@ def test_a_head_of_other_maps_is_refused(stored) -> None:
 
 def test_judged_photos_without_boxes_are_one_sentence(stored, sources, tmp_path) -> None:
     (tmp_path / "boxes.tsv").write_text("photo\tdogs\n0.png\t1\n")
-    result = run(stored, {**sources, "judged": tmp_path})
-    assert result.exit_code == 1
-    assert "boxes.tsv: expected lines `photo dogs boxes difficult`" in result.output
+    done = run(stored, {**sources, "judged": tmp_path})
+    refused(done, "boxes.tsv: expected lines `photo dogs boxes difficult`")
 
 
 def test_every_composed_picture_has_its_boxes_within_and_comes_again(sources) -> None:
@@ -163,8 +160,7 @@ def test_the_loss_falls_where_the_cells_tell_the_dogs() -> None:
     target[0, 0] = [0, 0, 0.5, 0.5, 1]
     wrong = np.full((1, 4, 4, 5), -2, np.float32)
     right = wrong.copy()
-    for row in (0, 1):
-        for column in (0, 1):
-            x, y = places[1][column], places[0][row]
+    for row, y in enumerate(places[0][:2]):
+        for column, x in enumerate(places[1][:2]):
             right[0, row, column] = [6, *np.log(np.array([x, y, 0.5 - x, 0.5 - y]) / 0.25)]
     assert float(dogs.dogs_loss(target, right, places)) < 0.1 < float(dogs.dogs_loss(target, wrong, places))

@@ -45,10 +45,11 @@ def test_two_dogs_are_two_answers_from_the_largest_to_the_smallest(servable):
     assert {name: answer[name] for name in answer["dogs"][0]} == answer["dogs"][0]
 
 
-def test_one_dog_is_answered_as_without_a_list(servable, made):
+def test_one_dog_is_answered_as_without_a_list_and_one_pixel_like_any_photo(servable, made):
     answer, outputs = named(servable, ONE), scores(servable, ONE)
     assert len(answer["dogs"]) == 1
     assert answer["dogs"][0]["breeds"] == answer["breeds"]
+    assert named(servable, png(np.full((1, 1, 3), 200, np.uint8)))["level"] in ("breed", "unsure", "no_dog")
     for name, value in scores(load(made.parent / "plain" / "2"), ONE).items():
         np.testing.assert_allclose(outputs[name], value, atol=1e-3)
 
@@ -93,10 +94,6 @@ def test_missing_parameters_are_named(tmp_path):
     lacking = {name: value for name, value in EVERY.to_json().items() if name != "overlap"}
     with pytest.raises(MergeError, match="lacks 'overlap'; export it again"):
         merge(export(tmp_path / "tiny", lacking), Options(second_pass=True))
-
-
-def test_a_photo_of_one_pixel_has_an_ordinary_answer(servable):
-    assert named(servable, png(np.full((1, 1, 3), 200, np.uint8)))["level"] in ("breed", "unsure", "no_dog")
 
 
 def test_a_photo_shows_a_dog_where_the_second_pass_of_one_of_several_sees_one(servable):

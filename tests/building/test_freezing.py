@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from exported import nodes_of
 from tensorflow.python.grappler import tf_optimizer
+from tiny_models import signature, spec
 
 from backend.building import freezing
 from backend.building.freezing import FreezingError, freeze
@@ -35,20 +36,16 @@ def loaded_signature(folder: Path, network: tf.types.experimental.GenericFunctio
     module.kept = kept
     tf.saved_model.save(module, str(folder), signatures=network)
     loaded = tf.saved_model.load(str(folder))
-    signature = loaded.signatures["serving_default"]
-    signature.keep_alive = loaded
-    return signature
+    network = loaded.signatures["serving_default"]
+    network.keep_alive = loaded
+    return network
 
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory) -> tf.types.experimental.ConcreteFunction:
     """A signature with a variable of 1 MB: y = x * w."""
     w = tf.Variable(np.random.default_rng(0).normal(size=(512, 512)).astype(np.float32))
-
-    @tf.function(input_signature=[tf.TensorSpec((None, 512), tf.float32, "x")])
-    def network(x):
-        return {"y": x @ w}
-
+    network = signature(lambda x: {"y": x @ w}, spec(tf.float32, None, 512))
     return loaded_signature(tmp_path_factory.mktemp("wide"), network, w)
 
 
@@ -64,11 +61,7 @@ def test_no_variable_is_left_and_four_signatures_share_one_copy(wide, tmp_path) 
 
 def test_what_does_not_depend_on_the_input_is_computed_beforehand(tmp_path) -> None:
     scale = tf.Variable(tf.random.uniform((64, 64)))
-
-    @tf.function(input_signature=[tf.TensorSpec((None, 64), tf.float32, "x")])
-    def network(x):
-        return {"y": x @ (tf.math.rsqrt(scale + 1.0) * 3.0)}
-
+    network = signature(lambda x: {"y": x @ (tf.math.rsqrt(scale + 1.0) * 3.0)}, spec(tf.float32, None, 64))
     folder = saved(tmp_path / "2", freeze(loaded_signature(tmp_path / "1", network, scale)).function())
     assert "MatMul" in operations(folder)
     assert not {"Rsqrt", "Mul"} & operations(folder)
@@ -107,8 +100,8 @@ def deep(folder: Path, product: bool) -> tf.types.experimental.ConcreteFunction:
 
 @pytest.mark.parametrize("product", [False, True])
 def test_large_constants_are_folded_in_parts_with_the_same_result(tmp_path, monkeypatch, product: bool) -> None:
-    signature, sizes = deep(tmp_path, product), []
-    at_once = freeze(signature).graph_def
+    network, sizes = deep(tmp_path, product), []
+    at_once = freeze(network).graph_def
     optimise = tf_optimizer.OptimizeGraph
 
     def recorded(config, meta_graph):
@@ -117,11 +110,11 @@ def test_large_constants_are_folded_in_parts_with_the_same_result(tmp_path, monk
 
     monkeypatch.setattr(freezing, "PART_BYTES", 2**17)
     monkeypatch.setattr(freezing.tf_optimizer, "OptimizeGraph", recorded)
-    frozen = freeze(signature)
+    frozen = freeze(network)
     assert Counter(node.op for node in frozen.graph_def.node) == Counter(node.op for node in at_once.node)
     assert Counter(node.op for node in at_once.node)["Mul"] == 0  # the scales are in the convolutions
     x = tf.random.stateless_uniform((2, 8, 8, 64), (1, 2))
-    np.testing.assert_allclose(frozen.function()(x)["y"], signature(x=x)["y"], rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(frozen.function()(x)["y"], network(x=x)["y"], rtol=1e-3, atol=1e-5)
     largest = max(sizes[:-1] if product else sizes)  # matrices that are multiplied need a pass with all constants
     assert largest < 2**18 < at_once.ByteSize()
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow1_models
-from command_line import dogsnap
+from command_line import dogsnap, output_of
 from exported import LABELS, SIZE, Loaded, contents_of, export, nodes_of, photos
+from tiny_models import save, signature
 
 from backend.building.freezing import SHARED_BYTES, FreezingError
 from backend.building.merging import merge as merging
@@ -43,27 +44,18 @@ def same(answer: dict[str, tf.Tensor], expected: dict[str, tf.Tensor], atol: flo
         np.testing.assert_allclose(answer[name], value, atol=atol, err_msg=name)
 
 
-def save(folder: Path, **signatures) -> Path:
-    """A SavedModel of somebody else's: plain functions without a self-description."""
-    module = tf.Module()
-    module.functions = list(signatures.values())
-    tf.saved_model.save(module, str(folder), signatures=signatures)
-    return folder
-
-
 def images_spec(*shape: int | None, dtype: tf.DType = tf.float32, name: str = "image") -> tf.TensorSpec:
     return tf.TensorSpec(shape, dtype, name)
 
 
+IMAGE = images_spec(None, *SIZE, 3)
+
+
 def mean_colour(folder: Path, spec: tf.TensorSpec) -> Path:
     """One image input of any kind; its mean over rows and columns."""
-
-    @tf.function(input_signature=[spec])
-    def serving_default(image):
-        axes = [-3, -2] if spec.shape[-1] in (1, 3) else [-2, -1]
-        return {"mean": tf.reduce_mean(tf.cast(image, tf.float32), axis=axes)}
-
-    return save(folder, serving_default=serving_default)
+    axes = [-3, -2] if spec.shape[-1] in (1, 3) else [-2, -1]
+    mean = signature(lambda image: {"mean": tf.reduce_mean(tf.cast(image, tf.float32), axis=axes)}, spec)
+    return save(folder, serving_default=mean)
 
 
 def test_the_command_says_where_it_merged_and_what_it_wrote(made) -> None:
@@ -128,17 +120,11 @@ def test_no_variable_is_left_and_each_large_constant_is_there_once(made) -> None
 
 
 def test_scores_of_another_network_is_not_taken_for_the_same(tmp_path) -> None:
-    @tf.function(input_signature=[images_spec(None, *SIZE, 3)])
-    def serving_default(image):
-        return {"prediction": tf.reduce_mean(image, axis=(1, 2))}
-
-    @tf.function(input_signature=[images_spec(None, *SIZE, 3)])
-    def scores(image):
-        return {"prediction": tf.reduce_max(image, axis=(1, 2)), "dog": image[:, 0, 0, 0]}
-
-    merged = Loaded(merge(save(tmp_path / "m" / "1", serving_default=serving_default, scores=scores), Options()))
+    mean = signature(lambda image: {"prediction": tf.reduce_mean(image, axis=(1, 2))}, IMAGE)
+    scores = signature(lambda image: {"prediction": tf.reduce_max(image, axis=(1, 2)), "dog": image[:, 0, 0, 0]}, IMAGE)
+    merged = Loaded(merge(save(tmp_path / "m" / "1", serving_default=mean, scores=scores), Options()))
     assert set(merged.signatures) == {"serving_default", "image_bytes"}
-    same(merged.serving_default(image=TEXTS), serving_default(IMAGES))
+    same(merged.serving_default(image=TEXTS), mean(IMAGES))
 
 
 CHANNELS = Options(mean=(0.5, 0.4, 0.3), deviation=(0.25, 0.5, 1.0))
@@ -166,17 +152,16 @@ def test_any_image_input_is_fed_what_it_wants(tmp_path, spec, options, expected)
 
 def several(folder: Path) -> Path:
     """Two signatures, one of them with two images and a number."""
-    image, ground, photo_bytes = (images_spec(None, *SIZE, 3, name=name) for name in ("image", "ground", "photo_bytes"))
+    light = signature(lambda image: {"light": tf.reduce_mean(image, axis=(1, 2, 3))}, IMAGE)
 
-    @tf.function(input_signature=[image])
-    def light(image):
-        return {"light": tf.reduce_mean(image, axis=(1, 2, 3))}
-
-    @tf.function(input_signature=[ground, photo_bytes, tf.TensorSpec((), tf.float32, "threshold")])
     def dark(ground, photo_bytes, threshold):
         return {"dark": tf.reduce_mean(ground - photo_bytes, axis=(1, 2, 3)) > threshold}
 
-    return save(folder, light=light, dark=dark)
+    specs = (
+        *(images_spec(None, *SIZE, 3, name=name) for name in ("ground", "photo_bytes")),
+        images_spec(name="threshold"),
+    )
+    return save(folder, light=light, dark=signature(dark, *specs))
 
 
 def test_the_chosen_input_of_the_chosen_signature_takes_photos_and_the_others_are_passed_through(tmp_path) -> None:
@@ -270,12 +255,12 @@ def test_what_does_not_fit_the_network_is_refused_with_what_there_is(logits, opt
 def open_sides(folder: Path, channels_first: bool) -> Path:
     """What saved_model_cli prints of older Hugging Face exports: pixel_values (-1, -1, -1, -1)."""
 
-    @tf.function(input_signature=[images_spec(None, None, None, None, name="pixel_values")])
     def serving_default(pixel_values):
         last = tf.transpose(pixel_values, (0, 2, 3, 1)) if channels_first else pixel_values
         return {"logits": tf.nn.conv2d(last, tf.ones((1, 1, 3, 2)), 1, "SAME")[:, 0, 0]}
 
-    return save(folder, serving_default=serving_default)
+    spec = images_spec(None, None, None, None, name="pixel_values")
+    return save(folder, serving_default=signature(serving_default, spec))
 
 
 @pytest.mark.parametrize(("channels_first", "layout"), [(True, "tried"), (False, "stated")])
@@ -321,13 +306,11 @@ def test_the_command_passes_its_options_on(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(merging, "merge", lambda source, options, report: received.append(options) or source)
     names = tmp_path / "names.txt"
     names.write_text("red\ngreen\nblue\n")
-    done = dogsnap(
-        "merge",
-        *(tmp_path, "--decode", "bytes", "--encode", "png", "--signature", "s", "--input", "i", "--output", "o"),
-        *("--size", 8, 9, "--mean", "0.1,0.2,0.3", "--deviation", "0.5", "--output-range", -1, 1, "--softmax"),
-        *("--labels", names, "--layout", "nchw"),
+    words = (
+        "--decode bytes --encode png --signature s --input i --output o --size 8 9 --mean 0.1,0.2,0.3 --deviation 0.5"
     )
-    assert done.exit_code == 0, done.output
+    more = "--output-range -1 1 --softmax --layout nchw --labels"
+    output_of(dogsnap("merge", tmp_path, *words.split(), *more.split(), names))
     assert received == [
         Options("bytes", "png", "s", "i", "o", (8, 9), (0.1, 0.2, 0.3), (0.5,), (-1, 1), True, NAMES, layout="nchw")
     ]

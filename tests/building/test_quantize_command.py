@@ -7,7 +7,7 @@ import accelerated
 import exported
 import pytest
 from click.testing import Result
-from command_line import dogsnap
+from command_line import dogsnap, output_of, refused
 from photos import make_data_set
 
 from backend.building.quantization import Ranges
@@ -37,12 +37,11 @@ def quantize(version: Path, data: Path, *more: object) -> Result:
 
 
 def test_ranges_are_found_on_photos_that_are_not_for_validation(version, data):
-    done = quantize(version, data)
-    assert done.exit_code == 0, done.output
+    said = output_of(quantize(version, data))
     ranges = Ranges(**json.loads((version.parent / "int8_ranges.json").read_text()))
     assert [kernel[:2] for kernel in ranges.kernels] == [[8, 3], [16, 8]]
     assert ranges.images == 6
-    assert "finding ranges on 6 photos" in done.output
+    assert "finding ranges on 6 photos" in said
 
 
 def test_a_fast_version_is_made_from_the_ranges_that_its_source_brings(version, data, monkeypatch):
@@ -51,9 +50,8 @@ def test_a_fast_version_is_made_from_the_ranges_that_its_source_brings(version, 
     assert json.loads((version.parent / "int8_ranges.json").read_text(encoding="utf-8"))["weights"] == "a" * 64
     describe(version, int8_ranges=json.loads((version.parent / "int8_ranges.json").read_text(encoding="utf-8")))
     accelerated.patch(monkeypatch)
-    done = dogsnap("merge", "--fast", version)
-    assert done.exit_code == 0, done.output
-    assert "OpenVINO runs the network in int8: 6 times as fast as TensorFlow" in done.output
+    said = output_of(dogsnap("merge", "--fast", version))
+    assert "OpenVINO runs the network in int8: 6 times as fast as TensorFlow" in said
     assert NetworkManifest.read(version.parent / "2" / FOLDER).compared == {"f32": 2.0, "bf16": 4.0, "int8": 6.0}
 
 
@@ -77,8 +75,5 @@ def test_a_fast_version_is_made_from_the_ranges_that_its_source_brings(version, 
 def test_what_is_missing_or_too_little_is_named(version, data, monkeypatch, change, flags, words):
     monkeypatch.chdir(data.parent)
     change(version, data)
-    done = quantize(version, data, *flags)
-    assert done.exit_code == 1
-    assert words in done.output
-    assert done.output.splitlines()[-1].startswith("Error: ")
+    refused(quantize(version, data, *flags), words)
     assert not (version.parent / "int8_ranges.json").exists()

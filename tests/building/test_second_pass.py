@@ -74,9 +74,8 @@ def test_the_combination_is_the_weighted_mean_of_logarithms_in_fitting_as_in_the
 
 
 def test_a_photo_that_the_first_pass_is_sure_of_gets_one_pass(tmp_path):
-    eager = replace(
-        PASS, largest=1.0, surest=0.9, weight=1.0, sharpness=0.1
-    )  # a second pass would make any answer unsure
+    # A second pass would make any answer unsure.
+    eager = replace(PASS, largest=1.0, surest=0.9, weight=1.0, sharpness=0.1)
     merge(spotting.export(tmp_path / "tiny", eager), Options(second_pass=True))
     for dog, is_sure in (((10, 10, 315, 235), True), ((10, 10, 100, 235), False)):
         seen = photo([("red hound", dog)])
@@ -99,7 +98,7 @@ def test_each_photo_of_a_request_has_the_answer_that_it_has_alone(twice, photos)
         np.testing.assert_allclose(together["prediction"][row], scores(twice, alone)["prediction"][0], atol=1e-4)
 
 
-def test_every_signature_has_the_second_pass(twice):
+def test_every_signature_has_the_second_pass_which_the_version_describes_with_its_own_thresholds(plain, twice):
     expected = scores(twice, FAR)["prediction"]
     text = [to_web_safe_base64(FAR)]
     for name, value in (("serving_default", text), ("image_bytes", [FAR])):
@@ -108,9 +107,6 @@ def test_every_signature_has_the_second_pass(twice):
         assert list(answer) == ["prediction"]
         np.testing.assert_allclose(answer["prediction"], expected, atol=1e-5)
     assert twice.run(twice.signature("labels"), {"image": text})["labels"][0, 0] == b"blue spaniel"
-
-
-def test_a_version_describes_its_second_pass_and_has_its_own_thresholds(plain, twice):
     assert twice.description.raw["second_pass"] == PASS.to_json()
     assert twice.description.decision == {"dog_threshold": 0.1, "confident_threshold": 0.9}
     assert "second_pass" not in plain.description.raw
@@ -160,28 +156,19 @@ def test_a_jpeg_is_scaled_down_only_as_far_as_the_window_allows():
     np.testing.assert_allclose(whole, tf.image.resize(pixels, SIZE, antialias=True) / 255, atol=0.1)
 
 
-def both_passes() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Twelve photos; four, all of them whole pictures, are wrong and unsure in the first pass and right in the second."""
-    breeds, is_far = np.arange(12) % 3, np.arange(12) < 4
-    first = np.where(is_far[:, np.newaxis], [0.5, 0.3, 0.2], [0.98, 0.01, 0.01])
-    before = np.stack([np.roll(row, breed + far) for row, breed, far in zip(first, breeds, is_far, strict=True)])
-    second = np.stack([np.roll([0.9, 0.05, 0.05], breed) for breed in breeds])
-    return np.log(before), np.log(second), breeds, is_far
-
-
-def test_the_parameters_that_are_chosen_put_right_what_one_pass_gets_wrong():
-    before, after, breeds, whole = both_passes()
+def test_the_parameters_that_are_chosen_put_right_what_one_pass_gets_wrong_unless_too_many_would_get_two(monkeypatch):
+    """Of twelve photos, four, all of them whole pictures, are wrong and unsure in the first pass and right in the second."""
+    breeds, whole = np.arange(12) % 3, np.arange(12) < 4
+    first = np.where(whole[:, np.newaxis], [0.5, 0.3, 0.2], [0.98, 0.01, 0.01])
+    before = np.log([np.roll(row, breed + far) for row, breed, far in zip(first, breeds, whole, strict=True)])
+    after = np.log([np.roll([0.9, 0.05, 0.05], breed) for breed in breeds])
     chosen = choose(before, after, breeds, whole)
     assert chosen.surest == 0.85
     mixed, twice = second_pass_choice.mixed(chosen, before, after)
     assert (mixed.argmax(-1) == breeds).all()
     assert twice.tolist() == whole.tolist()
-
-
-def test_nothing_gets_a_second_pass_where_too_many_would(monkeypatch):
     monkeypatch.setattr(second_pass_choice, "MOST_PASSES", -1.0)
-    chosen = choose(*both_passes())
-    assert not second_pass_choice.mixed(chosen, both_passes()[0], both_passes()[0])[1].any()
+    assert not second_pass_choice.mixed(choose(before, after, breeds, whole), before, before)[1].any()
 
 
 def test_parameters_of_an_earlier_release_are_refused_in_a_sentence(tmp_path):
@@ -194,11 +181,8 @@ def test_parameters_of_an_earlier_release_are_refused_in_a_sentence(tmp_path):
         merge(source, Options(second_pass=True))
 
 
-def test_a_second_pass_needs_a_network_that_gives_a_box(tmp_path):
+def test_a_second_pass_needs_a_network_that_gives_a_box_and_its_parameters(tmp_path):
     with pytest.raises(MergeError, match="needs a network that gives prediction, dog, box; missing: box"):
         merge(export_classifier(network(), Calibration(1.0), {}, tmp_path / "tiny").folder, Options(second_pass=True))
-
-
-def test_a_second_pass_needs_its_parameters(tmp_path):
     with pytest.raises(MergeError, match="needs its parameters in the source's description"):
-        merge(spotting.export(tmp_path / "tiny", second_pass=None), Options(second_pass=True))
+        merge(spotting.export(tmp_path / "boxes", second_pass=None), Options(second_pass=True))

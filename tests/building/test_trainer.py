@@ -109,37 +109,29 @@ def test_what_is_stored_loads_again_in_half_the_size_and_describes_itself(run: S
     assert sorted(each.name for each in (tmp_path / "out").iterdir()) == [STORED_WEIGHTS, "labels.json", "recipe.json"]
 
 
-class Stopped(Exception):
-    pass
-
-
-class Starts(keras.callbacks.Callback):
-    """Notes epoch and step where an epoch starts, and stops the training at the start of epoch `stop`."""
-
-    def __init__(self, stop: int | None):
-        super().__init__()
-        self.stop, self.noted = stop, []
-
-    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-        self.noted.append((epoch, int(self.model.optimizer.iterations)))
-        if epoch == self.stop:
-            raise Stopped
-
-
 def _train_in_chunks(
     run: SimpleNamespace, work: Path, stop: int | None = None
 ) -> tuple[list[tuple[int, int]], list[int]]:
-    """Where the epochs started, and how many photos were counted as seen by each call of `training_batches`."""
+    """Epochs and steps where an epoch started, the last of them `stop`, and how many photos were counted as seen by each call of
+    `training_batches`.
+    """
     recipe = dataclasses.replace(
         RECIPE, stages=(dataclasses.replace(RECIPE.stages[0], drift_every=0, epochs=10),), chunk=15
     )
-    starts, seen = Starts(stop), []
+    starts, seen = [], []
+
+    def note(epoch: int, _: dict | None) -> None:
+        starts.append((epoch, int(noting.model.optimizer.iterations)))
+        if epoch == stop:
+            raise InterruptedError
+
+    noting = keras.callbacks.LambdaCallback(on_epoch_begin=note)
     callbacks, batches = trainer._callbacks, trainer.training_batches
-    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(Stopped):
-        patch.setattr(trainer, "_callbacks", lambda *given: [*callbacks(*given), starts])
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(InterruptedError):
+        patch.setattr(trainer, "_callbacks", lambda *given: [*callbacks(*given), noting])
         patch.setattr(trainer, "training_batches", lambda *given: seen.append(given[4]) or batches(*given))
         trainer.train(recipe, run.training, run.validation, 3, str(run.starting), work, print)
-    return starts.noted, seen
+    return starts, seen
 
 
 @pytest.fixture(scope="module")

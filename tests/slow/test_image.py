@@ -115,9 +115,8 @@ class Container:
         return re.search(rf"^{field}:\s+(.*)$", text, re.M)[1].split()
 
     def classify(self) -> int:
-        return requests.post(
-            f"{self.url}/api/classify", PHOTO, headers={"Content-Type": "image/jpeg"}, timeout=60
-        ).status_code
+        headers = {"Content-Type": "image/jpeg"}
+        return requests.post(f"{self.url}/api/classify", PHOTO, headers=headers, timeout=60).status_code
 
     def stays_alive_in_a_flood(self) -> None:
         worker = worker_of(self)
@@ -164,9 +163,8 @@ def test_a_flood_of_the_largest_requests_leaves_the_server_alive(server):
 
 def test_a_flood_of_the_largest_requests_leaves_the_gateway_alive_in_the_memory_of_its_manifest(podman, server, models):
     documents = yaml.safe_load_all((DEPLOY / "kubernetes" / "gateway.yaml").read_text(encoding="utf-8"))
-    gateway = next(each for each in documents if each["kind"] == "Deployment")["spec"]["template"]["spec"][
-        "containers"
-    ][0]
+    deployment = next(each for each in documents if each["kind"] == "Deployment")
+    gateway = deployment["spec"]["template"]["spec"]["containers"][0]
     held = next(each["value"] for each in gateway["env"] if each["name"] == "DOGSNAP_MAX_HELD_MB")
     memory = gateway["resources"]["limits"]["memory"].removesuffix("i").lower()
     engine = f"DOGSNAP_ENGINE=grpc://{server.inspect('.NetworkSettings.IPAddress')}:8500"

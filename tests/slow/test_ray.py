@@ -1,11 +1,14 @@
 """`dogsnap deploy ray` on a real Ray cluster of two nodes: the same answers as our own server's, rollouts, a node that dies."""
 
 import base64
-import dataclasses
+import contextlib
+import itertools
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import contract_table
@@ -74,65 +77,39 @@ def test_the_standard_health_service_says_that_it_serves(contract) -> None:
 # -- rollouts ----------------------------------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass
-class Asking:
-    """Clients in threads, each asking again when it is answered, and again elsewhere when it is not."""
+@contextlib.contextmanager
+def asking(ports: list[int], *clients: tuple) -> Iterator[Counter]:
+    """Clients in threads, each a request and what its answer has to pass: asked again when it is answered, and again elsewhere
+    when it is not. Counts `answered` and `repeated`; in the end none was answered wrong or not at all.
+    """
+    stop, seen, lock = threading.Event(), Counter(), threading.Lock()
 
-    ports: list[int]
-    requests: list
-    answered: int = 0
-    repeated: int = 0
-    wrong: list = dataclasses.field(default_factory=list)
-    lost: list = dataclasses.field(default_factory=list)
-    slowest: float = 0.0
+    def ask(request, is_right: Callable[[dict], bool]) -> None:
+        begun, tries = time.monotonic(), 0
+        with contextlib.ExitStack() as stack:
+            servers = itertools.cycle([stack.enter_context(connected(port)) for port in ports])
+            while tries or not stop.is_set():
+                try:
+                    answer = values(next(servers).prediction.Predict(request, SECONDS).outputs)
+                except grpc.RpcError as error:
+                    if error.code() not in REPEATED or time.monotonic() - begun > SECONDS:
+                        raise
+                    result, pause, tries = "repeated", 0.1, tries + 1
+                else:
+                    assert is_right(answer), answer
+                    result, pause, tries, begun = "answered", THINK_SECONDS, 0, time.monotonic()
+                with lock:
+                    seen[result] += 1
+                time.sleep(pause)
 
-    def __post_init__(self) -> None:
-        self._stop = threading.Event()
-        self._lock = threading.Lock()
-        self._threads = [threading.Thread(target=self._ask, args=(each,)) for each in range(len(self.requests))]
-
-    def __enter__(self) -> "Asking":
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _ask(self, number: int) -> None:
-        request, expected = self.requests[number]
-        clients = [Client(port) for port in self.ports]
-        turn = number
-        while not self._stop.is_set():
-            begun, tries, answer = time.monotonic(), 0, None
-            while answer is None and time.monotonic() - begun < SECONDS:
-                tries, turn = tries + 1, turn + 1
-                answer = self._once(clients[turn % len(clients)], request)
-            time.sleep(THINK_SECONDS)
-            with self._lock:
-                self.slowest = max(self.slowest, time.monotonic() - begun)
-                self.repeated += tries - 1
-                self.answered += answer is not None
-                if answer is None:
-                    self.lost.append(number)
-                elif not expected(answer):
-                    self.wrong.append(str(answer))
-        for client in clients:
-            client.channel.close()
-
-    def _once(self, client: Client, request) -> dict | None:
+    with ThreadPoolExecutor(len(clients)) as pool:
+        running = [pool.submit(ask, *client) for client in clients]
         try:
-            return values(client.prediction.Predict(request, SECONDS).outputs)
-        except grpc.RpcError as error:
-            if error.code() not in REPEATED:
-                self.wrong.append(f"{error.code()}: {error.details()}")
-            time.sleep(0.1)
-            return None
-
-    def told(self) -> str:
-        return f"{self.answered} answered, {self.repeated} repetitions, {len(self.lost)} lost, slowest {self.slowest:.1f} s"
+            yield seen
+        finally:
+            stop.set()
+            for each in running:
+                each.result()
 
 
 RED = base64.b64encode(exported.png(np.full((20, 20, 3), (230, 20, 20))))
@@ -145,8 +122,8 @@ def colour_request(version: int | None = None):
     return request
 
 
-def named(name: str):
-    return lambda answer: answer["labels"][0][0] == name.encode()
+RED_DOG = colour_request(2), lambda answer: answer["labels"][0][0] == b"red dog"
+SLOW = predict_request("sleeper", x=np.float32([0.2])), lambda answer: answer["y"] == [np.float32(0.2)]
 
 
 def test_a_version_comes_and_goes_by_itself_while_the_others_answer(cluster, colour_models, tmp_path) -> None:
@@ -156,12 +133,11 @@ def test_a_version_comes_and_goes_by_itself_while_the_others_answer(cluster, col
     first = deployed(cluster, source, *cache)
     assert first.count("answers") == 2
     tiny_models.confused(models / "inception_v3" / "2", 3)
-    with Asking(cluster.grpc_ports, [(colour_request(2), named("red dog"))] * 2) as asking:
-        wait_until(lambda: asking.answered > 10)
+    with asking(cluster.grpc_ports, *[RED_DOG] * 2) as seen:
+        wait_until(lambda: seen["answered"] > 10)
         second = deployed(cluster, source, *cache)
         shutil.rmtree(models / "inception_v3" / "1")
         third = deployed(cluster, source, *cache)
-    assert (asking.wrong, asking.lost) == ([], []), asking.told()
     assert (second.count("is there already"), second.count("answers")) == (2, 1)
     assert (third.count("is there already"), third.count("removed")) == (2, 1)
     with connected(cluster.grpc_ports[1]) as client:
@@ -205,18 +181,11 @@ def replicas_of(cluster: RayCluster, model: str) -> int:
     return sum(count for name, count in cluster.replicas().items() if name.startswith(f"dogsnap-{model}-"))
 
 
-def slow_request(seconds: float):
-    return predict_request("sleeper", x=np.array([seconds], np.float32))
-
-
 def test_replicas_are_added_by_the_length_of_the_queue_and_go_again(loaded) -> None:
     assert replicas_of(loaded, "sleeper") == 2
-    with Asking(
-        loaded.grpc_ports, [(slow_request(0.2), lambda answer: answer["y"] == [np.float32(0.2)])] * 12
-    ) as asking:
+    with asking(loaded.grpc_ports, *[SLOW] * 12):
         wait_until(lambda: replicas_of(loaded, "sleeper") == 3)
     wait_until(lambda: replicas_of(loaded, "sleeper") == 2)
-    assert (asking.wrong, asking.lost) == ([], []), asking.told()
     assert replicas_of(loaded, "inception_v3") == 2  # nobody asked for more of these
 
 
@@ -232,21 +201,14 @@ def test_no_accepted_request_is_lost_when_a_node_dies_and_its_replicas_are_back_
     loaded, seconds_of_a_start
 ) -> None:
     before = loaded.replicas()
-    slow = [(slow_request(0.2), lambda answer: answer["y"] == [np.float32(0.2)])] * 4
-    fast = [(colour_request(2), named("red dog"))] * 2
-    with Asking(loaded.grpc_ports, [*slow, *fast]) as asking:
-        wait_until(lambda: asking.answered > 100)
-        answered, killed = asking.answered, time.monotonic()
+    with asking(loaded.grpc_ports, *[SLOW] * 4, *[RED_DOG] * 2) as seen:
+        wait_until(lambda: seen["answered"] > 100)
+        answered, killed = seen["answered"], time.monotonic()
         loaded.kill_node()
         wait_until(lambda: sum(loaded.replicas().values()) < sum(before.values()))
-        noticed = time.monotonic() - killed
         wait_until(lambda: loaded.replicas() == before)
         back = time.monotonic() - killed
-        wait_until(lambda: asking.answered > answered + 200)
-    print(
-        f"\na node died under load: {asking.told()}; noticed after {noticed:.1f} s, all replicas back after {back:.1f} s, "
-        f"which is {back / seconds_of_a_start:.1f} starts of a replica ({seconds_of_a_start:.1f} s)"
-    )
-    assert (asking.wrong, asking.lost) == ([], []), asking.told()
-    assert asking.repeated > 0  # else nothing was in flight there
+        wait_until(lambda: seen["answered"] > answered + 200)
+    print(f"\na node died under load: {dict(seen)}; back after {back:.1f} s; a start takes {seconds_of_a_start:.1f} s")
+    assert seen["repeated"] > 0  # else nothing was in flight there
     assert back < STARTS_TO_RECOVER * seconds_of_a_start

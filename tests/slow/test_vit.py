@@ -19,7 +19,7 @@ import pytest
 import requests
 import tensorflow as tf
 import tiny_vit
-from command_line import dogsnap
+from command_line import dogsnap, refused
 from exported import Loaded, contents_of, nodes_of
 from grpc_client import connected, values
 from PIL import Image
@@ -82,14 +82,15 @@ def test_the_top_1_is_the_keras_models_with_its_own_preprocessing_of_drawn_and_o
 
 
 @pytest.mark.parametrize("has_processor", [True, False], ids=["safetensors", "TensorFlow's HDF5"])
-def test_a_hugging_face_checkpoint_answers_as_its_formulas_say(tmp_path, has_processor) -> None:
+def test_a_hugging_face_checkpoint_answers_as_kerashubs_model_of_its_weights(tmp_path, has_processor) -> None:
     """What save_pretrained of TensorFlow writes has no processor: its defaults are taken, and said."""
-    write = tiny_vit.hugging_face if has_processor else tiny_vit.tensorflow_checkpoint
-    weights, said = write(tmp_path / "checkpoint"), []
+    write, said = tiny_vit.hugging_face if has_processor else tiny_vit.tensorflow_checkpoint, []
+    write(tmp_path / "checkpoint")
+    tiny_vit.hugging_face(tmp_path / "safetensors")
     exported = Vit(export_vit(str(tmp_path / "checkpoint"), [], tmp_path / "models" / "vit", report=said.append))
     pictures = [Image.open(io.BytesIO(photo)).convert("RGB") for photo in PHOTOS]
     scale = (tiny_vit.MEAN, tiny_vit.DEVIATION) if has_processor else (np.full(3, 0.5), np.full(3, 0.5))
-    expected = tiny_vit.hugging_face_probabilities(weights, pictures, *scale)
+    expected = tiny_vit.hugging_face_probabilities(tmp_path / "safetensors", pictures, *scale)
     assert len(set(expected.argmax(axis=1))) >= 3
     same_top1(exported.ask(TEXTS), expected, [f"class {number}" for number in range(12)])
     assert len(said) == (not has_processor)
@@ -243,17 +244,13 @@ def test_the_command_writes_the_next_version_beside_the_first(preset, tmp_path) 
 
 
 def test_what_the_command_cannot_do_is_one_sentence(preset, tmp_path, monkeypatch) -> None:
-    done = dogsnap("export", "inception_v3", "--labels", __file__)
-    assert done.exit_code == 2
-    assert "--labels is for `dogsnap export vit` alone" in done.output
+    refused(dogsnap("export", "inception_v3", "--labels", __file__), "--labels is for `dogsnap export vit` alone")
     nowhere = tmp_path / "nowhere"
     done = dogsnap("export", "vit", "--from", nowhere, "--out", tmp_path / "models")
-    assert done.exit_code == 1
-    assert done.output.splitlines()[-1].startswith(f"Error: there is no folder {nowhere}; expected one with")
+    refused(done, f"Error: there is no folder {nowhere}; expected one with")
     monkeypatch.setitem(sys.modules, "keras_hub", None)
     done = dogsnap("export", "vit", "--from", preset, "--out", tmp_path)
-    assert done.exit_code == 1
-    assert "keras_hub is not installed; run make setup EXTRAS=vit" in done.output.splitlines()[-1]
+    refused(done, "keras_hub is not installed; run make setup EXTRAS=vit")
 
 
 def export_from_the_hub(tmp_path: Path) -> subprocess.CompletedProcess:

@@ -33,14 +33,16 @@ def spec(dtype: tf.DType, *shape: int | None, name: str = "x") -> tf.TensorSpec:
     return tf.TensorSpec(shape, dtype, name)
 
 
+def signature(function: Callable, *specs: tf.TensorSpec) -> Callable:
+    return tf.function(function, input_signature=specs, autograph=False)
+
+
+NUMBERS, STRINGS = tf.TensorSpec(None, tf.float32, "x"), tf.TensorSpec(None, tf.string, "bin")
+
+
 def half_plus(number: float, folder: Path) -> Path:
     """y = x / 2 + number, for x of any shape."""
-
-    @tf.function(input_signature=[tf.TensorSpec(None, tf.float32, "x")])
-    def serving_default(x):
-        return {"y": x / 2 + number}
-
-    return save(folder, serving_default=serving_default)
+    return save(folder, serving_default=signature(lambda x: {"y": x / 2 + number}, NUMBERS))
 
 
 def colours(model_folder: Path) -> Path:
@@ -94,44 +96,28 @@ def with_levels(version: Path, number: int) -> Path:
 def several(folder: Path) -> Path:
     """Two inputs, `a` (n) float32 and `b` (n) int32; two outputs, `sum` (n) and `product` (n)."""
 
-    @tf.function(input_signature=[spec(tf.float32, None, name="a"), spec(tf.int32, None, name="b")])
     def serving_default(a, b):
         b = tf.cast(b, tf.float32)
         return {"sum": a + b, "product": a * b}
 
-    return save(folder, serving_default=serving_default)
+    specs = spec(tf.float32, None, name="a"), spec(tf.int32, None, name="b")
+    return save(folder, serving_default=signature(serving_default, *specs))
 
 
 def constant(folder: Path) -> Path:
     """No input; `x` () is 42."""
-
-    @tf.function(input_signature=[])
-    def serving_default():
-        return {"x": tf.constant(42.0)}
-
-    return save(folder, serving_default=serving_default)
+    return save(folder, serving_default=signature(lambda: {"x": tf.constant(42.0)}))
 
 
 def texts(folder: Path) -> Path:
-    """Strings in, and out both as text and as bytes; `one_each` has one output each."""
-
-    @tf.function(input_signature=[tf.TensorSpec(None, tf.string, "bin")])
-    def serving_default(bin):
-        return {"text": tf.identity(bin), "tensor_bytes": tf.identity(bin)}
-
-    @tf.function(input_signature=[tf.TensorSpec(None, tf.string, "bin")])
-    def as_bytes(bin):
-        return {"str_tensor_bytes": tf.identity(bin)}
-
-    @tf.function(input_signature=[tf.TensorSpec(None, tf.string, "bin")])
-    def as_text(bin):
-        return {"text": tf.identity(bin)}
-
-    @tf.function(input_signature=[tf.TensorSpec(None, tf.string, "bin")])
-    def shape(bin):
-        return {"shape": tf.shape(bin)}
-
-    return save(folder, serving_default=serving_default, as_bytes=as_bytes, as_text=as_text, shape=shape)
+    """Strings in, and out both as text and as bytes; the other signatures have one output each."""
+    functions = {
+        "serving_default": lambda bin: {"text": tf.identity(bin), "tensor_bytes": tf.identity(bin)},
+        "as_bytes": lambda bin: {"str_tensor_bytes": tf.identity(bin)},
+        "as_text": lambda bin: {"text": tf.identity(bin)},
+        "shape": lambda bin: {"shape": tf.shape(bin)},
+    }
+    return save(folder, **{name: signature(function, STRINGS) for name, function in functions.items()})
 
 
 TYPES = (
@@ -141,54 +127,22 @@ TYPES = (
 
 def all_types(folder: Path) -> Path:
     """One signature per dtype, named after it, that gives back what it is given."""
-
-    def identity(name: str) -> Callable:
-        @tf.function(input_signature=[tf.TensorSpec(None, getattr(tf, name), "x")])
-        def same(x):
-            return {"y": tf.identity(x)}
-
-        return same
-
-    return save(folder, **{name: identity(name) for name in TYPES})
+    specs = {name: tf.TensorSpec(None, getattr(tf, name), "x") for name in TYPES}
+    return save(folder, **{name: signature(lambda x: {"y": tf.identity(x)}, each) for name, each in specs.items()})
 
 
 def odd_outputs(folder: Path) -> Path:
     """Outputs that the row form cannot hold, numbers that strict JSON cannot hold, and a kernel that fails."""
-    x = tf.TensorSpec(None, tf.float32, "x")
-
-    @tf.function(input_signature=[x])
-    def scalar(x):
-        return {"y": tf.reduce_sum(x)}
-
-    @tf.function(input_signature=[x])
-    def uneven(x):
-        return {"a": x, "b": tf.concat([x, x], axis=0)}
-
-    @tf.function(input_signature=[x])
-    def not_finite(x):
-        return {"y": tf.stack([x / 0.0, -x / 0.0, x - x / 0.0 + x / 0.0, x], axis=-1)}
-
-    @tf.function(input_signature=[x])
-    def empty(x):
-        return {"y": x[:0]}
-
-    @tf.function(input_signature=[x])
-    def complex_number(x):
-        return {"y": tf.complex(x, x)}
-
-    @tf.function(input_signature=[tf.TensorSpec(None, tf.string, "png")])
-    def decode_png(png):
-        return {"y": tf.io.decode_png(png)}
-
-    return save(
-        folder,
-        scalar=scalar,
-        uneven=uneven,
-        not_finite=not_finite,
-        empty=empty,
-        complex_number=complex_number,
-        decode_png=decode_png,
-    )
+    functions = {
+        "scalar": lambda x: {"y": tf.reduce_sum(x)},
+        "uneven": lambda x: {"a": x, "b": tf.concat([x, x], axis=0)},
+        "not_finite": lambda x: {"y": tf.stack([x / 0.0, -x / 0.0, x - x / 0.0 + x / 0.0, x], axis=-1)},
+        "empty": lambda x: {"y": x[:0]},
+        "complex_number": lambda x: {"y": tf.complex(x, x)},
+    }
+    decode_png = signature(lambda png: {"y": tf.io.decode_png(png)}, tf.TensorSpec(None, tf.string, "png"))
+    signatures = {name: signature(function, NUMBERS) for name, function in functions.items()}
+    return save(folder, decode_png=decode_png, **signatures)
 
 
 def half_plus_two_of_examples(folder: Path) -> Path:
@@ -197,30 +151,18 @@ def half_plus_two_of_examples(folder: Path) -> Path:
     def values(serialized: tf.Tensor) -> tf.Tensor:
         return tf.io.parse_example(serialized, {"x": tf.io.FixedLenFeature([1], tf.float32)})["x"] / 2 + 2
 
-    @tf.function(input_signature=[tf.TensorSpec(None, tf.float32, "x")])
-    def serving_default(x):
-        return {"y": x / 2 + 2}
-
-    @tf.function(input_signature=[spec(tf.string, None, name="inputs")])
-    def regress_x_to_y(inputs):
-        return {"outputs": values(inputs)}
-
-    @tf.function(input_signature=[spec(tf.string, None, name="inputs")])
-    def classify_x_to_y(inputs):
-        return {"scores": values(inputs)}
-
-    @tf.function(input_signature=[spec(tf.string, None, name="inputs")])
-    def classify_with_labels(inputs):
+    def with_labels(inputs: tf.Tensor) -> dict:
         scores = tf.concat([values(inputs), -values(inputs)], axis=1)
         return {"scores": scores, "classes": tf.repeat(tf.constant([["plus", "minus"]]), tf.shape(scores)[0], axis=0)}
 
-    signatures = {
-        "serving_default": serving_default,
-        "regress_x_to_y": regress_x_to_y,
-        "classify_x_to_y": classify_x_to_y,
-        "classify_with_labels": classify_with_labels,
-    }
-    save(folder, **signatures)
+    examples = spec(tf.string, None, name="inputs")
+    save(
+        folder,
+        serving_default=signature(lambda x: {"y": x / 2 + 2}, NUMBERS),
+        regress_x_to_y=signature(lambda inputs: {"outputs": values(inputs)}, examples),
+        classify_x_to_y=signature(lambda inputs: {"scores": values(inputs)}, examples),
+        classify_with_labels=signature(with_labels, examples),
+    )
     set_methods(folder, regress_x_to_y="regress", classify_x_to_y="classify", classify_with_labels="classify")
     return folder
 
@@ -242,42 +184,36 @@ def decoders(folder: Path) -> Path:
     def mean(contents: tf.Tensor) -> tf.Tensor:
         return tf.reduce_mean(tf.cast(tf.io.decode_jpeg(contents, channels=3), tf.float32), axis=[0, 1])
 
-    @tf.function(input_signature=[spec(tf.string, None)])
-    def serving_default(x):
-        return {"y": tf.map_fn(mean, x, fn_output_signature=tf.float32)}
+    def means(contents: tf.Tensor) -> tf.Tensor:
+        return tf.map_fn(mean, contents, fn_output_signature=tf.float32)
 
-    @tf.function(input_signature=[spec(tf.string, None)])
-    def any_channels(x):
-        return {"y": tf.shape(tf.io.decode_image(x[0], expand_animations=False))}
+    def of_examples(x: tf.Tensor) -> dict:
+        return {"scores": means(tf.io.parse_example(x, {"image": tf.io.FixedLenFeature([], tf.string)})["image"])}
 
-    @tf.function(input_signature=[spec(tf.string, None)])
-    def of_examples(x):
-        contents = tf.io.parse_example(x, {"image": tf.io.FixedLenFeature([], tf.string)})["image"]
-        return {"scores": tf.map_fn(mean, contents, fn_output_signature=tf.float32)}
-
-    save(folder, serving_default=serving_default, any_channels=any_channels, of_examples=of_examples)
+    save(
+        folder,
+        serving_default=signature(lambda x: {"y": means(x)}, spec(tf.string, None)),
+        any_channels=signature(
+            lambda x: {"y": tf.shape(tf.io.decode_image(x[0], expand_animations=False))}, spec(tf.string, None)
+        ),
+        of_examples=signature(of_examples, spec(tf.string, None)),
+    )
     set_methods(folder, of_examples="classify")
     return folder
 
 
 def frames(folder: Path) -> Path:
     """The shape of a picture file with all its frames."""
-
-    @tf.function(input_signature=[spec(tf.string, None)])
-    def serving_default(x):
-        return {"y": tf.shape(tf.io.decode_image(x[0], channels=3))}
-
-    return save(folder, serving_default=serving_default)
+    shape = signature(lambda x: {"y": tf.shape(tf.io.decode_image(x[0], channels=3))}, spec(tf.string, None))
+    return save(folder, serving_default=shape)
 
 
 def sleeper(folder: Path) -> Path:
     """y = x after x seconds, without using the processor meanwhile; the inputs of one request add up."""
 
-    @tf.function(input_signature=[spec(tf.float32, None)])
-    def serving_default(x):
-        microseconds = tf.cast(
-            tf.reduce_sum(x) * 5e5, tf.int64
-        )  # the data set sleeps before its value and before its end
+    def serving_default(x: tf.Tensor) -> dict:
+        # The data set sleeps before its value and before its end.
+        microseconds = tf.cast(tf.reduce_sum(x) * 5e5, tf.int64)
         types, shapes = [tf.float32], [tf.TensorShape([None])]
         one = tf.raw_ops.TensorDataset(components=[x], output_shapes=shapes)
         slow = tf.raw_ops.SleepDataset(
@@ -285,4 +221,4 @@ def sleeper(folder: Path) -> Path:
         )
         return {"y": tf.raw_ops.DatasetToSingleElement(dataset=slow, output_types=types, output_shapes=shapes)[0]}
 
-    return save(folder, serving_default=serving_default)
+    return save(folder, serving_default=signature(serving_default, spec(tf.float32, None)))

@@ -1,4 +1,4 @@
-"""Tiny vision transformers made on the spot: a KerasHub classifier, and a Hugging Face checkpoint whose answers NumPy has too."""
+"""Tiny vision transformers made on the spot: a KerasHub classifier, and a Hugging Face checkpoint."""
 
 import json
 import re
@@ -64,7 +64,7 @@ def _random(name: str, shape: tuple[int, ...], generator: np.random.Generator) -
     return (0.5 if "predictions" in name or "classifier" in name else 0.3) * noise
 
 
-def hugging_face(folder: Path, classes: int = 12, **config: object) -> dict[str, np.ndarray]:
+def hugging_face(folder: Path, classes: int = 12) -> dict[str, np.ndarray]:
     """Write a checkpoint as Hugging Face's ViTForImageClassification has it on disk; returns its weights by their names."""
     folder.mkdir(parents=True)
     described = {
@@ -96,19 +96,16 @@ def hugging_face(folder: Path, classes: int = 12, **config: object) -> dict[str,
         "image_std": DEVIATION.tolist(),
         "image_processor_type": "ViTImageProcessor",
     }
-    (folder / "config.json").write_text(json.dumps({**described, **config}))
+    (folder / "config.json").write_text(json.dumps(described))
     (folder / "preprocessor_config.json").write_text(json.dumps(processor))
     weights = _weights(classes)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     return weights
 
 
-def tensorflow_checkpoint(folder: Path, classes: int = 12) -> dict[str, np.ndarray]:
-    """The same checkpoint as TFViTForImageClassification.save_pretrained writes it: config.json and tf_model.h5, no processor.
-
-    Returns the weights by their names in safetensors.
-    """
-    weights = hugging_face(folder, classes)
+def tensorflow_checkpoint(folder: Path) -> None:
+    """The same checkpoint as TFViTForImageClassification.save_pretrained writes it: config.json and tf_model.h5, no processor."""
+    weights = hugging_face(folder)
     (folder / "model.safetensors").unlink()
     (folder / "preprocessor_config.json").unlink()
     with h5py.File(folder / "tf_model.h5", "w") as file:
@@ -119,7 +116,6 @@ def tensorflow_checkpoint(folder: Path, classes: int = 12) -> dict[str, np.ndarr
             kernel = value.transpose((2, 3, 1, 0) if value.ndim == 4 else (1, 0)) if last == "kernel" else value
             path = "/".join([layer, "tf_vi_t_for_image_classification", layer, *parts[:-1], f"{last}:0"])
             file.create_dataset(path, data=kernel)
-    return weights
 
 
 def _weights(classes: int) -> dict[str, np.ndarray]:
@@ -147,45 +143,13 @@ def _weights(classes: int) -> dict[str, np.ndarray]:
 
 
 def hugging_face_probabilities(
-    weights: dict[str, np.ndarray], pictures: list[Image.Image], mean: np.ndarray, deviation: np.ndarray
+    checkpoint: Path, pictures: list[Image.Image], mean: np.ndarray, deviation: np.ndarray
 ) -> np.ndarray:
-    """What that network says of RGB pictures, (n, classes), by the formulas of the paper and of Hugging Face's processor."""
-    logits = np.stack([_logits(weights, _processed(picture, mean, deviation)) for picture in pictures])
-    return tf.nn.softmax(logits).numpy()
-
-
-def _processed(picture: Image.Image, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    """Squashed by Pillow's bilinear filter, in floating point, and normalised: (3, h, w)."""
-    squashed = [
-        np.asarray(channel.convert("F").resize(SIZE[::-1], Image.Resampling.BILINEAR)) for channel in picture.split()
-    ]
-    return (np.stack(squashed) / 255 - mean[:, None, None]) / deviation[:, None, None]
-
-
-def _logits(weights: dict[str, np.ndarray], image: np.ndarray) -> np.ndarray:
-    def linear(name: str, x: np.ndarray) -> np.ndarray:
-        return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
-
-    def norm(name: str, x: np.ndarray) -> np.ndarray:
-        scaled = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-12)
-        return scaled * weights[f"{name}.weight"] + weights[f"{name}.bias"]
-
-    def heads(x: np.ndarray) -> np.ndarray:
-        return x.reshape(len(x), HEADS, -1).swapaxes(0, 1)
-
-    rows, columns = (side // PATCH for side in SIZE)
-    patches = image.reshape(3, rows, PATCH, columns, PATCH).transpose(1, 3, 0, 2, 4).reshape(rows * columns, -1)
-    kernel = weights["vit.embeddings.patch_embeddings.projection.weight"].reshape(HIDDEN, -1)
-    embedded = patches @ kernel.T + weights["vit.embeddings.patch_embeddings.projection.bias"]
-    x = np.concatenate([weights["vit.embeddings.cls_token"][0], embedded])
-    x = x + weights["vit.embeddings.position_embeddings"][0]
-    for layer in range(LAYERS):
-        prefix = f"vit.encoder.layer.{layer}"
-        attention = f"{prefix}.attention.attention"
-        before = norm(f"{prefix}.layernorm_before", x)
-        query, key, value = (heads(linear(f"{attention}.{part}", before)) for part in ("query", "key", "value"))
-        seen = tf.nn.softmax(query @ key.swapaxes(1, 2) / np.sqrt(HIDDEN // HEADS)).numpy() @ value
-        x = x + linear(f"{prefix}.attention.output.dense", seen.swapaxes(0, 1).reshape(len(x), HIDDEN))
-        inner = tf.nn.gelu(linear(f"{prefix}.intermediate.dense", norm(f"{prefix}.layernorm_after", x))).numpy()
-        x = x + linear(f"{prefix}.output.dense", inner)
-    return linear("classifier", norm("vit.layernorm", x)[0])
+    """What KerasHub's own model says of RGB pictures, (n, classes), each squashed as Hugging Face's processor does: by Pillow's
+    bilinear filter, in floating point. `checkpoint`: one in safetensors.
+    """
+    network = keras_hub.models.ViTImageClassifier.from_preset(str(checkpoint), preprocessor=None)
+    channels = [[channel.convert("F") for channel in picture.split()] for picture in pictures]
+    squashed = [[each.resize(SIZE[::-1], Image.Resampling.BILINEAR) for each in picture] for picture in channels]
+    images = np.stack([np.stack(picture, axis=-1) for picture in squashed])
+    return tf.nn.softmax(network.predict((images / 255 - mean) / deviation, verbose=0)).numpy()
