@@ -1,4 +1,7 @@
-"""Adds an OpenVINO copy of a version's network, if that is measurably faster and gives the same answers: models/lab_notes.md."""
+"""Adds an OpenVINO copy of a version's network, if that is measurably faster and gives the same answers.
+
+Why OpenVINO, and why bfloat16 before int8: models/lab_notes.md.
+"""
 
 import os
 import shutil
@@ -207,6 +210,7 @@ def _linked(acceleration: Acceleration, folder: Path) -> NetworkManifest | None:
 
 
 def _tried(precision: str, folder: Path, outputs: Sequence[str], acceleration: Acceleration) -> NetworkManifest:
+    """Load, compare and measure a network. Raises IncompatibleNetwork if answers differ by more than is allowed."""
     # Not kept: the networks of all precisions at once would take 0.5 GB.
     network = Network(Weights(folder / NETWORK), precision, outputs, one_caller=True)
     judge = _difference_of_names if precision == INT8 and NAMING in outputs else _difference
@@ -240,7 +244,7 @@ def convert(graph: FrozenGraph, folder: Path) -> list[str]:
     ((spec),) = graph.specs.values()
     model.reshape([1, *spec.shape[1:]])
     openvino.save_model(model, folder / NETWORK, compress_to_fp16=False)
-    names = [output.get_names() for output in model.outputs]
+    names = [sorted(output.get_names()) for output in model.outputs]
     found = [[alias for alias, name in graph.outputs.items() if name in own] for own in names]
     if any(len(aliases) != 1 for aliases in found):
         raise IncompatibleNetwork(f"OpenVINO's outputs {names} correspond to {found} of the network's outputs")
@@ -293,7 +297,7 @@ def _speedup(network: Network, reference: Function) -> float:
     tensor = tf.constant(image)
     runs = (partial(reference, tensor), partial(network.run, image))
     rounds = [[timeit(run, timer=process_time, number=RUNS) for run in runs] for _ in range(ROUNDS + 1)]
-    return median(ours / others for ours, others in rounds[1:])
+    return median(tensorflow / openvino for tensorflow, openvino in rounds[1:])
 
 
 def _save_around(folder: Path, acceleration: Acceleration) -> None:

@@ -143,7 +143,9 @@ def _imported(graph_def: tf.compat.v1.GraphDef, signature: meta_graph_pb2.Signat
 
 
 def _with_constants(placed: Function) -> tf.compat.v1.GraphDef:
-    """As convert_variables_to_constants_v2, but no function is made of the graph: for that, all constants are copied."""
+    """As convert_variables_to_constants_v2, whose names of inputs and outputs it keeps, but no function is made of the graph: for
+    that, all constants are copied.
+    """
     captured = _FunctionConverterDataInEager(placed, lower_control_flow=False, aggressive_inlining=False)
     graph_def, _ = _replace_variables_by_constants(captured)
     for function in graph_def.library.function:  # bodies of loops and branches

@@ -133,7 +133,10 @@ def one_by_one(
 
 
 def never_empty(network: Callable[[tf.Tensor], dict[str, tf.Tensor]], images: tf.Tensor) -> dict[str, tf.Tensor]:
-    """The network's outputs, also for an empty batch, of which TensorFlow 2.21's fused convolutions return a wrong shape."""
+    """The network's outputs, also for an empty batch, of which TensorFlow 2.21's fused convolutions return a wrong shape.
+
+    It runs on one black image then.
+    """
     count = tf.shape(images)[0]
     seen = tf.cond(count > 0, lambda: images, lambda: tf.zeros((1, *images.shape[1:]), images.dtype))
     seen = tf.ensure_shape(seen, images.shape)

@@ -203,6 +203,7 @@ def _plain_version(folder: Path, work: Path, weights: str, report: Report, taugh
 
 
 def _ranges(plain: Plain, training: list[Example], weights: str, file: Path, report: Report) -> Ranges:
+    """Found on crops and whole pictures by halves, and kept in `file`."""
     if not file.is_file():
         kinds = [[each.path for each in training if each.is_whole == whole] for whole in (False, True)]
         found_on = [path for kind in kinds for path in kind[:: max(1, 2 * len(kind) // RANGE_PHOTOS)]]

@@ -21,9 +21,9 @@ LISTS = {
 }
 NO_DOGS, OTHER_DOGS, SEVERAL_DOGS = "not_dogs", "other_dogs", "several_dogs"
 FIGURES = (
-    *("top-1; top-5", "calibration error", "sure; right there", "sure of the breed; right"),
-    *("sets hold it; size", "unknown", "taken for a dog", "box overlap; over half"),
-)
+    "top-1; top-5", "calibration error", "sure; right there", "sure of the breed; right",
+    "sets hold it; size", "unknown", "taken for a dog", "box overlap; over half",
+)  # fmt: skip
 # Columns on dogs of other breeds and on several dogs, and what `other_dogs` and `shares` call them.
 OTHERS = {
     "told a breed": "breed",

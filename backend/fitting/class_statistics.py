@@ -110,7 +110,7 @@ class ClassStatistics:
         return statistics
 
     def _drawn(self) -> np.ndarray:
-        """DRAWN features of every class, float32 (n, f)."""
+        """DRAWN features of every class, float32 (n, f), from normal distributions with the shared covariance."""
         generator = np.random.default_rng(0)
         shape = len(self.means) * DRAWN, self.means.shape[1]
         beyond = self.mean_variance * shape[1] - self.variances.sum()

@@ -124,8 +124,8 @@ def with_boxes(examples: list[Example], data: Path, frames: Path | None, report:
     `frames`: a folder of whole pictures with `boxes.tsv`, a line `photo x0 y0 x1 y1` each, where `photo` is the path below its
     `images` and has the folder and the name, without its ending, of a photo in `data`; a file `dogs.tsv` beside it, with lines
     `photo width height dogs boxes`, tells the boxes of all dogs (`x0,y0,x1,y1`, `;` between them) and the proportions of pictures
-    that were squashed. Without `frames`, the photos are whole pictures, with the annotation files of the official data set in
-    `data`. A photo whose box is not inside the picture is reported and left out. Raises DatasetError for a bad `boxes.tsv`.
+    that were squashed. Without `frames`, the official data set's annotation files are read if `data` has them, and the
+    photos are whole pictures then. A photo whose box is not inside is left out and reported. Raises DatasetError.
     """
     boxed = (lambda each: _annotated(each, data)) if frames is None else _framed(frames)
     kept = []

@@ -32,7 +32,10 @@ class StoredStatistics(keras.layers.Layer):
 
 
 class AttentionPooling(keras.layers.Layer):
-    """Maps (n, h, w, channels) -> features float32 (n, channels): their mean, weighted by a softmax of a linear function."""
+    """Maps (n, h, w, channels) -> features float32 (n, channels): their mean, weighted by a softmax of a linear function.
+
+    The function is zero at the start: then it is the plain mean.
+    """
 
     def build(self, shape) -> None:
         self.kernel = self.add_weight(shape=(shape[-1], 1), initializer="zeros", name="kernel")
@@ -176,8 +179,9 @@ def save_stored_weights(model: keras.Model, architecture: str, path: Path) -> No
 
 
 def save_half_weights(model: keras.Model, build: Callable[[], keras.Model], path: Path) -> None:
-    """The same for any network; `build` makes one like `model`. Vectors (0.3 % of the size) stay float32: some have learned
-    changes below float16's resolution.
+    """The same for any network; `build` makes one like `model`.
+
+    Kernels and matrices become float16. Vectors (0.3 % of the size) stay float32: some have learned changes below its resolution.
     """
     require_space(path.parent, 7 * model.count_params())
     whole = path.with_name(f"whole.{path.name}")

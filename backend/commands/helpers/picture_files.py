@@ -88,6 +88,9 @@ def picture_of(answer: Mapping[str, Any]) -> bytes:
 
 
 def _write(contents: bytes, file: Path) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(file) as temporary:
-        temporary.write_bytes(contents)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(file) as temporary:
+            temporary.write_bytes(contents)
+    except OSError as error:  # which names the temporary file, or none
+        raise click.ClickException(f"{file} cannot be written: {error.strerror}") from None
