@@ -73,6 +73,7 @@ def test_the_loss_is_least_for_the_right_box_at_its_middle_and_counts_known_boxe
     assert loss(cells(r1c1=(9.0, (0.3, 0.3, 0.9, 0.9))), known=0.0) == 0
 
 
+@pytest.mark.long
 def test_a_network_learns_breeds_and_boxes_from_whole_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dark pictures with a coloured rectangle, whose place is the box."""
     monkeypatch.setitem(architectures.ARCHITECTURES, "tiny", tiny_with_box)

@@ -93,6 +93,7 @@ def test_the_head_is_stored_with_its_digest_and_parameters_and_read_again(traine
     np.testing.assert_allclose(answers["box"], plain["box"], atol=1e-5)
 
 
+@pytest.mark.long
 def test_the_same_seed_trains_the_same_head_and_an_interrupted_training_goes_on(stored, sources) -> None:
     first = read_stored("tiny", stored).dogs.get_weights()
     kept = sorted(path.stat().st_mtime_ns for path in (stored.parent / "work").iterdir())

@@ -68,6 +68,7 @@ def test_a_photo_without_a_dog_is_called_no_dog_and_a_dog_a_dog(app_server, data
     assert np.mean([_answer(app_server, photo)["dog"] for photo in dogs]) >= 0.9
 
 
+@pytest.mark.long
 def test_of_two_dogs_side_by_side_the_box_mostly_shows_one(app_server, data_dir: Path) -> None:
     dogs = [Image.open(path).convert("RGB").resize((320, 320)) for path in _test_list(data_dir, every=72)]
     shares = []

@@ -89,6 +89,7 @@ def test_a_group_is_named_with_its_members_and_how_to_tell_them_apart(open_phone
     assert phone.headline().casefold() == group[f"name{chinese}"].casefold()
     named = [breed[f"name{chinese}"].casefold() for breed in answer["breeds"] if breed["id"] in group["members"]]
     assert [name.casefold() for name in phone.rows()] == named
+    phone.screen.locator(".difference").first.wait_for()
     told = phone.screen.locator(".difference").all_inner_texts()
     assert len("".join(told)) > 10
     if group["difference"] and len(named) == len(group["members"]):  # else it is about breeds that are not shown, too
