@@ -96,6 +96,7 @@ def test_a_client_cannot_choose_its_side_of_a_split_by_the_address_that_it_claim
         ("models/half/split", {"version": 2, "percent": "5"}, 400, "percent is '5'"),
         ("models/half/split", {"version": None, "percent": 5}, 400, "expected the version that gets the share"),
         ("undo", {"id": 10**6}, 404, "no switch 1000000"),
+        ("undo", {"id": 2**63}, 404, "no switch 9223372036854775808"),
         ("undo", {"model": "gone"}, 400, "no switch to undo for gone"),
         ("undo", [], 400, "expected a JSON object"),
     ],

@@ -101,7 +101,7 @@ class SwitchLog:
         return self._select(f"WHERE ? IN ('', model) ORDER BY id DESC LIMIT {SHOWN}", model)
 
     def switch(self, number: int) -> Switch | None:
-        return next(iter(self._select("WHERE id = ?", number)), None)
+        return next(iter(self._select("WHERE id = ?", str(number))), None)  # as text: SQLite's integers have 64 bits
 
     def parts(self, number: int) -> list[Switch]:
         """What came about together with a switch, such as the end of a split when its label moves."""
