@@ -45,7 +45,7 @@ Report = Callable[[str], None]
 
 # For smaller networks it does not matter: base64, decoding and resizing of one photo take about 5 ms.
 SMALLEST_BYTES = 2_000_000
-ROUNDS, RUNS = 3, 2
+ROUNDS, RUNS = 3, 1
 TRIAL_IMAGES = 4
 FILES = (NETWORK, Path(NETWORK).with_suffix(".bin").name)  # of a network in OpenVINO's format
 
