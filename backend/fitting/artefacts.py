@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from backend.files import write_json
-from backend.fitting import windows
-from backend.fitting.augmentation import paste
+from backend.fitting import picture_views
+from backend.fitting.crop_views import paste
 from backend.fitting.dataset import Example, Report
 from backend.fitting.recipes import Recipe
 from backend.fitting.trainer import BOX_LAYERS, fastest_precision, features_of, plain_batches, training_batches
@@ -114,12 +114,12 @@ def fit_box_head(
 
 def _maps(model: keras.Model, recipe: Recipe, examples: list[Example]) -> tuple[np.ndarray, np.ndarray]:
     """Feature maps float16 (n, h, w, channels) of views, and their boxes with a 1 behind, (n, 5)."""
-    views = windows.files(examples).shuffle(len(examples), seed=recipe.seed).repeat()
+    views = picture_views.files(examples).shuffle(len(examples), seed=recipe.seed).repeat()
     views = views.map(
-        lambda path, frame, box, *_: windows.view(windows.load(path, frame, box), recipe.size, plain=True),
+        lambda path, frame, box, *_: picture_views.view(picture_views.load(path, frame, box), recipe.size, plain=True),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
-    pairs = tf.data.Dataset.zip(views, views.skip(1)).map(windows.side_by_side)
+    pairs = tf.data.Dataset.zip(views, views.skip(1)).map(picture_views.side_by_side)
     views = tf.data.Dataset.sample_from_datasets([views, pairs], [1 - PAIR_SHARE, PAIR_SHARE], seed=recipe.seed)
     backbone = keras.Model(model.input, model.get_layer("backbone").output)
     maps, boxes = [], []
@@ -147,10 +147,10 @@ def _views(examples: list[Example], views: float, recipe: Recipe) -> tf.data.Dat
 def _pasted(dogs: list[Example], scenes: list[Example], views: float, recipe: Recipe) -> tf.data.Dataset:
     """Batches of dogs pasted into scenes, with the scene's number."""
     steps = max(1, round(views * len(dogs) / recipe.batch))
-    shuffled = windows.files(dogs).shuffle(len(dogs), seed=recipe.seed).repeat()
-    pairs = tf.data.Dataset.zip(shuffled, windows.files(scenes).repeat())
+    shuffled = picture_views.files(dogs).shuffle(len(dogs), seed=recipe.seed).repeat()
+    pairs, read = tf.data.Dataset.zip(shuffled, picture_views.files(scenes).repeat()), picture_views.read
     pasted = pairs.map(
-        lambda dog, scene: (paste(windows.read(dog[0]), windows.read(scene[0]), recipe.size), {"breeds": scene[3]}),
+        lambda dog, scene: (paste(read(dog[0]), read(scene[0]), recipe.size), {"breeds": scene[3]}),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     return pasted.batch(recipe.batch).take(steps)

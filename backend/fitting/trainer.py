@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from backend import processor
 from backend.files import replacing, write_json
-from backend.fitting import windows
-from backend.fitting.augmentation import augment
+from backend.fitting import picture_views
+from backend.fitting.crop_views import augment
 from backend.fitting.dataset import Example, Report
 from backend.fitting.recipes import Recipe, Stage
 from backend.networks import architectures
@@ -75,8 +75,8 @@ def _taught(model: keras.Model, recipe: Recipe, training: list[Example], folder:
     file = folder / "teacher.npy"
     if not file.is_file():
         report(f"teacher: answers to {len(training)} photos")
-        crops = windows.files(training).map(
-            lambda path, frame, box, *_: resize(windows.load(path, frame, box).crop, recipe.size),
+        crops = picture_views.files(training).map(
+            lambda path, frame, box, *_: resize(picture_views.load(path, frame, box).crop, recipe.size),
             num_parallel_calls=tf.data.AUTOTUNE,
         )
         batches = crops.batch(recipe.batch).prefetch(2)
@@ -138,28 +138,28 @@ def training_batches(
     """Endless augmented batches, every photo once per epoch: (image float32 (n, h, w, 3) in [0, 1], target).
 
     The target: "breeds" int32 (n,), "number" int64 (n,), the example's index, and "box" float32 (n, 5), the four sides and 1
-    where they are known. Where whole pictures are known, the views are `windows.view`s; else of the photos, with `strength`, see
-    `augmentation.augment`. `seen`: how many photos of this seed's order an interrupted training has already used.
+    where they are known. Where whole pictures are known, the views are `picture_views.view`s; else of the photos, with
+    `strength`, see `crop_views.augment`. `seen`: photos of this seed's order that an interrupted training has already used.
     """
     size = recipe.size
     with_frames = any(example.frame for example in examples)
 
     def one(path: tf.Tensor, frame: tf.Tensor, box: tf.Tensor, breed: tf.Tensor, number: tf.Tensor) -> tuple:
         if with_frames:
-            view = windows.view(windows.load(path, frame, box), size)
+            view = picture_views.view(picture_views.load(path, frame, box), size)
         else:
-            view = windows.View(augment(windows.read(path), size, strength), tf.zeros(4), tf.zeros(()))
+            view = picture_views.View(augment(picture_views.read(path), size, strength), tf.zeros(4), tf.zeros(()))
         return view.image, {"breeds": breed, "number": number, "box": tf.concat([view.box, [view.known]], axis=0)}
 
-    dataset = windows.files(examples).shuffle(len(examples), seed=seed).repeat().skip(seen)
+    dataset = picture_views.files(examples).shuffle(len(examples), seed=seed).repeat().skip(seen)
     dataset = dataset.map(one, num_parallel_calls=tf.data.AUTOTUNE)
     return dataset.batch(recipe.batch, drop_remainder=True).prefetch(2)
 
 
 def plain_batches(examples: list[Example], size: tuple[int, int], batch: int) -> tf.data.Dataset:
     """The photos as they are served, in order: (image float32 (n, h, w, 3) in [0, 1], {"breeds": int32 (n,)})."""
-    dataset = windows.files(examples).map(
-        lambda path, frame, box, breed, number: (resize(windows.read(path), size), {"breeds": breed}),
+    dataset = picture_views.files(examples).map(
+        lambda path, frame, box, breed, number: (resize(picture_views.read(path), size), {"breeds": breed}),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     return dataset.batch(batch).prefetch(2)

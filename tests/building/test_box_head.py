@@ -10,7 +10,7 @@ import tensorflow as tf
 from photos import make_data_set, make_frames
 from tiny_network import tiny_recipe, tiny_with_box
 
-from backend.fitting import artefacts, dataset, trainer, windows
+from backend.fitting import artefacts, dataset, picture_views, trainer
 from backend.fitting.recipes import RECIPES
 from backend.networks import architectures, box_head
 
@@ -100,9 +100,9 @@ def test_a_network_learns_breeds_and_boxes_from_whole_pictures(tmp_path: Path, m
 
 
 def test_two_views_side_by_side_have_the_box_of_either() -> None:
-    one = windows.View(tf.zeros((40, 40, 3)), tf.constant([0.5, 0.25, 1.0, 0.75]), tf.constant(1.0))
-    other = windows.View(tf.ones((40, 40, 3)), tf.constant([0.0, 0.0, 1.0, 1.0]), tf.constant(1.0))
-    found = [windows.side_by_side(one, other) for _ in range(20)]
+    one = picture_views.View(tf.zeros((40, 40, 3)), tf.constant([0.5, 0.25, 1.0, 0.75]), tf.constant(1.0))
+    other = picture_views.View(tf.ones((40, 40, 3)), tf.constant([0.0, 0.0, 1.0, 1.0]), tf.constant(1.0))
+    found = [picture_views.side_by_side(one, other) for _ in range(20)]
     for view in found:
         split = float(tf.reduce_mean(1 - view.image))
         expected = [[split / 2, 0.25, split, 0.75], [split, 0, 1, 1]]
@@ -113,14 +113,14 @@ def test_two_views_side_by_side_have_the_box_of_either() -> None:
 
 def test_the_box_in_a_window_is_the_part_that_it_shows() -> None:
     box = tf.constant([0.2, 0.4, 0.6, 0.8])
-    seen = windows.box_in(tf.constant([0.1, 0.5, 0.5, 0.9]), box, tf.constant(False))
+    seen = picture_views.box_in(tf.constant([0.1, 0.5, 0.5, 0.9]), box, tf.constant(False))
     np.testing.assert_allclose(seen, [0.25, 0.0, 1.0, 0.75], atol=1e-6)
-    mirrored = windows.box_in(tf.constant([0.1, 0.5, 0.5, 0.9]), box, tf.constant(True))
+    mirrored = picture_views.box_in(tf.constant([0.1, 0.5, 0.5, 0.9]), box, tf.constant(True))
     np.testing.assert_allclose(mirrored, [0.0, 0.0, 0.75, 0.75], atol=1e-6)
 
 
 def test_a_window_cuts_off_a_tenth_of_the_dog_at_most_unless_it_is_turned() -> None:
-    box, draw = tf.constant([0.3, 0.3, 0.7, 0.8]), tf.function(windows.random_window)
+    box, draw = tf.constant([0.3, 0.3, 0.7, 0.8]), tf.function(picture_views.random_window)
     found = np.array([draw(box) for _ in range(200)])
     assert (found <= [0.345, 0.355, np.inf, np.inf]).all()
     assert (found >= [-0.2, -0.2, 0.655, 0.745]).all()

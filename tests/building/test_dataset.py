@@ -12,7 +12,7 @@ import tensorflow as tf
 from photos import BREEDS, make_data_set, make_frames
 from PIL import Image
 
-from backend.fitting import dataset, windows
+from backend.fitting import dataset, picture_views
 from backend.serving.photos import preprocessing
 
 
@@ -75,7 +75,7 @@ def as_heic(path: Path) -> Path:
 
 def test_phones_heic_photos_are_found_read_and_decoded_for_training(data: Path) -> None:
     first = dataset.read_list(data, "train_list")[0].path
-    before = windows.read(tf.constant(str(first))).numpy()
+    before = picture_views.read(tf.constant(str(first))).numpy()
     heic = as_heic(first)
     labels = [{"id": name.partition("-")[0]} for name in sorted(BREEDS)]
     for examples in (
@@ -83,7 +83,7 @@ def test_phones_heic_photos_are_found_read_and_decoded_for_training(data: Path) 
         [dataset.Example(each, 0) for each in dataset.photos_below(data)],
     ):
         assert heic in [each.path for each in dataset.readable(examples, pytest.fail)]
-    read = tf.data.Dataset.from_tensors(str(heic)).map(windows.read).get_single_element().numpy()
+    read = tf.data.Dataset.from_tensors(str(heic)).map(picture_views.read).get_single_element().numpy()
     assert read.shape == before.shape
     assert abs(read.mean(axis=(0, 1)) - before.mean(axis=(0, 1))).max() < 5
     assert preprocessing.decode(tf.constant(dataset.photo_bytes(heic))).numpy().shape == before.shape
