@@ -11,7 +11,7 @@ import pytest
 import requests
 import tensorflow1_models
 import tiny_models
-from command_line import dogsnap, refusal_of
+from command_line import dogsnap, refused
 from exported import png
 from ports import START_SECONDS, free_port
 from waiting import answers, wait_until
@@ -101,7 +101,7 @@ def test_the_flags_about_threads_are_tensorflows_environment(settings) -> None:
 @pytest.mark.parametrize("name", model_server.REFUSED)
 def test_a_flag_that_does_not_work_is_refused_with_what_to_do_but_not_its_neutral_value(settings, name) -> None:
     neutral, instead = model_server.REFUSED[name]
-    said = refusal_of("model-server", "--model_base_path=/m", f"--{name}=other", status=2)
+    said = refused(dogsnap("model-server", "--model_base_path=/m", f"--{name}=other"))
     advice = f"use {instead}" if instead else "leave it out"
     assert f"--{name} is not supported here; {advice}" in " ".join(said.split())
     assert settings == {}
@@ -120,13 +120,13 @@ def test_a_flag_that_does_not_work_is_refused_with_what_to_do_but_not_its_neutra
     ],
 )
 def test_flags_that_cannot_work_together_are_refused(settings, flags, said) -> None:
-    assert said in refusal_of("model-server", *flags, status=2)
+    assert said in refused(dogsnap("model-server", *flags))
     assert settings == {}
 
 
 @pytest.mark.parametrize("flag", ["--rest_api_port=8501", "--enable_ssl", "--model_base_path=/m"])
 def test_serve_points_from_other_servers_flags_to_their_counterparts(flag) -> None:
-    said = refusal_of("serve", flag, status=2)
+    said = refused(dogsnap("serve", flag))
     assert "Did you mean" not in said
     assert "`dogsnap model-server` takes the flags of tensorflow_model_server" in said
 
@@ -137,7 +137,7 @@ def test_serve_points_from_other_servers_flags_to_their_counterparts(flag) -> No
 )
 def test_a_folder_of_models_that_is_not_there_is_told_with_its_path(tmp_path, monkeypatch, command, flag) -> None:
     monkeypatch.chdir(tmp_path)
-    said = refusal_of(*command, flag, "mine")
+    said = refused(dogsnap(*command, flag, "mine"))
     assert f"there is no folder {tmp_path / 'mine'}" in said
     assert flag in said
 
@@ -146,7 +146,7 @@ def test_a_folder_of_one_version_is_told_with_the_folder_to_name_which_is_served
     model = tmp_path / "half_plus_two"
     for version in (1, 2):
         tiny_models.half_plus(version, model / str(version))
-    said = refusal_of("serve", "--models", model / "1")
+    said = refused(dogsnap("serve", "--models", model / "1"))
     assert f"is a single version; name the folder of its model with --models: {model}" in said
     server = start_server(model)
     for version in (1, 2):
@@ -157,4 +157,4 @@ def test_a_folder_of_one_version_is_told_with_the_folder_to_name_which_is_served
 @pytest.mark.parametrize("command", [["serve", "--model-config-file"], ["model-server", "--model_config_file"]])
 def test_a_configuration_file_that_is_not_there_is_one_sentence(tmp_path, command) -> None:
     file = tmp_path / "no.config"
-    assert refusal_of(*command, file) == f"Error: there is no file {file}; name it with --model-config-file\n"
+    assert refused(dogsnap(*command, file)) == f"Error: there is no file {file}; name it with --model-config-file\n"

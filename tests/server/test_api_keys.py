@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from command_line import dogsnap, refusal_of
+from command_line import dogsnap, refused
 from grpc_client import connected, predict_request
 from grpc_contract import outcome, status
 from ports import free_port, listens
@@ -93,17 +93,17 @@ def test_the_command_makes_lists_and_removes_keys_and_its_errors_say_what_to_do(
     assert api_keys.KeyFile(keys).name_of(key) == "phone"
     dogsnap("keys", "add", "tablet", *file)
     assert [line.split("\t")[0] for line in dogsnap("keys", "list", *file).stdout.splitlines()] == ["phone", "tablet"]
-    assert "there is a key 'phone' already" in refusal_of("keys", "add", "phone", *file)
-    assert "expected up to 64 letters" in refusal_of("keys", "add", "../phone", *file)
+    assert "there is a key 'phone' already" in refused(dogsnap("keys", "add", "phone", *file))
+    assert "expected up to 64 letters" in refused(dogsnap("keys", "add", "../phone", *file))
     assert dogsnap("keys", "remove", "phone", *file).exit_code == 0
     assert api_keys.KeyFile(keys).name_of(key) == ""
-    assert "Error: there is no key 'phone'; there are: tablet" in refusal_of("keys", "remove", "phone", *file)
+    assert "Error: there is no key 'phone'; there are: tablet" in refused(dogsnap("keys", "remove", "phone", *file))
     missing = tmp_path / "nosuch" / "keys.json"
     said = f"there is no folder {missing.parent}; make it, or name another file with --file"
-    assert said in refusal_of("keys", "add", "phone", "--file", missing)
+    assert said in refused(dogsnap("keys", "add", "phone", "--file", missing))
     said = f"there is no key file {missing}; name it with --file, or make one with `dogsnap keys add"
     for arguments in (("list",), ("remove", "phone")):
-        assert said in refusal_of("keys", *arguments, "--file", missing)
+        assert said in refused(dogsnap("keys", *arguments, "--file", missing))
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from command_line import refusal_of
+from command_line import dogsnap, refused
 from half_models import PATH, answer, switched
 from ports import free_port
 from process_readings import held, worker_of
@@ -227,4 +227,4 @@ def test_a_wrong_model_platform_and_a_wrong_settings_file_end_the_start_with_a_s
     assert "the server cannot start: expected the model_platform tensorflow, received" in reason
     file.write_text("max_photos=3\n")
     said = "expected lines of the form DOGSNAP_NAME=value, received 'max_photos'"
-    assert said in refusal_of("serve", "--settings-file", file, status=2)
+    assert said in refused(dogsnap("serve", "--settings-file", file))

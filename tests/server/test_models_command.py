@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 from click.testing import Result
-from command_line import dogsnap, refusal_of
+from command_line import dogsnap, refused
 from stub_service import StubService
 from waiting import wait_until
 
@@ -148,7 +148,7 @@ def test_a_wrong_argument_is_refused_without_asking_the_server():
         (["shadow", "on"], 'expected a number, or "off"'),
         (["split", "--percent", "5"], "expected --to"),
     ):
-        assert sentence in refusal_of("models", *arguments, "--url", "http://127.0.0.1:1", status=2)
+        assert sentence in refused(dogsnap("models", *arguments, "--url", "http://127.0.0.1:1"))
 
 
 def test_a_wrong_token_or_none_is_refused_and_none_is_logged(server):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 from colour_photos import BLUE, GREEN, encode, huge_png, plain
-from command_line import dogsnap, refusal_of
+from command_line import dogsnap, refused
 from refusals import assert_refused
 
 from backend import api_keys
@@ -75,7 +75,7 @@ def test_a_wrong_photo_model_version_or_url_is_told_in_one_sentence(colour_model
         ((photo, "--url", "localhost:8501"), "expected http:// or https:// before it, such as http://localhost:8501"),
         ((photo, "--url", url.replace("http:", "https:")), no_tls),
     ):
-        said = refusal_of("predict", *arguments)
+        said = refused(dogsnap("predict", *arguments))
         assert (sentence in said, "certificate" in said) == (True, False), said
 
 
@@ -110,7 +110,7 @@ def test_a_newest_version_that_cannot_be_loaded_leaves_the_answer_to_the_one_bef
     assert said[0] == "loading inception_v3 version 3 ..."
     assert said[1].startswith("inception_v3 version 3 failed to load: ")
     assert said[2] == "loading inception_v3 version 2 ..."
-    alone = refusal_of("predict", photo, "--models", tmp_path / "models", "--version", 3)
+    alone = refused(dogsnap("predict", photo, "--models", tmp_path / "models", "--version", 3))
     assert "no version of inception_v3 that was asked for can be loaded: 3" in alone
 
 
@@ -148,8 +148,8 @@ def test_a_server_that_wants_a_key_gets_it_by_flag_or_environment_and_its_defaul
 
 def test_what_can_be_no_key_is_not_shown_and_a_photo_or_a_file_of_instances_is_needed_and_not_both(photo):
     for wrong in ("dogsnap_1\n", "dogsnap 1", "dogsnap_狗"):
-        said = refusal_of("predict", photo, "--url", "http://127.0.0.1:9", "--key", wrong, status=2)
+        said = refused(dogsnap("predict", photo, "--url", "http://127.0.0.1:9", "--key", wrong))
         assert ("expected a key as `dogsnap keys add` prints it" in said, wrong in said) == (True, False), said
     for arguments in ((), (photo, "--json-instances", photo)):
-        said = refusal_of("predict", *arguments, status=2)
+        said = refused(dogsnap("predict", *arguments))
         assert "expected either PHOTO or --json-instances FILE" in said

@@ -14,7 +14,7 @@ import colour_photos
 import grpc
 import pytest
 import requests
-from command_line import refusal_of
+from command_line import dogsnap, refused
 from grpc_client import connected
 from process_readings import held
 from refusals import assert_refused
@@ -97,10 +97,10 @@ def test_a_folder_loads_without_what_it_must_not_depend_on_and_imports_it_nowher
 
 
 def test_a_misspelt_command_and_a_start_without_a_temporary_folder_are_answered_with_what_to_do(monkeypatch, tmp_path):
-    assert "No such command 'modles'. Did you mean 'models'?" in refusal_of("modles", status=2)
+    assert "No such command 'modles'. Did you mean 'models'?" in refused(dogsnap("modles"))
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda: os.open(tmp_path / "none" / "file", os.O_RDWR))
     said = "no temporary folder can be written to; in a container with a read-only root mount one: --tmpfs /tmp"
-    assert refusal_of("serve", "--models", tmp_path) == f"Error: {said}\n"
+    assert refused(dogsnap("serve", "--models", tmp_path)) == f"Error: {said}\n"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_misspelt_command_and_a_start_without_a_temporary_folder_are_answered_
 )
 def test_what_cannot_be_used_ends_the_start_with_a_sentence(flags, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    said = refusal_of("serve", *flags)
+    said = refused(dogsnap("serve", *flags))
     assert (sentence in said, "sesame" in said) == (True, False), said
 
 

@@ -12,7 +12,7 @@ import grpc
 import pytest
 import requests
 from colour_photos import encode, plain
-from command_line import refusal_of
+from command_line import dogsnap, refused
 from grpc_client import predict_request, values
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from PIL import Image
@@ -82,7 +82,7 @@ def test_a_certificate_that_cannot_be_used_ends_the_start_with_a_sentence(certif
         (cert, cert, "cannot be used"),
         (cert + ".missing", key, "cannot be used: No such file or directory"),
     ):
-        assert sentence in refusal_of("serve", "--tls-cert", tls_cert, "--tls-key", tls_key)
+        assert sentence in refused(dogsnap("serve", "--tls-cert", tls_cert, "--tls-key", tls_key))
 
 
 @pytest.mark.parametrize("path", ["healthz", "api/models", "v1/models/inception_v3", "nowhere", "console", "docs", ""])

@@ -14,15 +14,9 @@ def output_of(result: Result) -> str:
     return result.output
 
 
-def refused(result: Result, words: str) -> None:
-    """It ended with a sentence that holds `words`, in place of a stack trace."""
+def refused(result: Result, words: str = "") -> str:
+    """It ended with a sentence that holds `words`, in place of a stack trace; all that it says."""
     assert result.exit_code == (2 if "Usage: " in result.output else 1), result.output
     assert words in result.output
     assert "Traceback" not in result.output
-
-
-def refusal_of(*arguments: object, status: int = 1) -> str:
-    """What a command says that ends with this status."""
-    done = dogsnap(*arguments)
-    assert (done.exit_code, "Traceback" in done.output) == (status, False), done.output
-    return done.output
+    return result.output
