@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from backend.bench import photos, servers
-from backend.bench.rounds import CannotMeasure, load, program
+from backend.bench.program_runs import CannotMeasure, load, program
 
 CLIENTS = 16
 ONE_PASS = 4  # its number in the server that is measured

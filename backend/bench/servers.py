@@ -15,7 +15,7 @@ from pathlib import Path
 
 import requests
 
-from backend.bench.rounds import CannotMeasure
+from backend.bench.program_runs import CannotMeasure
 
 MODEL = "inception_v3"
 COMMAND = str(Path(sys.executable).with_name("dogsnap"))

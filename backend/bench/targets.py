@@ -13,7 +13,7 @@ from functools import partial
 
 from backend import processor
 from backend.bench.candidates import CLIENTS, Bench
-from backend.bench.rounds import CannotMeasure, Load, load
+from backend.bench.program_runs import CannotMeasure, Load, load
 
 PER_SECOND = "photos/s"
 BARE_CALLERS = (1, 8)  # one, and as many as the server's run threads; the better one counts

@@ -25,8 +25,8 @@ def compare(
     Reports agreement, difference of the probabilities, accuracy if the folders name the breeds, and time; lists the photos with
     different top classes.
     """
-    from backend.evaluation.comparison import compare as measure
-    from backend.evaluation.comparison import photo_files
+    from backend.evaluation.agreement import compare as measure
+    from backend.evaluation.agreement import photo_files
     from backend.evaluation.exported_version import ExportedVersion
 
     files = photo_files(data, photos, list_name)

@@ -13,7 +13,7 @@ from ports import free_port
 from backend.bench import report, servers
 from backend.bench.candidates import Bench
 from backend.bench.machine import describe, line
-from backend.bench.rounds import CannotMeasure, Load, load
+from backend.bench.program_runs import CannotMeasure, Load, load
 from backend.bench.targets import PerformanceTarget, measure
 
 MACHINE = {"processor": "p", "cores": 2, "memory_gb": 1, "system": "s", "python": "3", "packages": {}, "load_before": 0}

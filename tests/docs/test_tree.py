@@ -1,8 +1,13 @@
 """The tree of `backend/`: one direction of imports, and nothing that has no place in the table below."""
 
 import ast
+import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 BACKEND = ROOT / "backend"
@@ -100,3 +105,20 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         for module in free:
             del left[module]
     assert not left, f"in a circle: {sorted(left)}"
+
+
+UPPER_FLOORS = r"flask|werkzeug|gunicorn|backend\.(protocols|middleware|http_server|networks|fitting|building|commands)"
+
+
+@pytest.mark.parametrize(
+    ("folder", "strangers"), [("serving", rf"{UPPER_FLOORS}|grpc|grpc_health|\w+_pb2_grpc"), ("gateway", UPPER_FLOORS)]
+)
+def test_a_folder_loads_without_what_it_must_not_depend_on_and_imports_it_nowhere(folder, strangers):
+    files = [*(BACKEND / folder).rglob("*.py")]
+    imports = re.compile(rf"^\s*(from|import) .*\b({strangers})\b", re.M)  # also within functions
+    assert [file.name for file in files if imports.search(file.read_text(encoding="utf-8"))] == []
+    modules = ", ".join(".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files)
+    pattern = rf"({strangers})(\.|$)"
+    code = f"import re, sys, {modules}; print([name for name in sys.modules if re.match({pattern!r}, name)])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert result.stdout.strip() == "[]"

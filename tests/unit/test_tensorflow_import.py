@@ -25,6 +25,6 @@ def test_what_serves_and_evaluates_writes_nothing_and_leaves_keras_out_until_tf_
         "import sys, backend.serving, tensorflow as tf; tf.constant(1) + 1\n"
         "assert 'keras' not in sys.modules, 'Keras was imported'\n"
         "assert tf.keras.__version__.startswith('3.'), tf.keras.__version__\n"
-        "import backend.evaluation.comparison, backend.evaluation.exported_version"
+        "import backend.evaluation.agreement, backend.evaluation.exported_version"
     )
     assert _stderr_of(code) == ""

@@ -10,7 +10,7 @@ from command_line import dogsnap, output_of, refused
 from exported import LABELS, export, network, photos
 
 from backend.building.merging.merge import Options, merge
-from backend.evaluation.comparison import compare, photo_files
+from backend.evaluation.agreement import compare, photo_files
 from backend.evaluation.exported_version import ExportedVersion
 
 
