@@ -28,11 +28,7 @@ RATE, DECAY, CLIP = 2e-3, 1e-3, 5.0
 DROPPED = 0.15  # of the maps' channels: without it, the head learns 6,000 pictures by heart
 # What `choose` tries.
 SCORES = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6)
-# At 0.35, parts of one dog count as two in 3 of 100 photos from the web, at 0.3 in 1.
-OVERLAP = 0.3
 CHOSEN_BY = ("several_told", "recall", "precision", "one_told")
-NO_DOG = 0.3  # what the second pass makes of a box that is thrown out: less sure than of a photo, since the cells saw a dog, too
-MARGIN, WEIGHT, SHARPNESS = 0.05, 1.0, 1.0  # a second pass for one of several dogs counts alone
 SAME = 0.5  # overlap of a found box with a true one
 
 
@@ -144,7 +140,7 @@ def choose(
     cells = [_cells(model, each) for each in judged]
     tried = []
     for score in SCORES:
-        every = EveryDog(one, score, OVERLAP, NO_DOG, MARGIN, WEIGHT, SHARPNESS)
+        every = EveryDog(one, score)
         found = [_found(every, each) for each in cells]
         tried.append((every, *(shares(judged[half::2], found[half::2]) for half in (0, 1))))
     best, chosen_on, others = max(tried, key=lambda each: sum(each[1][name] or 0 for name in CHOSEN_BY))

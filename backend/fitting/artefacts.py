@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from backend.files import write_json
 from backend.fitting import picture_views
-from backend.fitting.crop_views import paste
+from backend.fitting.augmentation import paste
 from backend.fitting.dataset import Example, Report
 from backend.fitting.recipes import Recipe
 from backend.fitting.trainer import BOX_LAYERS, fastest_precision, features_of, plain_batches, training_batches

@@ -12,14 +12,14 @@ import numpy as np
 import tensorflow as tf
 
 from backend.files import CONVERTED_ENDINGS
-from backend.fitting import crop_views
-from backend.fitting.crop_views import sometimes, uniform
+from backend.fitting import augmentation
+from backend.fitting.augmentation import sometimes, uniform
 from backend.fitting.dataset import WHOLE_BOX, Example, photo_bytes
 from backend.serving.photos.preprocessing import decode, resize
 
 CONVERTED = "(?i).*(" + "|".join(CONVERTED_ENDINGS).replace(".", "[.]") + ")"
 CROP_SHARE = 0.15  # of the views of a picture with a box that show the crop alone
-STRONG_SHARE, STRENGTH = 0.5, 0.7  # of the views of a crop that `crop_views.augment` makes, and its strength
+STRONG_SHARE, STRENGTH = 0.5, 0.7  # of the views of a crop that `augmentation.augment` makes, and its strength
 SHARP_SHARE = 0.38  # of the views of a picture with a box that have the crop pasted in
 ENLARGED = 1.25  # sides of the enlarged picture over those of the view
 FEATHER = 0.08  # of the crop's sides, over which it fades into the picture: a hard edge would show the box
@@ -103,7 +103,7 @@ def view(picture: Picture, size: tuple[int, int], plain: bool = False) -> View:
     strongly = tf.logical_and(alone, uniform(0, 1) < STRONG_SHARE * (not plain))
     made = tf.cond(
         strongly,
-        lambda: View(crop_views.augment(picture.crop, size, STRENGTH), whole, tf.zeros(())),
+        lambda: View(augmentation.augment(picture.crop, size, STRENGTH), whole, tf.zeros(())),
         lambda: _windowed(picture, alone, sharp, size, TURNED_SHARE * (not plain)),
     )
     return View(*(tf.ensure_shape(part, shape) for part, shape in zip(made, ((*size, 3), (4,), ()), strict=True)))
@@ -119,10 +119,10 @@ def _windowed(picture: Picture, alone: tf.Tensor, sharp: tf.Tensor, size: tuple[
     window = random_window(box)
     turned, mirrored = uniform(0, 1) < turned_share, uniform(0, 1) < 0.5
     turn = tf.where(turned, uniform(-LARGEST_TURN, LARGEST_TURN), 0.0)
-    image = crop_views.sample_window(seen, window, size, turn, mirrored)
-    image = sometimes(BLUR_SHARE, crop_views.blur, image)
-    image = tf.clip_by_value(crop_views.light(image), 0.0, 1.0)
-    image = sometimes(JPEG_SHARE, lambda clear: crop_views.compress(clear, JPEG_QUALITY), image)
+    image = augmentation.sample_window(seen, window, size, turn, mirrored)
+    image = sometimes(BLUR_SHARE, augmentation.blur, image)
+    image = tf.clip_by_value(augmentation.light(image), 0.0, 1.0)
+    image = sometimes(JPEG_SHARE, lambda clear: augmentation.compress(clear, JPEG_QUALITY), image)
     known = tf.cast(tf.logical_not(tf.logical_or(turned, sharp)), tf.float32)
     return View(image, box_in(window, box, mirrored), known)
 

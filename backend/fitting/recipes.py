@@ -9,7 +9,7 @@ class Stage:
 
     `from_block`: the last layer of the backbone that is frozen; None trains every layer. `rate`: peak learning rate of SGD with
     Nesterov momentum, reached after `warmup` steps, then falling as a half cosine, if it `falls`. `drift_every`: steps between
-    two updates of the stored batch statistics; 0: none. `strength`: of the augmentation, in [0, 1]; see `crop_views.augment`.
+    two updates of the stored batch statistics; 0: none. `strength`: of the augmentation, in [0, 1]; see `augmentation.augment`.
     `size`: (height, width) of the views; None: the recipe's.
     """
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 from backend import processor
 from backend.files import replacing, write_json
 from backend.fitting import picture_views
-from backend.fitting.crop_views import augment
+from backend.fitting.augmentation import augment
 from backend.fitting.dataset import Example, Report
 from backend.fitting.recipes import Recipe, Stage
 from backend.networks import architectures
@@ -139,7 +139,7 @@ def training_batches(
 
     The target: "breeds" int32 (n,), "number" int64 (n,), the example's index, and "box" float32 (n, 5), the four sides and 1
     where they are known. Where whole pictures are known, the views are `picture_views.view`s; else of the photos, with
-    `strength`, see `crop_views.augment`. `seen`: photos of this seed's order that an interrupted training has already used.
+    `strength`, see `augmentation.augment`. `seen`: photos of this seed's order that an interrupted training has already used.
     """
     size = recipe.size
     with_frames = any(example.frame for example in examples)

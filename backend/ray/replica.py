@@ -13,7 +13,7 @@ from tensorflow_serving.apis import prediction_service_pb2
 from backend.errors import DogsnapError, FailedPrecondition, Internal
 from backend.protocols import grpc_messages as translate
 from backend.protocols.tf_serving_grpc import PredictionService
-from backend.ray.call import Answer, CallContext
+from backend.ray.messages import Answer, CallContext
 from backend.ray.model_files import VersionFiles
 from backend.serving.assembly import create_predictor
 from backend.serving.repository.model import ModelSpec

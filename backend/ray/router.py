@@ -19,7 +19,7 @@ from tensorflow_serving.apis import get_model_status_pb2
 from backend.errors import DeadlineExceeded, DogsnapError, Full, NotFound, Unavailable, Unimplemented
 from backend.protocols import grpc_messages as translate
 from backend.protocols.grpc_health import HEALTH_NAMES
-from backend.ray.call import Answer
+from backend.ray.messages import Answer
 from backend.ray.routes import Routes
 
 REPLICA = "Replica"  # the only deployment of each version's application

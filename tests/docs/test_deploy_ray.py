@@ -12,7 +12,7 @@ import tiny_models
 from google.protobuf.message import Message
 
 from backend.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
-from backend.ray.call import Answer
+from backend.ray.messages import Answer
 from backend.ray.model_files import VersionFiles, versions_below
 from backend.ray.replica import REQUESTS as CLASSES
 from backend.ray.replica import Replica

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 from photos import striped
 
-from backend.fitting.crop_views import augment, paste
+from backend.fitting.augmentation import augment, paste
 
 
 def _views(count: int, image: np.ndarray, strength: float = 1.0) -> np.ndarray:
