@@ -35,10 +35,14 @@ def replacing(file: Path) -> Iterator[Path]:
 
 
 def write_json(content: object, file: Path) -> None:
-    """Write indented JSON; the file is replaced atomically. What JSON does not know is written as text. Raises OSError."""
+    """Write `json_text`; the file is replaced atomically. Raises OSError."""
     with replacing(file) as temporary:
-        text = json.dumps(content, indent=1, ensure_ascii=False, default=str)
-        temporary.write_text(text + "\n", encoding="utf-8")
+        temporary.write_text(json_text(content), encoding="utf-8")
+
+
+def json_text(content: object) -> str:
+    """Indented JSON; what JSON does not know is written as text."""
+    return json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n"
 
 
 def write_private(text: str, file: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend import processor
-from backend.files import replacing, write_json
+from backend.files import json_text, replacing, write_json
 from backend.fitting import picture_views
 from backend.fitting.augmentation import augment
 from backend.fitting.dataset import Example, Report
@@ -122,7 +122,7 @@ def remember(run: dict, folder: Path) -> None:
     file = folder / "run.json"
     if not file.is_file():
         write_json(run, file)
-    elif json.loads(file.read_text()) != json.loads(json.dumps(run)):
+    elif file.read_text(encoding="utf-8", errors="replace") != json_text(run):
         raise ValueError(f"{folder} holds another training (see {file}); give another --work folder, or remove it")
 
 

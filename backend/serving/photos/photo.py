@@ -11,6 +11,7 @@ from PIL import ExifTags, Image
 
 from backend.errors import InvalidArgument, TooLarge, UnsupportedPhoto
 from backend.serving.photos.hostile_files import check_structure
+from backend.settings import Settings
 
 pillow_heif.register_heif_opener()
 # Pillow's own limit warns on standard error and refuses late; `check` refuses by pixel count before anything is decoded.
@@ -42,9 +43,9 @@ UPRIGHT = {
 class PhotoLimits:
     """`max_pixels` per photo, `max_photos` per request, and `max_request_pixels` of all its photos together."""
 
-    max_pixels: int = 50_000_000
-    max_photos: int = 32
-    max_request_pixels: int = 100_000_000
+    max_pixels: int = Settings.max_photo_pixels
+    max_photos: int = Settings.max_photos
+    max_request_pixels: int = Settings.max_request_pixels
 
 
 @dataclass
