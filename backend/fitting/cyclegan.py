@@ -46,21 +46,12 @@ class Recipe:
         return architectures.cyclegan_generator(self.width, self.size)
 
 
-def gaussian_noise(count: int, recipe: Recipe, seed: int) -> np.ndarray:
-    """Grey noise around middle grey: float32 (count, height, width, 3) in [-1, 1]."""
-    return _noise_on(0.0, count, recipe, seed)
-
-
-def sinusoidal_noise(count: int, recipe: Recipe, seed: int) -> np.ndarray:
-    """Such noise on a sinusoid that runs across: float32 (count, height, width, 3) in [-1, 1]."""
+def gaussian_noise(count: int, recipe: Recipe, seed: int, amplitude: float = 0.0) -> np.ndarray:
+    """Grey noise, on a sinusoid of this amplitude that runs across: float32 (count, height, width, 3) in [-1, 1]."""
     across = np.arange(recipe.size[1]).reshape(1, 1, -1, 1)
-    wave = recipe.amplitude * np.sin(2 * np.pi * across / recipe.period)
-    return _noise_on(wave, count, recipe, seed)
-
-
-def _noise_on(ground: np.ndarray | float, count: int, recipe: Recipe, seed: int) -> np.ndarray:
+    wave = amplitude * np.sin(2 * np.pi * across / recipe.period)
     noise = np.random.default_rng(seed).normal(0, recipe.deviation, (count, *recipe.size, 1))
-    return np.repeat(np.clip(ground + noise, -1, 1), 3, axis=-1).astype(np.float32)
+    return np.repeat(np.clip(wave + noise, -1, 1), 3, axis=-1).astype(np.float32)
 
 
 def sinusoid_share(images: np.ndarray, period: int) -> np.ndarray:
@@ -142,7 +133,7 @@ def train(recipe: Recipe, folder: Path, report: Report) -> keras.Model:
         networks.checkpoint.restore(checkpoints.latest_checkpoint).assert_existing_objects_matched()
         report(f"going on behind step {int(networks.step)}, from {checkpoints.latest_checkpoint}")
     noise = gaussian_noise(recipe.pictures, recipe, recipe.seed)
-    wave = sinusoidal_noise(recipe.pictures, recipe, recipe.seed + 1)
+    wave = gaussian_noise(recipe.pictures, recipe, recipe.seed + 1, recipe.amplitude)
     report(f"{recipe.steps} steps of {recipe.batch} pictures of each set; the first takes the longest")
     first = int(networks.step)
     progress = keras.utils.Progbar(recipe.steps - first, interval=10.0, stateful_metrics=LOSSES)
@@ -175,7 +166,7 @@ def finish(generator: keras.Model, recipe: Recipe, out: Path) -> dict:
     sets = {
         "before": noise,
         "after": generator.predict_on_batch(noise),
-        "wanted": sinusoidal_noise(HELD_OUT, recipe, recipe.seed + 3),
+        "wanted": gaussian_noise(HELD_OUT, recipe, recipe.seed + 3, recipe.amplitude),
     }
     shares = {name: float(sinusoid_share(images, recipe.period).mean()) for name, images in sets.items()}
     scores = {"sinusoid_share": {name: round(each, 4) for name, each in shares.items()}, "pictures": HELD_OUT}

@@ -16,7 +16,7 @@ from command_line import dogsnap, output_of, refused
 from PIL import Image
 
 from backend.fitting import cyclegan
-from backend.fitting.cyclegan import Recipe, gaussian_noise, sinusoid_share, sinusoidal_noise
+from backend.fitting.cyclegan import Recipe, gaussian_noise, sinusoid_share
 from backend.networks.architectures import cyclegan_discriminator, cyclegan_generator
 
 RECIPE = Recipe()
@@ -24,7 +24,7 @@ TINY = dataclasses.replace(RECIPE, width=4, size=(16, 16), steps=4, checkpoint_e
 
 
 def test_gaussian_noise_has_no_frequency_of_its_own_and_sinusoidal_noise_has_one() -> None:
-    noise, wave = gaussian_noise(20, RECIPE, 1), sinusoidal_noise(20, RECIPE, 2)
+    noise, wave = gaussian_noise(20, RECIPE, 1), gaussian_noise(20, RECIPE, 2, RECIPE.amplitude)
     for images in (noise, wave):
         assert images.shape == (20, 64, 64, 3)
         assert images.dtype == np.float32
