@@ -4,7 +4,7 @@ import base64
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -19,14 +19,12 @@ from backend.errors import DogsnapError
 from backend.files import READ_ENDINGS, write_json
 from backend.fitting import dataset
 from backend.fitting.class_statistics import STATISTICS_FILE, ClassStatistics
-from backend.fitting.dataset import FOLDS, Example
+from backend.fitting.dataset import FOLDS, Example, Report
 from backend.fitting.groups import look_alikes, named_groups
 from backend.fitting.temperature import softmax
 from backend.networks.second_pass import SecondPass, second_images
 from backend.serving.photos import photo
 from backend.serving.photos.preprocessing import photos_to_images
-
-Report = Callable[[str], None]
 
 FEWEST_PHOTOS = 8
 BREEDS_FILE = "breeds.json"

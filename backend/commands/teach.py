@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from backend.commands.helpers.arguments import EXISTING_FILE, PATH, option, refuse_unwritable
-from backend.commands.helpers.own_process import in_own_process
+from backend.commands.helpers.own_process import beside
 
 
 @click.command()
@@ -59,8 +59,16 @@ def teach(source: Path, dry_run: bool, keep: bool, **arguments: Any) -> None:
         with TemporaryDirectory(prefix=".writing-", dir=model_folder) as temporary:
             place = None if dry_run or keep else Path(temporary)
             keeps = keep and not dry_run
-            first = in_own_process(_write_first, temporary=place, source=source, keep=keeps, **arguments)
-            names = _publish_all_kinds(first, model_folder) if first else []
+            with beside(_write_first, temporary=place, source=source, keep=keeps, **arguments) as writing:
+                first = writing.result()
+            names = []
+            if first:
+                from backend.building.freezing import Source
+                from backend.building.merging.merge import merge_all
+                from backend.building.publication import publish_together
+
+                names = [version.name for version in (first, *merge_all(Source(first), click.echo))]
+                publish_together(first.parent, model_folder)
     except (OSError, ValueError) as error:
         raise click.ClickException(f"{error}; nothing is written") from error
     for name in names:
@@ -71,17 +79,6 @@ def teach(source: Path, dry_run: bool, keep: bool, **arguments: Any) -> None:
             f"{model_folder.name} version {names[-1]} knows what was taught, and answers who names it. To let it answer the app: "
             f"{choose.format(names[-1])}; to go back: {choose.format(source.resolve().name)}."
         )
-
-
-def _publish_all_kinds(first: Path, model_folder: Path) -> list[str]:
-    """Write the other kinds of the version `first` beside it, publish them together and return their numbers."""
-    from backend.building.freezing import Source
-    from backend.building.merging.merge import merge_all
-    from backend.building.publication import publish_together
-
-    written = [first, *merge_all(Source(first), click.echo)]
-    publish_together(first.parent, model_folder)
-    return [version.name for version in written]
 
 
 def _write_first(

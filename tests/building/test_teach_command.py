@@ -4,7 +4,7 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +23,8 @@ from tiny_network import tiny, tiny_recipe
 from backend.building.merging import merge as merging
 from backend.building.merging.options import MergeError
 from backend.building.teaching import TeachingError, breeds_in
-from backend.commands.teach import _write_first, in_own_process
+from backend.commands.helpers.own_process import beside
+from backend.commands.teach import _write_first
 from backend.fitting import artefacts, dataset, trainer
 from backend.networks import architectures
 from backend.serving.answers.levels import Levels
@@ -38,11 +39,14 @@ def _tiny_recipe() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(architectures.ARCHITECTURES, "tiny", tiny)
         # Another process would not know the tiny architecture; the tutorial's test has one.
-        patch.setattr("backend.commands.teach.in_own_process", lambda work, **arguments: work(**arguments))
-        beside = "backend.commands.export.beside"
-        patch.setattr(beside, lambda work, *given: nullcontext(SimpleNamespace(result=lambda: work(*given))))
+        for command in ("export", "teach"):
+            patch.setattr(f"backend.commands.{command}.beside", in_this_process)
         yield
     keras.config.set_dtype_policy("float32")
+
+
+def in_this_process(work: Callable, *given: object, **named: object) -> nullcontext:
+    return nullcontext(SimpleNamespace(result=lambda: work(*given, **named)))
 
 
 def dogs(folder: Path, colour: tuple[int, int, int], count: int, seed: int = 0) -> Path:
@@ -267,10 +271,11 @@ def test_what_cannot_be_taught_is_refused_in_a_sentence_and_writes_nothing(
 
 def test_teaching_runs_in_a_process_of_its_own_whose_refusals_come_back(tmp_path: Path) -> None:
     given = {"photos": (tmp_path / "nothing.jpg",), "name": "Yellow", "name_zh": "", "facts_file": None}
-    with pytest.raises(TeachingError, match=r"nothing\.jpg does not exist"):
-        in_own_process(_write_first, temporary=None, source=tmp_path, replace=False, artefacts=None, **given)
-    with pytest.raises(click.ClickException, match="was killed, perhaps for want of memory"):
-        in_own_process(os.abort)
+    given |= {"temporary": None, "source": tmp_path, "replace": False, "artefacts": None}
+    with pytest.raises(TeachingError, match=r"nothing\.jpg does not exist"), beside(_write_first, **given) as writing:
+        writing.result()
+    with pytest.raises(click.ClickException, match="was killed, perhaps for want of memory"), beside(os.abort) as ended:
+        ended.result()
 
 
 def test_a_folder_that_cannot_be_written_to_is_a_sentence_before_any_work() -> None:

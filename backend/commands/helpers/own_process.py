@@ -25,9 +25,3 @@ def beside(work: Callable[..., Result], *arguments: object, **named: object) -> 
         raise click.ClickException(
             "the process that builds was killed, perhaps for want of memory (it takes about 2 GiB); nothing is written"
         ) from None
-
-
-def in_own_process(work: Callable[..., Result], **arguments: object) -> Result:
-    """The result of `work` in a process that then ends. Raises click.ClickException if it was killed."""
-    with beside(work, **arguments) as result:
-        return result.result()
