@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from backend import processor
 from backend.building.drawn_pictures import drawn_pictures
-from backend.building.freezing import FrozenGraph
+from backend.building.freezing import FrozenGraph, Function
 from backend.building.quantization import Ranges, quantised
 from backend.serving.versions.openvino_runtime import (
     AFTER,
@@ -40,7 +40,6 @@ from backend.serving.versions.openvino_runtime import (
     import_openvino,
 )
 
-Function = tf.types.experimental.ConcreteFunction
 Report = Callable[[str], None]
 
 # For smaller networks it does not matter: base64, decoding and resizing of one photo take about 5 ms.
@@ -96,14 +95,14 @@ class Acceleration:
     required: bool = False
 
 
-class NotFaster(IncompatibleNetwork):
+class NotFaster(ValueError):
     """No precision is so much faster than float32 here that it justifies another version; the message says by how much."""
 
 
 def accelerate(version: Path, acceleration: Acceleration, report: Report = lambda _: None) -> bool:
     """Write assets.extra/runtime into a version that is being built, if OpenVINO is installed and fast enough; reports which.
 
-    Raises IncompatibleNetwork if it is not and that is required: NotFaster if it only is too slow.
+    Raises IncompatibleNetwork if it is not and that is required, NotFaster if it only is too slow.
     """
     if not acceleration.fast and acceleration.graph.graph_def.ByteSize() < SMALLEST_BYTES:
         return False
@@ -114,7 +113,7 @@ def accelerate(version: Path, acceleration: Acceleration, report: Report = lambd
     except (IncompatibleNetwork, RuntimeError) as error:  # RuntimeError: an operation that OpenVINO does not have
         shutil.rmtree(folder)
         if acceleration.required:
-            raise error if isinstance(error, NotFaster) else IncompatibleNetwork(_reason(error)) from error
+            raise IncompatibleNetwork(_reason(error)) from error
         report(f"TensorFlow runs the network: {_reason(error)}")
         return False
     manifest = replace(chosen, signatures={name: list(each.outputs) for name, each in acceleration.steps.items()})
@@ -170,7 +169,9 @@ def _trials(
     for precision, place in places.items():
         try:
             if precision == INT8:
-                _save_quantised(folder, acceleration.ranges, temporary)
+                openvino = import_openvino()
+                model = quantised(openvino.Core().read_model(folder / NETWORK), acceleration.ranges, _weight_bits())
+                openvino.save_model(model, temporary / NETWORK, compress_to_fp16=False)
             trials[precision] = _tried(precision, place, outputs, acceleration)
         except (IncompatibleNetwork, RuntimeError) as error:
             report(f"{precision} is not used: {_reason(error)}")
@@ -179,12 +180,6 @@ def _trials(
 
 def _reason(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
-
-
-def _save_quantised(folder: Path, ranges: Ranges, target: Path) -> None:
-    openvino = import_openvino()
-    model = openvino.Core().read_model(folder / NETWORK)
-    openvino.save_model(quantised(model, ranges, _weight_bits()), target / NETWORK, compress_to_fp16=False)
 
 
 def _weight_bits() -> int:

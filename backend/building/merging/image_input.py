@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import tensorflow as tf
 
 from backend.building import layers
+from backend.building.freezing import Function
 from backend.building.merging.options import MergeError, Options
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE
 
-Function = tf.types.experimental.ConcreteFunction
 Specs = Mapping[str, tf.TensorSpec]
 
 IMAGE_TYPES = (tf.float32, tf.float16, tf.bfloat16, tf.float64, tf.uint8)

@@ -1,7 +1,7 @@
 """Merges decoding into a SavedModel: a new version with photos as base64 text or bytes in, frozen network, answers out."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from backend.building import layers
-from backend.building.acceleration import NotFaster
+from backend.building.acceleration import NotFaster, Report
 from backend.building.export import INT8_RANGES, write_version
 from backend.building.freezing import Source
 from backend.building.inspection import input_specs
@@ -34,7 +34,7 @@ from backend.serving.versions.description import DESCRIPTION_FILE, check
 from backend.serving.versions.openvino_runtime import IncompatibleNetwork
 
 
-def merge(source: Path | Source, options: Options, report: Callable[[str], None] = lambda _: None) -> Path:
+def merge(source: Path | Source, options: Options, report: Report = lambda _: None) -> Path:
     """Write the version after `source` that takes photos in place of images; returns its folder.
 
     `source`: a version directory with a SavedModel, or a version in memory. Signatures of the new version, where the source's
@@ -92,20 +92,16 @@ def merge(source: Path | Source, options: Options, report: Callable[[str], None]
     warmup, acceleration = warmup_requests(merged, wanted.size), merger.acceleration(folder, _ranges(description))
     try:
         return write_version(folder.parent, tf.Module(), merged, description, warmup, acceleration, report)
-    except NotFaster:
-        raise
     except IncompatibleNetwork as error:
         raise MergeError(f"--fast cannot be used on this machine: {error}") from error
 
 
-def merge_all(source: Source, report: Callable[[str], None] = lambda _: None) -> list[Path]:
+def merge_all(source: Source, report: Report = lambda _: None) -> list[Path]:
     """The merged version of `source`, and the one that answers the app; without a second pass only if one is much faster."""
     return [merge(source, Options(), report), *merge_answering(source, report)]
 
 
-def merge_answering(
-    source: Source, report: Callable[[str], None] = lambda _: None, required: bool = False
-) -> list[Path]:
+def merge_answering(source: Source, report: Report = lambda _: None, required: bool = False) -> list[Path]:
     """The version of `source` that answers the app: in the fastest precision, with the second pass.
 
     Where no precision is fast enough, it computes in float32; without a second pass there is none then, unless it is `required`.
