@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 
@@ -11,13 +11,12 @@ import numpy as np
 import tensorflow as tf
 
 from backend.building import huggingface_h5, layers
+from backend.building.acceleration import Report
 from backend.building.export import ExportError, read_json, write_version
-from backend.building.freezing import check_size
+from backend.building.freezing import Function, check_size
 from backend.building.merging.image_input import layout_of
 from backend.building.merging.signatures import TOP_K, decoded, traced, warmup_requests
 from backend.serving.photos.preprocessing import Resizing
-
-Function = tf.types.experimental.ConcreteFunction
 
 DEFAULT_PRESET = "hf://google/vit-base-patch16-224"
 HUB = "hf://"
@@ -28,19 +27,7 @@ HUB_FILES = ("*.json", "*.safetensors", "*.weights.h5")
 RESAMPLE = {0: "nearest", 2: "bilinear", 3: "bicubic"}
 
 
-@dataclass(frozen=True)
-class Classifier:
-    """`network`: images like `wanted` -> logits (n, classes), or probabilities where `normalised`; `names`: of the classes."""
-
-    network: keras.Model
-    wanted: layers.ImageInput
-    names: Sequence[str]
-    normalised: bool
-
-
-def export_vit(
-    preset: str, names: Sequence[str], model_folder: Path, report: Callable[[str], None] = lambda _: None
-) -> Path:
+def export_vit(preset: str, names: Sequence[str], model_folder: Path, report: Report = lambda _: None) -> Path:
     """Write the ViT image classifier `preset` as the next version of `model_folder`; returns the version's folder.
 
     Signatures, which share one frozen network; photos are JPEG, PNG, GIF, BMP or WebP:
@@ -49,12 +36,10 @@ def export_vit(
       labels           string_input                                   -> labels string (n, k), probabilities (n, k), falling
     `preset`, `names`, `report`: see `load_classifier`. Raises ExportError or FreezingError in a sentence.
     """
-    classifier = load_classifier(preset, names, report)
-    network, wanted = _frozen(classifier), classifier.wanted
+    network, wanted, names = load_classifier(preset, names, report)
 
-    def best(images: tf.Tensor, k: int) -> dict[str, tf.Tensor]:
-        scores = layers.never_empty(network, images)["scores"]
-        return layers.top_k(scores, classifier.names, min(k, len(classifier.names)))
+    def best(images: tf.Tensor, k: int = TOP_K) -> dict[str, tf.Tensor]:
+        return layers.top_k(layers.never_empty(network, images)["scores"], names, min(k, len(names)))
 
     def label(images: tf.Tensor) -> dict[str, tf.Tensor]:
         first = best(images, 1)
@@ -69,12 +54,12 @@ def export_vit(
     made = {
         "serving_default": signature("string_input", label),
         "image_bytes": signature("image_bytes", label),
-        "labels": signature("string_input", lambda images: best(images, TOP_K)),
+        "labels": signature("string_input", best),
     }
     # Without `labels`: with them the app would present the classes as breeds.
     description = {
         "model": model_folder.name,
-        "classes": list(classifier.names),
+        "classes": names,
         "input_size": list(wanted.size),
         "preprocessing": {
             "mean": list(wanted.mean),
@@ -88,14 +73,14 @@ def export_vit(
 
 
 def load_classifier(
-    preset: str, names: Sequence[str] = (), report: Callable[[str], None] = lambda _: None
-) -> Classifier:
-    """Load a classifier with KerasHub.
+    preset: str, names: Sequence[str] = (), report: Report = lambda _: None
+) -> tuple[Function, layers.ImageInput, list[str]]:
+    """Load and freeze a classifier with KerasHub: images -> {"scores": probabilities (n, classes)}; its images, and its classes.
 
     `preset`: a folder on disk, with a KerasHub preset or a Hugging Face checkpoint in safetensors or tf_model.h5;
     "hf://owner/name"; or any other name of a preset that KerasHub knows. `names`: of the classes, in class order, for a preset
     that brings none. `report` receives what the preset leaves open.
-    Raises ExportError when KerasHub is missing, the preset cannot be loaded, or is not a ViT classifier.
+    Raises FreezingError, and ExportError when KerasHub is missing, the preset cannot be loaded, or is not a ViT classifier.
     """
     keras_hub = _keras_hub()
     source = _on_disk(preset, keras_hub)
@@ -116,7 +101,7 @@ def load_classifier(
         else:
             wanted = _input_of_keras(getattr(task.preprocessor, "image_converter", None), preset, size)
         names = _class_names(names, config, task.num_classes, preset)
-        return Classifier(task, wanted, names, _normalised(task, preset))
+        return _frozen(task, preset), wanted, names
 
 
 def _keras_hub() -> ModuleType:
@@ -235,19 +220,14 @@ def _class_names(given: Sequence[str], config: Mapping, classes: int, preset: st
     return names
 
 
-def _normalised(task: keras.Model, preset: str) -> bool:
-    activation = keras.activations.get(task.activation)
-    if activation not in (keras.activations.softmax, keras.activations.linear):
-        raise ExportError(f"{preset} ends in {activation.__name__}; expected logits or a softmax")
-    return activation is keras.activations.softmax
-
-
-def _frozen(classifier: Classifier) -> Function:
+def _frozen(model: keras.Model, preset: str) -> Function:
     """The network with constants for variables, which all functions share by reference: `images` -> {"scores"}.
 
     `freezing.freeze` copies the weights about twenty times in protocol buffers: 7.3 GB for the 346 MB of a ViT-base.
     """
-    model = classifier.network
+    activation = keras.activations.get(model.activation)
+    if activation not in (keras.activations.softmax, keras.activations.linear):
+        raise ExportError(f"{preset} ends in {activation.__name__}; expected logits or a softmax")
     trainable, others = (
         [tf.convert_to_tensor(variable.value) for variable in variables]
         for variables in (model.trainable_variables, model.non_trainable_variables)
@@ -258,6 +238,6 @@ def _frozen(classifier: Classifier) -> Function:
     def network(images: tf.Tensor) -> dict[str, tf.Tensor]:
         answer, _ = model.stateless_call(trainable, others, images, training=False)
         answer = tf.cast(answer, tf.float32)
-        return {"scores": answer if classifier.normalised else layers.softmax(answer)}
+        return {"scores": layers.softmax(answer) if activation is keras.activations.linear else answer}
 
     return network.get_concrete_function(tf.TensorSpec(model.input_shape, tf.float32, "images"))
