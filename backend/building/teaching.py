@@ -317,7 +317,7 @@ class Teacher:
         size = tuple(self.stored.description["input_size"])
         for path in paths:
             try:
-                upright = photo.check(path.read_bytes(), photo.PhotoLimits()).upright()
+                upright = photo.check(path.read_bytes()).upright()
                 yield path, upright, photos_to_images(tf.constant([upright]), size)
             except (OSError, DogsnapError, tf.errors.InvalidArgumentError) as error:
                 report(f"skipped {path}: {str(getattr(error, 'message', error)).splitlines()[0]}")

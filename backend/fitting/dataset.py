@@ -348,7 +348,7 @@ def photo_bytes(path: Path) -> bytes:
     if not _is_converted(path):
         return contents
     try:
-        return photos.check(contents, photos.PhotoLimits()).upright()
+        return photos.check(contents).upright()
     except DogsnapError as error:
         raise ValueError(f"{path}: {error.message}") from error
 

@@ -44,7 +44,7 @@ def blueprint(settings: Settings, predictor: Predictor, feedback: Feedback | Non
         photo, received = _photo_and_fields(settings)
         fields = {name: kind.check(name, received.get(name)) for name, kind in FIELDS.items()}
         if content_check:
-            content_check.require_passed(check(photo, predictor.photo_limits))
+            content_check.require_passed(check(photo, settings))
         name = fields["model"] or predictor.default_model()
         spec = ModelSpec(name, fields["version"], fields["label"] or None, own_sticky_key())
         result = predictor.classify(photo, spec, fields["top_k"], PROTOCOL, client_is_gone())

@@ -11,7 +11,6 @@ from backend.serving.feedback.store import Store
 from backend.serving.inference.executor import Executor
 from backend.serving.inference.predictor import Predictor
 from backend.serving.metrics import Metrics
-from backend.serving.photos.photo import PhotoLimits
 from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec
 from backend.serving.repository.repository import Repository
@@ -75,8 +74,7 @@ def predictor_over(repository: ModelRepository, executor: Executor, metrics: Met
     metrics.watch_splits(repository.splits)
     text = "1 while every configured model has an available version, as /readyz"
     metrics.watch("dogsnap_ready", text, lambda: not repository.not_ready())
-    limits = PhotoLimits(settings.max_photo_pixels, settings.max_photos, settings.max_request_pixels)
-    return Predictor(repository, executor, metrics, limits, settings.deadline_ms / 1000, settings.default_model)
+    return Predictor(repository, executor, metrics, settings)
 
 
 def create_feedback(settings: Settings, predictor: Predictor) -> Feedback | None:

@@ -20,17 +20,18 @@ from backend.building.merging import merge
 from backend.errors import InvalidArgument, TooLarge
 from backend.serving.photos.base64_text import web_safe
 from backend.serving.photos.hostile_files import gif_pixels
-from backend.serving.photos.photo import PhotoLimits
+from backend.serving.photos.photo import DEFAULTS
 from backend.serving.photos.photo_values import Decoding, checked, decoded
+from backend.settings import Settings
 
 STILL, MOVING = Decoding(pictures=True), Decoding(pictures=True, frames=True)
 LONG_GIF = gif_of_frames(10_000)
 BOMB = huge_png(9000, 9000)
 
 
-def seen(value: bytes, decoding: Decoding = STILL, limits: PhotoLimits | None = None) -> bytes:
+def seen(value: bytes, decoding: Decoding = STILL, limits: Settings = DEFAULTS) -> bytes:
     """What the graph sees of one value."""
-    (value,) = checked({"x": np.array([value], dtype=object)}, decoding, limits or PhotoLimits())["x"]
+    (value,) = checked({"x": np.array([value], dtype=object)}, decoding, limits)["x"]
     return value
 
 
@@ -101,7 +102,7 @@ def test_of_a_gif_the_graph_sees_the_first_frame_but_where_it_takes_all_they_are
     assert list(features["size"].float_list.value) == [1.0]
     assert gif_pixels(LONG_GIF, 10**9) == 10_000 * 64 * 48
     with pytest.raises(TooLarge, match=r"megapixels .*DOGSNAP_MAX_PHOTO_PIXELS"):
-        seen(LONG_GIF, MOVING, PhotoLimits(max_pixels=30_000_000))
+        seen(LONG_GIF, MOVING, Settings(max_photo_pixels=30_000_000))
 
 
 def test_texts_that_begin_like_pictures_are_left_alone():

@@ -11,11 +11,12 @@ from backend.serving.inference.executor import Executor, IsGone, within
 from backend.serving.inference.shadow import Shadow
 from backend.serving.inference.work import Breeds, Outputs, Work
 from backend.serving.metrics import Metrics
-from backend.serving.photos.photo import PhotoLimits, check
+from backend.serving.photos.photo import check
 from backend.serving.repository.interface import ModelRepository
 from backend.serving.repository.model import ModelSpec
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, Signature
 from backend.serving.versions.servable import BaseServable
+from backend.settings import Settings
 
 # Of a copy that a phone shows and cuts a dog out of: sides in pixels and JPEG quality that make about 250 kB.
 COPY_SIDE, COPY_QUALITY = 1280, 85
@@ -25,27 +26,18 @@ TEXT_FOR_NUMBERS = "Type: String is not of expected type"  # in messages of `ten
 class Predictor:
     """Runs requests of all protocols on the models of a repository. Thread-safe."""
 
-    def __init__(
-        self,
-        repository: ModelRepository,
-        executor: Executor,
-        metrics: Metrics,
-        photo_limits: PhotoLimits,
-        deadline_seconds: float,
-        default_model: str,
-    ):
+    def __init__(self, repository: ModelRepository, executor: Executor, metrics: Metrics, settings: Settings):
         self.repository = repository
         self.metrics = metrics
-        self.photo_limits = photo_limits
-        self.deadline_seconds = deadline_seconds
-        self._default_model = default_model
+        self._settings = settings
+        self._deadline_seconds = settings.deadline_ms / 1000
         self._executor = executor
         self.shadow = Shadow(repository, metrics, executor.is_busy)
 
     def default_model(self) -> str:
         """The model for requests that name none: the configured one, or the only one."""
         names = self.repository.models()
-        return names[0] if len(names) == 1 else self._default_model
+        return names[0] if len(names) == 1 else self._settings.default_model
 
     def answer(
         self,
@@ -60,17 +52,19 @@ class Predictor:
         All of `works` are answered by one version. `timeout` in seconds, at most the server's own deadline; `is_gone`
         says whether the client has disconnected. Raises the types of `backend.errors`.
         """
-        deadline = time.monotonic() + min(self.deadline_seconds, self.deadline_seconds if timeout is None else timeout)
+        deadline = time.monotonic() + min(
+            self._deadline_seconds, self._deadline_seconds if timeout is None else timeout
+        )
         answers = []
         with self.metrics.request(protocol, (spec.label or "") if spec.version is None else None) as record:
             for work in works:
-                work.check(self.photo_limits, self.metrics)
+                work.check(self._settings, self.metrics)
             with within(deadline), self.repository.acquire(spec) as chosen:
                 servable: BaseServable = chosen
                 record.servable = servable.id
                 for work in works:
                     try:
-                        signature = work.prepare(servable, self.photo_limits)
+                        signature = work.prepare(servable, self._settings)
                     except InvalidArgument as error:
                         raise self._with_version_of_text(servable, error) from error
                     run = partial(self._run, servable, signature, work, time.perf_counter())
@@ -117,8 +111,8 @@ class Predictor:
 
     def upright_copy(self, contents: bytes, is_gone: IsGone | None) -> bytes:
         """A JPEG of a photo as `Photo.small_jpeg` makes it, at most COPY_SIDE pixels long; it takes a place as a photo does."""
-        photo = check(contents, self.photo_limits)
-        deadline = time.monotonic() + self.deadline_seconds
+        photo = check(contents, self._settings)
+        deadline = time.monotonic() + self._deadline_seconds
         return self._executor.run(partial(photo.small_jpeg, COPY_SIDE, COPY_QUALITY), deadline, is_gone)
 
     def taking(self, spec: ModelSpec, signature_name: str, takes: Callable[[Signature], bool]) -> ModelSpec:

@@ -11,11 +11,11 @@ from backend.errors import InvalidArgument, Unavailable, UnsupportedPhoto
 from backend.serving.answers.classification import Classification, checked_top_k, name_breeds
 from backend.serving.metrics import Metrics
 from backend.serving.photos import photo, photo_values, preprocessing
-from backend.serving.photos.photo import PhotoLimits
 from backend.serving.tensors.examples import check_signature, classify_rows, regress_rows
 from backend.serving.tensors.json_tensors import OtherInputs
 from backend.serving.tensors.signatures import DEFAULT_SIGNATURE, ServableId, Signature
 from backend.serving.versions.servable import BaseServable
+from backend.settings import Settings
 
 Arrays = Mapping[str, np.ndarray]
 Outputs = dict[str, np.ndarray]
@@ -51,10 +51,10 @@ class Values:
         self._inputs, self._signature_name, self._filter = inputs, signature_name, output_filter
         self.size = 1  # rows in the run
 
-    def check(self, limits: PhotoLimits, metrics: Metrics) -> None:
+    def check(self, limits: Settings, metrics: Metrics) -> None:
         """Check what can be checked before a version is chosen and the signature is known: nothing."""
 
-    def prepare(self, servable: BaseServable, limits: PhotoLimits) -> Signature:
+    def prepare(self, servable: BaseServable, limits: Settings) -> Signature:
         """Check the values for this version, and return the signature to run."""
         self._signature = signature = servable.signature(self._signature_name)
         try:
@@ -114,13 +114,13 @@ class Photos:
         self._ready: dict[int, list[bytes]] = {}  # by the least side
         self.size = len(contents)
 
-    def check(self, limits: PhotoLimits, metrics: Metrics) -> None:
+    def check(self, limits: Settings, metrics: Metrics) -> None:
         with metrics.step("check"):
             photo.check_count(self._contents, limits)
             self._photos = [photo.check(each, limits) for each in self._contents]
             photo.check_together(self._photos, limits)
 
-    def prepare(self, servable: BaseServable, limits: PhotoLimits) -> Signature:
+    def prepare(self, servable: BaseServable, limits: Settings) -> Signature:
         self._signature = servable.signature(self._signature_name)
         return self._signature
 
@@ -154,7 +154,7 @@ class Breeds(Photos):
         super().__init__([contents])
         self._top_k = top_k
 
-    def prepare(self, servable: BaseServable, limits: PhotoLimits) -> Signature:
+    def prepare(self, servable: BaseServable, limits: Settings) -> Signature:
         self._count = checked_top_k(servable, self._top_k)
         return servable.photo_signature()
 
@@ -167,7 +167,7 @@ Work = Values | Photos
 
 
 def _checked_photos(
-    servable: BaseServable, signature: Signature, arrays: Arrays, limits: PhotoLimits
+    servable: BaseServable, signature: Signature, arrays: Arrays, limits: Settings
 ) -> tuple[Signature, Arrays]:
     """Check photos in tensors that a graph decodes. Returns what to run: text decoded for the check is not decoded again."""
     if not servable.decoding.pictures:

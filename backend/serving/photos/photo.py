@@ -27,6 +27,7 @@ UNTOUCHED_SIDE = 1024  # pixels; larger photos are scaled down while decoding, w
 # The least side when the size that the network needs is unknown: twice the usual 299 pixels, so that the antialiased resize
 # that follows gives nearly the same result as on the whole photo (Pillow's recommendation for `reducing_gap`).
 REDUCED_SIDE = 640
+DEFAULTS = Settings()  # the limits of photos that do not come in a request
 # EXIF orientation (EXIF 2.32, tag 0x0112) -> the operation that turns the stored picture upright.
 UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -37,15 +38,6 @@ UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-
-
-@dataclass(frozen=True)
-class PhotoLimits:
-    """`max_pixels` per photo, `max_photos` per request, and `max_request_pixels` of all its photos together."""
-
-    max_pixels: int = Settings.max_photo_pixels
-    max_photos: int = Settings.max_photos
-    max_request_pixels: int = Settings.max_request_pixels
 
 
 @dataclass
@@ -81,7 +73,7 @@ class Photo:
             return _encoded(small, "JPEG", quality=quality)
 
 
-def check(contents: bytes, limits: PhotoLimits) -> Photo:
+def check(contents: bytes, limits: Settings = DEFAULTS) -> Photo:
     """Read the header. Raises InvalidArgument (no bytes), UnsupportedPhoto (unknown format) or TooLarge (too many pixels)."""
     if not contents:
         raise InvalidArgument(f"the photo is empty: {EXPECTED}, received 0 bytes")
@@ -89,23 +81,23 @@ def check(contents: bytes, limits: PhotoLimits) -> Photo:
     return check_header(contents, limits)
 
 
-def check_header(contents: bytes, limits: PhotoLimits) -> Photo:
+def check_header(contents: bytes, limits: Settings) -> Photo:
     """As `check`, for bytes whose structure has been checked."""
     image = _open(contents)
     check_pixels(image.width, image.height, limits)
     return Photo(contents, image.width * image.height, image)
 
 
-def check_pixels(width: int, height: int, limits: PhotoLimits) -> None:
+def check_pixels(width: int, height: int, limits: Settings) -> None:
     """Raises TooLarge, naming the limit, for more pixels than allowed."""
-    if width * height > limits.max_pixels:
+    if width * height > limits.max_photo_pixels:
         raise TooLarge(
             f"the photo has {width * height / 1e6:.1f} megapixels ({width} x {height}); "
-            f"at most {limits.max_pixels / 1e6:g} are taken (DOGSNAP_MAX_PHOTO_PIXELS); send a smaller one"
+            f"at most {limits.max_photo_pixels / 1e6:g} are taken (DOGSNAP_MAX_PHOTO_PIXELS); send a smaller one"
         )
 
 
-def check_count(photos: Sequence[object], limits: PhotoLimits) -> None:
+def check_count(photos: Sequence[object], limits: Settings) -> None:
     """Raises TooLarge, naming the limit, for too many photos in one request."""
     if len(photos) > limits.max_photos:
         raise TooLarge(
@@ -114,7 +106,7 @@ def check_count(photos: Sequence[object], limits: PhotoLimits) -> None:
         )
 
 
-def check_together(photos: Iterable[Photo], limits: PhotoLimits) -> None:
+def check_together(photos: Iterable[Photo], limits: Settings) -> None:
     """Raises TooLarge, naming the limit, if the photos of a request have too many pixels together."""
     pixels = sum(photo.pixels for photo in photos)
     if pixels > limits.max_request_pixels:

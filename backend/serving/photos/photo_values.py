@@ -14,7 +14,8 @@ from backend.errors import InvalidArgument, UnsupportedPhoto
 from backend.serving.photos import photo
 from backend.serving.photos.base64_text import decode_base64, to_web_safe_base64, web_safe
 from backend.serving.photos.hostile_files import GIF, JPEG, PNG, check_structure, first_frame, gif_pixels
-from backend.serving.photos.photo import Photo, PhotoLimits
+from backend.serving.photos.photo import Photo
+from backend.settings import Settings
 
 # The magic bytes by which TensorFlow recognises pictures (ClassifyFileFormat in decode_image_op.cc).
 BMP = b"BM"
@@ -45,7 +46,7 @@ class Decoding:
         return cls(bool(found), bool(found & OF_ALL_FRAMES) or expands)
 
 
-def checked(arrays: Mapping[str, np.ndarray], decoding: Decoding, limits: PhotoLimits) -> dict[str, np.ndarray]:
+def checked(arrays: Mapping[str, np.ndarray], decoding: Decoding, limits: Settings) -> dict[str, np.ndarray]:
     """Check the photos in string arrays against the limits: file bytes, base64 text, or tf.Examples with file bytes.
 
     Returns the values for the graph: the same ones, but GIFs cut after the first frame if the graph reads no other. Values that
@@ -131,7 +132,7 @@ def is_photo(contents: bytes) -> bool:
     return contents.startswith(STARTS) or (contents.startswith(b"RIFF") and contents[8:12] == b"WEBP")
 
 
-def _safe_picture(contents: bytes, decoding: Decoding, limits: PhotoLimits, photos: list[Photo]) -> bytes:
+def _safe_picture(contents: bytes, decoding: Decoding, limits: Settings, photos: list[Photo]) -> bytes:
     """A checked picture for the graph; it is added to `photos`."""
     check_structure(contents)
     if contents[8:16] == b"WEBPVP8X" and contents[20:21] and contents[20] & 0x02:
@@ -143,7 +144,7 @@ def _safe_picture(contents: bytes, decoding: Decoding, limits: PhotoLimits, phot
     except UnsupportedPhoto:  # a BMP needs no cut: TensorFlow refuses incomplete ones
         return contents if contents.startswith(BMP) else contents[:KEPT_OF_NO_PHOTO]
     if decoding.frames and contents.startswith(GIF):
-        found.pixels = gif_pixels(contents, limits.max_pixels)
+        found.pixels = gif_pixels(contents, limits.max_photo_pixels)
         photo.check_pixels(found.pixels, 1, limits)
     photos.append(found)
     return contents

@@ -25,7 +25,7 @@ def warm_up(servable: Servable) -> int:
     if servable.description.labels:
         with suppress(FailedPrecondition):  # it has labels, but no signature for photos
             # A black photo, checked like a user's: the first check loads the readers of all file formats, which takes 10 ms.
-            black = photo.check(tf.io.encode_png(tf.zeros((1, 1, 3), tf.uint8)).numpy(), photo.PhotoLimits())
+            black = photo.check(tf.io.encode_png(tf.zeros((1, 1, 3), tf.uint8)).numpy())
             servable.run_photos(servable.photo_signature(), [black.upright()])
     file = servable.path / RECORDS_FILE
     if not file.exists():
