@@ -11,6 +11,7 @@ from backend.serving.versions.description import DESCRIPTION_FILE, SCHEMA_FILE, 
 
 ROOT = Path(__file__).parents[2]
 LABELS = [{"id": "c1", "name": "red dog"}, {"id": "c2", "name": "green dog", "name_zh": "绿犬"}]
+GROUP = {"id": "a", "name": "a", "name_zh": "", "members": ["c1", "c2"]}
 
 
 def described(folder: Path, text: str) -> Path:
@@ -47,6 +48,11 @@ def test_the_fields_are_read_and_what_is_not_known_is_kept(tmp_path) -> None:
         ({"labels": []}, "labels: [] should be non-empty"),
         ({"decision": {"dog_threshold": 2}}, "decision.dog_threshold: 2 is greater than the maximum of 1"),
         ({"decision": {"confident_threshold": "high"}}, "decision.confident_threshold: 'high' is not of type 'number'"),
+        (
+            {"groups": [{**GROUP, "size": 2}]},
+            "groups[0]: Additional properties are not allowed ('size' was unexpected)",
+        ),
+        ({"groups": [{"id": "a", "name": "a", "name_zh": ""}]}, "groups[0]: 'members' is a required property"),
         ({"input_size": [299]}, "input_size: [299] is too short"),
         ({"input_size": [0, 299]}, "input_size[0]: 0 is less than the minimum of 1"),
         ({"input_range": [0, "white"]}, "input_range[1]: 'white' is not of type 'number'"),

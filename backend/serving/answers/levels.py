@@ -67,16 +67,13 @@ class Levels:
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> "Levels | None":
-        """From a version's description; None for a version without them. Raises ValueError for one that is not whole."""
+        """From a description that fits the schema; None if it has none. Raises ValueError for one that is not whole."""
         decision = raw.get("decision", {})
         if not any(name in decision for name in THRESHOLDS):
             return None
         if missing := [name for name in THRESHOLDS if name not in decision]:
             raise ValueError(f"decision lacks {', '.join(missing)}; expected all of {', '.join(THRESHOLDS)}, or none")
-        try:
-            groups = [Group(**{**group, "members": tuple(group["members"])}) for group in raw.get("groups", ())]
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"groups: expected id, name, name_zh and members in each ({error})") from error
+        groups = [Group(**{**group, "members": tuple(group["members"])}) for group in raw.get("groups", ())]
         return cls(decision, groups, [label["id"] for label in raw["labels"]])
 
     def claim(self, probabilities: np.ndarray) -> Claim:
