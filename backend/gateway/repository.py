@@ -163,11 +163,11 @@ class EngineRepository(ModelRepository):
             log.debug("polling the engine failed", exc_info=error)
             troubles = {f"polling the engine failed: {error!r}": ""}
         trouble = "; ".join(troubles)
-        if not self._closed and (not self._started or bool(trouble) != bool(self._trouble)):
+        if not self._closed and (not self.started or bool(trouble) != bool(self._trouble)):
             details = "; ".join(filter(None, troubles.values()))
             told = f"{trouble} ({details})" if trouble else f"the engine answers for {', '.join(self.models())}"
             log.info("%s", told)
-        self._trouble, self._started = trouble, True
+        self._trouble, self.started = trouble, True
 
     def poll(self) -> dict[str, str]:
         """Ask for each model's versions and default; returns why the server is not ready, with details for the log."""

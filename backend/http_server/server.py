@@ -138,7 +138,7 @@ class Server(BaseApplication):
     def _wait(self) -> None:
         """Wait until every model is loaded or has failed to; a worker that would replace a server by less exits."""
         repository, master = self.predictor.repository, os.getppid()
-        while not repository.has_started() and not self._is_stopping and os.getppid() == master:
+        while not repository.started and not self._is_stopping and os.getppid() == master:
             time.sleep(CHECK_SECONDS)
         reason = repository.not_ready()
         if self._replaced and reason and not self._is_stopping:

@@ -39,8 +39,7 @@ def row(number: int, version: int, is_right: bool | None, **more) -> dict:
 class SplitRepository:
     """Versions 1 and 2 of DOGS, of which the second one gets half of the phones."""
 
-    def has_started(self) -> bool:
-        return True
+    started = True
 
     def splits(self) -> list[tuple[str, str, int, float]]:
         return [(DOGS, "", 2, 0.5)]

@@ -355,7 +355,7 @@ def test_configurations_are_undone_one_after_the_other_and_one_that_something_fo
     assert undo(scenario.repository, ALICE).undoes == second.id
     assert scenario.repository.labels("half") == ({}, {})
     assert undo(scenario.repository, ALICE).undoes == first.id
-    assert scenario.repository.sent_configuration() is None
+    assert scenario.repository.sent is None
 
 
 def test_a_configuration_that_was_sent_ends_with_the_server(start):

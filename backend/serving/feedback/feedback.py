@@ -115,7 +115,7 @@ class Feedback:
 
         An answer does not wait for it: those of the first TICK_SECONDS of a split do not count in it.
         """
-        if not self._repository.has_started():  # the choices of before a restart are not all in force yet
+        if not self._repository.started:  # the choices of before a restart are not all in force yet
             return
         wanted: set[Arms] = set()
         for model, label, version, share in self._repository.splits():

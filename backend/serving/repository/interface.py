@@ -21,7 +21,7 @@ class ModelRepository(Protocol):
     _lock: threading.RLock
     _wake: threading.Event
     _thread: threading.Thread | None = None
-    _started: bool = False
+    started: bool = False  # the first scan is finished: every version was loaded or has failed to load
     _closed: bool = False
 
     def __init__(self) -> None:
@@ -38,10 +38,6 @@ class ModelRepository(Protocol):
     def switching(self, name: str) -> AbstractContextManager[Model]: ...
     def not_ready(self) -> str: ...
     def _scan_safely(self) -> None: ...
-
-    def has_started(self) -> bool:
-        """Whether the first scan is finished: every version was loaded or has failed to load."""
-        return self._started
 
     def _is_loading(self) -> bool:
         return False

@@ -48,7 +48,8 @@ class Repository(ModelRepository):
         """`configs` is called at every scan, `prepare` with each version that was loaded, before it is warmed up."""
         super().__init__()
         self._configs = self._configs_at_start = configs
-        self._sent: list[dict[str, Any]] | None = None
+        # The configuration that was sent to the running server; None while it uses that of its start.
+        self.sent: list[dict[str, Any]] | None = None
         self._metrics = metrics or Metrics()
         self.switches = switches or SwitchLog()
         self._retry_seconds = retry_seconds
@@ -65,7 +66,7 @@ class Repository(ModelRepository):
     def acquire(self, spec: ModelSpec) -> Iterator[Servable]:
         """The servable for `spec`, loaded until the block ends. Raises as `resolve`, and NotFound for no such model."""
         with self._lock:
-            version = resolve(self._model(spec.name), spec, self._started)
+            version = resolve(self._model(spec.name), spec, self.started)
             version.in_use += 1
         try:
             assert version.servable is not None  # while it is in use
@@ -77,7 +78,7 @@ class Repository(ModelRepository):
                     self.scan_soon()
 
     def _model(self, name: str) -> Model:
-        return find_model(self._models, name, self._started)
+        return find_model(self._models, name, self.started)
 
     def models(self) -> list[str]:
         with self._lock:
@@ -138,17 +139,12 @@ class Repository(ModelRepository):
     def not_ready(self) -> str:
         """Why the server is not ready, or "" if every configured model is available and the first scan is finished."""
         with self._lock:
-            if not self._started:
+            if not self.started:
                 return "the models are still loading"
             if not self._models:
                 return "no model was found: expected a folder of model folders, each with a numeric folder per version"
             silent = [name for name in self.models() if not self._models[name].available()]
             return f"no version available of: {', '.join(sorted(silent))}" if silent else ""
-
-    def sent_configuration(self) -> list[dict[str, Any]] | None:
-        """The configuration that was sent to the running server; None while it uses that of its start."""
-        with self._lock:
-            return self._sent
 
     def follow(self, configs: Sequence[ModelConfig] | None, by: Who, undoes: int | None = None) -> Switch | None:
         """Serve these models until a restart; None: those of the start. Available versions of models that stay configured go on
@@ -157,12 +153,11 @@ class Repository(ModelRepository):
         source = self._configs_at_start if configs is None else (lambda: configs)
         listed, sent = list(source()), None if configs is None else to_json(configs)
         with self.changing():
-            before = self._sent
-            if before == sent:
+            if self.sent == sent:
                 return None
-            switch = self.switches.add(by, [(CONFIGURED, before, sent)], undoes)
+            switch = self.switches.add(by, [(CONFIGURED, self.sent, sent)], undoes)
             with self._lock:
-                self._configs, self._sent = source, sent
+                self._configs, self.sent = source, sent
                 self._configure(listed, switch.id)
         self.scan_soon()
         return switch
@@ -210,7 +205,7 @@ class Repository(ModelRepository):
         except Exception as error:
             trouble = repr(error)
             log.debug("scanning the model folders failed", exc_info=error)
-        unready = self.not_ready() if self._started else ""
+        unready = self.not_ready() if self.started else ""
         if unready and unready != self._unready:
             log.warning("not ready: %s", unready)
         if trouble and trouble != self._trouble:
@@ -233,7 +228,7 @@ class Repository(ModelRepository):
                     troubles.append(f"{name}: {error}")
             self._finish_unloads()
             with self._scanned:
-                self._started = self._started or not unsettled
+                self.started = self.started or not unsettled
                 for model in self._models.values():
                     self._keep_answering(model)
                 self._scanned.notify_all()
@@ -311,7 +306,7 @@ class Repository(ModelRepository):
         lacks = missing(version.path)
         now = () if lacks else fingerprint(version.path)
         newest = max((entry[-1] for entry in now), default=0) / 1e9
-        untouched = not self._started and time.time() - newest > SETTLED_SECONDS
+        untouched = not self.started and time.time() - newest > SETTLED_SECONDS
         with self._lock:
             settled = not lacks and (untouched or version.fingerprint == now)
             version.fingerprint = now
@@ -349,7 +344,7 @@ class Repository(ModelRepository):
             with self._default_noted(model):
                 version.servable, version.state = servable, State.AVAILABLE
             for label, before, number in model.move_labels():
-                if self._started:
+                if self.started:
                     self.switches.note(WATCHER, [(Label(model.name, label), before, number)])
         self._metrics.loaded(version.id, version.load_seconds)
         log.info("loaded %s in %.1f s (%d warm-up records)", version.id, version.load_seconds, records)
@@ -360,13 +355,13 @@ class Repository(ModelRepository):
         before = model.default()
         yield
         self._keep_answering(model)
-        if self._started and model.default() != before:
+        if self.started and model.default() != before:
             self.switches.note(WATCHER, [(Default(model.name), before, model.default())])
 
     def _keep_answering(self, model: Model) -> None:
         """The version that answers by default goes on doing so when larger ones come, unless one is chosen."""
         now = model.default()
-        if self._started and not model.is_new and now not in (None, model.choices.default, model.answering):
+        if self.started and not model.is_new and now not in (None, model.choices.default, model.answering):
             model.answering = now
             self.switches.note_answering(model.name, now)
 

@@ -324,7 +324,7 @@ class Configuration(Subject):
         return repository.follow(value, by)
 
     def is_in_force(self, repository: Any, switch: Switch) -> bool:
-        return repository.sent_configuration() == switch.after != switch.before
+        return repository.sent == switch.after != switch.before
 
     def undo(self, repository: Any, switch: Switch, by: Who) -> Switch:
         configs = None if switch.before is None else from_json(switch.before)
