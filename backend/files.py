@@ -10,7 +10,7 @@ from pathlib import Path
 
 # Formats that TensorFlow decodes.
 PHOTO_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
-# Formats that TensorFlow does not decode; `training.dataset.photo_bytes` makes them readable for it.
+# Formats that TensorFlow does not decode; `fitting.dataset.photo_bytes` makes them readable for it.
 CONVERTED_ENDINGS = (".heic", ".heif", ".avif")
 READ_ENDINGS = (*PHOTO_ENDINGS, *CONVERTED_ENDINGS)
 

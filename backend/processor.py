@@ -1,5 +1,6 @@
-"""What the system says of this machine's processor."""
+"""What the system says of this machine's processor, and how many cores this process may use."""
 
+import os
 import platform
 from pathlib import Path
 
@@ -14,6 +15,10 @@ def name() -> str:
 def instructions() -> set[str]:
     """The names of its sets of instructions; empty where Linux does not list them."""
     return set(_value("flags").split())
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _value(field: str) -> str:

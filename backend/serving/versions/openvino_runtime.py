@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import queue
 import sys
 import threading
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from backend import processor
 from backend.serving.versions import checksums
 
 log = logging.getLogger("dogsnap.runtimes")
@@ -154,7 +154,7 @@ class Network:
         self.shape = tuple(weights.model.input(0).get_shape())[1:]
         self.precision, self._weights, self._outputs = precision, weights, outputs
         self._alone = _requests(weights, precision, 1)
-        streams = 1 if one_caller else min(cores(), MOST_STREAMS)
+        streams = 1 if one_caller else min(processor.cores(), MOST_STREAMS)
         self._together = _requests(weights, precision, streams) if streams > 1 else self._alone
         self._threads = ThreadPoolExecutor(streams, thread_name_prefix="network")  # of the images of a batch
         self._running, self._lock = 0, threading.Lock()
@@ -195,7 +195,7 @@ def _requests(weights: Weights, precision: str, streams: int) -> queue.SimpleQue
     """
     settings = {
         "INFERENCE_PRECISION_HINT": EXACT if precision == INT8 else precision,  # of what is not quantised
-        "INFERENCE_NUM_THREADS": cores(),
+        "INFERENCE_NUM_THREADS": processor.cores(),
         "NUM_STREAMS": streams,
         "ENABLE_CPU_PINNING": False,
     }
@@ -206,10 +206,6 @@ def _requests(weights: Weights, precision: str, streams: int) -> queue.SimpleQue
         request.infer([np.zeros(tuple(weights.model.input(0).get_shape()), np.float32)])
         idle.put(request)
     return idle
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _WEIGHTS: "weakref.WeakValueDictionary[str, Weights]" = weakref.WeakValueDictionary()
