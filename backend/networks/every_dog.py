@@ -8,11 +8,13 @@ from dataclasses import asdict, dataclass
 
 import tensorflow as tf
 
-from backend.networks.second_pass import SecondPass, Tensors, logarithms
+from backend.networks.second_pass import SecondPass, Tensors, box_in_photo, logarithms
 
 CELLS = "dogs_cells"  # the network's output: float32 (n, cells, 5), a score in [0, 1], and the sides of a box times the score
 MOST = 4  # dogs of a photo that are answered, the largest
 COUNTED = 20  # boxes that suppression leaves at most
+SMALLEST_PART = 0.3  # of its window that a dog fills; the box of another one's part is smaller
+LEAST_AGAIN = 0.3  # score of a box in a window, below which the first pass alone tells it
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,8 @@ class EveryDog:
         kept, _, _, counts = tf.image.combined_non_max_suppression(
             boxes[:, :, tf.newaxis], scores, COUNTED, COUNTED, self.overlap, self.score, clip_boxes=False
         )
-        areas = (kept[..., 2] - kept[..., 0]) * (kept[..., 3] - kept[..., 1])  # of those that are left out 0
-        return tf.gather(kept, tf.math.top_k(areas, MOST).indices, batch_dims=1), counts
+        largest = tf.math.top_k(_areas(kept), MOST).indices  # the area of those that are left out is 0
+        return tf.gather(kept, largest, batch_dims=1), counts
 
     def plan(self, first: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
         """As `SecondPass.plan`: first the windows of photos with one dog, then those of all dogs of the others."""
@@ -88,16 +90,15 @@ class EveryDog:
         return self._joined(answers, self._judged(first, rest, boxes, places), counts)
 
     def _judged(self, first: Tensors, second: Tensors, boxes: tf.Tensor, places: tf.Tensor) -> Tensors:
-        """What is said of several dogs, at their places, (n, MOST, ...); the score of what is no dog is 0.
-
-        The boxes (n, MOST, 4) stay those of the cells: in a window, the other dog's part moves the box head's.
-        """
+        """What is said of several dogs, at their places, (n, MOST, ...); the score of what is no dog is 0."""
         before = tf.gather(logarithms(first["prediction"]), places[:, 0])
         mean = self.weight * logarithms(second["prediction"]) + (1 - self.weight) * before
         score = tf.where(second["dog"] < self.dog, 0.0, second["dog"])
         said = {"prediction": tf.nn.softmax(self.sharpness * mean), "score": score}
         count = tf.shape(first["dog"], out_type=tf.int64)[0]
-        return {"box": boxes} | {
+        found = tf.gather_nd(boxes, places)
+        again = _mean_with_second(found, self._wider.windows(found), second[CELLS])
+        return {"box": tf.tensor_scatter_nd_update(boxes, places, again)} | {
             name: tf.scatter_nd(places, value, tf.concat([[count, MOST], tf.shape(value, tf.int64)[1:]], axis=0))
             for name, value in said.items()
         }
@@ -105,7 +106,7 @@ class EveryDog:
     def _joined(self, answers: Tensors, dogs: Tensors, counts: tf.Tensor) -> Tensors:
         """Dogs without those that were thrown out; where none is left, the answer to the whole photo is the only one."""
         is_dog = dogs["score"] > 0
-        order = tf.argsort(tf.cast(is_dog, tf.int32), direction="DESCENDING", stable=True)
+        order = tf.argsort(tf.where(is_dog, _areas(dogs["box"]), -1.0), direction="DESCENDING", stable=True)
         number = tf.reduce_sum(tf.cast(is_dog, tf.int32), axis=1)
         several = number > 0
         room = [[0, 0], [0, MOST - 1]]
@@ -127,6 +128,22 @@ class EveryDog:
             "dogs_number": tf.maximum(number, 1),
             "dogs_more": tf.logical_and(counts > MOST, number == MOST),
         }
+
+
+def _areas(boxes: tf.Tensor) -> tf.Tensor:
+    return (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
+
+
+def _mean_with_second(boxes: tf.Tensor, windows: tf.Tensor, cells: tf.Tensor) -> tf.Tensor:
+    """The means of boxes (m, 4) with those that the cells (m, cells, 5) find again in their windows (m, 4).
+
+    Not with the box head's: the part of another dog in the window moves that.
+    """
+    sides = cells[..., 1:] / tf.maximum(cells[..., :1], 1e-6)
+    scores = tf.where(_areas(sides) < SMALLEST_PART, 0.0, cells[..., 0])
+    best = tf.gather(sides, tf.argmax(scores, axis=1), batch_dims=1)
+    is_found = tf.reduce_max(scores, axis=1, keepdims=True) > LEAST_AGAIN
+    return tf.where(is_found, (boxes + box_in_photo(windows, best)) / 2, boxes)
 
 
 def _places(counts: tf.Tensor) -> tf.Tensor:

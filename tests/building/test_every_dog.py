@@ -12,6 +12,7 @@ from exported import SIZE, png
 from spotting import COLOURS, RUNTIMES, load, photo, place, scores
 
 from backend.building.merging.merge import MergeError, Options, merge
+from backend.networks.every_dog import CELLS
 from backend.serving.answers.classification import name_breeds
 from backend.serving.versions.servable import Servable
 
@@ -82,6 +83,21 @@ def test_a_crowd_gets_the_four_largest_and_says_that_there_are_more():
     boxes, counts = EVERY.found(tf.constant(cells[None]))
     assert counts.numpy().tolist() == [20]
     np.testing.assert_allclose(boxes[0], sides[:-5:-1], atol=1e-5)
+
+
+def test_a_box_is_the_mean_of_both_passes_where_the_second_finds_the_dog_again():
+    def cells(*found: tuple) -> tf.Tensor:
+        return tf.constant([[score, *(score * side for side in sides)] for score, *sides in found])
+
+    answers = {"prediction": tf.constant([[0.5, 0.5]]), "dog": tf.constant([0.9]), "box": tf.constant([[0.0, 0, 1, 1]])}
+    first = answers | {CELLS: cells((0.9, 0, 0, 0.4, 1), (0.8, 0.6, 0, 1, 1))[None]}
+    # The windows are mirrored: the first dog fills the left half of its own; the second is not found again.
+    again = tf.stack([cells((0.9, 0.5, 0, 1, 1)), cells((0.2, 0.5, 0, 1, 1))])
+    second = {name: tf.repeat(value, 2, axis=0) for name, value in answers.items()} | {CELLS: again}
+    windows, _ = EVERY.plan(first)
+    np.testing.assert_allclose(windows, [[0, 0, 0.44, 1], [0.56, 0, 1, 1]], atol=1e-6)
+    boxes = EVERY.combined(first, second)["dogs_box"][0, :2]
+    np.testing.assert_allclose(boxes, [[0.6, 0, 1, 1], [0, 0, (0.4 + 0.22) / 2, 1]], atol=1e-6)
 
 
 def test_the_other_versions_say_nothing_of_several_dogs_and_the_description_tells_the_parameters(made):
