@@ -91,8 +91,9 @@ def test_a_box_is_the_mean_of_both_passes_where_the_second_finds_the_dog_again()
 
     answers = {"prediction": tf.constant([[0.5, 0.5]]), "dog": tf.constant([0.9]), "box": tf.constant([[0.0, 0, 1, 1]])}
     first = answers | {CELLS: cells((0.9, 0, 0, 0.4, 1), (0.8, 0.6, 0, 1, 1))[None]}
-    # The windows are mirrored: the first dog fills the left half of its own; the second is not found again.
-    again = tf.stack([cells((0.9, 0.5, 0, 1, 1)), cells((0.2, 0.5, 0, 1, 1))])
+    # The windows are mirrored. The first dog fills half of its own, beside a part of another one; the second is not found again.
+    part = (0.95, 0, 0, 0.2, 1)
+    again = tf.stack([cells((0.9, 0.5, 0, 1, 1), part), cells((0.2, 0.5, 0, 1, 1), part)])
     second = {name: tf.repeat(value, 2, axis=0) for name, value in answers.items()} | {CELLS: again}
     windows, _ = EVERY.plan(first)
     np.testing.assert_allclose(windows, [[0, 0, 0.44, 1], [0.56, 0, 1, 1]], atol=1e-6)

@@ -89,6 +89,12 @@ def test_a_soup_is_the_weighted_mean_of_what_the_stages_left(run: SimpleNamespac
     assert any(not np.allclose(a, b) for a, b in zip(soup.get_weights(), run.model.get_weights(), strict=True))
 
 
+def test_a_damaged_record_of_a_training_is_that_of_another_training(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"recipe')
+    with pytest.raises(ValueError, match="holds another training"):
+        trainer.remember({"recipe": 1}, tmp_path)
+
+
 def test_a_work_folder_of_another_recipe_is_refused_and_left_alone(run: SimpleNamespace) -> None:
     other = dataclasses.replace(RECIPE, batch=4)
     before = (run.folder / "work" / "run.json").read_text()
