@@ -119,6 +119,18 @@ def test_a_network_of_any_size_takes_the_one_that_is_stated_and_grey_and_jpeg(tm
     np.testing.assert_allclose(jpeg[8, 8], (200, 30, 30), atol=3)
 
 
+def test_a_network_of_any_size_that_gives_classes_too_names_them_beside_the_picture(tmp_path) -> None:
+    def network(image):
+        return {"generated": 1 - image, "prediction": tf.nn.softmax(9 * tf.reduce_mean(image, (1, 2)))}
+
+    labels = [{"id": name, "name": name, "name_zh": name} for name in ("red", "green", "blue")]
+    folder = wrapped(save(tmp_path / "m" / "1", network, None, None, None, 3), labels=labels)
+    blue = np.full((8, 12, 3), (10, 20, 200), np.uint8)
+    np.testing.assert_array_equal(made(folder, blue)[0], 255 - blue)
+    loaded = tf.saved_model.load(str(folder))
+    assert loaded.signatures["labels"](tf.constant([png(blue)]))["labels"].numpy()[0].tolist() == [b"blue", b"green", b"red"]
+
+
 @pytest.mark.parametrize("batch", [None, 1])
 def test_a_network_of_any_size_sees_each_picture_in_its_own_unless_it_is_damaged_or_too_large(tmp_path, batch) -> None:
     folder = wrapped(save(tmp_path / "m" / "1", lambda image: 1 - image, batch, None, None, 3))

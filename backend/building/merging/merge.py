@@ -71,15 +71,14 @@ def merge(source: Path | Source, options: Options, report: Report = lambda _: No
     if merger.classes and (options.labels or "labels" in options.description):
         merger.check_probabilities()
     if merger.classes and labels:
-        own = {"labels": labels, "input_size": list(wanted.size)}
-        description = {"model": folder.parent.name, **description, **own}
+        description = {"model": folder.parent.name, **description, "labels": labels}
     if description.get("labels") and "confident_threshold" not in description.get("decision", {}):
         report(f"{WITHOUT_THRESHOLDS}; --description FILE adds them")
     check(description, "the description")
     merged = merger.signatures()
     if description:
         description["source"] = {"merged_from": f"{folder.parent.name}/{folder.name}", "decode": options.decode}
-        if wanted.size and "input_size" in description:
+        if wanted.size and (labels or "input_size" in description):
             description["input_size"] = list(wanted.size)
         if passing:
             one = passing.one if isinstance(passing, EveryDog) else passing
