@@ -248,7 +248,7 @@ def export_classifier(
     def all_scores(*, image: tf.Tensor) -> dict[str, tf.Tensor]:
         logits = model(image, training=False)
         answers = {
-            "prediction": layers.softmax(calibration.scaled(logits["breeds"])),
+            "prediction": calibration.probabilities(logits["breeds"], layers.softmax),
             "dog": tf.sigmoid(tf.cast(logits["dog"][:, 0], tf.float32)),
         }
         return answers | {name: logits[name] for name in ("box", CELLS) if name in logits}

@@ -41,8 +41,8 @@ def calibrate(
     """Write scores.json, int8_ranges.json and class_statistics.npz, and with --taught taught.json, for the weights, labels and
     recipe in FOLDER.
 
-    These are temperature, prior, groups of look-alikes, second pass, and the thresholds of each version from its own answers. To
-    be run again when the weights change; the same photos give the same files.
+    These are temperature, lapse rate, prior, groups of look-alikes, second pass, and the thresholds of each version from its own
+    answers. To be run again when the weights change; the same photos give the same files.
     """
     refuse_unwritable(folder)
     from backend.building.export import read_json

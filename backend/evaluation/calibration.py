@@ -1,8 +1,8 @@
 """Everything after a training, from weights and photos: what turns logits into answers, and the thresholds of each version.
 
-Temperature, groups and second pass are chosen on all validation photos; for the thresholds, once for each fold of them, on
-all but that fold, so that a photo takes no part in the choices by which it is answered (cross-fitting). Halves would leave
-too few photos for a bound.
+Temperature, lapse rate, groups and second pass are chosen on all validation photos; for the thresholds, once for each fold of
+them, on all but that fold, so that a photo takes no part in the choices by which it is answered (cross-fitting). Halves would
+leave too few photos for a bound.
 """
 
 import hashlib
@@ -29,13 +29,13 @@ from backend.fitting.dataset import FOLDS, Example, Report, folds, without_dogs
 from backend.fitting.groups import find_groups, of_groups
 from backend.fitting.recipes import Recipe
 from backend.fitting.scoring import share
-from backend.fitting.temperature import Calibration, fit_temperature
+from backend.fitting.temperature import Calibration, fit_calibration
 from backend.fitting.trainer import with_whole_pictures
 from backend.networks.architectures import STORED_WEIGHTS
 from backend.networks.second_pass import SecondPass
 from backend.serving.versions import checksums
 
-MADE_BY = "dogsnap calibrate 3"  # and the version of what it computes: to be raised with every change of that
+MADE_BY = "dogsnap calibrate 4"  # and the version of what it computes: to be raised with every change of that
 RANGE_PHOTOS = 432  # training photos that the ranges of int8 are found on, crops and whole pictures by halves
 LEAST = 1e-37  # stands for a probability of 0
 # What is stored until everything is fitted: an answer of such a version is the softmax of its logits.
@@ -94,8 +94,8 @@ class Choice:
     @classmethod
     def on(cls, photos: Answers, log_prior: np.ndarray) -> "Choice":
         """The choice on these photos, with a prior (classes,)."""
-        temperature = round(fit_temperature(photos.exact, photos.breeds, log_prior), 4)
-        calibration = Calibration(temperature, log_prior)
+        fitted = fit_calibration(photos.exact, photos.breeds, log_prior)
+        calibration = Calibration(round(fitted.temperature, 4), log_prior, round(fitted.lapse, 4))
         groups = find_groups(np.exp(calibration.logarithms(photos.exact)), photos.breeds)
         if photos.after is None:
             return cls(calibration, groups, None)
@@ -284,6 +284,7 @@ def _fitted(
     scores: dict = {
         "calibration": {
             "temperature": choice.calibration.temperature,
+            "lapse": choice.calibration.lapse,
             "log_prior": [round(float(each), 4) for each in log_prior],
             **decision,
             "groups": [[labels[place]["id"] for place in group] for group in choice.groups],

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from backend.fitting.temperature import fit_temperature, softmax
+from backend.fitting.temperature import fit_calibration, softmax
 from backend.networks.second_pass import LEAST, SecondPass
 
 # What `choose` tries: not more, since each choice between equals is made by chance, and costs thresholds that hold for any. Lab
@@ -40,7 +40,9 @@ def choose(before: np.ndarray, after: np.ndarray, breeds: np.ndarray, whole: np.
     if best.surest == 0:
         return best
     both, twice = mixed(best, before, after)
-    return replace(best, sharpness=round(1 / fit_temperature(both[twice], breeds[twice]), 4))
+    # Both passes have the lapse in them.
+    fitted = fit_calibration(both[twice], breeds[twice], largest_lapse=0.0)
+    return replace(best, sharpness=round(1 / fitted.temperature, 4))
 
 
 def balanced(logarithms: np.ndarray, breeds: np.ndarray, whole: np.ndarray) -> float:

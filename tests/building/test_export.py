@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from command_line import dogsnap, refused
-from exported import DESCRIPTION, LABELS, LOG_PRIOR, SIZE, TEMPERATURE, Loaded, contents_of, export, network
+from exported import DESCRIPTION, LABELS, LAPSE, LOG_PRIOR, SIZE, TEMPERATURE, Loaded, contents_of, export, network
 from small_disk import fill, small_disk
 from tiny_network import tiny, tiny_recipe
 
@@ -65,10 +65,10 @@ def test_a_version_takes_images_describes_itself_and_warms_up_by_tensorflow_serv
     assert warm_up(servable) == 2
 
 
-def test_the_probabilities_are_the_softmax_by_temperature_and_prior_and_scores_adds_that_of_a_dog(versions) -> None:
+def test_the_probabilities_are_by_temperature_prior_and_lapse_and_scores_adds_that_of_a_dog(versions) -> None:
     loaded, logits = Loaded(versions[0]), network()(IMAGES, training=False)
     scaled = np.exp(logits["breeds"].numpy().astype(np.float64) / TEMPERATURE + LOG_PRIOR)
-    expected = scaled / scaled.sum(axis=1, keepdims=True)
+    expected = (1 - LAPSE) * scaled / scaled.sum(axis=1, keepdims=True) + LAPSE / 3
     prediction, scores = loaded.serving_default(image=IMAGES)["prediction"], loaded.scores(image=IMAGES)
     np.testing.assert_allclose(prediction, expected, atol=1e-6)
     assert np.ptp(expected) > 0.1
@@ -83,7 +83,7 @@ def artefacts(tmp_path, monkeypatch) -> Path:
     folder = tmp_path / "stored"
     folder.mkdir()
     architectures.save_stored_weights(network(), "tiny", folder / architectures.STORED_WEIGHTS)
-    calibration = {"temperature": TEMPERATURE, "log_prior": LOG_PRIOR, **DESCRIPTION["decision"]}
+    calibration = {"temperature": TEMPERATURE, "log_prior": LOG_PRIOR, "lapse": LAPSE, **DESCRIPTION["decision"]}
     weights = checksums.digest(folder / architectures.STORED_WEIGHTS)
     scores = {"weights": weights, "calibration": calibration, "validation": {"top1": 0.9}}
     for name, content in {"labels": LABELS, "scores": scores, "recipe": asdict(tiny_recipe())}.items():
@@ -95,7 +95,7 @@ def test_the_stored_artefacts_become_a_version_that_answers_as_the_network_did(a
     version = export_stored("tiny", artefacts, tmp_path / "models").folder
     assert version == tmp_path / "models" / "tiny" / "1"
     expected, answer = network()(IMAGES, training=False), Loaded(version).scores(image=IMAGES)
-    probabilities = tf.nn.softmax(expected["breeds"] / TEMPERATURE + LOG_PRIOR)
+    probabilities = (1 - LAPSE) * tf.nn.softmax(expected["breeds"] / TEMPERATURE + LOG_PRIOR) + LAPSE / 3
     np.testing.assert_allclose(answer["prediction"], probabilities, atol=2e-3)
     np.testing.assert_allclose(answer["dog"], tf.sigmoid(expected["dog"][:, 0]), atol=2e-3)
     description = json.loads((version / "assets.extra" / "dogsnap.json").read_text(encoding="utf-8"))

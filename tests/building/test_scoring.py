@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from backend.fitting import scoring, thresholds
-from backend.fitting.temperature import Calibration, fit_temperature, softmax
+from backend.fitting.temperature import Calibration, fit_calibration, softmax
 
 NAMES = ("akita", "beagle", "collie", "dhole", "eskimo", "foxhound")
 LABELS = [{"id": f"n{i}", "name": name, "name_zh": name} for i, name in enumerate(NAMES)]
@@ -18,25 +18,31 @@ def _logits(photos: int, strength: float, seed: int = 3) -> tuple[np.ndarray, np
     return logits * strength, breeds
 
 
-def test_temperature_scaling_finds_the_factor_by_which_logits_are_too_bold_and_lowers_the_calibration_error() -> None:
-    logits, breeds = _logits(4000, strength=2.5)
-    temperature = fit_temperature(logits, breeds)
-    assert temperature == pytest.approx(2.5, rel=0.07)
-    assert scoring.calibration_error(softmax(logits), breeds) > 0.1
-    assert scoring.calibration_error(softmax(logits / temperature), breeds) < 0.03
-
-
-def test_the_temperature_fits_to_answers_with_the_prior() -> None:
-    logits, _ = _logits(4000, strength=2.5)
-    log_prior = np.array([0.8, 0.2, 0.0, -0.2, -0.3, -0.5])
-    generator, asked = np.random.default_rng(4), softmax(Calibration(2.5, log_prior).scaled(logits))
+@pytest.mark.parametrize("log_prior", [0.0, np.array([0.8, 0.2, 0.0, -0.2, -0.3, -0.5])], ids=["no prior", "prior"])
+@pytest.mark.parametrize("lapse", [0.0, 0.05])
+def test_the_fit_finds_by_how_much_logits_are_too_bold_and_how_many_labels_are_wrong(log_prior, lapse) -> None:
+    logits, _ = _logits(8000, strength=2.5)
+    asked = Calibration(2.5, log_prior, lapse).probabilities(logits)
+    generator = np.random.default_rng(4)
     breeds = np.array([generator.choice(len(LABELS), p=row) for row in asked])
-    assert fit_temperature(logits, breeds, log_prior) == pytest.approx(2.5, rel=0.07)
+    fitted = fit_calibration(logits, breeds, log_prior)
+    assert (fitted.temperature, fitted.lapse) == (pytest.approx(2.5, rel=0.07), pytest.approx(lapse, abs=0.015))
+    assert scoring.calibration_error(softmax(logits), breeds) > 0.1
+    assert scoring.calibration_error(fitted.probabilities(logits), breeds) < 0.03
+    assert fit_calibration(logits, breeds, log_prior, largest_lapse=0).lapse == 0
 
 
-def test_without_a_stated_prior_all_breeds_are_equally_common() -> None:
+def test_a_lapse_bounds_every_probability_and_keeps_their_order_and_sum() -> None:
+    logits = np.array([[20.0, 1.0, 0.0, -1.0, -2.0, -3.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]])
+    even, lapsed = Calibration(1.0).probabilities(logits), Calibration(1.0, lapse=0.06).probabilities(logits)
+    np.testing.assert_allclose(lapsed.sum(-1), 1)
+    np.testing.assert_array_equal(np.argsort(lapsed), np.argsort(even))
+    np.testing.assert_allclose([lapsed.max(), lapsed.min()], [0.95, 0.01])
+
+
+def test_what_scores_do_not_state_is_an_equal_prior_and_no_lapse() -> None:
     logits, _ = _logits(5, strength=1.0)
-    np.testing.assert_allclose(Calibration.of({"temperature": 2.0}, 6).scaled(logits), logits / 2)
+    np.testing.assert_allclose(Calibration.of({"temperature": 2.0}, 6).probabilities(logits), softmax(logits / 2))
 
 
 def test_calibration_error_of_one_bin_is_the_gap_between_said_and_right() -> None:

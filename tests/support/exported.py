@@ -26,8 +26,8 @@ DESCRIPTION = {
     "decision": {"dog_threshold": 0.4, "confident_threshold": 0.6},
     "source": {"weights": "random"},
 }
-TEMPERATURE, LOG_PRIOR = 1.5, [0.4, -0.1, -0.3]
-CALIBRATION = Calibration(TEMPERATURE, np.array(LOG_PRIOR, np.float32))
+TEMPERATURE, LOG_PRIOR, LAPSE = 1.5, [0.4, -0.1, -0.3], 0.03
+CALIBRATION = Calibration(TEMPERATURE, np.array(LOG_PRIOR, np.float32), LAPSE)
 
 
 def network() -> keras.Model:
