@@ -131,3 +131,8 @@ def test_where_nothing_is_sure_enough_the_threshold_is_1_and_equal_scores_stay_t
     assert fitting.bounded_threshold(scores[-20:], np.ones(20, bool), ASKED) == 1.0  # too few to tell
     tied = np.repeat([0.99, 0.7], 400)
     assert fitting.bounded_threshold(tied, tied > 0.8, ASKED) == 0.705
+
+
+def test_a_candidate_that_too_few_answers_reach_ends_no_search():
+    scores = np.linspace(0.5, 0.979, 2000)  # as a lapse rate of 0.021 bounds them
+    assert fitting.bounded_threshold(scores, scores > 0.8, ASKED) < 0.81
