@@ -264,9 +264,8 @@ def _fitted(
     photos, others = said.where(said.breeds >= 0), said.where(said.breeds < 0)
     log_prior = np.round(popularity.log_prior(labels, ranks), 4)
     choice = Choice.on(photos, log_prior)
-    chosen = [
-        Choice.on(photos.where(parts != fold), log_prior) if (parts == fold).any() else choice for fold in range(FOLDS)
-    ]
+    apart = [parts != fold for fold in range(FOLDS)]  # nothing is left where each breed has one photo
+    chosen = [choice if rest.all() or not rest.any() else Choice.on(photos.where(rest), log_prior) for rest in apart]
 
     def decided(answer: Callable[[Choice, Answers], tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, dict]:
         """Probabilities (n, classes) for photos that took no part in the choice, and the thresholds found on them."""

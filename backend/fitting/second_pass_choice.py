@@ -40,7 +40,7 @@ def choose(before: np.ndarray, after: np.ndarray, breeds: np.ndarray, whole: np.
     if best.surest == 0:
         return best
     both, twice = mixed(best, before, after)
-    # Both passes have the lapse in them.
+    # No lapse rate of its own: both passes have it already.
     fitted = fit_calibration(both[twice], breeds[twice], largest_lapse=0.0)
     return replace(best, sharpness=round(1 / fitted.temperature, 4))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-LARGEST_LAPSE = 0.1
+LARGEST_LAPSE = 0.1  # five times the share of wrong labels; more would hide that a network learnt little
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -19,8 +19,8 @@ class Calibration:
     """What turns breed logits into probabilities: the softmax of logits / temperature + log_prior, and a lapse rate.
 
     `log_prior` float32 (classes,): how common each breed is where the answers are asked for, see `popularity`. `lapse` in
-    [0, 1): the share of the probability that all breeds get alike, for photos whose label nothing in them explains; 1 or 2 of
-    100 labels are wrong. A temperature alone cannot say both that and what the network knows of the other photos.
+    [0, 1): the share of the probability that all breeds get alike, because 1 or 2 of 100 labels are wrong, whatever the photo
+    shows. A temperature alone cannot say both that and what the network knows of the other photos.
     """
 
     temperature: float
@@ -29,7 +29,7 @@ class Calibration:
 
     @classmethod
     def of(cls, stated: Mapping, classes: int) -> "Calibration":
-        """From scores.json; where that says nothing, all breeds are equally common and no photo lapses."""
+        """From scores.json; where that says nothing, all breeds are equally common and the lapse rate is 0."""
         log_prior = np.array(stated.get("log_prior", np.zeros(classes)), np.float32)
         return cls(stated["temperature"], log_prior, stated.get("lapse", 0.0))
 
@@ -50,7 +50,7 @@ def fit_calibration(
 
     Lab note: fitted on half of 2,186 validation photos, they leave the others a calibration error of 2.9 % and 1,235 photos from
     the web one of 1.8 %; the temperature alone 3.4 and 2.7 %, that with the smallest negative log likelihood (Guo et al., 2017)
-    3.5 and 2.9 % (means of 30 splits): partly wrong labels make it too high for photos that are unsure, too low for sure ones.
+    3.5 and 2.9 % (means of 30 splits): with some labels wrong, one temperature is too high for unsure photos, too low for others.
     """
     rows = np.arange(len(breeds))
 

@@ -54,9 +54,7 @@ def fit_decision(
     sure = top >= confident
     # An answer that is sure of the breed is right or wrong as a breed whatever the threshold of groups.
     claimed, correct = np.where(sure, 1.0, shared), np.where(sure, right, held)
-    group = max(
-        bounded_threshold(claimed[whole == kind], correct[whole == kind], SURE_PRECISION) for kind in np.unique(whole)
-    )
+    group = bounded_threshold(claimed, correct, SURE_PRECISION, whole)
     given = probabilities[np.arange(len(breeds)), breeds]
     return {
         "confident_threshold": confident,
@@ -77,22 +75,23 @@ def threshold_for(scores: np.ndarray, right: np.ndarray, precision: float, kinds
     return found
 
 
-def bounded_threshold(scores: np.ndarray, right: np.ndarray, precision: float) -> float:
-    """The smallest of CANDIDATES from which on `precision` of the answers are right, with CONFIDENCE; 1 where none is.
+def bounded_threshold(scores: np.ndarray, right: np.ndarray, precision: float, kinds: np.ndarray) -> float:
+    """The smallest of CANDIDATES from which on `precision` of the answers to each of the `kinds` (n,) are right, with CONFIDENCE;
+    1 where none is.
 
     `scores` float (n,) and `right` bool (n,) of calibration photos, exchangeable with later ones, that took no part in any other
     choice. "Learn then test" (Angelopoulos et al., 2021) with fixed-sequence testing: the candidates are tested from the
     largest on by the binomial tail of the errors among the answers that reach them, each with all of the doubt, and the first
-    that fails ends it. It begins where enough answers reach a candidate to pass, were all of them right: that many depends on
-    the scores alone. Lab note: the binary search of Geifman and El-Yaniv (2017) divides the doubt among its steps; on 1,200
-    validation pictures it finds no threshold where this one is sure of 75 %.
+    that fails ends it. Those that too few answers of a kind reach are left out: they could not pass if all were right. Lab
+    note: the binary search of Geifman and El-Yaniv (2017) divides the doubt among its steps; on 1,200 validation pictures it
+    finds no threshold where this one is sure of 75 %.
     """
     found = 1.0
     for candidate in CANDIDATES:
-        wrong = ~right[scores >= candidate]
-        if binomial_tail(0, len(wrong), 1 - precision) > 1 - CONFIDENCE:
+        wrong = [~right[(scores >= candidate) & (kinds == kind)] for kind in np.unique(kinds)]
+        if any(binomial_tail(0, len(each), 1 - precision) > 1 - CONFIDENCE for each in wrong):
             continue
-        if binomial_tail(int(wrong.sum()), len(wrong), 1 - precision) > 1 - CONFIDENCE:
+        if any(binomial_tail(int(each.sum()), len(each), 1 - precision) > 1 - CONFIDENCE for each in wrong):
             break
         found = float(candidate)
     return found

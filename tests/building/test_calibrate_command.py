@@ -201,6 +201,13 @@ def test_further_photos_by_an_index_are_fitted_on_too(
     assert photo in [example.path for example in given[0].validation]
 
 
+def test_one_validation_photo_a_breed_gives_numbers(folder: Path, data: Path) -> None:
+    recipe = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
+    (folder / "recipe.json").write_text(json.dumps({**recipe, "validation_per_breed": 1}), encoding="utf-8")
+    output_of(calibrate(folder, data))
+    assert "NaN" not in (folder / "scores.json").read_text(encoding="utf-8")
+
+
 def test_what_is_missing_or_would_be_lost_is_named_before_anything_is_computed(
     folder: Path, data: Path, further: Path, tmp_path: Path
 ) -> None:

@@ -108,6 +108,7 @@ def test_what_is_told_of_unknown_breeds_is_counted_with_what_they_are_taken_for(
 # -- thresholds with a bound --------------------------------------------------------------------------------------------
 
 ASKED, DRAWS, PHOTOS = 0.97, 400, 1000
+ONE_KIND = np.zeros(2000, bool)
 
 
 def true_precision(threshold: float) -> float:
@@ -119,7 +120,7 @@ def test_the_precision_holds_in_95_of_100_draws_where_the_largest_lucky_prefix_d
     random = np.random.default_rng(3)
     scores = np.where(np.arange(PHOTOS) % 2, 1.0, random.uniform(0.5, 1, (DRAWS, PHOTOS)))
     draws = list(zip(scores, random.random((DRAWS, PHOTOS)) < scores, strict=True))
-    found = [fitting.bounded_threshold(*draw, ASKED) for draw in draws]
+    found = [fitting.bounded_threshold(*draw, ASKED, ONE_KIND[:PHOTOS]) for draw in draws]
     assert np.mean([true_precision(each) < ASKED for each in found]) <= 0.05
     lucky = [fitting.threshold_for(*draw, ASKED, np.zeros(PHOTOS)) for draw in draws]
     assert np.mean([true_precision(each) < ASKED for each in lucky]) > 0.3
@@ -127,12 +128,20 @@ def test_the_precision_holds_in_95_of_100_draws_where_the_largest_lucky_prefix_d
 
 def test_where_nothing_is_sure_enough_the_threshold_is_1_and_equal_scores_stay_together():
     scores = np.linspace(0.5, 0.999, 500)
-    assert fitting.bounded_threshold(scores, np.zeros(500, bool), ASKED) == 1.0
-    assert fitting.bounded_threshold(scores[-20:], np.ones(20, bool), ASKED) == 1.0  # too few to tell
+    assert fitting.bounded_threshold(scores, np.zeros(500, bool), ASKED, ONE_KIND[:500]) == 1.0
+    assert fitting.bounded_threshold(scores[-20:], np.ones(20, bool), ASKED, ONE_KIND[:20]) == 1.0  # too few to tell
     tied = np.repeat([0.99, 0.7], 400)
-    assert fitting.bounded_threshold(tied, tied > 0.8, ASKED) == 0.705
+    assert fitting.bounded_threshold(tied, tied > 0.8, ASKED, ONE_KIND[:800]) == 0.705
 
 
 def test_a_candidate_that_too_few_answers_reach_ends_no_search():
     scores = np.linspace(0.5, 0.979, 2000)  # as a lapse rate of 0.021 bounds them
-    assert fitting.bounded_threshold(scores, scores > 0.8, ASKED) < 0.81
+    assert fitting.bounded_threshold(scores, scores > 0.8, ASKED, ONE_KIND) < 0.81
+
+
+def test_of_two_kinds_each_has_the_precision_above_the_threshold():
+    # 90 whole pictures, 20 of them wrong, are as sure as the surest crops, and 1,500 that are right are less so.
+    pictures, crops = np.repeat([0.97, 0.9], [90, 1500]), np.repeat([0.97, 0.9], [500, 1500])
+    right = np.concatenate([np.arange(90) >= 20, np.ones(2000, bool), np.zeros(1500, bool)])
+    kinds = np.repeat([True, False], [1590, 2000])
+    assert fitting.bounded_threshold(np.concatenate([pictures, crops]), right, ASKED, kinds) == 1.0

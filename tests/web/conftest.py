@@ -154,7 +154,7 @@ def is_clear(answer: dict) -> bool:
     """Whether probabilities and the number of candidates are far from what would change the level."""
     best, shared = answer["breeds"][0]["probability"], (answer["group"] or {"probability": 0})["probability"]
     return {
-        "breed": best > 0.977,  # the lapse rate leaves at most 0.979
+        "breed": best > 0.977,  # the lapse rate leaves hardly more than 0.98
         "group": best < 0.93 and shared > 0.93,
         "set": max(best, shared) < 0.7 and len(answer["set"] or ()) < 5,
     }.get(answer["level"], True)

@@ -100,11 +100,11 @@ class Levels:
 def top_z_score(probabilities: np.ndarray) -> np.ndarray:
     """How many standard deviations the largest log probability lies above the mean of all: (..., classes) -> (...).
 
-    A probability compares the breeds with each other only; this is low as well where no breed fits. Temperature and the constant
-    of the softmax drop out, so it is nearly that of the logits, which a lapse rate bounds from below. Lab note: it tells 2,186
+    A probability compares the breeds with each other only; this is low as well where no breed fits. Without a lapse rate,
+    temperature and the constant of the softmax drop out; one raises the small probabilities. Lab note: it tells 2,186
     validation photos from 521 photos of 149 breeds that the network does not know (AUROC 0.78 to 0.83; largest logit 0.77,
-    energy 0.73, largest probability 0.80), with a lapse rate of 0.02 as well (0.736 for 0.737, 294 photos), and distances in
-    the features do no better.
+    energy 0.73, largest probability 0.80), and distances in the features do no better; with a lapse rate of 0.02 the AUROC is
+    0.736, without 0.737 (294 photos).
     """
     logarithms = np.log(np.maximum(probabilities, LEAST_PROBABILITY))
     return (logarithms.max(-1) - logarithms.mean(-1)) / np.maximum(logarithms.std(-1), LEAST_PROBABILITY)
