@@ -139,6 +139,16 @@ def test_a_candidate_that_too_few_answers_reach_ends_no_search():
     assert fitting.bounded_threshold(scores, scores > 0.8, ASKED, ONE_KIND) < 0.81
 
 
+def test_the_precision_holds_in_95_of_100_draws_where_few_answers_reach_the_first_candidates():
+    random = np.random.default_rng(5)
+    scores = random.uniform(0.5, 0.979, (DRAWS, 3000))
+    draws = zip(scores, random.random(scores.shape) < 0.83 + scores / 6, strict=True)  # 0.993 of the surest are right
+    found = np.array([fitting.bounded_threshold(*draw, ASKED, np.zeros(3000)) for draw in draws])
+    # The mean of those above a threshold.
+    assert np.mean((found < 1) & (0.83 + (found + 0.979) / 12 < ASKED)) <= 0.05
+    assert np.mean(found < 1) > 0.3
+
+
 def test_of_two_kinds_each_has_the_precision_above_the_threshold():
     # 90 whole pictures, 20 of them wrong, are as sure as the surest crops, and 1,500 that are right are less so.
     pictures, crops = np.repeat([0.97, 0.9], [90, 1500]), np.repeat([0.97, 0.9], [500, 1500])
